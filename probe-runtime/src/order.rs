@@ -58,7 +58,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn as_the_standard_library_does(mut list: Vec<(u8, String)>) {
+        fn sorts_as_the_standard_library_does(mut list: Vec<(u8, String)>) {
             let mut expected = list.clone();
             expected.sort_by_key(|(key, _)| *key);
             sort_by(&mut list, |(a, _), (b, _)| a.cmp(b));
@@ -66,7 +66,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_map_has_is_found(map: BTreeMap<u8, String>) {
+        fn finds_all_that_a_map_finds(map: BTreeMap<u8, String>) {
             let sorted: Sorted<_, _> = map.iter().rev().map(|(key, value)| (*key, value)).collect();
             for key in 0..=u8::MAX {
                 proptest::prop_assert_eq!(sorted.get(&key).copied(), map.get(&key));

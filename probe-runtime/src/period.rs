@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_as_the_rfc_writes_them() {
+    fn moments_print_as_rfc_3339() {
         for (seconds, written) in [
             (0, "1970-01-01T00:00:00.000017Z"),
             (951_782_400, "2000-02-29T00:00:00.000017Z"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after() {
+    fn the_part_of_a_period_after_another() {
         let start = UNIX_EPOCH + Duration::from_secs(100);
         let of = |seconds| Period { start, duration: Duration::from_secs(seconds) };
         let after = of(7).after(of(3));

@@ -267,7 +267,7 @@ fn functions_that_take_a_future_are_ordinary() {
 
 /// The wrapper would not implement the other trait.
 #[test]
-fn what_promises_more_is_ordinary() {
+fn results_with_further_traits_are_ordinary() {
     let expanded = |result: TokenStream| {
         attribute(quote!(), quote!(fn f<'a>(x: &'a u8) -> #result { async {} })).to_string()
     };

@@ -231,7 +231,7 @@ fn functions() {
 }
 
 #[test]
-fn what_is_small() {
+fn small_bodies() {
     for body in [
         quote!(),
         quote!(self.len),

@@ -185,7 +185,7 @@ fn the_inside_of_a_module() {
 }
 
 #[test]
-fn what_is_a_probe_attribute() {
+fn forms_of_the_probe_attribute() {
     let attribute =
         |tokens: TokenStream| own(&Group::new(Delimiter::Bracket, tokens)).map(|own| own.args.to_string());
     for tokens in

@@ -137,7 +137,7 @@ fn elided_lifetimes_get_names() {
 }
 
 #[test]
-fn what_a_type_binds_itself_stays() {
+fn lifetimes_that_a_type_binds_keep_their_names() {
     closure(
         quote!(fn f<'a>(a: fn(&str) -> &'a str, b: &'a dyn for<'x> Fn(&'x u8, &u8)) -> S<'_>),
         quote!(
@@ -182,7 +182,7 @@ fn receivers_have_types() {
 }
 
 #[test]
-fn what_is_refused_is_left_as_it_was() {
+fn refused_functions_are_left_unchanged() {
     for function in [
         quote!(
             fn f<T>(t: T) {}

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "std")]
-    fn a_panic_belongs_to_whose_it_is() {
+    fn panics_of_fields_and_of_writers_are_told_apart() {
         use std::panic::{AssertUnwindSafe, catch_unwind};
 
         let kept = shown_as_debug(&Panics).keep();

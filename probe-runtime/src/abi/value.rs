@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_may_lie_anywhere() {
+    fn an_empty_slice_may_have_any_address() {
         for words in [[0, 0], [0, 3], [1, 0], [u64::MAX, 0]] {
             let of = |ty: Type| Value { ty: ty as u64, words, borrow: PhantomData };
             assert!(matches!(of(Type::Bytes).get(), ValueRef::Bytes(b"")), "{words:?}");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_none() {
+    fn absent_opaque_and_failed_values() {
         assert_eq!(shown(absent::<InMemory>(())), "(absent)");
         assert_eq!(shown(opaque::<InMemory>("a::B")), "(a::B)");
         assert_eq!(shown(Value { ty: Type::Failed as u64, ..absent::<InMemory>(()) }), "(failed)");

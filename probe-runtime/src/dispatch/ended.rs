@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_are_kept_and_twice_as_many_as_live() {
+    fn a_few_slots_or_twice_the_living_are_kept() {
         assert_eq!([0, 3, 4, 5, 1000].map(limit), [8, 8, 8, 10, 2000]);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "makes a process")]
-    fn a_child_that_no_hook_knows_of_takes_nobody_for_dead() {
+    fn an_unknown_child_takes_no_thread_for_dead() {
         super::super::prepare();
         assert!(is_process_known());
         let parent = Slot::current().unwrap();

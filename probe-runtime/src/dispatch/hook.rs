@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_for_hits_that_are_delivered_to_who_needs_it() {
+    fn only_hits_for_a_consumer_that_needs_order_wait() {
         let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(TallyAt::new(OWN[0])) };
         let tally = Action::Tally(TallyAt::new(OWN[1]));
         let (ordered, other) = (&subscription(true), &subscription(false));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_counts_alone_or_with_others_that_count_does_so_by_the_probes_counter() {
+    fn members_that_only_count_share_the_probes_counter() {
         let [first, second] = OWN.map(TallyAt::new);
         let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(first) };
         let tally = Action::Tally(second);

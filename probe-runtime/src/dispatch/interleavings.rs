@@ -148,12 +148,12 @@ fn retires(heavy_barrier: fn()) -> impl Fn(&World) + Copy + Send + Sync + 'stati
 }
 
 #[test]
-fn what_a_hit_has_read_is_not_freed_under_it() {
+fn a_hook_is_not_freed_under_a_hit() {
     beside(|world| world.hit(|| ()), retires(full));
 }
 
 #[test]
-fn a_hit_that_follows_reads_what_is_published() {
+fn the_next_hit_reads_the_published_hook() {
     beside(
         |world| {
             world.hit(|| ());
@@ -214,7 +214,7 @@ fn an_outer_hit_reads_after_a_nested_call() {
 }
 
 #[test]
-fn who_is_in_a_consumer_keeps_its_hook() {
+fn a_thread_in_a_consumer_keeps_its_hook() {
     beside(World::calling_hit, retires(full));
 }
 
@@ -225,7 +225,7 @@ fn a_consumer_is_dropped_under_no_hit() {
 
 /// B's call lasts until A is detached: neither thread waits for the other.
 #[test]
-fn who_is_in_another_consumer_is_not_waited_for() {
+fn threads_in_other_consumers_are_not_waited_for() {
     loom::model(|| {
         let (world, is_detached) = (World::new(), Arc::new(AtomicBool::new(false)));
         world.presence.enter();

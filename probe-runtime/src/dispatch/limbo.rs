@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_of_hits_holds_nothing() {
+    fn a_thread_outside_of_hits_holds_nothing() {
         let mut limbo = Limbo::default();
         for mark in [Mark::IDLE, Mark::WORKING] {
             limbo.retire(limbo.now(), 1);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_retired_before_a_hit_is_not_held_by_it() {
+    fn a_hit_does_not_hold_what_was_retired_before_it() {
         let mut limbo = Limbo::default();
         limbo.retire(limbo.now(), 1);
         assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_in_one_call_holds_what_was_published_until_it_was_seen_there() {
+    fn a_thread_in_one_call_holds_only_hooks_published_before_it_was_seen() {
         let mut limbo = Limbo::default();
         let before = limbo.now();
         assert!(!limbo.has_new());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_holds_all_since_it_was_seen() {
+    fn a_passing_thread_holds_all_since_it_was_seen() {
         let mut limbo = Limbo::default();
         for mark in [Mark::ENTERED, Mark::NESTED, Mark::ENTERED] {
             limbo.retire(limbo.now(), 1);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_stays() {
+    fn data_that_is_not_asked_for_stays() {
         let mut limbo = Limbo::default();
         limbo.retire(limbo.now(), 1);
         limbo.retire(limbo.now(), 2);
@@ -279,7 +279,7 @@ mod tests {
         /// A thread makes hits, also nested ones before the outer one reads, while hooks are
         /// published and looks are made. No look gives out a hook that the thread holds.
         #[test]
-        fn nothing_is_given_out_that_is_held(
+        fn no_held_hook_is_given_out(
             steps in prop::collection::vec(
                 prop::sample::select(vec![
                     Step::Begin, Step::Read, Step::Call, Step::EndCall, Step::End, Step::Publish, Step::Publish, Step::Look,

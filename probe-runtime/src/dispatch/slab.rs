@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_instead_of_a_function_goes_with_its_own_hook() {
+    fn wrappers_are_dropped_with_their_own_hook() {
         static FUNCTION: Definition = Definition::new(Kind::Replace, "", "", "", "", 1, 1);
         let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Nobody))));
         let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));

@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "fork(2)")]
-    fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
+    fn a_forked_child_frees_slots_that_were_changing_hands() {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another thread was giving it back.
         slot.set_mark(Mark::consuming(4096));

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_reported_so() {
+    fn unsuitable_formats_and_shared_files_are_refused() {
         let count: (_, &[Format]) = ("count", &[Format::Text, Format::Json]);
         let tree: (_, &[Format]) = ("call-tree", &[Format::Text, Format::Json, Format::Svg]);
         let check = |value: &str, consumers: &[(&'static str, &'static [Format])]| {

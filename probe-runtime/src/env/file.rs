@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_replaced_whole() {
+    fn existing_files_are_replaced_whole() {
         let folder = folder("whole");
         let path = folder.join("a/b.json");
         write(&path, "a longer text").unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_others_files_are_not_followed() {
+    fn a_link_is_replaced_and_not_followed() {
         let folder = folder("links");
         let (mine, other) = (folder.join("mine"), folder.join("other"));
         fs::create_dir_all(&folder).unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_beside_it_is_left_alone() {
+    fn files_of_other_writers_are_left_alone() {
         let folder = folder("beside");
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.json");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_leaves_nothing() {
+    fn a_failed_write_leaves_no_file() {
         let folder = folder("nothing");
         let path = folder.join("taken");
         fs::create_dir_all(path.join("inside")).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_stay_what_they_are() {
+    fn streams_are_written_in_place() {
         use std::os::unix::fs::FileTypeExt;
         write(Path::new("/dev/null"), "text").unwrap();
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());

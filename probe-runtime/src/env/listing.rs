@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_a_list() {
+    fn texts_that_ask_for_a_list() {
         for (text, expected) in [
             ("list", Some(Listed::All)),
             (" list ", Some(Listed::All)),

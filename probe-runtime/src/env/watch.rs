@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_clock_reaches_is_never_due() {
+    fn an_interval_beyond_the_clock_is_never_due() {
         assert_eq!(first(Some(Duration::MAX)), None);
         assert_eq!(first(None), None);
         assert!(first(Some(Duration::from_secs(3600))) > Some(Instant::now()));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_a_report_does_not_end() {
+    fn a_signal_that_asks_for_a_report_does_not_end_the_program() {
         let when = When::parse("10s", "USR1,SIGHUP", "").unwrap();
         assert_eq!(when.every, Some(Duration::from_secs(10)));
         assert_eq!((when.on, when.ends), (named(&["USR1", "HUP"]), named(&["INT", "TERM"])));

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_assigns() {
+    fn the_equals_sign_that_assigns() {
         for (text, end, equals) in [
             ("a::b=count", 10, Some(4)),
             ("a::b", 4, None),

@@ -279,7 +279,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_begins_as_the_glob_may_have_other_segments() {
+    fn paths_with_the_globs_beginning_may_have_other_segments() {
         assert!(matches("a::b::**", "a::b") && matches("a::b::**", "a::b::c<d::e>::f"));
         assert!(!matches("a::b::**", "a::bc::d") && !matches("a::b::**", "a::b:c"));
         assert!(matches("a::**::f", "a::c<d::e>::f") && !matches("a::**::e>", "a::c<d::e>"));
@@ -291,7 +291,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_escaped_is_no_wildcard() {
+    fn an_escaped_star_is_no_wildcard() {
         assert!(matches(r"a::operator\*", "a::operator*") && !matches(r"a::operator\*", "a::operator->"));
         assert!(matches(r"a::F<b\*,*>", "a::F<b*,c::d>") && !matches(r"a::F<b\*,*>", "a::F<b,c::d>"));
         assert!(matches(r"\*\*", "**") && !matches(r"\*\*", "a"));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_is_a_character() {
+    fn an_escaped_bracket_is_a_character() {
         let marks = marks(r"a\<b::c>\é", Escapes::Read);
         assert_eq!(marks[1..3], [Mark::Escape, Mark::Escaped]);
         assert_eq!(segments(r"a\<b::c>\é", &marks), [0..4, 6..11]);
@@ -241,7 +241,7 @@ mod tests {
         /// The segments after the first are those of the rest read alone, so a matcher may continue
         /// from any segment.
         #[test]
-        fn what_follows_a_segment_reads_as_it_does_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
+        fn the_rest_of_a_path_reads_the_same_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
             let all = split(&path);
             for (n, _) in all.iter().enumerate() {
                 let rest = all[n..].join("::");

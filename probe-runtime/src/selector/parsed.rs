@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn how_all_begin_that_is_named() {
+    fn selected_paths_have_a_common_beginning() {
         for (selector, beginning) in [
             ("net::tcp::**", "net::tcp"),
             ("net::tcp::ac*, !net::tls::** kind=exit", "net::t"),
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_that_name_nothing_are_told_in_their_order() {
+    fn terms_that_name_nothing_are_returned_in_their_order() {
         let text = "b::*, zzz, a::b, !c, a::b, group=x kind=entry, !a::c, zzz, b::*, ! @none.rs:3";
         let selector = Selector::parse(text).unwrap();
         let mut named = selector.named();
@@ -369,7 +369,7 @@ mod tests {
     proptest::proptest! {
         /// The definition: at least one term names the probe, and no excluding term does.
         #[test]
-        fn what_it_names_is_what_its_terms_name(
+        fn a_selector_names_the_probes_of_its_terms(
             terms in proptest::collection::vec("!?[ab*](::[ab*])?( kind=exit)?", 1..6), path in "[ab](::[ab])?",
         ) {
             let probe = Probe(&path, Kind::Exit);

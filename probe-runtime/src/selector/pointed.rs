@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_one_what_is_around_the_place() {
+    fn a_long_text_is_shown_around_the_place() {
         let long = "é".repeat(100_000);
         for (at, shown, column) in [
             (0, format!("{}…", "é".repeat(AROUND)), 1),

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_probably_meant_comes_first() {
+    fn the_likeliest_suggestion_comes_first() {
         for (term, path, expected) in [
             ("wordy", 0..5, &["wordy::**", "**::wordy", "**::wordy::**"][..]),
             ("text::*", 0..7, &["text::**", "text::*::**", "**::text::*", "**::text::*::**"]),

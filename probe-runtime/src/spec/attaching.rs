@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn it_prints_as_what_it_was_read_from() {
+    fn a_spec_prints_as_its_text() {
         for (text, written) in [
             ("a::*=count", "a::*=count"),
             (" a , !b = count ,c=count( text = alias )", "a , !b=count, c=count( text = alias )"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_prints_as_too_long_a_text_is_refused() {
+    fn a_spec_whose_printed_form_is_too_long_is_refused() {
         let fits = "a=count,".repeat(MAX_LEN / 9);
         assert!(fits.parse::<Spec>().is_ok());
         let error = "a=count,".repeat(MAX_LEN / 8).parse::<Spec>().unwrap_err();
@@ -301,7 +301,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_parses_prints_as_what_parses_to_the_same(text in r"[ab:*!=, ()\\<>]{0,24}=count") {
+        fn the_printed_form_parses_to_the_same_spec(text in r"[ab:*!=, ()\\<>]{0,24}=count") {
             if let Ok(spec) = text.parse::<Spec>() {
                 proptest::prop_assert_eq!(spec.to_string().parse::<Spec>().ok(), Some(spec));
             }

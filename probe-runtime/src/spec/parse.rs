@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_shown_shortened() {
+    fn long_selectors_are_shortened_in_messages() {
         let problem = requests(&"a".repeat(300)).map(|_| ()).unwrap_err().problem;
         assert!(problem.contains(&format!("write `{}…=count`;", "a".repeat(200))), "{problem}");
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lacks_a_feature_is_told() {
+    fn a_missing_feature_is_named() {
         for (name, feature) in FEATURES {
             if Row::named(name).is_none() {
                 is_mistaken(&format!("a={name}"), 2, &format!("`{name}` needs the feature `{feature}`"));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_named_is_refused() {
+    fn consumers_with_unusable_names_are_refused() {
         assert_eq!(refused::<Named<2>>(), "a consumer's name has small letters, digits, `-` and `_` only");
         assert_eq!(refused::<Named<3>>(), "`PROBES=list` asks for something else");
         let row = |options, formats| Row { formats, options, ..Row::of::<Named<0>>() };

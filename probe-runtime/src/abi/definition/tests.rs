@@ -42,7 +42,7 @@ fn long_text_stays_outside() {
 }
 
 #[test]
-fn a_path_ends_before_what_is_not_utf_8() {
+fn a_path_ends_before_bytes_that_are_not_utf_8() {
     for (path, expected) in [
         (&b"app::caf\xe9::poll"[..], "app::caf"),
         (b"app::caf\xc3\xa9::poll", "app::café::poll"),

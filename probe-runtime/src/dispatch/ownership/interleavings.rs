@@ -57,7 +57,7 @@ fn two_find_it_and_one_takes_it(end: fn(&Ownership, Owner) -> bool) {
 }
 
 #[test]
-fn nobody_takes_it_from_the_next_owner() {
+fn no_thread_takes_the_slot_from_the_next_owner() {
     two_find_it_and_one_takes_it(Ownership::end);
 }
 

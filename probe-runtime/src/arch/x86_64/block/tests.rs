@@ -61,7 +61,7 @@ fn touches_two_registers_and_no_flags_before_it_knows_the_way() {
 }
 
 #[test]
-fn what_is_out_of_reach_is_refused() {
+fn distances_that_do_not_fit_are_refused() {
     assert!(BLOCK.code(0x7000_0000, 0).is_some());
     assert_eq!(BLOCK.code(1 << 32, 0), None);
     assert_eq!(Block { back: 1 << 40, ..BLOCK }.code(0x7000_0000, 0), None);
@@ -70,7 +70,7 @@ fn what_is_out_of_reach_is_refused() {
 
 proptest::proptest! {
     #[test]
-    fn is_read_back(at in 0_usize..1 << 30, slot: i32, counter: i32, change in 0..LEN, by in 1..=255_u8) {
+    fn a_block_is_read_back_from_its_code(at in 0_usize..1 << 30, slot: i32, counter: i32, change in 0..LEN, by in 1..=255_u8) {
         let block = Block { counter, ..BLOCK };
         let mut code = block.code(at, slot).unwrap();
         proptest::prop_assert_eq!(Block::of(&code, at), Some(block));
