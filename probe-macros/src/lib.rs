@@ -55,8 +55,8 @@ use proc_macro::TokenStream;
 /// - `args(…)`: fields of the entry, from the arguments.
 /// - `ret`, `ret(…)`: fields of the exit, from the result.
 /// - `replace`: the function can be replaced while the program runs; see below. Use
-///   `replace(method)` for a function of an `impl` that takes no `self`, where the attribute can't
-///   tell.
+///   `replace(method)` for a function of an `impl` that takes no `self`, which the attribute can't
+///   recognise.
 ///
 /// # Arguments and results
 /// ```ignore
@@ -254,12 +254,12 @@ use proc_macro::TokenStream;
 /// `async` block has probes as `probe!("name", async { … })`.
 ///
 /// An `async fn` becomes a function that returns `impl Future<Output = …>`, and rustdoc shows it
-/// so. The future of an `async` block does not become larger. Another `impl Future` gets one more
-/// byte, and its alignment. If a signature promises another trait than `Future`, `Clone` and auto
-/// traits (`impl Future + Debug`), the probe is on the call. The body of a function whose future is
-/// not that of an `async` block becomes a closure, so the function can't have `#[track_caller]`.
-/// For a `#[must_use] async fn`, rustc warns if the future is not used, but no longer if its result
-/// is not used.
+/// so. The future of an `async` block does not become larger. Any other `impl Future` grows by one
+/// byte, and padding. If a signature promises a trait other than `Future`, `Clone` and auto traits
+/// (`impl Future + Debug`), the probe is on the call. The body of a function whose future is not
+/// that of an `async` block becomes a closure, so the function can't have `#[track_caller]`. For a
+/// `#[must_use] async fn`, rustc warns if the future is not used, but no longer if its result is
+/// not used.
 ///
 /// While latent, a poll costs two NOPs and a comparison. With `args` it also costs a `Context`,
 /// which holds only the waker of the poll's own context.

@@ -62,7 +62,7 @@ const _: () = {
     assert!(offset_of!(Definition, text) == 48);
 };
 
-// SAFETY: all that changes are two atomics; `long` points at immutable static text.
+// SAFETY: only two atomics ever change; `long` points at immutable static text.
 unsafe impl Sync for Definition {}
 
 impl Definition {

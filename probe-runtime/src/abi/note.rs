@@ -2,8 +2,8 @@
 //!
 //! Each assembler context that holds a site emits the note; all notes of one object say the same. A
 //! loaded object is found through `dl_iterate_phdr` and `PT_NOTE`, a file through its program
-//! headers, so stripping does not hide it. Four self-relative 64-bit offsets: `[start, stop)` of
-//! the records, then of the definitions.
+//! headers, so stripping does not hide it. It holds four self-relative 64-bit offsets:
+//! `[start, stop)` of the records, then of the definitions.
 
 /// The note's name, with its terminator.
 pub const NOTE_OWNER: &[u8; 12] = b"LatentProbe\0";

@@ -17,8 +17,9 @@ use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::os::fork::process;
 
-/// Calls in a round, and rounds.
+/// Number of calls in a round.
 const CALLS: u32 = 64;
+/// Number of rounds.
 const ROUNDS: usize = 11;
 
 /// The process whose thread has hooked the definitions. A forked child may take over from a thread

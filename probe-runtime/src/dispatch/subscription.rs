@@ -133,7 +133,7 @@ impl Subscription {
     /// Begins a switch of the attachment's sites. Must be called by the holder of the control lock.
     /// Pass the result to [`settle`](Self::settle).
     pub(crate) fn unsettle(&self) -> Unsettled {
-        // Never 0.
+        // A generation is never 0.
         let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
         self.generation.store(next, Ordering::Release);
         Unsettled(next)

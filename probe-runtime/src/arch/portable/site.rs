@@ -55,7 +55,7 @@ macro_rules! __probe_v1_active {
     };
 }
 
-/// The hit.
+/// The hit of an active site.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_deliver {

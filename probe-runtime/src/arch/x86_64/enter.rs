@@ -69,14 +69,14 @@ macro_rules! enter {
             "test rax, rax",
             "jz 4f", // a new thread
             "cmp qword ptr [rax], 0",
-            "jne 4f", // inside already: a signal, or a consumer's own probe
+            "jne 4f", // inside a hit: a signal handler, or a consumer's own probe
             "mov qword ptr [rax], 1",
             "mov rcx, [rdi + 8]",
             "test rcx, rcx",
-            "jz 2f", // detached while we were on the way
+            "jz 2f", // detached meanwhile
             "mov rcx, [rcx]",
             "test rcx, rcx",
-            "jle 3f", // more to do than to count once; if it is less than 0, in order
+            "jle 3f", // more to do than to count once; in order, if it is negative
             "inc qword ptr [rax + rcx]",
             "2:",
             "mov qword ptr [rax], 0",
@@ -93,15 +93,15 @@ macro_rules! enter {
             "ret",
             ".cfi_restore_state",
             "4:",
-            "lfence", // somebody may need order, and this way is slow anyway
+            "lfence", // a consumer may need order, and this way is slow anyway
             "xor eax, eax",
             "lea rcx, [rip + {unmarked}]",
             "jmp 6f",
             "3:",
             "jns 5f",
-            "lfence", // somebody needs order
+            "lfence", // a consumer needs order
             "5:",
-            "mov rcx, [rdi + 8]", // again, since nothing was free to keep it
+            "mov rcx, [rdi + 8]", // again: no register was free to keep it
             "test rcx, rcx",
             "jz 2b",
             "6:",
@@ -127,7 +127,7 @@ macro_rules! enter {
             "lea rsi, [rbp + 40]", // above rbp, rcx, rax, rdi and the return address
             "mov r8, rax",
             "mov r9, rcx", // the hook
-            "mov rcx, [r9 + 16]", // whose consumer is called
+            "mov rcx, [r9 + 16]", // the subscription whose consumer is called
             "and rsp, -16", // the cold block may be anywhere in its function's frame
             $($save,)*
             "call [r9 + 8]",
