@@ -14,12 +14,13 @@
 //!  8. sequence + 1, mark = idle       2. heavy barrier
 //!                                     3. look at the mark: see `limbo`
 //! ```
-//! Steps 2 and 2 together ensure that either the hit reads the newly published hook, or the other
-//! thread sees its mark. Steps 5 and 2 ensure that either the hit sees that the consumer is closed,
-//! or the other thread sees the hit in that consumer. If the heavy barrier is membarrier(2), the
-//! light barrier only stops the compiler: membarrier makes each thread of the process execute a
-//! full fence at some point of its program. If a thread does so before it completes step 1 (4), its
-//! hit reads the new hook (sees the closed consumer); if it does so later, its mark is visible.
+//! The hit's step 2 and the other thread's step 2 ensure that either the hit reads the newly
+//! published hook, or the other thread sees its mark. The hit's step 5 and the other thread's step
+//! 2 ensure that either the hit sees that the consumer is closed, or the other thread sees the hit
+//! in that consumer. If the heavy barrier is membarrier(2), the light barrier only stops the
+//! compiler: membarrier makes each thread of the process execute a full fence at some point of its
+//! program. If a thread does so before it completes step 1 (4), its hit reads the new hook (sees
+//! the closed consumer); if it does so later, its mark is visible.
 //!
 //! `interleavings` checks all of it with a full fence in place of the light barrier. That gives the
 //! same guarantee: not less, since a fence at this place serves both cases; not more, since
