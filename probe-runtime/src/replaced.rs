@@ -10,10 +10,9 @@
 //! leads. The cold block moves no arguments: it ends in a call with the function's own arguments,
 //! which are still in their places. So the path past a latent site is that of the plain function.
 //!
-//! Types alone decide which wrapper a call may run. A wrapper is stored as `dyn Any`. A call finds
-//! it by the type that the function's signature makes, and by the type of the `impl` that the
-//! function is in. Only the copy of the function through which the wrapper was installed has these
-//! types.
+//! Types decide which wrapper a call may run. A wrapper is stored as `dyn Any`. A call finds it by
+//! the type that the function's signature makes, and by the type of the `impl` that the function is
+//! in, and only in the copy of the function through which it was installed.
 
 use crate::abi::Definition;
 
