@@ -36,6 +36,7 @@
 //! - *Late hits*: a thread that is stopped between the site and `inc` counts when it goes on,
 //!   whatever the site holds by then. Its hit began before the change; no other thread can tell
 //!   that it is still there.
+//!
 //! Pure, except for queries of the processor and the linker. Cost of a hit: 14 instructions, and
 //! the site's. (Intel SDM 2A, `LAHF`; AMD APM vol. 3.)
 
