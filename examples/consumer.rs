@@ -1,15 +1,16 @@
-//! Your own consumer: a log of the last large answers of a web server. It is attached in the code, and
-//! `PROBES` may name it, too.
+//! A consumer of your own: a log of the last large answers of a web server. The program attaches it
+//! in code, and `PROBES` may name it, too.
 //!
 //! ```text
 //! cargo run --example consumer
 //! PROBES='consumer::answered=large(least=900)' cargo run --example consumer
 //! ```
 //!
-//! A [`Consumer`] is called on the thread that hits the probe, with an [`Event`]: the probe's path, kind and
-//! place, and the values of its fields. They are borrowed from the caller's stack for the time of the call, so
-//! this consumer formats what it wants to keep. It is bounded in memory (the oldest line goes) and in time (it
-//! never waits for another thread; what it misses for that is counted).
+//! A [`Consumer`] is called on the thread that hits the probe, with an [`Event`]: the probe's path,
+//! kind and place, and the values of its fields. The values are borrowed from the caller's stack
+//! for the time of the call, so this consumer formats the ones that it keeps. Its memory is
+//! bounded, because it drops the oldest line. Its time is bounded, because it never waits for
+//! another thread; it counts the events that it misses for that reason.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
@@ -76,7 +77,7 @@ impl Consumer for LargeOnes {
     }
 }
 
-/// What `PROBES` and its reports need besides.
+/// Connects the consumer to `PROBES` and its reports.
 impl Reporter for LargeOnes {
     const NAME: &'static str = "large";
     const ABOUT: &'static str = "the last events with many bytes";
@@ -113,13 +114,13 @@ enum Method {
     Head,
 }
 
-/// The length of the body; that of this server grows with the path's.
+/// Returns the length of the body, which grows with the length of the path.
 fn answer(method: &Method, path: &str) -> usize {
     let body = match method {
         Method::Get => path.len() * path.len(),
         Method::Head => 0,
     };
-    // A latent probe evaluates none of this. Text and numbers are fields as they are; `?` takes `Debug`.
+    // A latent probe evaluates no field. Text and numbers are fields as they are; `?` uses `Debug`.
     point!("answered", ?method, path, bytes = body);
     body
 }

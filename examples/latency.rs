@@ -1,12 +1,14 @@
-//! Where the time goes: convex hulls of a million points, on several threads, as a table of latencies, a call tree and a flame graph.
+//! Latencies, a call tree and a flame graph of a program that computes convex hulls on several
+//! threads.
 //!
 //! ```text
 //! cargo run --release --example latency [FILE.svg]
 //! ```
 //!
-//! Each worker takes batches of points from a common stock, computes the hull of each (Andrew's monotone chain), and keeps the hull of
-//! all that it has seen; at the end, those of all workers become one. Every function has `#[probe]`: one attribute on the module. Both
-//! consumers listen to the same probes at the same time.
+//! Each worker takes batches of points from a common stock and computes the hull of each (Andrew's
+//! monotone chain). It merges these hulls into one; at the end, the program merges those of all
+//! workers. One attribute on the module puts `#[probe]` on every function. Both consumers are
+//! attached to the same probes at the same time.
 
 use std::env;
 use std::error::Error;
@@ -27,7 +29,7 @@ mod geometry {
     use super::{BATCH, BATCHES, Point};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// One worker: batches until there are none left.
+    /// Merges the hulls of batches until no batch is left. Each worker runs this once.
     pub fn work(stock: &AtomicU64) -> Vec<Point> {
         let mut all = Vec::new();
         loop {
@@ -40,7 +42,7 @@ mod geometry {
         }
     }
 
-    /// Points in a disc, the same for each batch number on every run.
+    /// Returns points in a disc, the same for each batch number on every run.
     fn scatter(batch: u64) -> Vec<Point> {
         let mut state = batch.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -59,7 +61,7 @@ mod geometry {
         points
     }
 
-    /// The hull of points, counterclockwise.
+    /// Returns the hull of the points, counterclockwise.
     pub fn hull(mut points: Vec<Point>) -> Vec<Point> {
         sort(&mut points);
         let mut hull = chain(points.iter().copied());
@@ -73,7 +75,7 @@ mod geometry {
         points.dedup();
     }
 
-    /// One side of the hull, without its last point, which is the other side's first.
+    /// Returns one side of the hull, without its last point, which is the other side's first.
     fn chain(points: impl Iterator<Item = Point>) -> Vec<Point> {
         let mut chain: Vec<Point> = Vec::new();
         for point in points {
@@ -88,13 +90,13 @@ mod geometry {
         chain
     }
 
-    /// The hull of two hulls.
+    /// Returns the hull of two hulls.
     pub fn merge(mut one: Vec<Point>, other: Vec<Point>) -> Vec<Point> {
         one.extend(other);
         hull(one)
     }
 
-    /// Twice the area.
+    /// Returns twice the area.
     pub fn area(hull: &[Point]) -> i64 {
         let edges = hull.iter().zip(hull.iter().cycle().skip(1));
         edges.map(|(a, b)| a.0 * b.1 - a.1 * b.0).sum()

@@ -1,12 +1,13 @@
-//! What a fleet's collector asks for: counts and latencies of a small service, at an endpoint for Prometheus.
+//! A small service that offers its counts and latencies to a collector, at an endpoint for
+//! Prometheus.
 //!
 //! ```text
 //! cargo run --release --example metrics                    # asks itself once, and prints the answer
 //! cargo run --release --example metrics 127.0.0.1:9464     # serves; then: curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! `/otlp` answers with what is to be sent by `POST` to an OpenTelemetry collector's `/v1/metrics`. A service has its own server, and needs the
-//! one line of `answer` that collects.
+//! `/otlp` answers with the body of a `POST` to an OpenTelemetry collector's `/v1/metrics`. A real
+//! service has a server of its own, and needs only the line of `answer` that collects.
 
 use std::collections::HashMap;
 use std::env;
@@ -24,7 +25,7 @@ const WORKERS: u64 = 4;
 const REQUESTS: u64 = 10_000;
 const KEYS: u64 = 1_000;
 
-/// Answers from memory what it has loaded once.
+/// A cache of slowly loaded answers.
 #[derive(Default)]
 struct Store(Mutex<HashMap<u64, u64>>);
 
@@ -35,7 +36,7 @@ impl Store {
         *known.entry(key).or_insert_with(|| Self::load(key))
     }
 
-    /// Slow: as many steps as the key asks for, until it is down to 1.
+    /// Slow: counts the steps of the Collatz sequence from the key down to 1.
     fn load(key: u64) -> u64 {
         let (mut n, mut steps) = (key + 1_000_000, 0);
         while n != 1 {
@@ -46,7 +47,7 @@ impl Store {
     }
 }
 
-/// The requests of one worker; the same on every run.
+/// Runs the requests of one worker; they are the same on every run.
 fn work(store: &Store, worker: u64) -> u64 {
     let mut state = worker + 1;
     let mut next = || {
@@ -63,7 +64,7 @@ fn answer(mut stream: TcpStream, exporter: &Exporter) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut lines = BufReader::new(&stream).lines();
     let request = lines.next().transpose()?.unwrap_or_default();
-    // What else the request says does not matter.
+    // The headers of the request do not matter.
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     let (status, content_type, body) = match request.split(' ').nth(1) {
         Some("/metrics") => ("200 OK", CONTENT_TYPE, exporter.collect().to_prometheus()),
@@ -79,7 +80,7 @@ fn answer(mut stream: TcpStream, exporter: &Exporter) -> io::Result<()> {
     )
 }
 
-/// Asks as a collector does.
+/// Sends a request like a collector.
 fn ask(mut stream: TcpStream, path: &str) -> io::Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
@@ -106,12 +107,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if address.is_some() {
         println!("http://{}/metrics", listener.local_addr()?);
         loop {
-            // A client that goes away is its own affair.
+            // An error of one client does not end the server.
             let _ = listener.accept().and_then(|(stream, _)| answer(stream, &exporter));
         }
     }
     for path in ["/metrics", "/otlp"] {
-        // Connected before somebody waits for it: an error here leaves nobody waiting.
+        // Connects before another thread accepts, so that an error here leaves no thread waiting.
         let stream = TcpStream::connect(listener.local_addr()?)?;
         let text = thread::scope(|scope| {
             let answered = scope.spawn(|| answer(listener.accept()?.0, &exporter));

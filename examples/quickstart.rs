@@ -6,11 +6,11 @@
 //! PROBES='quickstart::query=count' cargo run --release --example quickstart
 //! ```
 //!
-//! One thread indexes the files again and again, others answer queries. Meanwhile the probes in [`tokenise`],
-//! [`Index::index_document`] and [`Index::query`] are latent, then active, then latent again. The program also
-//! counts in the ordinary way, in a [`Tally`] that each thread carries along; if the probes have counted
-//! anything else, it says so and fails. Only for that comparison do the threads stop between the phases:
-//! attaching needs no such thing, as the phase `toggling` shows.
+//! One thread indexes the files repeatedly, and other threads answer queries. Meanwhile the probes
+//! in [`tokenise`], [`Index::index_document`] and [`Index::query`] are latent, then active, then
+//! latent again. The program also counts in the ordinary way, in a [`Tally`] for each thread. If
+//! the probes' counts differ, it says so and fails. The threads stop between the phases only for
+//! that comparison: attaching does not need it, as the phase `toggling` shows.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,14 +30,14 @@ use probe_runtime::{Attachment, Count, probe, select};
 const PHASE: Duration = Duration::from_millis(1200);
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// How many different queries there are, about.
+/// Approximate number of different queries.
 const QUERIES: usize = 500;
 
-/// What counts as text in a folder. Files that are named one by one may be anything.
+/// File extensions that count as text in a folder. A file that the command line names may have any.
 const TEXT: [&str; 14] =
     ["c", "cpp", "css", "go", "h", "html", "java", "js", "md", "py", "rs", "sh", "toml", "txt"];
 
-// ---- The program, with its probes --------------------------------------------------------------------
+// ---- The program, with its probes ------------------------------------------------------------
 
 /// Calls `each` with every word of the text, in lower case.
 #[probe]
@@ -53,10 +53,10 @@ fn tokenise(text: &str, tally: &mut Tally, mut each: impl FnMut(&str)) {
     }
 }
 
-/// In which documents a word is, and how often; by document.
+/// The documents that contain a word, with the number of its occurrences; sorted by document.
 type Postings = Vec<(usize, u32)>;
 
-/// An inverted index: from the words to the documents.
+/// An inverted index: maps words to documents.
 #[derive(Default)]
 struct Index(HashMap<String, Postings>);
 
@@ -76,7 +76,7 @@ impl Index {
         });
     }
 
-    /// The documents that hold all of the words, those that hold them most often first.
+    /// Returns the documents that contain all of the words, those with the most occurrences first.
     #[probe]
     fn query(&self, words: &str, tally: &mut Tally) -> Postings {
         tally.query += 1;
@@ -103,7 +103,7 @@ fn in_both(some: &[(usize, u32)], others: &[(usize, u32)]) -> Postings {
         .collect()
 }
 
-/// What the probes should count, counted in the ordinary way.
+/// The hits that the probes should count, counted in the ordinary way.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     tokenise: u64,
@@ -133,7 +133,7 @@ impl Tally {
     }
 }
 
-// ---- The phases --------------------------------------------------------------------------------------
+// ---- The phases ------------------------------------------------------------------------------
 
 fn main() -> ExitCode {
     match run() {
@@ -190,7 +190,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Compares what the probes counted with what the program counted.
+/// Compares the probes' counts with the program's own.
 fn check(hits: &Attachment<Count>, tally: &Tally) -> Result<(), String> {
     let counts = hits.counts();
     for (path, own) in tally.rows() {
@@ -206,7 +206,7 @@ fn check(hits: &Attachment<Count>, tally: &Tally) -> Result<(), String> {
     Ok(())
 }
 
-/// What one phase has done, and how long it took.
+/// The work of one phase, and its duration.
 struct Phase {
     tally: Tally,
     time: Duration,
@@ -220,7 +220,7 @@ impl Phase {
     }
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -233,14 +233,14 @@ fn grouped(number: u128) -> String {
     text
 }
 
-/// `1 file`, `2 files`.
+/// Formats `1 file`, `2 files`.
 fn number_of(noun: &str, number: usize) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-// ---- The work ----------------------------------------------------------------------------------------
+// ---- The work --------------------------------------------------------------------------------
 
-/// An index in use: one thread renews it, others search it.
+/// An index in use: one thread renews it, and other threads search it.
 struct Service {
     library: Library,
     queries: Vec<String>,
@@ -259,12 +259,12 @@ impl Service {
         Self { queries: library.queries(), library, index: Mutex::new(Arc::new(index)), searchers }
     }
 
-    /// The index of the moment.
+    /// Returns the current index.
     fn index(&self) -> Arc<Index> {
         Arc::clone(&self.index.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Says what is searched, and shows one query with its answer.
+    /// Prints the amount of text to search, and one query with its answer.
     fn introduce(&self) {
         let Library { texts, paths } = &self.library;
         let bytes = texts.iter().map(|text| text.len() as u128).sum();
@@ -281,7 +281,7 @@ impl Service {
         }
     }
 
-    /// Works until `meanwhile` is done, which takes the time given.
+    /// Runs all threads until `meanwhile` returns, which takes `time`.
     fn phase(&self, time: Duration, meanwhile: impl FnOnce(Duration)) -> Phase {
         let stop = AtomicBool::new(false);
         let start = Instant::now();
@@ -350,7 +350,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Adds a file, or the text files below a folder, except what is hidden or in `target`.
+    /// Adds a file, or the text files below a folder, except hidden ones and those in `target`.
     fn add(&mut self, path: &Path) -> Result<(), (PathBuf, std::io::Error)> {
         let failed = |error| (path.to_owned(), error);
         if !path.is_dir() {
@@ -366,7 +366,7 @@ impl Library {
             let (path, name) = (entry.path(), entry.file_name());
             let is_hidden = name.as_encoded_bytes().starts_with(b".");
             let is_text = path.extension().and_then(OsStr::to_str).is_some_and(|end| TEXT.contains(&end));
-            // A link is neither, so this can't go round in circles.
+            // A symbolic link is neither a file nor a folder, so there are no cycles.
             let kind = entry.file_type().map_err(failed)?;
             if !is_hidden && (kind.is_dir() && name != "target" || kind.is_file() && is_text) {
                 self.add(&path)?;
@@ -375,7 +375,8 @@ impl Library {
         Ok(())
     }
 
-    /// Neighbouring words, some of each text, the longer ones; words alone if there are none.
+    /// Returns some pairs of neighbouring longer words of each text, or words of a text without
+    /// such pairs.
     fn queries(&self) -> Vec<String> {
         let share = QUERIES / self.texts.len().max(1) + 1;
         let mut queries = Vec::new();

@@ -1,4 +1,4 @@
-//! A function is replaced while the program runs: a cache is put in front of it, then it is made to fail, then all is as before.
+//! Replaces a function while the program runs: with a cache, then with a failure, then restores it.
 //!
 //! ```text
 //! cargo run --example replace
@@ -31,7 +31,7 @@ fn main() -> Result<(), probe_runtime::Error> {
     let cart = Cart { items: ["pear", "apple", "pear"].map(str::to_owned).into() };
     println!("as it is: {:?}", cart.total());
 
-    // What the closure captures lives as long as the guard.
+    // The closure's captures live as long as the guard.
     let known = Mutex::new(HashMap::new());
     let cache = price::install(move |original, item| {
         if let Some(price) = known.lock().unwrap().get(item) {
@@ -43,7 +43,7 @@ fn main() -> Result<(), probe_runtime::Error> {
     })?;
     println!("with a cache: {:?}", cart.total());
 
-    // The newest is asked first. A method's stands beside it.
+    // The newest closure is asked first. The one of a method is independent.
     let fault =
         price::install(
             |original, item| {

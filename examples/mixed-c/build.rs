@@ -1,4 +1,4 @@
-//! Compiles the C library. The one line that gives it probes is the name of the builder.
+//! Compiles the C library. The builder's name is the only line that gives the library probes.
 
 fn main() {
     probe_build::Build::new()

@@ -5,8 +5,8 @@
 //! PROBES='probe_programs::hull::**=call-tree' cargo run --release --example hull
 //! ```
 //!
-//! The program is in `programs/src/hull.rs`; `--profile` samples the calls of all of its functions. With `call-tree`, one sees how
-//! deep it recurses.
+//! The program is in `programs/src/hull.rs`. `--profile` samples the calls of all of its functions.
+//! `call-tree` shows the depth of its recursion.
 
 use std::process::ExitCode;
 

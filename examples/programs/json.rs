@@ -5,7 +5,7 @@
 //! PROBES='probe_programs::json::*Visitor::*=latency' cargo run --release --example json
 //! ```
 //!
-//! The program is in `programs/src/json.rs`; `--profile` samples the calls of all of its functions.
+//! The program is in `programs/src/json.rs`. `--profile` samples the calls of all of its functions.
 
 use std::process::ExitCode;
 

@@ -5,8 +5,8 @@
 //! PROBES='probe_programs::nbody::**=profile(budget=0.5%)' cargo run --release --example nbody -- 2000
 //! ```
 //!
-//! The program is in `programs/src/nbody.rs`. `--profile` samples the calls of all of its functions while it runs, and prints
-//! a table: how often each was called, and how long it took, estimated with its error.
+//! The program is in `programs/src/nbody.rs`. `--profile` samples the calls of all of its functions
+//! while it runs, and prints a table: the calls and time of each function, estimated with an error.
 
 use std::process::ExitCode;
 

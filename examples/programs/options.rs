@@ -5,7 +5,8 @@
 //! PROBES='probe_programs::options::**=profile' cargo run --release --example options -- 20000
 //! ```
 //!
-//! The program is in `programs/src/options.rs`; `--profile` samples the calls of all of its functions.
+//! The program is in `programs/src/options.rs`. `--profile` samples the calls of all of its
+//! functions.
 
 use std::process::ExitCode;
 

@@ -5,7 +5,8 @@
 //! PROBES='probe_programs::patterns::find=latency' cargo run --release --example patterns
 //! ```
 //!
-//! The program is in `programs/src/patterns.rs`; `--profile` samples the calls of all of its functions.
+//! The program is in `programs/src/patterns.rs`. `--profile` samples the calls of all of its
+//! functions.
 
 use std::process::ExitCode;
 

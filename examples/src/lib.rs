@@ -1,5 +1,6 @@
-//! Examples of latent probes. The programs are the `.rs` files beside `src/`. Here is what their tests share: each runs the built example
-//! as a process of its own and looks at what a user would see.
+//! Examples of latent probes. The programs are the `.rs` files beside `src/`. This library is
+//! shared by their tests: each test runs the built example as a process of its own and checks its
+//! output.
 
 mod run;
 

@@ -1,31 +1,31 @@
 //! Running a built example.
 //!
 //! `cargo test` builds the examples beside the tests: `…/<profile>/examples/first` for
-//! `…/<profile>/deps/first-0123456789abcdef`, in any target directory that `build.build-dir` does not split.
-//! (`cargo test --test first` builds that test alone; build the examples first then, with
+//! `…/<profile>/deps/first-0123456789abcdef`, in any target directory that `build.build-dir` does
+//! not split. (`cargo test --test first` builds only that test. Build the examples first then, with
 //! `cargo build --examples`.)
 
 use std::env::{self, consts::EXE_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An example about to be run, in the workspace's root, with no `PROBES`.
+/// An example to run, in the workspace's root, without `PROBES`.
 #[derive(Debug)]
 pub struct Run(Command);
 
-/// What a user has seen of a run.
+/// The user-visible outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// What it printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it printed as errors.
+    /// The standard error.
     pub stderr: String,
 }
 
 impl Run {
-    /// Prepares the run of the example of this name.
+    /// Prepares a run of the named example.
     ///
     /// # Panics
     /// If the example has not been built.
@@ -61,7 +61,7 @@ impl Run {
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the example to its end.
     ///
     /// # Panics
     /// If it can't be started.

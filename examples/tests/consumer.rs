@@ -1,4 +1,4 @@
-//! The example of your own consumer keeps the last large answers, and sees all of them.
+//! The example of a user's consumer keeps the last large answers, and sees all answers.
 #![cfg(not(probe_off))]
 
 use probe_examples::Run;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use probe_examples::Run;
 
-/// Calls of each function: one scatter and hull for each of 400 batches, a merge with a hull inside for each of those, and for three of
-/// four workers.
+/// Number of calls of each function. Each of 400 batches has one scatter, one hull, and one merge
+/// with a hull inside. Three of four workers' hulls are merged as well.
 const CALLS: [(&str, u64); 7] = [
     ("area", 1),
     ("chain", 1606),

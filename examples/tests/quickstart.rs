@@ -1,4 +1,4 @@
-//! The search example works on real files, counts exactly (it checks itself), and fails with a message.
+//! The search example works on real files, counts exactly (it checks itself), and reports errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,8 @@ fn searches_the_repository_in_all_phases() {
     assert_eq!(names, ["latent", "active", "toggling", "latent"], "{run:?}");
     assert!(rates.iter().all(|(_, queries, tokens)| *queries > 0 && *tokens > 0), "{run:?}");
 
-    // Each entry has its exit; each query tokenises once and matches once, and so does each indexing.
+    // Each entry has its exit. Each query tokenises once and matches once; each indexing tokenises
+    // once.
     let (_, table) = run.stdout.split_once("Counted in the active phase").expect("a table of counts");
     let hits = |name: &str, kind| number(table, [&format!("quickstart::{name}"), kind]);
     let [indexed, indexed_exit, matched, query, query_exit, token, tokenise, tokenise_exit] =
@@ -77,7 +78,7 @@ fn counts_for_the_environment_as_well() {
     fs::remove_file(&file).unwrap();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stdout.contains("over 1 file with 70 bytes"), "{run:?}");
-    // It counts in all phases, the other one in the active phase only.
+    // `PROBES` counts in all phases, the program's own attachment in the active phase only.
     let words = ["quickstart::query", "entry"];
     let (_, table) = run.stdout.split_once("Counted in the active phase").expect("a table of counts");
     assert!(number(&run.stderr, words) > number(table, words), "{run:?}");

@@ -1,9 +1,9 @@
-/* Canonical Huffman codes: only their lengths are written, the codes follow from them. */
+/* Canonical Huffman codes: only the lengths are written, since the codes follow from them. */
 #include "squeeze.h"
 
 #include <string.h>
 
-/* Takes the rarest of the trees out; `trees` if there is none. */
+/* Removes and returns the rarest tree; returns `trees` if none is left. */
 static unsigned take_rarest(uint32_t *weight, unsigned trees, uint32_t *taken) {
     unsigned tree, rarest = trees;
     for (tree = 0; tree < trees; tree++)
@@ -15,7 +15,8 @@ static unsigned take_rarest(uint32_t *weight, unsigned trees, uint32_t *taken) {
     return rarest;
 }
 
-/* The lengths of an optimal code, by joining the two rarest trees until one is left. Returns the longest. */
+/* Computes the lengths of an optimal code, by joining the two rarest trees until one is left.
+ * Returns the longest. */
 static unsigned join_rarest(struct code *code, const uint32_t *frequency) {
     uint32_t weight[2 * SYMBOLS];
     uint16_t parent[2 * SYMBOLS] = {0};
@@ -33,7 +34,7 @@ static unsigned join_rarest(struct code *code, const uint32_t *frequency) {
     for (symbol = 0; symbol < code->symbols; symbol++) {
         unsigned at = symbol, length = 0;
         for (; parent[at] != 0; at = parent[at]) length++;
-        /* The only one needs a bit, too. */
+        /* A single symbol needs a bit, too. */
         if (frequency[symbol] > 0 && length == 0) length = 1;
         code->length[symbol] = (uint8_t)length;
         if (length > longest) longest = length;
@@ -41,7 +42,7 @@ static unsigned join_rarest(struct code *code, const uint32_t *frequency) {
     return longest;
 }
 
-/* Lengths of up to LONGEST_CODE for symbols that occur so often. */
+/* Computes lengths of up to LONGEST_CODE for symbols with these frequencies. */
 void huffman_measure(struct code *code, unsigned symbols, const uint32_t *frequency) {
     uint32_t flattened[SYMBOLS];
     unsigned symbol;
@@ -51,7 +52,7 @@ void huffman_measure(struct code *code, unsigned symbols, const uint32_t *freque
         for (symbol = 0; symbol < symbols; symbol++) flattened[symbol] = (flattened[symbol] + 1) / 2;
 }
 
-/* The codes, from their lengths. Returns whether there can be such codes. */
+/* Computes the codes from their lengths. Returns whether such codes exist. */
 int huffman_assign(struct code *code, unsigned symbols) {
     unsigned next[LONGEST_CODE + 2], place[LONGEST_CODE + 2], symbol, length;
     long left = 1;
@@ -81,7 +82,7 @@ void huffman_write(const struct code *code, struct bits *bits, unsigned symbol) 
     bits_put(bits, code->bits[symbol], code->length[symbol]);
 }
 
-/* The next symbol; -1 if no code begins like that. */
+/* Returns the next symbol; -1 if no code begins with these bits. */
 int huffman_read(const struct code *code, struct bits *bits) {
     unsigned first = 0, index = 0, read = 0, length;
     for (length = 1; length <= LONGEST_CODE && !bits->is_exhausted; length++) {

@@ -1,4 +1,4 @@
-/* Matches: chains of places that begin with the same four bytes. */
+/* Matches, found in chains of places that begin with the same four bytes. */
 #include "squeeze.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static unsigned match_length(const uint8_t *a, const uint8_t *b, unsigned most) 
     return length;
 }
 
-/* The longest match of what is at `at` and ends before `end`, or the byte there. */
+/* Returns the longest match of the text at `at` that ends before `end`, or the byte at `at`. */
 struct token lz77_find(const struct window *window, size_t at, size_t end) {
     struct token best = {0, 0};
     unsigned most = end - at < LONGEST ? (unsigned)(end - at) : LONGEST, tries = TRIES;

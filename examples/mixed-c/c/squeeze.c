@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two probes by hand: what happens inside of a function, with a value. */
+/* Two probes by hand: points inside a function, with a value. */
 #define PROBE_PROVIDER "squeeze"
 #include <probe.h>
 
-/* The number of bits of a number, less one: where its bucket begins. */
+/* Returns the number of bits of a number, less one. */
 static unsigned bucket_of(unsigned number) {
     unsigned bucket = 0;
     while (number >> (bucket + 1) != 0) bucket++;
@@ -82,12 +82,12 @@ size_t squeeze_compress(const uint8_t *in, size_t len, uint8_t *out) {
     return bits.at;
 }
 
-/* A number from its bucket and the bits that follow; 0 if the bucket is none. */
+/* Returns a number from its bucket and the bits that follow; 0 if `bucket` is negative. */
 static unsigned read_number(struct bits *bits, int bucket) {
     return bucket < 0 ? 0 : (1U << bucket) + bits_get(bits, (unsigned)bucket);
 }
 
-/* Returns where the block's text ends, or SIZE_MAX. */
+/* Returns the end of the block's text in `out`, or SIZE_MAX on damage. */
 static size_t expand_block(struct bits *bits, uint8_t *out, size_t at, size_t capacity) {
     struct code symbols, distances;
     size_t end = at + bits_get(bits, 16) + 1, n;

@@ -1,4 +1,4 @@
-/* squeeze: a small compressor. LZ77 finds what was there before, canonical Huffman codes write it down.
+/* squeeze: a small compressor. LZ77 finds repeated text, and canonical Huffman codes encode it.
  *
  * A compressed text is a sequence of blocks, each of up to BLOCK bytes of the original:
  *
@@ -14,13 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most bytes that `len` bytes can be compressed to. */
+/* Returns the maximum compressed size of `len` bytes. */
 size_t squeeze_bound(size_t len);
 
-/* Compresses; returns how many bytes that makes. `out` has squeeze_bound(len) bytes. */
+/* Compresses; returns the compressed size. `out` has squeeze_bound(len) bytes. */
 size_t squeeze_compress(const uint8_t *in, size_t len, uint8_t *out);
 
-/* Expands; returns how many bytes that makes, or SIZE_MAX if `in` is damaged or `capacity` too small. */
+/* Expands; returns the expanded size, or SIZE_MAX if `in` is damaged or `capacity` too small. */
 size_t squeeze_expand(const uint8_t *in, size_t len, uint8_t *out, size_t capacity);
 
 /* ---- bits.c: a stream of bits, the lowest of each byte first ---- */
@@ -46,7 +46,7 @@ struct code {
     unsigned symbols;
     uint8_t length[SYMBOLS];
     uint16_t bits[SYMBOLS];             /* for writing: the code, its first bit lowest */
-    uint16_t count[LONGEST_CODE + 1];   /* for reading: how many codes of each length, */
+    uint16_t count[LONGEST_CODE + 1];   /* for reading: the number of codes of each length, */
     uint16_t ordered[SYMBOLS];          /* and the symbols by code */
 };
 
@@ -55,7 +55,7 @@ int huffman_assign(struct code *code, unsigned symbols);
 void huffman_write(const struct code *code, struct bits *bits, unsigned symbol);
 int huffman_read(const struct code *code, struct bits *bits);
 
-/* ---- lz77.c: what was there before ---- */
+/* ---- lz77.c: repeated text ---- */
 
 enum { BLOCK = 1 << 16, WINDOW = 1 << 15, SHORTEST = 4, LONGEST = 258, BUCKETS = 1 << 14, TRIES = 32 };
 

@@ -7,15 +7,16 @@
 //! PROBES='squeeze_* kind=entry=count' cargo run --release -p mixed-c
 //! ```
 //!
-//! The library, in `c/`, is a compressor. Its build script uses `probe_build::Build` instead of `cc::Build`; that puts a probe at
-//! the entry and the exits of each of its functions. Two more stand in the C code, `PROBE_U64("match", length)` and its
-//! counterpart. Rust marks its functions with `#[probe]`.
+//! The library, in `c/`, is a compressor. Its build script uses `probe_build::Build` instead of
+//! `cc::Build`, which puts a probe at the entry and the exits of each of its functions. The C code
+//! has two more probes, `PROBE_U64("match", length)` and its counterpart. The Rust functions are
+//! marked with `#[probe]`.
 //!
-//! First all files are compressed and expanded once, and what the probes have counted is held against what the program knows.
-//! Then threads go on doing so, while probes are attached and detached.
+//! First the program compresses and expands all files once, and compares the probes' counts with
+//! its own. Then threads continue to do so, while probes are attached and detached.
 //!
-//! With `--profile`, functions of both languages stand in one call tree, every call of it counted and timed; then in one profile, from
-//! samples, while the threads go on.
+//! With `--profile`, one call tree shows the functions of both languages, with every call counted
+//! and timed. Then one profile shows them, from samples, while the threads continue.
 
 #![deny(unsafe_code)]
 
@@ -36,7 +37,7 @@ use probe_runtime::{
 const THREADS: usize = 2;
 const WHILE_IT_RUNS: Duration = Duration::from_millis(500);
 
-/// Everything of the program and of its library; not what other crates may have.
+/// Selects all of the program and its library, but no probes of other crates.
 const ALL: &str = "mixed_c::**, @c/squeeze.c, @c/lz77.c, @c/huffman.c, @c/bits.c";
 
 struct File {
@@ -54,14 +55,14 @@ fn restore(archive: &[u8], len: usize) -> Option<Vec<u8>> {
     squeeze::expand(archive, len)
 }
 
-/// Those that can be called: without the points.
+/// Selects the functions, without the points.
 const FUNCTIONS: &str =
     "mixed_c::**, @c/squeeze.c, @c/lz77.c, @c/huffman.c, @c/bits.c, !squeeze::match, !squeeze::copy";
 
-/// How often each thread does all files while it is profiled.
+/// Number of times that each thread processes all files while it is profiled.
 const ROUNDS: usize = 100;
 
-/// Compresses and expands a file; returns how many bytes it was in between.
+/// Compresses and expands a file; returns its compressed size in bytes.
 #[probe]
 fn round_trip(file: &File) -> Result<usize, String> {
     let archived = archive(&file.content);
@@ -71,7 +72,7 @@ fn round_trip(file: &File) -> Result<usize, String> {
     }
 }
 
-/// Sums up a field of C code: the bytes that matches stand for.
+/// Sums a field of C code: the bytes that matches represent.
 #[derive(Default)]
 struct Bytes(Mutex<u64>);
 
@@ -111,7 +112,7 @@ fn files(names: Vec<String>) -> Result<Vec<File>, String> {
     names.into_iter().map(read).collect()
 }
 
-/// The probes of both languages, with their places.
+/// Lists the probes of both languages, with their places.
 fn list() -> Result<(), Box<dyn Error>> {
     println!("probe                        kind   sites  where");
     for probe in select(ALL)?.probes() {
@@ -121,7 +122,8 @@ fn list() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What must be: each file is archived and restored once, through one function of C each, whose matches are copied again.
+/// Checks the counts: each file is archived and restored once, through one C function each, and
+/// every match is copied again.
 fn check(counted: &Attachment<Count>, [matched, copied]: [u64; 2], files: u64) -> Result<(), String> {
     let counts = counted.counts();
     let hits = |path: &str, kind| counts.hits(path, kind).unwrap_or_default();
@@ -152,7 +154,7 @@ fn once(files: &[File]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Attaches while threads are at work.
+/// Attaches while threads work.
 fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
     let is_over = AtomicBool::new(false);
     let done = AtomicU64::new(0);
@@ -183,7 +185,7 @@ fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Does all files so often, on each thread.
+/// Processes all files on each thread, `rounds` times.
 fn on_threads(files: &[File], rounds: usize) -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
         let work =
@@ -196,8 +198,8 @@ fn on_threads(files: &[File], rounds: usize) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Both languages in one call tree, and in one profile. One after the other: the profiler switches sites, and a call tree wants to see
-/// every call.
+/// Prints a call tree of both languages, then a profile. They run one after the other: the profiler
+/// switches sites, and a call tree needs every call.
 fn profile(files: &[File], csv: Option<&str>) -> Result<(), Box<dyn Error>> {
     let calls = select(FUNCTIONS)?.attach(CallTree::new())?;
     on_threads(files, 1)?;

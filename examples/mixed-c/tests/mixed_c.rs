@@ -1,5 +1,5 @@
-//! The mixed program counts exactly in both languages (it checks itself), lists C functions with their places, and fails with a
-//! message.
+//! The mixed program counts exactly in both languages (it checks itself), lists C functions with
+//! their places, and reports errors.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
 mod patched {
     use super::*;
 
-    /// The last column of the line that begins with these words.
+    /// Returns the last column of the line that begins with these words.
     fn number(table: &str, words: [&str; 2]) -> u64 {
         let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let row = rows.into_iter().find(|row| row.starts_with(&words));
@@ -31,7 +31,7 @@ mod patched {
         cell.parse().unwrap_or_else(|_| panic!("{words:?} has {cell}"))
     }
 
-    /// The line of the source that begins like that.
+    /// Returns the number of the line of the source that begins with this text.
     fn line_of(source: &str, beginning: &str) -> usize {
         source.lines().position(|line| line.trim_start().starts_with(beginning)).expect("the line is there")
             + 1
@@ -68,7 +68,7 @@ mod patched {
         assert_eq!(number(once, ["squeeze::copy", "point"]), matches);
         assert_eq!(number(once, ["bits_flush", "entry"]), 6);
 
-        // While it runs, entries and exits differ by the calls under way, at either end.
+        // While the program runs, entries and exits differ by the calls in progress, at either end.
         let [entered, left] = ["entry", "exit"].map(|kind| number(running, ["squeeze_compress", kind]));
         assert!(entered > 0 && entered.abs_diff(left) <= 2, "{entered} entries, {left} exits");
         assert!(number(running, ["squeeze::match", "point"]) > entered);
@@ -92,7 +92,7 @@ mod patched {
             })
             .collect();
         let of = |stack: &str| calls.iter().find(|(found, _)| *found == stack).map(|(_, calls)| *calls);
-        // Two threads, a file: Rust calls Rust, which calls C, which calls C.
+        // For each of two threads and each file, Rust calls Rust, which calls C, which calls C.
         let archive = "mixed_c::round_trip;mixed_c::archive;mixed_c::squeeze::compress";
         let restore = "mixed_c::round_trip;mixed_c::restore;mixed_c::squeeze::expand";
         let (compress, expand) = (format!("{archive};squeeze_compress"), format!("{restore};squeeze_expand"));
@@ -108,7 +108,7 @@ mod patched {
         ] {
             assert_eq!(of(stack), Some(2), "{stack} in\n{csv}");
         }
-        // What the compiler has not made a part of its callers: somewhere below.
+        // These functions may be inlined into callers, so they are anywhere below.
         let below = |caller: &str, name: &str| {
             let is_so = |stack: &str| stack.starts_with(caller) && stack.ends_with(&format!(";{name}"));
             calls.iter().filter(|(stack, _)| is_so(stack)).map(|(_, calls)| calls).sum::<u64>()

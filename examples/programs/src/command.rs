@@ -16,8 +16,9 @@ struct Arguments {
     profiles: bool,
 }
 
-/// An example's `main`: `[--profile] [WORK [THREADS]]`. What the environment variable `PROBES` asks for is attached, and with
-/// `--profile` a [`Profiler`] to all of the program's functions, whose table comes last.
+/// Runs an example with the command line `[--profile] [WORK [THREADS]]`. Attaches the consumers
+/// that the environment variable `PROBES` requests, and with `--profile` a [`Profiler`] to all of
+/// the program's functions. The profiler's table comes last.
 pub fn main(program: &Program) -> ExitCode {
     match run(program) {
         Ok(()) => ExitCode::SUCCESS,
@@ -32,7 +33,7 @@ fn run(program: &Program) -> Result<(), Box<dyn Error>> {
     let Arguments { work, threads, profiles } = parse(program, env::args().skip(1))?;
     let _probes = probe_runtime::init_from_env()?;
     let profiler = if profiles {
-        // Rapid toggling asks for text that stays writable.
+        // Rapid toggling needs text that stays writable.
         Some(select(program.probes)?.text(TextPolicy::Open).attach(Profiler::new())?)
     } else {
         None
@@ -45,7 +46,7 @@ fn run(program: &Program) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// As many threads as any system starts.
+/// The largest number of threads that every system can start.
 const MAX_THREADS: u32 = 1_024;
 
 fn parse(program: &Program, words: impl Iterator<Item = String>) -> Result<Arguments, String> {

@@ -1,4 +1,5 @@
-//! Convex hulls by quickhull: of batches of points, then of what the threads have found.
+//! Convex hulls by quickhull: first of batches of points, then of the corners that the threads have
+//! found.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,17 +7,17 @@ use probe_runtime::probe;
 
 use crate::{Done, Program, on_threads, random, seed};
 
-/// The program; its work is so many batches of [`BATCH`] points.
+/// The program; a unit of work is one batch of [`BATCH`] points.
 pub const PROGRAM: Program =
     Program { name: "hull", probes: "probe_programs::hull::**", unit: "batches", work: 500, run };
 
-/// Points in a batch.
+/// Number of points in a batch.
 pub const BATCH: usize = 5_000;
 
-/// A point of the plane, by whole numbers of up to 10⁶ either way, so that all is exact.
+/// A point of the plane, with whole coordinates of up to ±10⁶, so that all results are exact.
 pub type Point = (i64, i64);
 
-/// A hull, and how many corners all hulls had that were computed for it.
+/// A hull, with the number of hulls computed for it and the sum of their corners.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Found {
     /// Its corners, counterclockwise from the leftmost.
@@ -29,7 +30,7 @@ pub struct Found {
 mod geometry {
     use super::{BATCH, Found, Point, random, seed};
 
-    /// Points in a disc.
+    /// Returns random points in a disc.
     pub fn scatter(batch: u64) -> Vec<Point> {
         let mut state = seed(batch);
         let mut next = || (random(&mut state) % 2_000_001).cast_signed() - 1_000_000;
@@ -43,7 +44,7 @@ mod geometry {
         points
     }
 
-    /// The hull of at least two different points.
+    /// Returns the hull of at least two different points.
     pub fn hull(points: &[Point]) -> Vec<Point> {
         let (left, right) = ends(points);
         let mut hull = vec![left];
@@ -53,13 +54,13 @@ mod geometry {
         hull
     }
 
-    /// The leftmost and the rightmost.
+    /// Returns the leftmost and the rightmost point.
     fn ends(points: &[Point]) -> (Point, Point) {
         let first = points[0];
         points.iter().fold((first, first), |(left, right), point| (left.min(*point), right.max(*point)))
     }
 
-    /// Adds the corners between two of them, in their order.
+    /// Appends the corners between two corners, in their order.
     fn side(points: &[Point], from: Point, to: Point, hull: &mut Vec<Point>) {
         let (outside, farthest) = outside(points, from, to);
         if let Some(corner) = farthest {
@@ -69,7 +70,8 @@ mod geometry {
         }
     }
 
-    /// The points to the right of a line, and the farthest of them. Of several, the leftmost is a corner.
+    /// Returns the points to the right of a line, and the farthest of them. Of several, the
+    /// leftmost is a corner.
     fn outside(points: &[Point], from: Point, to: Point) -> (Vec<Point>, Option<Point>) {
         let (mut outside, mut best) = (Vec::new(), None);
         let (x, y) = (to.0 - from.0, to.1 - from.1);
@@ -83,7 +85,7 @@ mod geometry {
         (outside, best.map(|(_, (x, y))| (-x, -y)))
     }
 
-    /// The hull of two.
+    /// Returns the hull of two hulls.
     pub fn merge(mut one: Found, other: Found) -> Found {
         one.hulls += other.hulls;
         one.corners += other.corners;
@@ -94,14 +96,14 @@ mod geometry {
         one
     }
 
-    /// Twice its area.
+    /// Returns twice the area.
     pub fn area(hull: &[Point]) -> i64 {
         let edges = hull.iter().zip(hull.iter().cycle().skip(1));
         edges.map(|(a, b)| a.0 * b.1 - a.1 * b.0).sum()
     }
 }
 
-/// One thread: the hull of all batches that it gets.
+/// Returns the hull of all batches that this thread takes.
 #[probe]
 fn work(next: &AtomicU64, batches: u64) -> Option<Found> {
     let mut all: Option<Found> = None;
@@ -125,7 +127,8 @@ fn run(batches: u64, threads: usize) -> Done {
     let found = on_threads(threads, |_| work(&next, batches)).into_iter().flatten();
     let Found { hull, hulls, corners } = found.reduce(geometry::merge).unwrap_or_default();
     let area = geometry::area(&hull);
-    // Two sides of each hull; each corner but the ends is found on a side, and makes two of it.
+    // Each hull has two sides. Each corner but the two ends is found on a side, which it splits in
+    // two.
     let sides = 2 * corners - 2 * hulls;
     Done {
         result: format!(
@@ -151,7 +154,7 @@ fn run(batches: u64, threads: usize) -> Done {
 mod tests {
     use super::*;
 
-    /// Andrew's monotone chain, another way to the same corners.
+    /// Computes the same corners in another way: Andrew's monotone chain.
     fn by_chains(mut points: Vec<Point>) -> Vec<Point> {
         points.sort_unstable();
         points.dedup();

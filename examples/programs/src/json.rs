@@ -1,6 +1,7 @@
-//! A large JSON file, read by `serde_json` into this program's own types, whose visitors it calls back.
+//! Reads a large JSON file with `serde_json` into this program's own types, whose visitors it calls
+//! back.
 //!
-//! The file is made up: documents of a thousand orders each, one a line.
+//! The file is generated: documents of a thousand orders each, one document a line.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,15 +11,15 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 
 use crate::{Done, Program, on_threads};
 
-/// The program; its work is to read so many documents, those of the file in turns.
+/// The program; a unit of work is one document. Threads read the documents of the file in rotation.
 pub const PROGRAM: Program =
     Program { name: "json", probes: "probe_programs::json::**", unit: "documents", work: 100, run };
 
-/// Documents of the file, and orders in each.
+/// Number of documents in the file, and of orders in each.
 const DOCUMENTS: u64 = 8;
 const ORDERS: u64 = 1_000;
 
-/// Somebody has ordered something.
+/// A customer's order.
 #[derive(PartialEq, Eq, Debug)]
 struct Order {
     id: u64,
@@ -34,7 +35,7 @@ struct Item {
     cents: u64,
 }
 
-/// What stands before a colon.
+/// A key of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Key {
     Id,
@@ -145,19 +146,19 @@ impl Visitor<'_> for KeyVisitor {
 
 #[probe(all)]
 impl Order {
-    /// What it costs, in cents.
+    /// Returns the price of all items, in cents.
     fn cents(&self) -> u64 {
         self.items.iter().map(|item| item.count * item.cents).sum()
     }
 
-    /// The letters of all of its texts.
+    /// Returns the number of characters in all of its texts.
     fn letters(&self) -> usize {
         let of_items: usize = self.items.iter().map(|item| item.name.chars().count()).sum();
         self.customer.chars().count() + self.note.as_ref().map_or(0, |note| note.chars().count()) + of_items
     }
 }
 
-/// Items of an order.
+/// Returns the number of items of an order.
 #[probe]
 fn items_of(order: u64) -> u64 {
     order % 5 + 1
@@ -165,7 +166,7 @@ fn items_of(order: u64) -> u64 {
 
 #[probe]
 fn write_order(json: &mut String, id: u64) -> fmt::Result {
-    // With what has to be escaped, in both ways, and what need not be.
+    // The text has characters that need escapes, in both forms, and characters that need none.
     write!(json, r#"{{"id":{id},"customer":"J\u00f6rg \"{}\" Müller","items":["#, id % 97)?;
     for item in 0..items_of(id) {
         let comma = if item == 0 { "" } else { "," };
@@ -176,7 +177,7 @@ fn write_order(json: &mut String, id: u64) -> fmt::Result {
     write!(json, r#"],"weight":{}.25e-1,"note":{note}}}"#, id % 50)
 }
 
-/// One line of the file.
+/// Returns one line of the file.
 #[probe]
 fn write_document(document: u64) -> Result<String, fmt::Error> {
     let mut json = String::from("[");
@@ -190,7 +191,7 @@ fn write_document(document: u64) -> Result<String, fmt::Error> {
     Ok(json)
 }
 
-/// What was read.
+/// Totals of the orders that were read.
 #[derive(Clone, Copy, Default, Debug)]
 struct Sum {
     orders: u64,
@@ -210,7 +211,7 @@ fn read_document(json: &str) -> Result<Sum, serde_json::Error> {
     }))
 }
 
-/// One thread: reads documents until there are none left.
+/// Reads documents until none are left. Each thread runs this once.
 #[probe]
 fn work(file: &[String], next: &AtomicU64, documents: u64) -> Sum {
     let mut all = Sum::default();

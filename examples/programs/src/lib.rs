@@ -1,4 +1,4 @@
-//! Real programs, of several threads, all of whose own functions have probes.
+//! Real multithreaded programs whose own functions all have probes.
 //!
 //! | program | work | whose functions are |
 //! |---|---|---|
@@ -8,8 +8,9 @@
 //! | [`json`] | a large JSON file, read by `serde_json` | visitors that the crate calls back |
 //! | [`patterns`] | regular expressions, run over a real text by `regex` | around long calls of the crate |
 //!
-//! The result of each is the same on every run, on any number of threads, and each knows how often it has called its functions: examples
-//! show it, tests hold probes against it, benchmarks measure with it.
+//! The result of each program is the same on every run, on any number of threads. Each program
+//! knows how often it has called its functions. Examples show these programs, tests check probes
+//! against them, and benchmarks measure with them.
 
 mod command;
 pub mod hull;
@@ -23,39 +24,40 @@ pub use command::main;
 /// A program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its name, and that of the example.
+    /// The name of the program and of its example.
     pub name: &'static str,
     /// Selects the probes of all its functions.
     pub probes: &'static str,
-    /// What a unit of work is.
+    /// The unit of work, in the plural.
     pub unit: &'static str,
-    /// As much work as takes a tenth of a second or so.
+    /// Work for about a tenth of a second.
     pub work: u64,
-    /// Does so much work on so many threads, at least one.
+    /// Does this much work on this many threads, at least one.
     pub run: fn(work: u64, threads: usize) -> Done,
 }
 
-/// All of them.
+/// All programs.
 pub const ALL: [Program; 5] =
     [nbody::PROGRAM, options::PROGRAM, hull::PROGRAM, json::PROGRAM, patterns::PROGRAM];
 
-/// What a program has done.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// What came of it.
+    /// The result, as one line of text.
     pub result: String,
-    /// Its functions' paths, from the program's module on, and how often each was called; those that were not are left out.
+    /// The paths of the called functions, relative to the program's module, and the number of their
+    /// calls.
     pub calls: Vec<(&'static str, u64)>,
 }
 
 impl Done {
-    /// How often a function was called.
+    /// Returns the number of calls of a function.
     pub fn calls_of(&self, function: &str) -> u64 {
         self.calls.iter().find(|(path, _)| *path == function).map_or(0, |(_, calls)| *calls)
     }
 }
 
-/// The next of a row of pseudo-random numbers (xorshift64), the same on every run.
+/// Returns the next pseudo-random number (xorshift64), the same on every run.
 const fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -63,12 +65,12 @@ const fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// The beginning of the row of this number.
+/// Returns the initial state of a sequence of random numbers.
 const fn seed(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
 
-/// Does the same on so many threads; returns what came of each.
+/// Runs `work` on this many threads; returns the result of each.
 fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let work = &work;
     std::thread::scope(|scope| {

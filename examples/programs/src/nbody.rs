@@ -1,4 +1,5 @@
-//! Bodies that attract each other, step by step: each thread moves a part of them, by the forces of all.
+//! Bodies that attract each other, step by step. Each thread moves a part of them, by the forces of
+//! all.
 
 use std::ops::Range;
 use std::sync::{Barrier, PoisonError, RwLock};
@@ -7,11 +8,11 @@ use probe_runtime::probe;
 
 use crate::{Done, Program, on_threads, random, seed};
 
-/// The program; its work is so many steps of [`BODIES`] bodies.
+/// The program; a unit of work is one step of [`BODIES`] bodies.
 pub const PROGRAM: Program =
     Program { name: "nbody", probes: "probe_programs::nbody::**", unit: "steps", work: 120, run };
 
-/// How many there are.
+/// Number of bodies.
 pub const BODIES: usize = 400;
 
 const STEP: f64 = 0.01;
@@ -26,13 +27,15 @@ pub struct Body {
     mass: f64,
 }
 
-/// Bodies in space, in astronomical units, years, and masses of which 4 π² are the Sun's, so that the constant of gravitation is 1.
+/// Bodies in space. The units are astronomical units, years, and a mass of which the Sun has 4
+/// π², so that the constant of gravitation is 1.
 #[derive(Clone, PartialEq, Debug)]
 pub struct System(Vec<Body>);
 
 #[probe(all)]
 impl System {
-    /// The Sun and its four giant planets, as the Computer Language Benchmarks Game has them.
+    /// Returns the Sun and its four giant planets, with the data of the Computer Language
+    /// Benchmarks Game.
     pub fn solar() -> Self {
         const SUN: f64 = 4.0 * std::f64::consts::PI * std::f64::consts::PI;
         let day = |per_day: f64| per_day * 365.24;
@@ -60,13 +63,13 @@ impl System {
                 5.151_389_020_466_114_5e-5,
             ),
         ];
-        // At rest, all together.
+        // The sum of all momenta is zero.
         bodies[0].speed =
             std::array::from_fn(|n| -bodies.iter().map(|body| body.speed[n] * body.mass).sum::<f64>() / SUN);
         Self(bodies)
     }
 
-    /// So many light bodies in a cube.
+    /// Returns this many light bodies in a cube.
     pub fn cluster(bodies: usize) -> Self {
         let mut state = seed(1);
         let mut body = || {
@@ -77,7 +80,8 @@ impl System {
         Self((0..bodies).map(|_| body()).collect())
     }
 
-    /// Moves all bodies by so many steps, each thread a part of them. What comes of it does not depend on their number.
+    /// Moves all bodies by this many steps. Each thread moves a part of them; the result does not
+    /// depend on the number of threads.
     #[must_use]
     pub fn simulate(self, steps: u64, step: f64, threads: usize) -> Self {
         let len = self.0.len();
@@ -98,7 +102,7 @@ impl System {
         sum
     }
 
-    /// Kinetic and potential energy.
+    /// Returns the kinetic and potential energy.
     pub fn energy(&self) -> f64 {
         let mut energy = 0.0;
         for (at, body) in self.0.iter().enumerate() {
@@ -112,7 +116,7 @@ impl System {
     }
 }
 
-/// The acceleration of one body by another.
+/// Returns the acceleration of one body by another.
 #[probe]
 fn pull(on: &Body, by: &Body) -> Vector {
     let apart: Vector = std::array::from_fn(|n| by.at[n] - on.at[n]);
@@ -121,7 +125,7 @@ fn pull(on: &Body, by: &Body) -> Vector {
     apart.map(|d| d * force)
 }
 
-/// From 0 to 1.
+/// Returns a random number from 0 to 1.
 #[probe]
 fn unit(state: &mut u64) -> f64 {
     f64::from(u32::try_from(random(state) >> 32).unwrap_or_default()) / f64::from(u32::MAX)
@@ -135,7 +139,7 @@ struct Shared {
 
 #[probe(all)]
 impl Shared {
-    /// One thread: moves its bodies.
+    /// Moves this thread's bodies.
     fn work(&self, mine: Range<usize>, steps: u64) {
         let mut own = self.bodies.read().unwrap_or_else(PoisonError::into_inner).0[mine.clone()].to_vec();
         for _ in 0..steps {
@@ -144,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// A step of bodies from this one on.
+    /// Advances `bodies` by a step; the first one has this index.
     fn advance(&self, first: usize, bodies: &mut [Body]) {
         let all = self.bodies.read().unwrap_or_else(PoisonError::into_inner);
         for (at, body) in bodies.iter_mut().enumerate() {
@@ -154,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Shows the others what has become of them, once nobody needs what was before.
+    /// Publishes this thread's bodies once all threads have finished reading the previous step.
     fn exchange(&self, mine: Range<usize>, own: &[Body]) {
         self.barrier.wait();
         self.bodies.write().unwrap_or_else(PoisonError::into_inner).0[mine].copy_from_slice(own);

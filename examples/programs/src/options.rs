@@ -6,33 +6,33 @@ use probe_runtime::probe;
 
 use crate::{Done, Program, on_threads};
 
-/// The program; its work is so many batches of [`BATCH`] options.
+/// The program; a unit of work is one batch of [`BATCH`] options.
 pub const PROGRAM: Program =
     Program { name: "options", probes: "probe_programs::options::**", unit: "batches", work: 2_000, run };
 
-/// Options that are priced in a row.
+/// Number of options that are priced in a row.
 pub const BATCH: u64 = 1_000;
 
-/// The right to buy, or to sell, something that costs `spot` now, for `strike`, in so many `years`.
+/// The right to buy or sell an asset that costs `spot` now, for `strike`, in this many `years`.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
-    /// What it costs now.
+    /// The asset's current price.
     pub spot: f64,
-    /// What it may be bought or sold for.
+    /// The price that the contract fixes.
     pub strike: f64,
-    /// When.
+    /// Years until the contract ends.
     pub years: f64,
-    /// What is paid for money, a year.
+    /// The interest rate, per year.
     pub rate: f64,
-    /// The standard deviation of the logarithm of its price, a year.
+    /// The standard deviation of the logarithm of the asset's price, per year.
     pub volatility: f64,
-    /// Whether the right is to buy.
+    /// Whether the contract is a right to buy.
     pub is_call: bool,
 }
 
 #[probe(all)]
 impl Contract {
-    /// One of a portfolio.
+    /// Returns one contract of a portfolio.
     fn nth(n: u64) -> Self {
         let part = |of: u64| f64::from(u32::try_from(n % of).unwrap_or_default());
         Self {
@@ -45,7 +45,7 @@ impl Contract {
         }
     }
 
-    /// What it is worth.
+    /// Returns the value of the contract.
     pub fn price(&self) -> f64 {
         let Self { spot, strike, years, rate, volatility, is_call } = *self;
         let spread = volatility * years.sqrt();
@@ -60,7 +60,7 @@ impl Contract {
     }
 }
 
-/// The standard normal distribution (Abramowitz and Stegun 26.2.17).
+/// Returns the standard normal distribution (Abramowitz and Stegun 26.2.17).
 #[probe]
 fn normal(x: f64) -> f64 {
     let k = 1.0 / (1.0 + 0.231_641_9 * x.abs());
@@ -75,7 +75,7 @@ fn price_batch(batch: u64) -> f64 {
     (batch * BATCH..(batch + 1) * BATCH).map(|n| Contract::nth(n).price()).sum()
 }
 
-/// One thread: prices batches until there are none left; returns each with its number.
+/// Prices batches until none are left; returns each with its number.
 #[probe]
 fn work(next: &AtomicU64, batches: u64) -> Vec<(u64, f64)> {
     let mut priced = Vec::new();
@@ -92,7 +92,7 @@ fn work(next: &AtomicU64, batches: u64) -> Vec<(u64, f64)> {
 fn run(batches: u64, threads: usize) -> Done {
     let next = AtomicU64::new(0);
     let mut priced: Vec<_> = on_threads(threads, |_| work(&next, batches)).into_iter().flatten().collect();
-    // Whoever priced them, they are added in the same order.
+    // The order of this sum must not depend on the threads.
     priced.sort_unstable_by_key(|(batch, _)| *batch);
     let worth: f64 = priced.iter().map(|(_, worth)| worth).sum();
     let options = batches * BATCH;

@@ -1,4 +1,5 @@
-//! Regular expressions, run by `regex` over a real text: the Apache licence, paragraph by paragraph.
+//! Runs regular expressions with `regex` over a real text: the Apache licence, paragraph by
+//! paragraph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,13 +8,13 @@ use regex::Regex;
 
 use crate::{Done, Program, on_threads};
 
-/// The program; its work is to read the text so many times.
+/// The program; a unit of work is one reading of the text.
 pub const PROGRAM: Program =
     Program { name: "patterns", probes: "probe_programs::patterns::**", unit: "readings", work: 400, run };
 
 const TEXT: &str = include_str!("../../../LICENSE-APACHE");
 
-/// What is looked for.
+/// The names and texts of the patterns.
 const PATTERNS: [(&str, &str); 6] = [
     ("words", r"[A-Za-z]+"),
     ("capitalised", r"\b[A-Z][a-z]+\b"),
@@ -23,7 +24,7 @@ const PATTERNS: [(&str, &str); 6] = [
     ("years", r"\b(?:19|20)\d\d\b"),
 ];
 
-/// What was found of one pattern.
+/// The matches of one pattern.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Tally {
     matches: u64,
@@ -60,7 +61,7 @@ fn paragraphs() -> impl Iterator<Item = &'static str> {
     TEXT.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty())
 }
 
-/// All matches in a paragraph.
+/// Tallies all matches in a paragraph.
 #[probe]
 fn find(pattern: &Regex, paragraph: &'static str, tally: &mut Tally) {
     for found in pattern.find_iter(paragraph) {
@@ -68,7 +69,7 @@ fn find(pattern: &Regex, paragraph: &'static str, tally: &mut Tally) {
     }
 }
 
-/// All patterns in the whole text.
+/// Tallies all patterns in the whole text.
 #[probe]
 fn read(patterns: &[Regex]) -> [Tally; PATTERNS.len()] {
     let mut tallies: [Tally; PATTERNS.len()] = Default::default();
@@ -80,7 +81,7 @@ fn read(patterns: &[Regex]) -> [Tally; PATTERNS.len()] {
     tallies
 }
 
-/// One thread: reads the text until that was done as often as asked for.
+/// Reads the text until all threads together have read it `readings` times.
 #[probe]
 fn work(patterns: &[Regex], next: &AtomicU64, readings: u64) -> [Tally; PATTERNS.len()] {
     let mut all: [Tally; PATTERNS.len()] = Default::default();

@@ -1,8 +1,10 @@
-//! A budget of 1 % of the CPU time holds within half a point in a program whose rate of calls jumps a thousand-fold: as the process's own
-//! CPU clock has it, beside the same work with nobody attached.
+//! A budget of 1 % of the CPU time holds within half a point in a program whose rate of calls jumps
+//! by a factor of a thousand. The process's own CPU clock measures it against the same work without
+//! a profiler.
 //!
-//! `PROBE_SOAK_BUDGET=60` measures for about so many seconds, on a machine that has nothing else to do, in a release build: as far as that tells, within two
-//! standard errors, and by the profiler's own account. What does not depend on machines is simulated beside the profiler's schedule.
+//! `PROBE_SOAK_BUDGET=60` measures for about 60 seconds, in a release build on an otherwise idle
+//! machine. It also checks the budget within two standard errors, and the profiler's own account.
+//! Unit tests beside the profiler's schedule simulate the parts that do not depend on machines.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_off, probe_portable))))]
 
 use std::time::{Duration, Instant};
@@ -11,10 +13,11 @@ use probe_benches::{median, process_ns, processors};
 use probe_programs::{hull, options};
 use probe_runtime::{ProfileCost, Profiler, TextPolicy, select};
 
-/// Those of `hull` that don't recurse: they are called some ten thousand times a second, and those of `options` tens of millions of times.
+/// The functions of `hull` that don't recurse. They are called about ten thousand times a second,
+/// and those of `options` tens of millions of times.
 const SELECTED: [&str; 5] = ["run", "work", "geometry::scatter", "geometry::hull", "geometry::merge"];
 
-/// Some 30 ms of each kind; returns calls a second of both, and what it has used of the processors.
+/// Runs each kind of work for some 30 ms; returns calls a second of both, and the CPU time used.
 fn cycle() -> ([f64; 2], f64) {
     let threads = processors();
     let start = process_ns();
@@ -49,7 +52,7 @@ fn a_budget_holds_while_the_rate_jumps() {
     while start.elapsed() < time || slower.len() < 10 {
         let plain = cycles(8);
         let attached = select(&probes).unwrap().text(TextPolicy::Open).attach(Profiler::new()).unwrap();
-        // What it costs to begin is not what it costs to go on.
+        // The cost of the first cycles differs from that of later ones.
         cycles(8);
         let before = attached.profile().cost();
         let profiled = cycles(8);
@@ -74,15 +77,17 @@ fn a_budget_holds_while_the_rate_jumps() {
     );
 }
 
-/// What it has cost between two moments, by its own account: percent of what the process has used.
+/// Returns the profiler's own account of its cost between two moments, in percent of the process's
+/// CPU time.
 fn share_since(before: ProfileCost, now: ProfileCost) -> f64 {
     let spent = |cost: ProfileCost| (cost.hits + cost.own).as_secs_f64();
     100.0 * (spent(now) - spent(before)) / now.used.saturating_sub(before.used).as_secs_f64()
 }
 
-/// Two standard errors of the median of these, whose quartiles say how much they differ.
+/// Returns two standard errors of the median of these numbers, from their quartiles.
 fn unsure_by(numbers: &[f64], median_of_all: f64) -> f64 {
-    // Of a normal distribution, half of all are within 0.6745 standard deviations; a median's error is 1.2533 times a mean's.
+    // In a normal distribution, half of all values are within 0.6745 standard deviations. The error
+    // of a median is 1.2533 times that of a mean.
     let deviation = median(numbers.iter().map(|it| (it - median_of_all).abs()).collect()) / 0.6745;
     2.0 * 1.2533 * deviation / to_f64(numbers.len() as u64).sqrt()
 }

@@ -1,4 +1,5 @@
-//! The programs' results are the same on any number of threads, every function of theirs is a probe, and each call is counted.
+//! The programs' results are the same on any number of threads. All of their functions are probes,
+//! and each call is counted.
 #![cfg(not(probe_off))]
 
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +8,13 @@ use probe_examples::Run;
 use probe_programs::{ALL, Program};
 use probe_runtime::{Count, Kind, ProbeCount, select};
 
-/// So much work takes no time, also without optimization.
+/// This much work takes almost no time, even without optimisation.
 const WORK: u64 = 3;
 
-/// One at a time in this process: who counts wants no other's calls.
+/// Held by the only running program: a count must not include another test's calls.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Counts all calls while the program runs: those that it knows of, and no others.
+/// Checks that the probes count exactly the calls that the program knows of; returns its result.
 fn counted(program: &Program, threads: usize) -> String {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let counted = select(program.probes).unwrap().attach(Count::new()).unwrap();
@@ -37,7 +38,7 @@ fn every_call_is_counted() {
     }
 }
 
-/// The results of so much work.
+/// The results of [`WORK`].
 const RESULTS: [(&str, &str); 5] = [
     ("nbody", "400 bodies, 3 steps: their energy is -1811.099872, and was -1811.030977"),
     ("options", "3000 options are worth 41929.36"),
@@ -70,7 +71,8 @@ fn each_profiles_itself() {
         let (result, table) = run.stdout.split_once("\n\n").unwrap();
         let expected = RESULTS.iter().find(|(name, _)| *name == program.name).unwrap().1;
         assert_eq!(result, expected, "{}", program.name);
-        // All that were called are in the table, each once: a profiler sees also those that are called once.
+        // All called functions are in the table, each once: a profiler also sees functions that are
+        // called once.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let done = (program.run)(WORK, 2);
         drop(alone);

@@ -7,7 +7,7 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use super::trial::{Across, Delay, Protocol, Trial};
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const HELP: &str = "\
 Measures how long a patcher must wait between the writes of one patch (T_max), on this machine.
 
@@ -28,38 +28,38 @@ LIST is a number, a range such as 2-6, or several of them with commas between. T
 stamp counter.
 ";
 
-/// What the command line asks for.
+/// The request on the command line.
 pub enum Asked {
     /// `--help`.
     Help,
-    /// One combination, in this process: what the program asks of itself.
+    /// One combination, in this process. The program starts itself with this request.
     Child(Trial),
     /// All combinations.
     Matrix(Plan),
 }
 
-/// All combinations.
+/// The combinations to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whether the result means anything.
+    /// Whether the run is too short for a reliable result.
     pub is_quick: bool,
-    /// How the instruction is written.
+    /// The protocol for writing the instruction.
     pub protocol: Protocol,
-    /// What it lies across.
+    /// The boundary that the instruction crosses.
     pub across: Across,
-    /// How many of its bytes lie before that.
+    /// Numbers of its bytes before the boundary.
     pub splits: Vec<usize>,
-    /// How many threads execute it.
+    /// Numbers of threads that execute it.
     pub executors: Vec<usize>,
     /// The longest wait, in ticks.
     pub max_wait: u64,
-    /// From one wait to the next.
+    /// Ticks between two waits.
     pub step: u64,
-    /// How often it is toggled, for each combination.
+    /// Number of toggles for each combination.
     pub toggles: u64,
-    /// How often the time is taken until a toggle is seen, for each split and wait.
+    /// Number of timed toggles for each split and wait.
     pub samples: usize,
-    /// Where the chart goes.
+    /// The path of the chart.
     pub svg: PathBuf,
 }
 
@@ -90,14 +90,14 @@ impl Plan {
         }
     }
 
-    /// The waits, the shortest first; the barrier is last.
+    /// Returns the waits, the shortest first and the barrier last.
     pub fn delays(&self) -> Vec<Delay> {
         let step = usize::try_from(self.step).unwrap_or(usize::MAX);
         let ticks = (0..=self.max_wait).step_by(step).map(Delay::Ticks);
         ticks.chain([Delay::Barrier]).collect()
     }
 
-    /// How many combinations there are.
+    /// Returns the number of combinations.
     pub fn runs(&self) -> usize {
         self.delays().len() * self.splits.len() * self.executors.len()
     }
@@ -109,7 +109,8 @@ pub fn parse() -> Result<Asked, lexopt::Error> {
 }
 
 fn parse_from(mut parser: Parser) -> Result<Asked, lexopt::Error> {
-    // First, so that `--quick --toggles 5` and `--toggles 5 --quick` are the same.
+    // `--quick` applies first, so that `--quick --toggles 5` and `--toggles 5 --quick` are the
+    // same.
     let words: Vec<OsString> = parser.raw_args()?.collect();
     let mut plan = if words.iter().any(|word| word == "--quick") { Plan::quick() } else { Plan::full() };
     let mut parser = Parser::from_args(words);
@@ -142,7 +143,7 @@ fn across(text: &str) -> Result<Across, String> {
     }
 }
 
-/// The longest wait that is allowed, so that a matrix ends: some milliseconds.
+/// The longest permitted wait, some milliseconds, so that a matrix ends.
 const LONGEST: u64 = 10_000_000;
 
 fn number(text: &str, least: u64) -> Result<u64, String> {

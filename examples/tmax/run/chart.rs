@@ -1,4 +1,4 @@
-//! What is drawn: failures, and how soon a patch is seen, by wait.
+//! The chart: failures, and the time until a patch is seen, by wait.
 
 use probe_benches::plot::{Axis, Line, Panel};
 
@@ -7,7 +7,7 @@ use super::matrix::Row;
 use super::report::{Machine, boundary};
 use super::trial::{Delay, Protocol, Visibility};
 
-/// Title, subtitle, and one panel for the failures, one for the times.
+/// Returns title, subtitle, and two panels: one for the failures, one for the times.
 pub fn panels(
     plan: &Plan,
     machine: &Machine,
@@ -24,7 +24,7 @@ pub fn panels(
     (title.to_owned(), note, panels)
 }
 
-/// The waits, and the barrier after the last of them.
+/// Returns the axis of waits, and the position of the barrier after the last of them.
 fn waits(plan: &Plan) -> (Axis, f64) {
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let axis = Axis::linear("wait (ticks of the time stamp counter)", plan.max_wait.max(1) as f64);

@@ -1,4 +1,4 @@
-//! One run, in a process of its own, which a wait that is too short may end.
+//! One run, in a process of its own, which may crash if the wait is too short.
 
 // Safety: relies on system calls that concern this process alone.
 #![expect(unsafe_code, reason = "see above")]
@@ -16,29 +16,31 @@ use probe_runtime::patch::PatchError;
 use super::site::Site;
 use super::trial::{Delay, Seen, Trial, Visibility};
 
-/// Calls between two looks at whether it is over.
+/// Number of calls between two checks of the stop flag.
 const CALLS: u64 = 64;
-/// Before a toggle whose time is taken: so that executors run as if there were none.
+/// Ticks before a timed toggle, so that executors run undisturbed.
 const SETTLE: u64 = 4_000;
-/// Not a time: the executor was preempted.
+/// A mark in place of a time: the executor was preempted.
 const PREEMPTED: u64 = 1;
-/// Toggles that don't count: the executor may not run yet.
+/// Number of toggles that don't count, because the executor may not run yet.
 const WARM_UP: usize = 20;
 
-/// Runs it, and prints what was seen.
+/// Runs the trial, and prints its result.
 pub fn run(trial: Trial) -> Result<(), Box<dyn Error>> {
     limit(&trial);
     let site = Site::new(&trial);
     pin(0);
-    // First the stress: whatever it does to the caches and predictors is there when the time is taken.
+    // The stress comes first, so that its effects on caches and predictors are present in the
+    // timing.
     let wrong = if trial.toggles == 0 { 0 } else { stress(&site, &trial)? };
     let samples = if trial.samples == 0 { Vec::new() } else { visibility(&site, trial.samples)? };
     println!("{}", Seen { wrong, visibility: Visibility::of(samples) });
     Ok(())
 }
 
-/// No core files of crashes that are expected, and an end of what hangs: by `SIGPROF` after far more of the processors' time than
-/// the run takes, however busy others keep them. (All of its threads spin, so one that hangs uses it up.)
+/// Disables core files, since crashes are expected, and ends a run that hangs. `SIGPROF` arrives
+/// after far more CPU time than the run needs, however busy the machine is. (All threads spin, so a
+/// hung run uses up that time.)
 fn limit(trial: &Trial) {
     let wait = match trial.delay {
         Delay::Ticks(wait) => wait,
@@ -48,7 +50,7 @@ fn limit(trial: &Trial) {
     let seconds = (20 + sum / ticks_per_second()).saturating_mul(2 * probe_benches::processors() as u64);
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let limit = libc::timeval { tv_sec: seconds.try_into().unwrap_or(libc::time_t::MAX), ..none };
-    // SAFETY: structures of this function's own.
+    // SAFETY: the structures belong to this function.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });
         libc::setitimer(
@@ -59,7 +61,7 @@ fn limit(trial: &Trial) {
     }
 }
 
-/// Toggles as fast as it goes while executors check every value; returns how many were wrong.
+/// Toggles at full speed while executors check every value; returns the number of wrong values.
 fn stress(site: &Site, trial: &Trial) -> Result<u64, PatchError> {
     let (stop, wrong) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -89,10 +91,11 @@ fn count_wrong(site: &Site, stop: &AtomicBool) -> u64 {
     wrong
 }
 
-/// Toggles again and again, each time taking the time until one executor on another processor has seen it. Where one of
-/// the two threads was preempted, the time is not taken: to be interrupted is to serialise, so that is not what a wait is for.
+/// Toggles repeatedly, and measures each time until an executor on another processor has seen the
+/// toggle. A toggle during which one of the two threads was preempted does not count: an interrupt
+/// serialises the processor, so the time would not show the need for a wait.
 fn visibility(site: &Site, samples: usize) -> Result<Vec<u64>, PatchError> {
-    // When the value last changed, or `PREEMPTED`; 0 as soon as that was noted.
+    // The time of the last change of the value, or `PREEMPTED`; 0 once the time was taken.
     let (stop, changed) = (AtomicBool::new(false), AtomicU64::new(0));
     site.write(false)?;
     let mut taken = Vec::with_capacity(samples);
@@ -117,7 +120,7 @@ fn visibility(site: &Site, samples: usize) -> Result<Vec<u64>, PatchError> {
     Ok(taken)
 }
 
-/// Waits for a time, and takes it.
+/// Waits for a time, and takes it out.
 fn take(changed: &AtomicU64) -> u64 {
     loop {
         match changed.swap(0, Ordering::Acquire) {
@@ -127,13 +130,13 @@ fn take(changed: &AtomicU64) -> u64 {
     }
 }
 
-/// Notes when the value changes.
+/// Stores the times at which the value changes.
 fn watch(site: &Site, stop: &AtomicBool, changed: &AtomicU64) {
     let function = black_box(site.code.function());
     let (mut last, mut before) = (site.values[0], preemptions());
     while !stop.load(Ordering::Relaxed) {
         let value = function();
-        // Nothing but the two, or else a change would be counted twice.
+        // Other values are ignored, or else a change would be counted twice.
         if value != last && site.values.contains(&value) {
             let (at, now) = (ticks(), preemptions());
             changed.store(if now == before { at } else { PREEMPTED }, Ordering::Release);

@@ -8,37 +8,37 @@ use std::process::{Command, Output};
 use super::args::Plan;
 use super::trial::{Across, Delay, Protocol, Seen, Trial, Visibility};
 
-/// What the runs of one wait gave.
+/// The results of one wait.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The wait.
     pub delay: Delay,
-    /// In the order of the plan's splits.
+    /// One result for each split, in the plan's order.
     pub splits: Vec<Cell>,
 }
 
-/// What the runs of one wait and split gave, one run for each number of executors.
+/// The results of one wait and split, with one run for each number of executors.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cell {
     /// Runs that crashed, hung, or saw a wrong value.
     pub failed: usize,
-    /// Of those, the ones that never ended.
+    /// Failed runs that never ended.
     pub stuck: usize,
-    /// Wrong values of the runs that did not crash.
+    /// Wrong values in the runs that did not crash.
     pub wrong: u64,
-    /// Toggles of the runs that did not crash.
+    /// Toggles in the runs that did not crash.
     pub toggles: u64,
-    /// Of the first run, if it did not crash and there is another processor.
+    /// The visibility in the first run, if it did not crash and there is another processor.
     pub visibility: Option<Visibility>,
 }
 
 impl Row {
-    /// Runs that failed, of all splits.
+    /// Returns the number of failed runs, over all splits.
     pub fn failed(&self) -> usize {
         self.splits.iter().map(|cell| cell.failed).sum()
     }
 
-    /// The median of the medians, and the greatest of everything else.
+    /// Returns the median of the medians, and the greatest of the other figures.
     pub fn visibility(&self) -> Option<Visibility> {
         let mut all: Vec<_> = self.splits.iter().filter_map(|cell| cell.visibility).collect();
         all.sort_unstable_by_key(|one| one.median);
@@ -53,7 +53,7 @@ impl Row {
 }
 
 impl Cell {
-    /// Wrong values for each toggle.
+    /// Returns the wrong values per toggle.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub fn wrong_per_toggle(&self) -> f64 {
         self.wrong as f64 / self.toggles.max(1) as f64
@@ -76,23 +76,25 @@ impl Cell {
     }
 }
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Clone, Copy)]
 enum Ended {
     Well(Seen),
-    /// By an instruction that nobody wrote.
+    /// It executed an instruction that neither state contains.
     Crashed,
     Stuck,
 }
 
-/// Runs one wait with every split and number of executors; tells `progress` how many are done, of how many.
+/// Runs one wait with every split and number of executors. `progress` gets the number of runs done,
+/// and of all runs.
 pub fn row(plan: &Plan, delay: Delay, progress: impl Fn(usize, usize)) -> Result<Row, Box<dyn Error>> {
     let (all, mut done) = (plan.splits.len() * plan.executors.len(), 0);
     let mut splits = Vec::new();
     for &split in &plan.splits {
         let mut cell = Cell::default();
         for (nth, &executors) in plan.executors.iter().enumerate() {
-            // It takes one executor, so once is enough; and another processor.
+            // One executor suffices, so only the first run measures this; it needs another
+            // processor.
             let samples = if nth == 0 && probe_benches::processors() > 1 { plan.samples } else { 0 };
             let (across, protocol, toggles) = (plan.across, plan.protocol, plan.toggles);
             let trial = Trial { split, across, protocol, delay, executors, toggles, samples };
@@ -106,7 +108,7 @@ pub fn row(plan: &Plan, delay: Delay, progress: impl Fn(usize, usize)) -> Result
     Ok(Row { delay, splits })
 }
 
-/// How soon one bare store to an aligned instruction is seen.
+/// Measures the time until one bare store to an aligned instruction is seen.
 pub fn reference(plan: &Plan) -> Result<Option<Visibility>, Box<dyn Error>> {
     let trial = Trial {
         split: 0,

@@ -1,4 +1,5 @@
-//! Where instructions are patched: from the command line to the table and the chart.
+//! The program on targets that patch instructions: from the command line to the table and the
+//! chart.
 
 mod args;
 mod chart;
@@ -39,7 +40,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     draw(&plan, &machine, &rows, reference.as_ref())
 }
 
-/// Where somebody looks on, which run is under way; the row then takes its place.
+/// On a terminal, shows the number of the current run; the row then overwrites it.
 fn progress(done: usize, all: usize) {
     if stdout().is_terminal() && stderr().is_terminal() {
         eprint!(

@@ -1,4 +1,4 @@
-//! What is printed: the machine, the table, and the wait to use.
+//! The printed report: the machine, the table, and the recommended wait.
 
 use std::fmt;
 use std::fs;
@@ -10,12 +10,12 @@ use super::args::Plan;
 use super::matrix::{Cell, Row};
 use super::trial::{Across, Delay, Protocol, Visibility};
 
-/// The paper's own wait, on two sockets: the least that is recommended.
+/// The paper's own wait, on two sockets: the minimum of all recommendations.
 const LEAST: u64 = 3_000;
-/// By how much the wait exceeds what was measured.
+/// Factor from the measured wait to the recommended one.
 const MARGIN: u64 = 3;
 
-/// What the figures hold for.
+/// The machine to which the figures apply.
 pub struct Machine {
     model: String,
     processors: usize,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub fn here(ticks_per_second: u64) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let value = |name: &str| {
@@ -38,13 +38,13 @@ impl Machine {
         Self { model, processors: processors(), ticks_per_second, is_virtual }
     }
 
-    /// Nanoseconds of so many ticks.
+    /// Converts ticks to nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub fn ns(&self, ticks: u64) -> f64 {
         1e9 * ticks as f64 / self.ticks_per_second as f64
     }
 
-    /// Minutes for the whole plan, from a microsecond a toggle besides its waits.
+    /// Estimates the minutes for the whole plan: its waits, and a microsecond for each toggle.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn minutes(&self, plan: &Plan) -> f64 {
         let ns = |delay| match (delay, plan.protocol) {
@@ -66,7 +66,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What is about to be measured.
+/// Prints the machine and the planned measurement.
 pub fn introduce(plan: &Plan, machine: &Machine) {
     println!("{machine}");
     let what = match plan.protocol {
@@ -94,12 +94,12 @@ pub fn introduce(plan: &Plan, machine: &Machine) {
     println!();
 }
 
-/// What the instruction lies across, in the plural.
+/// Returns the boundary that the instruction crosses, in the plural.
 pub fn boundary(plan: &Plan) -> &'static str {
     if plan.across == Across::Page { "pages" } else { "cache lines" }
 }
 
-/// The table's head.
+/// Prints the table's head.
 pub fn print_head(plan: &Plan) {
     let of = over_splits(plan);
     println!("{:>8}  {of}  seen after (ticks)", "wait");
@@ -113,7 +113,7 @@ pub fn print_head(plan: &Plan) {
     );
 }
 
-/// What the columns of the splits hold, as wide as they are.
+/// Returns the heading over the columns of the splits, padded to their width.
 fn over_splits(plan: &Plan) -> String {
     let text = match plan.protocol {
         Protocol::Int3 => format!("  failed runs of {}, by split", plan.executors.len()),
@@ -122,7 +122,7 @@ fn over_splits(plan: &Plan) -> String {
     format!("{text:<width$}", width = 9 * plan.splits.len())
 }
 
-/// One row of it.
+/// Prints one row of the table.
 pub fn print_row(plan: &Plan, row: &Row) {
     let cell = |cell: &Cell| match plan.protocol {
         Protocol::Int3 if cell.stuck > 0 => format!("{:>9}", format!("{} stuck", cell.failed)),
@@ -141,7 +141,7 @@ fn times(seen: Option<&Visibility>) -> String {
     }
 }
 
-/// The least wait from which on no run failed; `None` if the longest one failed.
+/// Returns the least wait from which on no run failed; `None` if the longest one failed.
 fn least_safe(rows: &[Row]) -> Option<u64> {
     let waits = rows.iter().rev().filter_map(|row| match row.delay {
         Delay::Ticks(wait) => Some((wait, row.failed())),
@@ -150,20 +150,20 @@ fn least_safe(rows: &[Row]) -> Option<u64> {
     waits.take_while(|(_, failed)| *failed == 0).last().map(|(wait, _)| wait)
 }
 
-/// The wait to use: a multiple of what was measured.
+/// Returns the recommended wait: a multiple of the measured one.
 fn recommended(least_safe: u64, reference: Option<&Visibility>) -> u64 {
     let measured = least_safe.max(reference.map_or(0, |seen| seen.p999));
     (MARGIN * measured).next_multiple_of(100).max(LEAST)
 }
 
-/// Toggles in the rows from a wait on.
+/// Returns the number of toggles in the rows from a wait on.
 fn clean(plan: &Plan, rows: &[Row], least: u64) -> u64 {
     let is_long = |row: &&Row| matches!(row.delay, Delay::Ticks(wait) if wait >= least);
     let combinations = (plan.splits.len() * plan.executors.len()) as u64;
     rows.iter().filter(is_long).count() as u64 * combinations * plan.toggles
 }
 
-/// What the table means.
+/// Prints the meaning of the table.
 pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<&Visibility>) {
     println!();
     if let Some(Visibility { median, p99, p999, max }) = reference {

@@ -1,8 +1,9 @@
 //! The instruction that is toggled, its two states, and the two ways of writing it.
 
-// Safety: relies on a function in memory of its own, writable and executable for good, whose five bytes at the site nobody
-// but this module writes. Executors that run into a mix are what is measured: it leads them to a wrong value, or into
-// memory that can't be executed, and the process ends.
+// Safety: relies on a function in memory of its own that is always writable and executable, and on
+// this module being the only writer of the five bytes at the site. The program measures executors
+// that run into a mix of two instructions. A mix gives them a wrong value, or leads them into
+// memory that can't be executed, which ends the process.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint::spin_loop;
@@ -16,13 +17,14 @@ use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 use super::trial::{Across, Delay, Protocol, Trial};
 
-/// The instruction, and its two states with the values that executors see: the call, or what takes its place.
+/// The instruction, and its two states with the values that executors see: the call, and its
+/// replacement.
 #[derive(Clone, Copy)]
 pub struct Site {
-    /// What executors call.
+    /// The code that executors call.
     pub code: Patched,
     states: [[u8; LEN]; 2],
-    /// What each of the states makes.
+    /// The value that each state produces.
     pub values: [u32; 2],
     protocol: Protocol,
     delay: Delay,
@@ -38,7 +40,8 @@ impl Site {
             Across::Page => Place::AcrossPages(trial.split),
         };
         let code = Patched::new(place, |_| mov(MOV));
-        // A mix of CALL and MOV crashes, or gives a wrong value. Bare, mixes are to be counted, so none may crash.
+        // A mix of CALL and MOV crashes, or gives a wrong value. Bare mixes are counted, so none
+        // may crash.
         let (on, value) = match trial.protocol {
             Protocol::Int3 => (call(code.site(), code.one()), 1),
             Protocol::Bare => (sub(SUB), SUB.wrapping_neg()),
@@ -57,8 +60,9 @@ impl Site {
         }
     }
 
-    /// Writes the instruction of a state, and returns the time: bare, right before the last store; of a patch, which may be
-    /// ended by a thread in the trap, right after it.
+    /// Writes the instruction of a state, and returns a time. Bare, that is the time right before
+    /// the last store. Of a patch, which a thread in the trap may complete, it is the time right
+    /// after it.
     pub fn write(&self, is_on: bool) -> Result<u64, PatchError> {
         let state = self.states[usize::from(is_on)];
         match self.protocol {
@@ -69,7 +73,7 @@ impl Site {
 
     fn patch(&self, state: [u8; LEN]) -> Result<(), PatchError> {
         loop {
-            // SAFETY: one instruction of five bytes, in text that is writable for good.
+            // SAFETY: one instruction of five bytes, in text that is always writable.
             match unsafe { self.options.patch(self.code.site(), Bytes::from(state)) } {
                 // A thread that ran into the trap has not left it yet.
                 Err(PatchError::Busy { .. }) => spin_loop(),
@@ -78,7 +82,7 @@ impl Site {
         }
     }
 
-    /// One aligned store for each of the two words: first what lies behind the boundary.
+    /// Stores each of the two aligned words once, the one behind the boundary first.
     fn write_bare(&self, state: [u8; LEN]) -> u64 {
         let words = self.code.words();
         let mut bytes = [0; 16];

@@ -1,14 +1,15 @@
-//! One combination, what came of it, and both as text, since a child process runs it.
+//! One combination and its result. Both have a text form, since a child process runs the
+//! combination.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Between two writes of a patch.
+/// The wait between two writes of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Delay {
-    /// So many ticks of the time stamp counter.
+    /// This many ticks of the time stamp counter.
     Ticks(u64),
-    /// A barrier of the system's, which needs no number.
+    /// A barrier by the system, which needs no number.
     Barrier,
 }
 
@@ -21,10 +22,10 @@ impl fmt::Display for Delay {
     }
 }
 
-/// What the instruction lies across.
+/// The boundary that the instruction crosses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Across {
-    /// Nothing: for the reference.
+    /// No boundary: for the reference.
     Nothing,
     /// Two cache lines.
     Line,
@@ -32,10 +33,10 @@ pub enum Across {
     Page,
 }
 
-/// How the instruction is written.
+/// The protocol for writing the instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// By the patch engine.
+    /// The patch engine's.
     Int3,
     /// Bare: the rest, a wait, the first part.
     Bare,
@@ -44,19 +45,19 @@ pub enum Protocol {
 /// One combination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trial {
-    /// How many of the five bytes lie before the boundary.
+    /// Number of the five bytes before the boundary.
     pub split: usize,
-    /// What that boundary is.
+    /// The boundary.
     pub across: Across,
-    /// How the instruction is written.
+    /// The protocol for writing the instruction.
     pub protocol: Protocol,
-    /// Between two writes.
+    /// The wait between two writes.
     pub delay: Delay,
-    /// How many threads execute.
+    /// Number of threads that execute the instruction.
     pub executors: usize,
-    /// How often the instruction is toggled while they do.
+    /// Number of toggles meanwhile.
     pub toggles: u64,
-    /// How often the time is taken until a toggle is seen.
+    /// Number of timed toggles.
     pub samples: usize,
 }
 
@@ -105,7 +106,8 @@ impl FromStr for Trial {
     }
 }
 
-/// Ticks from the patcher's last write until an executor on another processor has executed the new instruction.
+/// Ticks from the patcher's last write until an executor on another processor has executed the new
+/// instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visibility {
     /// Half of the toggles were seen by then.
@@ -119,7 +121,7 @@ pub struct Visibility {
 }
 
 impl Visibility {
-    /// Of samples; `None` where there are none.
+    /// Summarises samples; `None` if there are none.
     pub fn of(mut samples: Vec<u64>) -> Option<Self> {
         samples.sort_unstable();
         let at = |thousandths: usize| samples.get((samples.len().max(1) - 1) * thousandths / 1000).copied();
@@ -127,12 +129,12 @@ impl Visibility {
     }
 }
 
-/// What a child that ended well has seen.
+/// The result of a child that ended well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Calls that returned what neither instruction makes.
+    /// Calls that returned a value of neither instruction.
     pub wrong: u64,
-    /// If it was measured.
+    /// The visibility, if it was measured.
     pub visibility: Option<Visibility>,
 }
 

@@ -1,4 +1,4 @@
-//! The calibration runs its matrix to the end, draws it, and tells what is wrong with a command line.
+//! The calibration completes its matrix, draws it, and explains mistakes on the command line.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_off, probe_portable, probe_seen))))]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn run(args: &str, svg: &Path) -> Outcome {
     args.split_whitespace().fold(Run::example("tmax"), Run::arg).arg("--svg").arg(svg).finish()
 }
 
-/// The rows of the table, from the wait on.
+/// Returns the rows of the table, as words; the first is the wait.
 fn rows(run: &Outcome) -> Vec<Vec<&str>> {
     let lines = run.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let is_row = |row: &Vec<&str>| {
@@ -49,7 +49,7 @@ fn without_int3_the_longest_wait_shows_mixes_and_the_run_goes_on() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
     let rows = rows(&run);
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["0", "2000000", "barrier"], "{run:?}");
-    // Between its two writes, half a millisecond apart, the instruction is neither of the two.
+    // Between its two writes, half a millisecond apart, the instruction equals neither state.
     #[expect(clippy::unwrap_used, reason = "the filter has parsed it")]
     let wrong: f64 = rows[1][1].parse().unwrap();
     assert!(wrong > 0.0 || std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2));
