@@ -1,42 +1,50 @@
 /* Latent probes in C and C++: points that are placed by hand.
  *
- *     #define PROBE_PROVIDER "mylib"              (optional, before the include: the first part of the paths)
+ *     #define PROBE_PROVIDER "mylib"        (optional, before the include: the paths' first part)
  *     #include <probe.h>
  *
  *     int parse(const char *text, size_t len) {
- *         PROBE("begin");                         point  mylib::begin
- *         PROBE_U64("parsed", len);               point  mylib::parsed, field `value`
+ *         PROBE("begin");                   point  mylib::begin
+ *         PROBE_U64("parsed", len);         point  mylib::parsed, field `value`
  *         ...
  *     }
  *
- * A probe does nothing until a consumer of the crate `probe-runtime`, in the same process, is attached to it: `select("mylib::*")`
- * finds it beside the Rust probes, and lists it with the file and line of the macro.
+ * A probe does nothing until a consumer of the crate `probe-runtime`, in the same process, is
+ * attached to it. `select("mylib::*")` finds it beside the Rust probes, and lists it with the file
+ * and line of the macro.
  *
- *     PROBE(name)                                 no field
- *     PROBE_U64(name, value)                      an unsigned integer of up to 64 bits
- *     PROBE_I64(name, value)                      a signed integer of up to 64 bits
- *     PROBE_F64(name, value)                      a float or double
- *     PROBE_STR(name, string)                     a string that ends with a NUL, in any encoding; may be null
- *     PROBE_BYTES(name, address, length)          bytes
- *     PROBE_1(name, kind, field, value)           the same with a field's name: PROBE_1("parsed", U64, "bytes", len)
+ *     PROBE(name)                           no field
+ *     PROBE_U64(name, value)                an unsigned integer of up to 64 bits
+ *     PROBE_I64(name, value)                a signed integer of up to 64 bits
+ *     PROBE_F64(name, value)                a float or double
+ *     PROBE_STR(name, string)               a string that ends with a NUL; may be null
+ *     PROBE_BYTES(name, address, length)    bytes
+ *     PROBE_1(name, kind, field, value)     a value with a name for its field
  *     PROBE_2(name, kind, field, value, kind, field, value)
- *                                                 two fields; the kinds are U64, I64, F64 and STR
+ *                                           two fields; the kinds are U64, I64, F64 and STR
  *
- * Each is an expression of type void, to be used inside a function. Names are string literals; they may hold `::`.
+ * A string may be in any encoding. A named field: PROBE_1("parsed", U64, "bytes", len). Each macro
+ * is an expression of type void, for use inside a function. Names are string literals;
+ * they may contain `::`.
  *
- * Cost while latent: one 5-byte NOP, and at most 4 bytes of padding before it. The values are computed in a cold block, which only an
- * active site jumps to. What remains is second-order: the compiler believes that flags do not survive a site, and neither unrolls nor
- * vectorises a loop with a site in it; clang also keeps up to date there what lies in memory.
+ * Cost while latent: one 5-byte NOP, and at most 4 bytes of padding before it. The values are
+ * computed in a cold block, which only an active site jumps to. There are second-order costs: the
+ * compiler assumes that flags do not survive a site, and neither unrolls nor vectorises a loop with
+ * a site in it; clang also keeps variables in memory up to date there.
  *
- * While active, a hit is to the code around it what a signal is: registers, the red zone and the stack are left as they were, and a
- * consumer sees and changes the program's memory as a signal handler does. What a string or bytes consist of is seen as it is there.
+ * While active, a hit resembles a signal for the code around it: registers, the red zone and the
+ * stack are preserved, and a consumer sees and changes the program's memory as a signal handler
+ * does. It reads the contents of strings and bytes from that memory.
  *
- * Works with gcc (5 or later) and clang (12 or later) for x86-64 Linux, and GNU as 2.35 or later, or clang's own assembler; in C89 and
- * C++98 and all later versions; in inlined functions and templates, whose copies are sites of one probe; with -flto and -masm=intel.
- * Elsewhere, and with PROBE_OFF defined, the macros are checked and do nothing; PROBE_ENABLED is 1 or 0 accordingly.
+ * The header works with gcc (5 or later) and clang (12 or later) for x86-64 Linux, and GNU as 2.35
+ * or later, or clang's own assembler; in C89 and C++98 and all later versions; in inlined functions
+ * and templates, whose copies are sites of one probe; with -flto and -masm=intel. On other targets
+ * and compilers, and with PROBE_OFF defined, the macros are checked and do nothing. PROBE_ENABLED
+ * is 1 or 0 accordingly.
  *
- * Limits: a name, and the file's path, can't hold `"`, `\`, `%`, `{`, `|`, `}` or `@`: the compiler, assembler or linker says so. For such a path,
- * define PROBE_FILE as another one. Not in constexpr functions before C++20.
+ * Limits: a name, and the file's path, can't contain `"`, `\`, `%`, `{`, `|`, `}` or `@`: the
+ * compiler, assembler or linker reports an error. For such a path, define PROBE_FILE as another
+ * one. The macros can't be used in constexpr functions before C++20.
  */
 #ifndef PROBE_H
 #define PROBE_H
@@ -54,7 +62,7 @@
 #if defined(PROBE_OFF) || !defined(__x86_64__) || !defined(__LP64__) || !defined(__linux__) || !defined(__ELF__)
 #define PROBE_ENABLED 0
 #elif defined(__INTEL_COMPILER) || defined(__TINYC__) || defined(__NVCOMPILER) || defined(__CUDA_ARCH__)
-#define PROBE_ENABLED 0 /* claim to be gcc, but are not known to do as it does here */
+#define PROBE_ENABLED 0 /* claim to be gcc, but may not support this code */
 #elif defined(__clang__)
 #define PROBE_ENABLED (__clang_major__ >= 12)
 #elif defined(__GNUC__)
@@ -63,7 +71,8 @@
 #define PROBE_ENABLED 0
 #endif
 
-/* The types of values (docs/abi.md), what they convert to, and what of the program the hit must find in memory. */
+/* For each type of value (docs/abi.md): its number, its conversion, and whether the hit reads the
+ * program's memory. */
 #define PROBE_TYPE_U64_ "1"
 #define PROBE_TYPE_I64_ "2"
 #define PROBE_TYPE_F64_ "5"
@@ -76,7 +85,7 @@
 #define PROBE_CAST_(type, value) ((type)(value))
 #endif
 
-/* A string or the bytes' address converts as an argument would, and not as a cast does. */
+/* A string or the address of bytes converts implicitly, like an argument, without a cast. */
 #define PROBE_WORD_U64_(value) PROBE_CAST_(unsigned long, value)
 #define PROBE_WORD_I64_(value) PROBE_CAST_(long, value)
 #define PROBE_WORD_F64_(value) PROBE_CAST_(double, value)
@@ -89,7 +98,8 @@
 #define PROBE_TOUCH_STR_ "memory"
 #define PROBE_TOUCH_BYTES_ "memory"
 
-/* A kind is pasted in the first step, before a macro of the user's with its name could replace it. */
+/* A kind is pasted in the first step, before a macro of the user with the same name could replace
+ * it. */
 #define PROBE(name) PROBE_POINT_0_(name)
 #define PROBE_U64(name, value) \
     PROBE_POINT_1_(name, "value", PROBE_TYPE_U64_, PROBE_WORD_U64_(value), 0UL, PROBE_TOUCH_U64_)
@@ -110,14 +120,14 @@
 
 #if PROBE_ENABLED
 
-/* gcc estimates the size of inlined code by the lines of its asm, unless it is told that they don't count. */
+/* gcc estimates the size of inlined code by the lines of its asm, unless the asm is `inline`. */
 #if !defined(__clang__) && __GNUC__ >= 9
 #define PROBE_ASM_ __asm__ __inline__
 #else
 #define PROBE_ASM_ __asm__
 #endif
 
-/* clang takes what an asm jumps to for cold by itself. */
+/* clang treats the target of an asm's jump as cold without the attribute. */
 #ifdef __clang__
 #define PROBE_COLD_
 #else
@@ -127,13 +137,15 @@
 #define PROBE_STRING_(tokens) PROBE_STRING_OF_(tokens)
 #define PROBE_STRING_OF_(tokens) #tokens
 
-/* What the symbols of a probe's stub and definition end in: its identity, so that the linker makes one of all copies. */
+/* The identity of a probe. The symbols of its stub and definition end with it, so that the linker
+ * merges all copies. */
 #define PROBE_KEY_(name, fields) PROBE_PATH_(name) ":" PROBE_FILE ":" PROBE_STRING_(__LINE__) ":" fields
 #define PROBE_STUB_(key) "\"__probe_stub:" key "\""
 #define PROBE_DEFINITION_(key) "\"__probe_definition:" key "\""
 
-/* The site: a NOP in one aligned word, and its record, linked to the section (and in the group) of its code. At least one byte of
- * padding stands ahead of it, so that it is never a function's first instruction: tracers put their breakpoints there. */
+/* The site: a NOP in one aligned word, and its record, linked to the section (and in the group) of
+ * its code. At least one byte of padding precedes it, so that it is never a function's first
+ * instruction: tracers put their breakpoints there. */
 #define PROBE_SITE_(key)                                                       \
     PROBE_ASM_ goto(".Lpoint_ahead_%=: .p2align 3, , 5\n"                       \
                     ".Lpoint_one_%=: .skip !(.Lpoint_one_%= - .Lpoint_ahead_%=), 0x90\n" \
@@ -145,7 +157,7 @@
                     ".popsection"                                               \
                     : : : : probe_cold_)
 
-/* Once an assembler run: the note that leads to the tables. */
+/* The note that refers to the tables, once for each assembler run. */
 #define PROBE_NOTE_                                                                         \
     ".ifndef .Lpoint_note\n"                                                                \
     ".set .Lpoint_note, 1\n\t"                                                              \
@@ -162,7 +174,8 @@
     ".popsection\n\t"                                                                       \
     ".endif\n\t"
 
-/* An error of the assembler if the text is not as long as the compiler thinks, because an escape was in it. */
+/* Makes the assembler fail if the text contains an escape, and is therefore not as long as the
+ * compiler assumes. */
 #ifdef __clang__
 #define PROBE_CHECK_ \
     ".zero .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_] - %c[probe_notes_]\n\t"
@@ -173,7 +186,8 @@
     ".endif\n\t"
 #endif
 
-/* Once a probe: the stub and the definition, in one group. The text is elsewhere if it is too long. */
+/* The stub and the definition, in one group, once for each probe. A long text is in a separate
+ * section. */
 #define PROBE_PROBE_(key, name, count, names, notes)                                       \
     ".ifndef " PROBE_STUB_(key) "\n\t"                                                     \
     ".pushsection .text.unlikely.__probe_stub, \"axG\", @progbits, " PROBE_DEFINITION_(key) ", comdat\n\t" \
@@ -194,7 +208,7 @@
     PROBE_DEFINITION_(key) ":\n\t"                                                         \
     ".quad 0, 0\n\t"                 /* entry, hook */                                     \
     ".short 1, 192\n\t"              /* version, size */                                   \
-    ".byte 0, " count "\n\t"         /* a point; how many fields */                        \
+    ".byte 0, " count "\n\t"         /* a point; number of fields */                       \
     ".short 3\n\t"                   /* a cold block; all registers are kept */                \
     ".long " PROBE_STRING_(__LINE__) ", 0\n\t"                                             \
     ".short %c[probe_path_], %c[probe_file_], %c[probe_names_], %c[probe_notes_]\n\t"      \
@@ -217,12 +231,13 @@
     ".popsection\n\t"                                                                      \
     ".endif\n\t"
 
-/* Lengths in bytes; `names` is that of the fields' names, `notes` that of the notes, each with what ends it. */
+/* Lengths in bytes. `names` and `notes` are the lengths of the fields' names and of the notes, each
+ * with its line feed. */
 #define PROBE_LENGTHS_(name, names, notes)                                                 \
     [probe_path_] "i"(sizeof(PROBE_PATH_(name)) - 1), [probe_file_] "i"(sizeof(PROBE_FILE) - 1), \
         [probe_names_] "i"(names), [probe_notes_] "i"(notes)
 
-/* The note that says the fields' types. */
+/* The note with the fields' types. */
 #define PROBE_TYPES_(types) "types=" types
 
 /* One value of three words, at an offset from the stack pointer. */
@@ -231,10 +246,11 @@
     "{movq %[" low "], " at1 "(%%rsp)|mov QWORD PTR [rsp + " at1 "], %[" low "]}\n\t"      \
     "{movq %[" high "], " at2 "(%%rsp)|mov QWORD PTR [rsp + " at2 "], %[" high "]}\n\t"
 
-/* What to do at a hit, in the cold block that the site jumps to. */
+/* Runs `hit` in the cold block that the site jumps to. */
 #if defined(__clang__) && __clang_major__ < 17 && defined(__cplusplus) && __cplusplus >= 201103L
-/* This clang thinks that an asm may jump to what another one of the same function names, and refuses that where there are
- * destructors between them. So the site gets a function of its own, which leaves nothing behind where there is optimisation. */
+/* This clang assumes that an asm may jump to the labels of any other asm in the function, and
+ * rejects that if there are destructors between them. So the site gets a function of its own, which
+ * disappears when the code is optimised. */
 #define PROBE_WHEN_HIT_(key, hit)                                                          \
     __extension__({                                                                        \
         if (__builtin_expect([]() __attribute__((__always_inline__)) -> bool {             \

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
-/// The same program in the same environment, with these arguments.
+/// Returns the same program in the same environment, with these arguments.
 pub(crate) fn with_arguments(command: &Command, arguments: &[OsString]) -> Command {
     let mut new = Command::new(command.get_program());
     new.args(arguments);
@@ -16,13 +16,14 @@ pub(crate) fn with_arguments(command: &Command, arguments: &[OsString]) -> Comma
     new
 }
 
-/// The same once more.
+/// Returns a copy of the command.
 pub(crate) fn again(command: &Command) -> Command {
     let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
     with_arguments(command, &arguments)
 }
 
-/// The first line of what a command printed that says what is wrong, for one line of a message.
+/// Returns the first line of a command's error output that names a problem, for one line of a
+/// message.
 pub(crate) fn complaint(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! What is printed, in cc's way: lines for cargo on stdout, or to the logger that the user has set.
+//! Messages in cc's way: lines for cargo on stdout, or calls of the user's logger.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use cc::{BuildMessage, BuildMessageKind, BuildMessageLogger};
 
 use crate::{FileReport, Outcome, PlainReason, Report};
 
-/// Lines about one file before the rest is only counted.
+/// The number of lines about one file; the rest is only counted.
 const LINES: usize = 5;
 
-/// Where messages go. The same settings as cc's, which does not tell them.
+/// The destination of messages. The settings repeat cc's, since cc has no getters for them.
 #[derive(Clone)]
 pub(crate) struct Console {
     pub(crate) metadata: bool,
@@ -26,11 +26,11 @@ impl Console {
         Self { metadata: true, warnings: true, output: true, logger: None }
     }
 
-    /// Passes on what a compiler printed.
+    /// Forwards a compiler's output.
     pub(crate) fn forward(&self, command: &Command, output: &Output) {
         let mut stdout = io::stdout().lock();
         if self.output {
-            // Who does not read this is not told; the objects are what counts.
+            // A write error is ignored: only the objects matter.
             let _ = stdout.write_all(&output.stdout);
         }
         for line in output.stderr.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -44,7 +44,7 @@ impl Console {
         }
     }
 
-    /// A warning of our own. Outside build scripts nobody reads cargo's lines.
+    /// Prints a warning of this crate. Only cargo, which runs build scripts, reads these lines.
     fn warn(&self, message: &dyn Display) {
         let message = message.to_string().replace('\n', " ");
         if self.warnings && self.metadata {
@@ -55,7 +55,7 @@ impl Console {
         }
     }
 
-    /// Says which files and functions have no sites though they were to have some.
+    /// Prints which files and functions should have sites but have none.
     pub(crate) fn tell(&self, report: &Report) {
         let mut said: Vec<&PlainReason> = Vec::new();
         for file in report.files() {

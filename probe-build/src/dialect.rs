@@ -1,10 +1,11 @@
-//! What a compiler says about itself: whether it is gcc or clang, what it compiles for, and where
-//! the system's headers are.
+//! The compiler's self-description: whether it is gcc or clang, its target, and the directories of
+//! the system's headers.
 //!
-//! It is asked, with the arguments of the build, to preprocess an empty file and to print its
-//! predefined macros (`-dM`) and its search path (`-v`). So a `-m32` in `CFLAGS`, a wrapper, or a
-//! `--target` count as they count for the code. One question for each extension: the search path
-//! depends on the language. Cost: one run of the compiler's driver and preprocessor.
+//! This module runs the compiler with the arguments of the build. The compiler preprocesses an
+//! empty file and prints its predefined macros (`-dM`) and its search path (`-v`). So a `-m32` in
+//! `CFLAGS`, a wrapper, or a `--target` have the same effect as on the code. There is one query for
+//! each extension, because the search path depends on the language. Cost: one run of the compiler's
+//! driver and preprocessor.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,17 +17,17 @@ use crate::command;
 use crate::flags;
 use crate::{Error, PlainReason};
 
-/// What there is to know about the compiler before it compiles files of one extension.
+/// The facts about the compiler that are needed before it compiles files of one extension.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialect {
-    /// Whose assembly this is.
+    /// The compiler family that prints the assembly.
     pub(crate) family: Family,
     /// The system's include directories, as the compiler names them.
     pub(crate) system: Vec<PathBuf>,
 }
 
 impl Dialect {
-    /// Asks the compiler about files with this extension. `out_dir` is where the empty file goes.
+    /// Queries the compiler about files with this extension. The empty file goes to `out_dir`.
     pub(crate) fn ask(
         compiler: &Command,
         extension: &str,
@@ -36,12 +37,12 @@ impl Dialect {
         fs::write(&file, "").map_err(Error::file(&file, "write"))?;
         let arguments: Vec<_> = compiler.get_args().map(OsStr::to_owned).collect();
         let mut query = command::with_arguments(compiler, &flags::for_query(&arguments));
-        // What the user's environment adds is not the system's.
+        // Directories from the user's environment are not system directories.
         query.env_remove("CPATH").args(["-w", "-E", "-dM", "-v"]).arg(&file);
         let answer = match query.output() {
             Ok(output) if output.status.success() => Ok(output),
-            // A compiler that is missing, or does not know these flags. cc reports it if it is a
-            // mistake.
+            // The compiler is missing, or does not know these flags. If that is a mistake, cc
+            // reports it.
             Ok(output) => {
                 Err(format!("does not say what it is, but: {}", command::complaint(&output.stderr)))
             }
@@ -78,12 +79,12 @@ impl Macros {
         self.0.iter().any(|defined| defined == name)
     }
 
-    /// The first of these that is defined.
+    /// Returns the first of these that is defined.
     fn first<'a>(&self, names: &[(&str, &'a str)]) -> Option<&'a str> {
         names.iter().find(|(name, _)| self.has(name)).map(|(_, what)| *what)
     }
 
-    /// The compiler's family, if it compiles code that can be patched.
+    /// Returns the compiler's family, if its code can be patched.
     fn family(&self) -> Result<Family, PlainReason> {
         let foreign = [
             ("__INTEL_COMPILER", "this is Intel's icc"),
@@ -104,7 +105,8 @@ impl Macros {
             return Err(PlainReason::Compiler("this compiler is neither gcc nor clang".to_owned()));
         }
         self.target()?;
-        // What rules sites out by any of several flags, or by how the compiler was built.
+        // Several flags, or the compiler's own configuration, may select these code models, which
+        // rule sites out.
         let models =
             [("__code_model_medium__", "-mcmodel=medium"), ("__code_model_large__", "-mcmodel=large")];
         if let Some(flag) = self.first(&models) {
@@ -140,7 +142,7 @@ impl Macros {
     }
 }
 
-/// The directories between the two lines that gcc and clang frame them with.
+/// Returns the directories between the two lines with which gcc and clang frame them.
 fn search_path(output: &str) -> Vec<PathBuf> {
     output
         .lines()

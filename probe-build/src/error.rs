@@ -1,5 +1,5 @@
-//! What makes a build fail. Whatever only keeps code from being probed is no error: it is a
-//! [`PlainReason`](crate::PlainReason), and a warning.
+//! Errors that make a build fail. A problem that only prevents sites is not an error but a
+//! [`PlainReason`](crate::PlainReason), with a warning.
 
 use std::error;
 use std::fmt;
@@ -10,20 +10,20 @@ use std::path::PathBuf;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The compiler, or cc, says so. What the compiler printed has been shown as cc shows it.
+    /// The compiler or cc failed. The compiler's output has been shown in cc's way.
     Cc(cc::Error),
     /// A pattern of [`exclude_functions`](crate::Build::exclude_functions) or
-    /// [`exclude_files`](crate::Build::exclude_files) is no glob.
+    /// [`exclude_files`](crate::Build::exclude_files) is not a glob.
     Pattern {
-        /// The method that was given the pattern.
+        /// The method that got the pattern.
         setting: &'static str,
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem with the pattern.
         error: String,
     },
-    /// There is no directory for the objects: neither [`out_dir`](crate::Build::out_dir) was
-    /// called, nor is `OUT_DIR` set, as it is in build scripts.
+    /// There is no directory for the objects: [`out_dir`](crate::Build::out_dir) was not called,
+    /// and `OUT_DIR` is not set, as it is in build scripts.
     OutDir,
     /// A source has no file name.
     Source(PathBuf),
@@ -31,15 +31,15 @@ pub enum Error {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried: `create`, `read`, `write`.
+        /// The failed action: `create`, `read`, `write`.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Returns a function for `map_err`.
     pub(crate) fn file(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::File { path, action, error }

@@ -1,4 +1,4 @@
-//! Which functions the user wants sites in.
+//! The selection of functions that get sites.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use crate::asm::Function;
 use crate::{Error, Exclusion};
 
-/// The settings that exclude functions, as the user has made them.
+/// The settings that exclude functions, as the user gave them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exclusions {
     pub(crate) functions: Vec<String>,
@@ -55,13 +55,13 @@ impl Patterns {
         Ok(Self { set, texts: texts.to_vec() })
     }
 
-    /// The first pattern that matches.
+    /// Returns the first pattern that matches.
     fn matching(&self, text: impl AsRef<Path>) -> Option<&str> {
         self.set.matches(text).first().map(|at| self.texts[*at].as_str())
     }
 }
 
-/// [`Exclusions`], ready to be asked.
+/// [`Exclusions`], compiled for queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     functions: Patterns,
@@ -71,7 +71,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Answers for the functions of one unit, compiled with these system include directories.
+    /// Returns the check for the functions of one unit, compiled with these system include
+    /// directories.
     pub(crate) fn for_unit<'a>(
         &'a self,
         system: &'a [PathBuf],
@@ -95,7 +96,7 @@ impl Filter {
             let is_in_system_header = if function.has_place() {
                 !function.file.is_empty() && is_in_system_header()
             } else {
-                // It was inlined into the user's code, and so its file is the user's.
+                // The compiler inlined it into the user's code, so its file is the user's.
                 ["std::", "__gnu_cxx::"].iter().any(|library| function.path.starts_with(library))
             };
             if !self.system_headers && is_in_system_header {
@@ -110,8 +111,8 @@ impl Filter {
     }
 }
 
-/// The path without `..` and links, where it exists: compilers spell the same directory in many
-/// ways.
+/// Returns the path without `..` and links, if it exists: compilers spell the same directory in
+/// many ways.
 fn resolved(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,9 +1,8 @@
-//! Reading a compiler's command line: what rules sites out, whether debug info was asked for, and
-//! which arguments are of no use, or do harm, where a command is run a second time.
+//! Reads a compiler's command line: which flags rule sites out, whether the build asks for debug
+//! info, and which arguments are useless or harmful in a second run of a command.
 //!
-//! Pure. What a flag means is decided by the last one that speaks of it, as in the compilers. What
-//! a flag leaves open (the target, the code model) is asked from the compiler itself, see
-//! `dialect`.
+//! Pure. The last flag about a subject decides, as in the compilers. The compiler itself is queried
+//! about everything that the flags leave open (the target, the code model), see `dialect`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -46,7 +45,7 @@ const WITH_VALUE: &[&str] = &[
     "--param",
 ];
 
-/// The arguments, each with its value where that stands apart.
+/// Returns the arguments, each with its value if that is a separate argument.
 fn options(args: &[OsString]) -> impl Iterator<Item = (&str, &[OsString])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -58,9 +57,9 @@ fn options(args: &[OsString]) -> impl Iterator<Item = (&str, &[OsString])> {
     })
 }
 
-/// Why code that is compiled with these arguments gets no sites.
+/// Returns why code that is compiled with these arguments gets no sites.
 pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
-    // Each of these can be taken back by a later flag.
+    // A later flag can revoke each of these.
     let (mut lto, mut split_stack, mut split_dwarf, mut intel) = (None, None, None, None);
     let (mut stabs, mut others) = (None, None);
     for (flag, option) in options(args) {
@@ -74,7 +73,7 @@ pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
             "-x" => others = others.or(option.get(1).and_then(|name| foreign_language(name))),
             _ if flag == "-flto" || flag.starts_with("-flto=") => lto = Some(flag),
             _ if flag.starts_with("-gsplit-dwarf") => split_dwarf = Some(flag),
-            // Debug information that says lines in another way.
+            // Debug information with another kind of line numbers.
             _ if flag.starts_with("-gstabs") => stabs = (!flag.ends_with('0')).then_some(flag),
             _ if flag.starts_with("-masm=") => intel = (flag != "-masm=att").then_some(flag),
             _ if flag.starts_with("-x") => others = others.or(foreign_language(OsStr::new(&flag[2..]))),
@@ -85,13 +84,13 @@ pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
     Some(PlainReason::Flag(flag.to_owned()))
 }
 
-/// The name in `-x name`, unless it says C or C++, or nothing.
+/// Returns the name in `-x name`, unless it is C, C++, or nothing.
 fn foreign_language(name: &OsStr) -> Option<&str> {
     let name = name.to_str().unwrap_or("-x");
     (!matches!(name, "c" | "c++" | "none" | "cpp-output" | "c++-cpp-output")).then_some(name)
 }
 
-/// Whether the arguments ask for debug info.
+/// Returns whether the arguments ask for debug info.
 pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
     let level = |flag: &str| match flag {
         "-g0" | "-ggdb0" | "-gstabs0" => Some(false),
@@ -113,8 +112,8 @@ pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
     options(args).filter_map(|(flag, _)| level(flag)).last().unwrap_or(false)
 }
 
-/// The arguments for asking the compiler about itself: without those that write files, add
-/// directories of the project, or read headers, which may not be there for an empty file.
+/// Returns the arguments for querying the compiler. Arguments that write files, add directories of
+/// the project, or read headers are removed: those headers may not exist for an empty file.
 pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
     keep(args, |flag| {
         !is_dependency_output(flag)
@@ -125,8 +124,8 @@ pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
     })
 }
 
-/// The arguments for assembling what was compiled: without those that say what language a file is
-/// in, read headers or write dependency files.
+/// Returns the arguments for assembling. Arguments that set a file's language, read headers or
+/// write dependency files are removed.
 pub(crate) fn for_assembly(args: &[OsString]) -> Vec<OsString> {
     keep(args, |flag| {
         !is_dependency_output(flag)

@@ -1,9 +1,9 @@
-//! The units of a build, one after the other, or side by side with the feature `parallel`.
+//! The units of a build, compiled in sequence, or in parallel with the feature `parallel`.
 //!
-//! Side by side means as cargo allows: this process may always do one thing at a time; each further
-//! thread takes a token of cargo's jobserver for each unit and gives it back after that. A thread
-//! without a token asks again from time to time, and stops when there is nothing left to do, so
-//! that nobody waits for tokens that are of no use any more.
+//! Cargo limits the parallelism: this process may always do one thing at a time. Each further
+//! thread takes a token of cargo's jobserver for each unit and returns it afterwards. A thread
+//! without a token asks again from time to time, and stops when no work is left, so that no thread
+//! waits for a useless token.
 
 #[cfg(feature = "parallel")]
 mod server;
@@ -11,8 +11,8 @@ mod server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Does `work` for each item. The results are in the order of the items; after an error no further
-/// item is begun, and the first error in that order is returned.
+/// Does `work` for each item. The results are in the order of the items. After an error no further
+/// item is started, and the first error in that order is returned.
 pub(crate) fn run<T: Sync, R: Send, E: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, E> + Sync,
@@ -45,7 +45,7 @@ impl<T, R, E> Queue<'_, T, R, E> {
         self.has_failed.load(Ordering::Relaxed) || self.next.load(Ordering::Relaxed) >= self.items.len()
     }
 
-    /// Takes one item and does the work, if there is one left.
+    /// Takes one item, if one is left, and does the work.
     fn step(&self, work: &(impl Fn(&T) -> Result<R, E> + Sync)) -> bool {
         if self.has_failed.load(Ordering::Relaxed) {
             return false;

@@ -29,22 +29,22 @@
 //!                 │               │              │
 //!                 └───────────────┴──────────────┴─ something is in the way ──▶ cc -c ──▶ parser.o, plain, and a warning
 //! ```
-//! 1. [`cc`] tells which compiler to call with which arguments. The compiler tells, for an empty
-//!    file, which one it is and what its target is.
+//! 1. [`cc`] names the compiler and its arguments. The compiler preprocesses an empty file, which
+//!    tells its family and its target.
 //! 2. The compiler makes assembly, with the line numbers that the definitions of probes need. If
-//!    nobody asked for debug information, it is taken out again. The compiler's warnings are passed
-//!    on.
+//!    the build did not ask for debug information, it is removed again. The compiler's warnings are
+//!    passed on.
 //! 3. Each function is read as a whole. An aligned 5-byte NOP is placed at its entry and before
-//!    each of its exits. The record of a site lies in a section of its own, which goes when the
-//!    linker drops the function. A function that is not understood stays as it is, and is named.
-//! 4. The compiler's driver assembles the result, as it would have done by itself. cc makes the
+//!    each of its exits. The record of a site lies in a section of its own, which the linker drops
+//!    together with the function. A function that is not understood stays unchanged, and is named.
+//! 4. The compiler's driver assembles the result, as it would assemble its own output. cc makes the
 //!    archive and tells cargo.
 //!
-//! # What it costs
-//! Building: the compiler takes the same time as before. Reading 8 MB of assembly and writing it
-//! again takes a second. GNU as takes longer by the square of the number of functions in a file:
+//! # Costs
+//! Building: the compiler takes the same time as before. Reading and rewriting 8 MB of assembly
+//! takes a second. The time of GNU as grows with the square of the number of functions in a file:
 //! one second more for SQLite's 1,600, and seven for 10,000 in one file. With the feature
-//! `parallel`, as in cc, files are compiled side by side, as many as cargo allows.
+//! `parallel`, as in cc, files are compiled in parallel, as many as cargo allows.
 //!
 //! [`Sites::InstrumentFunctions`] makes several times as much code, since the calls of each inlined
 //! function are sites, too. C++ of 123,000 sites in one file (64 MB of assembly) takes half a
@@ -53,8 +53,8 @@
 //!
 //! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function, 1.02 of the
 //! plain time for `SQLite`. [`Sites::InstrumentFunctions`] costs most if inlined functions are
-//! tiny, since the compiler keeps the place of a call for each. For `zstd` it takes 1.9 of the
-//! plain time while latent, and 8 while all calls are counted.
+//! tiny, since the compiler treats each site as a call. `zstd` takes 1.9 of the plain time while
+//! latent, and 8 while all calls are counted.
 //!
 //! # Which strategy
 //! | | [`Sites::EntryReturn`] | [`Sites::InstrumentFunctions`] |
@@ -69,12 +69,12 @@
 //! If an exception, `longjmp`, or a call that never returns leaves a function, its entry is hit and
 //! none of its exits.
 //!
-//! # What has no sites, and why
+//! # Code without sites
 //! - Functions from the system's headers (mostly instances of the standard library's templates),
 //!   unless [`Build::system_headers`] includes them. Functions that [`Build::exclude_functions`],
 //!   [`Build::exclude_files`] and [`Build::min_instructions`] exclude.
-//! - Functions that are written in assembly (`asm("…")` at file scope). Nobody else knows what they
-//!   return in flags, or which registers they expect to survive.
+//! - Functions that are written in assembly (`asm("…")` at file scope). Nobody else knows what
+//!   they return in flags, or which registers they expect to survive.
 //! - Functions that are not understood: naked functions (from which hooks are removed again);
 //!   inline assembly that returns; an indirect jump, if the compiler does not tell whether it
 //!   leaves the function; returns of a special form (`-mlvi-cfi`,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The files that are made of one source, without an extension.
+/// The paths of the files made from one source, without an extension.
 ///
-/// A name is the source's, after a hash of its path: files of the same name in two folders have
-/// objects of their own. The hash is of the path in the package, or in `OUT_DIR`, so that it is the
-/// same on every machine.
+/// A name consists of a hash of the source's path and the source's name, so files of the same name
+/// in two folders have separate objects. The hash covers the path within the package, or within
+/// `OUT_DIR`, so that it is the same on every machine.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     out_dir: &'a Path,
@@ -29,7 +29,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The stem for this source: the same for the same path, another for another.
+    /// Returns the stem for this source. Equal paths have equal stems, and different paths
+    /// different ones.
     pub(crate) fn stem(&mut self, source: &Path) -> Result<PathBuf, Error> {
         let Some(name) = source.file_name() else { return Err(Error::Source(source.to_owned())) };
         let name = name.to_string_lossy().replace('.', "-");
@@ -51,7 +52,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// FNV-1a: small, and the same in every run.
+/// Computes FNV-1a, which is small, and the same in every run.
 fn fnv(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,8 +1,8 @@
-//! What became of one function.
+//! The outcome of one function.
 
 use core::fmt;
 
-/// What became of one function: each function that a file holds has exactly one outcome.
+/// The outcome of one function. Each function of a file has exactly one.
 ///
 /// ```
 /// use probe_build::{Exclusion, Outcome};
@@ -14,25 +14,25 @@ pub enum Outcome {
     /// It has sites.
     #[non_exhaustive]
     Placed {
-        /// Sites at its entry. More than one where the compiler inlined it
+        /// Sites at its entry. More than one if the compiler inlined it
         /// (`Sites::InstrumentFunctions`).
         entries: usize,
         /// Sites before its returns and tail calls.
         exits: usize,
-        /// Parts of it that end in an instruction after which nothing follows, such as the call of
-        /// a function that never returns: no exits.
+        /// Parts whose last instruction never continues, such as the call of a function that never
+        /// returns. These have no exits.
         dead_ends: usize,
-        /// Calls of a hook in its body of which it is not known what function they speak of; they
-        /// were removed (`Sites::InstrumentFunctions`).
+        /// Calls of a hook in its body whose functions are unknown. They were removed
+        /// (`Sites::InstrumentFunctions`).
         unknown_hooks: usize,
     },
-    /// The user, or a default, did not want it.
+    /// The user or a default excluded the function.
     Excluded(Exclusion),
-    /// It was not understood, and is as the compiler made it.
+    /// The function was not understood, and stays as the compiler made it.
     LeftOut(Reason),
 }
 
-/// Why a function was not wanted.
+/// Why a function was excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exclusion {
@@ -42,28 +42,28 @@ pub enum Exclusion {
     File(String),
     /// It comes from a system header.
     SystemHeader,
-    /// It has fewer instructions than asked for.
+    /// It has fewer instructions than the setting requires.
     TooSmall {
         /// Its instructions.
         instructions: usize,
-        /// As many were asked for.
+        /// The required number of instructions.
         minimum: usize,
     },
-    /// The compiler put no hooks into it (`Sites::InstrumentFunctions`): it made the function
-    /// itself, or was told to (`no_instrument_function`).
+    /// The compiler put no hooks into it (`Sites::InstrumentFunctions`), because it generated the
+    /// function itself, or because the function has the attribute `no_instrument_function`.
     NoHooks,
 }
 
 /// Why, and where in the assembly, a function was not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was found.
+    /// The cause.
     pub cause: Cause,
     /// Its line in the compiler's assembly, from 1.
     pub line: usize,
 }
 
-/// What kept a function from getting sites.
+/// Why a function has no sites.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -77,12 +77,12 @@ pub enum Cause {
     Jump(String),
     /// A jump through memory below the stack pointer, which an active site would overwrite.
     BelowStackPointer,
-    /// Inline assembly that returns, jumps away or emits what is not understood.
+    /// Inline assembly that returns, jumps away or emits code that is not understood.
     InlineAssembly(String),
     /// All of its code is inline assembly.
     Naked,
-    /// It is written in assembly, outside of any function (or in one, beside it): what lives where
-    /// is not known.
+    /// The function is written in assembly, outside any function or inside another one. Its live
+    /// registers are unknown.
     Assembly,
     /// clang does not name it beside its label, so it may be written in assembly.
     Unannounced,
@@ -90,29 +90,28 @@ pub enum Cause {
     ExceptionReturn,
     /// It returns from an interrupt, or by another special return.
     SpecialReturn(String),
-    /// A call of a label of its own, after which returns are jumps.
+    /// A call of a label in the function, after which jumps act as returns.
     CallOfLabel,
-    /// Its stack grows by `__morestack`, which expects the compiler's very bytes.
+    /// Its stack grows by `__morestack`, which depends on the exact bytes of the compiler's code.
     SplitStack,
     /// A prefix on a line of its own before an exit.
     Prefix,
-    /// Its start is not seen: a part of a function that is not in this file.
+    /// Its start is missing: a part of a function that is not in this file.
     NoStart,
-    /// Its end is not seen.
+    /// Its end is missing.
     NoEnd,
-    /// Nothing in it returns, jumps away or calls, and what comes after it would be executed after
-    /// it: data, or a label.
+    /// No instruction in it returns, jumps away or calls, so execution would continue into the data
+    /// or label behind it.
     NoExit,
     /// It begins within another function.
     Nested,
     /// It chooses a function while the program is loaded (`ifunc`).
     IndirectFunction,
-    /// The compiler's own code for calls and returns by way of a thunk.
+    /// The compiler's own code for calls and returns through a thunk.
     Thunk,
-    /// Its name or file is too long for a definition: this many bytes.
+    /// Its name or file is too long for a definition. The value is their length in bytes.
     Name(usize),
-    /// This many calls of a hook, in this function, of which it is not known what function they
-    /// speak of.
+    /// The function has this many hook calls whose functions are unknown.
     Hooks(usize),
 }
 

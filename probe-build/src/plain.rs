@@ -1,4 +1,4 @@
-//! Why a file was compiled as cc would, without sites.
+//! Reasons why a file was compiled as cc would, without sites.
 
 use std::fmt;
 
@@ -6,32 +6,32 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PlainReason {
-    /// [`Sites::None`](crate::Sites::None) was asked for.
+    /// The build requested [`Sites::None`](crate::Sites::None).
     Asked,
     /// The program is built without probes: `--cfg probe_off`, or this crate's feature `off`.
     Off,
     /// The program is built with `--cfg probe_portable`: nothing is patched.
     Portable,
-    /// The compiler's target is none where code is patched. The text names it.
+    /// Code for the compiler's target is not patched. The text names the target.
     Target(String),
     /// Not C or C++: the file name's extension.
     Language(String),
-    /// A compiler that is neither gcc nor clang, or does not say what it is. The text names it.
+    /// The compiler is neither gcc nor clang, or does not identify itself. The text names it.
     Compiler(String),
-    /// A flag that stands in the way.
+    /// A flag that prevents sites.
     Flag(String),
-    /// The compiler makes an object of the file, but no assembly. The text is what it said.
+    /// The compiler makes an object from the file, but no assembly. The text is its message.
     Assembly(String),
-    /// The assembly has something that is not understood well enough to change it. The text says
-    /// what, and where.
+    /// The assembly contains something that is not understood well enough to change it. The text
+    /// says what, and where.
     Unplaced(String),
-    /// The assembler does not take the assembly with the sites. The text is what it said.
+    /// The assembler rejects the assembly with the sites. The text is its message.
     Assembler(String),
 }
 
 impl PlainReason {
-    /// Whether this is worth a line for the user: not what was asked for, and not where there is no
-    /// C.
+    /// Returns whether this deserves a warning: not for a request of the user, and not for files
+    /// that are not C or C++.
     pub(crate) fn is_worth_a_warning(&self) -> bool {
         match self {
             Self::Asked | Self::Off => false,
@@ -40,7 +40,7 @@ impl PlainReason {
         }
     }
 
-    /// Whether this is the same for all files of a build, and is said once.
+    /// Returns whether this is the same for all files of a build, and is printed once.
     pub(crate) fn is_of_the_build(&self) -> bool {
         matches!(self, Self::Portable | Self::Target(_) | Self::Compiler(_) | Self::Flag(_))
     }

@@ -1,4 +1,4 @@
-//! What has become of each file and each function.
+//! The outcomes of all files and functions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::asm;
 use crate::{Outcome, PlainReason};
 
-/// What a build has done: nothing is left out silently.
+/// The outcomes of a build. It names every function that was left out.
 ///
 /// Its `Display` is a table with a line for each file, and one for each function that was left out.
 #[derive(Clone, Debug, Default)]
@@ -19,27 +19,27 @@ impl Report {
         Self { files }
     }
 
-    /// The files, in the order in which they were given.
+    /// Returns the files, in the order in which they were given.
     pub fn files(&self) -> &[FileReport] {
         &self.files
     }
 
-    /// The functions of all files that were understood.
+    /// Returns the functions of all files that were not compiled plainly.
     pub fn functions(&self) -> impl Iterator<Item = &FunctionReport> {
         self.files.iter().flat_map(FileReport::functions)
     }
 
-    /// How many functions have sites.
+    /// Returns the number of functions with sites.
     pub fn placed(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Placed { .. }))
     }
 
-    /// How many functions the settings exclude.
+    /// Returns the number of functions that the settings exclude.
     pub fn excluded(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Excluded(_)))
     }
 
-    /// How many functions were to have sites and have none.
+    /// Returns the number of functions that should have sites but have none.
     pub fn left_out(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::LeftOut(_)))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What has become of one file.
+/// The outcome of one file.
 #[derive(Clone, Debug)]
 pub struct FileReport {
     source: PathBuf,
@@ -75,22 +75,22 @@ impl FileReport {
         Self { source, object, plain: None, functions }
     }
 
-    /// The source, as it was given.
+    /// Returns the source, as it was given.
     pub fn source(&self) -> &Path {
         &self.source
     }
 
-    /// The object that was made of it.
+    /// Returns the object.
     pub fn object(&self) -> &Path {
         &self.object
     }
 
-    /// Why the object is what cc alone would have made; `None` if sites were placed.
+    /// Returns why the object is the one that cc alone would make; `None` if sites were placed.
     pub fn plain(&self) -> Option<&PlainReason> {
         self.plain.as_ref()
     }
 
-    /// The functions of the object, in its order. None if the object is plain.
+    /// Returns the functions of the object, in its order. Empty if the object is plain.
     pub fn functions(&self) -> &[FunctionReport] {
         &self.functions
     }
@@ -121,7 +121,7 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// What has become of one function.
+/// The outcome of one function.
 #[derive(Clone, Debug)]
 pub struct FunctionReport {
     function: asm::Function,
@@ -129,28 +129,29 @@ pub struct FunctionReport {
 }
 
 impl FunctionReport {
-    /// What selectors call it: the symbol of a C function, the demangled name of a C++ function
-    /// without parameters.
+    /// Returns the path that selectors use: the symbol of a C function, or the demangled name of a
+    /// C++ function without parameters.
     pub fn path(&self) -> &str {
         &self.function.path
     }
 
-    /// Its symbol in the object.
+    /// Returns its symbol in the object.
     pub fn symbol(&self) -> &str {
         &self.function.symbol
     }
 
-    /// The file that defines it, as the compiler says it. Empty if it does not.
+    /// Returns the file that defines it, as the compiler names it. Empty if the compiler does not
+    /// name it.
     pub fn file(&self) -> &str {
         &self.function.file
     }
 
-    /// The line where it starts; 0 if the compiler does not say it.
+    /// Returns the line where it starts; 0 if the compiler does not say it.
     pub fn line(&self) -> u32 {
         self.function.line
     }
 
-    /// What has become of it.
+    /// Returns its outcome.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }

@@ -1,4 +1,4 @@
-//! Which places of C and C++ functions become probe sites.
+//! The places of sites in C and C++ functions.
 
 /// The strategy by which functions of C and C++ get their sites.
 ///
@@ -8,13 +8,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sites {
-    /// One site at each function's entry and one before each of its returns and tail calls; the
-    /// compiler's code stays what it was. Functions that the compiler inlined have no sites.
+    /// One site at each function's entry and one before each of its returns and tail calls. The
+    /// compiler's code stays unchanged. Functions that the compiler inlined have no sites.
     #[default]
     EntryReturn,
-    /// The compiler's own hooks (`-finstrument-functions`), each call of which becomes a site.
-    /// Inlined functions have sites, too; the code is the slower for it, as the compiler believes
-    /// in the calls.
+    /// The compiler's own hooks (`-finstrument-functions`); each call of a hook becomes a site.
+    /// Inlined functions have sites, too. The code is slower, because the compiler assumes real
+    /// calls.
     InstrumentFunctions,
     /// No sites at all.
     None,

@@ -1,19 +1,19 @@
-//! Assembly as text, whatever bytes it has.
+//! Assembly as text, with arbitrary bytes.
 //!
 //! Compilers write UTF-8, but clang puts a byte's character into the comment beside it, as one raw
-//! byte. Such bytes become characters that Unicode leaves to private use, one for each byte, and
-//! bytes again when the text is written.
+//! byte. Such bytes are decoded to characters from Unicode's private use area, one for each byte,
+//! and encoded as bytes again in the output.
 
-/// The character for the byte 0.
+/// The character for byte 0.
 const BASE: u32 = 0xf_7f00;
 
-/// The byte that all of these characters begin with, in UTF-8; few others do.
+/// The first byte of all these characters in UTF-8; few other characters begin with it.
 const LEAD: u8 = 0xf3;
 
-/// The text of these bytes; `None` if it has characters of those that stand for bytes.
+/// Decodes bytes; `None` if they contain a character that represents a byte.
 pub(crate) fn decode(bytes: Vec<u8>) -> Option<String> {
     let bytes = match String::from_utf8(bytes) {
-        // Nearly always: nothing is copied.
+        // The usual case: nothing is copied.
         Ok(text) if !text.as_bytes().contains(&LEAD) => return Some(text),
         Ok(text) => text.into_bytes(),
         Err(error) => error.into_bytes(),
@@ -29,7 +29,7 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Option<String> {
     Some(text)
 }
 
-/// The bytes of this text.
+/// Encodes the text.
 pub(crate) fn encode(text: String) -> Vec<u8> {
     if !text.as_bytes().contains(&LEAD) {
         return text.into_bytes();
@@ -44,7 +44,7 @@ pub(crate) fn encode(text: String) -> Vec<u8> {
     bytes
 }
 
-/// The byte that a character stands for.
+/// Returns the byte that a character represents.
 fn byte(character: char) -> Option<u8> {
     u32::from(character).checked_sub(BASE).and_then(|byte| u8::try_from(byte).ok())
 }

@@ -1,9 +1,8 @@
-//! The life of one file: compile to assembly, place sites, assemble. Or, where one of these does
-//! not work, the object that cc alone would make.
+//! The life of one file: compile to assembly, place sites, assemble. If one of these steps fails,
+//! cc makes the plain object.
 //!
-//! What the compiler prints is held back until it is known which of the two it is: of a plain
-//! object cc itself says what there is to say. So a mistake in the user's code is reported once, in
-//! cc's words.
+//! The compiler's output is held back until it is known which object results. cc itself reports the
+//! messages of a plain object. So a mistake in the user's code is reported once, in cc's words.
 
 use std::collections::HashMap;
 use std::env;
@@ -26,25 +25,25 @@ use crate::{Error, FileReport, Outcome, PlainReason, Sites};
 pub(crate) struct Unit {
     /// The source, as it was given.
     pub(crate) source: PathBuf,
-    /// The path of what is made of it, without an extension.
+    /// The path of the files made from it, without an extension.
     pub(crate) stem: PathBuf,
 }
 
 impl Unit {
-    /// The source's extension; empty if it has none.
+    /// Returns the source's extension; empty if it has none.
     pub(crate) fn extension(&self) -> &str {
         self.source.extension().and_then(OsStr::to_str).unwrap_or_default()
     }
 }
 
-/// What all units have in common.
+/// The settings that all units share.
 #[derive(Debug)]
 pub(crate) struct Workshop {
-    /// Everything but the files.
+    /// All settings but the files.
     pub(crate) cc: cc::Build,
-    /// The compiler with its arguments, none of them a file.
+    /// The compiler with its arguments, without files.
     pub(crate) compiler: Command,
-    /// By extension.
+    /// The dialect of each extension.
     pub(crate) dialects: HashMap<String, Result<Dialect, PlainReason>>,
     pub(crate) filter: Filter,
     pub(crate) sites: Sites,
@@ -60,7 +59,7 @@ impl Workshop {
         }
     }
 
-    /// What cc makes of the unit.
+    /// Compiles the unit as cc does.
     fn plain(&self, unit: &Unit) -> Result<PathBuf, Error> {
         let mut cc = self.cc.clone();
         let objects = cc.file(&unit.source).try_compile_intermediates()?;
@@ -68,7 +67,7 @@ impl Workshop {
         objects.into_iter().next_back().ok_or_else(|| Error::Source(unit.source.clone()))
     }
 
-    /// The object with sites.
+    /// Makes the object with sites.
     #[expect(clippy::type_complexity, reason = "the object and its functions, used here only")]
     fn place(&self, unit: &Unit) -> Result<Result<(PathBuf, Vec<(Function, Outcome)>), PlainReason>, Error> {
         let dialect = match self.dialects.get(unit.extension()) {
@@ -111,8 +110,8 @@ impl Workshop {
         drop(source);
         fs::write(&files.placed, text::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
-        // What an assembler that succeeds says of the compiler's own text is not for the user: cc
-        // alone would not have shown it.
+        // Warnings of a successful assembler about the compiler's own text are dropped: cc alone
+        // would not have shown them.
         if let Err(message) = run(&mut assemble) {
             return Ok(Err(PlainReason::Assembler(message)));
         }
@@ -123,26 +122,26 @@ impl Workshop {
         Ok(Ok((files.object, placed.functions)))
     }
 
-    /// The command that compiles to assembly.
+    /// Returns the command that compiles to assembly.
     fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
         let mut command = command::again(&self.compiler);
         if !self.keeps_debug() {
-            // For the functions' files and lines. What is made of it for debuggers is taken out
-            // again.
+            // For the functions' files and lines. Unrequested debug information is removed again.
             command.arg("-g1");
         }
         if family == Family::Gnu {
-            // Each instruction's pattern, which tells a tail call from a jump through a table.
+            // Prints each instruction's pattern, which distinguishes a tail call from a jump
+            // through a table.
             command.arg("-dp");
         } else {
-            // Comments tell what it has made of C from what is assembly in the source.
+            // Comments distinguish code compiled from C from assembly in the source.
             command.arg("-fverbose-asm");
         }
         if sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
             if family == Family::Gnu {
-                // Or two functions that were inlined into one share a call of the exit hook, told
-                // apart at run time.
+                // Otherwise, two functions inlined into one may share a call of the exit hook,
+                // distinguished at run time.
                 command.arg("-fno-crossjumping");
             }
         }
@@ -150,12 +149,12 @@ impl Workshop {
         command
     }
 
-    /// The command that assembles.
+    /// Returns the command that assembles.
     fn to_object(&self, family: Family, files: &Files) -> Command {
         let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
         let mut command = command::with_arguments(&self.compiler, &flags::for_assembly(&arguments));
         if family == Family::Clang {
-            // Flags of the compiler are of no use here, and no mistake.
+            // Compiler flags have no effect here, which is not a mistake.
             command.arg("-Qunused-arguments");
         }
         command.args(["-x", "assembler", "-c", "-o"]).arg(&files.object).arg(&files.placed);
@@ -173,7 +172,7 @@ impl Workshop {
     }
 }
 
-/// The files that are made of a unit.
+/// The files made from a unit.
 #[derive(Debug)]
 struct Files {
     assembly: PathBuf,
@@ -194,19 +193,19 @@ impl Files {
 
     fn remove(&self) {
         for file in [&self.assembly, &self.without_hooks, &self.placed] {
-            // What stays is of no harm.
+            // A file that stays does no harm.
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// The package that is built, as cargo names it; empty outside of build scripts.
+/// Returns the package being built, as cargo names it; empty outside build scripts.
 fn package() -> String {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     format!("{} {}", variable("CARGO_PKG_NAME"), variable("CARGO_PKG_VERSION"))
 }
 
-/// Runs a command to its end; the error is what it complained about.
+/// Runs a command to its end; the error is its complaint.
 fn run(command: &mut Command) -> Result<Output, String> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(output),

@@ -1,4 +1,5 @@
-//! The assembly rewriter on any text: it refuses or places, and never panics; what is not a site is the source.
+//! Runs the assembly rewriter on any text. It rejects the text or places sites, and never panics;
+//! apart from the sites, the output is the source.
 #![no_main]
 #![allow(dead_code, reason = "the rewriter is included as source: it is no public interface of probe-build")]
 
@@ -26,7 +27,8 @@ libfuzzer_sys::fuzz_target!(|source: &str| {
                 };
                 let Ok(placed) = asm::place(source, &request) else { continue };
                 if sites == Sites::EntryReturn && keep_debug && !source.contains(".Lprobe_") {
-                    // Each line of the source is there, in order, but for conditional tail calls.
+                    // All lines of the source are in the output, in order, except conditional tail
+                    // calls.
                     let mut lines = placed.text.lines();
                     for line in source.lines().filter(|line| !line.trim_start().starts_with('j')) {
                         assert!(lines.any(|it| it == line), "{line:?} is lost");

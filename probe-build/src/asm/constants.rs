@@ -1,15 +1,14 @@
-//! What each call of a function's may pass as its first argument: constant propagation over the
-//! control flow.
+//! The possible first arguments of each call: constant propagation over a function's control flow.
 //!
-//! Going forward through the function, along every way that it may take: each register and slot has
-//! the set of the symbols whose addresses it may hold (`state`), and each line changes that
-//! (`transfer`, which says what all this rests on). Labels are reached by the line before, by the
-//! function's jumps, and as `targets` says.
+//! The analysis goes forward through the function, along every possible path. Each register and
+//! slot has the set of the symbols whose addresses it may hold (`state`), and each line changes
+//! these sets (`transfer`, which also states the assumptions). A label is reached from the line
+//! before it, from the function's jumps, and from the sources in `targets`.
 //!
-//! A set that is too large does no harm: where there are several, the address is compared at run
-//! time. None may be missing. So what is not understood may hold any symbol.
+//! A set may be too large: if it has several symbols, the code compares the address at run time. A
+//! set must not lack a symbol, so a value that is not understood may hold any symbol.
 //!
-//! Cost: a few rounds over a function's lines, for the functions that have hooks only.
+//! Cost: a few rounds over a function's lines, only for functions with hooks.
 
 use super::function::{Extent, Extents};
 use super::line::{Instruction, Line, Statement, unquoted};
@@ -20,7 +19,7 @@ use super::transfer;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// A run of lines that is entered at its top only.
+/// A sequence of lines that control enters only at its top.
 struct Block<'a> {
     /// Indices into the function's lines.
     start: usize,
@@ -28,27 +27,27 @@ struct Block<'a> {
     labels: Vec<&'a str>,
     /// Whether the line before falls through to it.
     follows: bool,
-    /// Whether the line before is a call that may come back a second time.
+    /// Whether the line before is a call that may return a second time.
     comes_back: bool,
 }
 
-/// What is known before each line of a function, where that was asked for.
+/// The states before the lines of a function; computed on demand.
 pub(super) struct Flow<'f, 'a> {
     lines: &'f [Line<'a>],
     own: &'f HashSet<&'a str>,
-    /// The function's lines, part by part.
+    /// The function's lines, one part after the other.
     order: Vec<usize>,
     blocks: Vec<Block<'a>>,
     block_of_label: HashMap<&'a str, usize>,
-    /// Where an exception goes, for each of the lines in `order`.
+    /// The landing pads of each line in `order`.
     pads: HashMap<usize, Vec<usize>>,
-    /// The bytes of arguments that are on the stack at a line: gone at a landing pad.
+    /// The bytes of arguments that are on the stack at a line; a landing pad drops them.
     pushed: Vec<i64>,
-    /// The blocks that any indirect jump may lead to.
+    /// The blocks that any indirect jump may reach.
     by_jump: Vec<usize>,
-    /// The blocks that any call may lead to, as well.
+    /// The blocks that any call may reach as well.
     by_call: Vec<usize>,
-    /// The blocks that anything may lead to.
+    /// The blocks that any instruction may reach.
     by_other: Vec<usize>,
     comes_back: Vec<usize>,
 }
@@ -94,8 +93,8 @@ impl<'f, 'a> Flow<'f, 'a> {
         flow
     }
 
-    /// The labels that the function's jumps and its exception table name. Debug information has
-    /// many more.
+    /// Returns the labels that the function's jumps and its exception table name. Debug information
+    /// has many more.
     fn reached(&self, extent: &Extent, extents: &Extents<'a>, pads: &[[&'a str; 3]]) -> HashSet<&'a str> {
         let mut reached: HashSet<&'a str> = pads.iter().flatten().copied().collect();
         for at in extent.parts.iter().flat_map(|part| &extents.parts[*part].lines) {
@@ -110,7 +109,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         reached
     }
 
-    /// Cuts a part into blocks: at labels that are reached, and after jumps.
+    /// Splits a part into blocks, at reached labels and after jumps.
     fn cut(&mut self, part: &[usize], is_reached: impl Fn(&str) -> bool) {
         let (mut cut, mut follows, mut comes_back, mut pushed) = (true, false, false, 0);
         for &at in part {
@@ -157,7 +156,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         }
     }
 
-    /// Calls `see` with each instruction and what is known before it.
+    /// Calls `see` with each instruction and the state before it.
     pub(super) fn walk(&self, mut see: impl FnMut(usize, &Instruction<'a>, &State<'a>)) {
         for (block, state) in self.blocks.iter().zip(self.solve()) {
             let mut state = state.unwrap_or_else(State::unknown);
@@ -171,7 +170,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         }
     }
 
-    /// What is known at the top of each block; nothing for those that are not reached.
+    /// Returns the state at the top of each block; `None` for unreached blocks.
     fn solve(&self) -> Vec<Option<State<'a>>> {
         let ranks = self.ranks();
         let mut work = Work::of(&ranks);
@@ -219,8 +218,8 @@ impl<'f, 'a> Flow<'f, 'a> {
         work.known
     }
 
-    /// The blocks, numbered so that a block comes after those that lead to it, but for loops:
-    /// reverse postorder.
+    /// Numbers the blocks in reverse postorder: apart from loops, a block comes after its
+    /// predecessors.
     fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![u32::MAX; self.blocks.len()];
         let mut next = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
@@ -245,7 +244,8 @@ impl<'f, 'a> Flow<'f, 'a> {
         ranks
     }
 
-    /// Where a block leads by jumps that name their targets, by exceptions, and at its end.
+    /// Returns the blocks that a block reaches by jumps with named targets, by exceptions, and at
+    /// its end.
     fn successors(&self, number: usize) -> Vec<usize> {
         let block = &self.blocks[number];
         let mut all = Vec::new();
@@ -264,7 +264,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         all
     }
 
-    /// Where an instruction leads, other than to the next one.
+    /// Propagates the state to the other targets of an instruction.
     fn leave(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'_, 'a>) {
         let target = it.operands.first().copied().unwrap_or_default();
         if it.mnemonic.starts_with("call") {
@@ -285,7 +285,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         }
     }
 
-    /// What a line does to what is known.
+    /// Applies a line to the state.
     fn line(&self, at: usize, state: &mut State<'a>) {
         match &self.lines[at].statement {
             Statement::Instruction(it) if it.mnemonic.starts_with("loop") => {
@@ -293,7 +293,7 @@ impl<'f, 'a> Flow<'f, 'a> {
             }
             Statement::Instruction(it) if is_jump(it) => {}
             Statement::Instruction(it) => transfer::apply(it, self.own, state),
-            // Its results are none of the compiler's constants, and it leaves the stack as it found
+            // Its results are never the compiler's constants, and it leaves the stack as it found
             // it.
             Statement::Inline => state.opaque(),
             Statement::Unclear(_) | Statement::Debug => *state = State::unknown(),
@@ -302,7 +302,7 @@ impl<'f, 'a> Flow<'f, 'a> {
     }
 }
 
-/// `DW_CFA_GNU_args_size` and its number, if an escape is that.
+/// Returns the number of a `DW_CFA_GNU_args_size`, if the escape is one.
 fn pushed_bytes(escape: &str) -> Option<i64> {
     let mut bytes = escape.split(',').map(|byte| super::operand::number(byte.trim()));
     if bytes.next()?? != 0x2e {
@@ -316,14 +316,14 @@ fn pushed_bytes(escape: &str) -> Option<i64> {
     Some(value)
 }
 
-/// Blocks to go through again.
+/// The queue of blocks to visit again.
 struct Work<'r, 'a> {
     known: Vec<Option<State<'a>>>,
-    /// By rank: a block is gone through when most of those that lead to it have been.
+    /// Ordered by rank: a block is visited after most of its predecessors.
     waiting: BinaryHeap<Reverse<(u32, usize)>>,
     ranks: &'r [u32],
     is_waiting: Vec<bool>,
-    /// What the frame may hold when `longjmp` leaves a call.
+    /// The possible contents of the frame when `longjmp` leaves a call.
     left: Option<State<'a>>,
 }
 
@@ -339,7 +339,7 @@ impl<'r, 'a> Work<'r, 'a> {
         Some(number)
     }
 
-    /// Joins a state into a block's.
+    /// Joins a state into a block's state.
     fn reach(&mut self, to: usize, state: &State<'a>) {
         let more = match &mut self.known[to] {
             Some(before) => before.join(state),
@@ -351,7 +351,7 @@ impl<'r, 'a> Work<'r, 'a> {
         self.wait(to, more);
     }
 
-    /// A call that `longjmp` may leave, to these blocks.
+    /// Records a call that `longjmp` may leave to these blocks.
     fn leave(&mut self, state: &State<'a>, to: &[usize]) {
         let more = match &mut self.left {
             Some(left) => left.join_frame(state),
@@ -371,8 +371,8 @@ impl<'r, 'a> Work<'r, 'a> {
     }
 }
 
-/// The functions one of which is passed as the first argument; empty if it is not known which.
-/// `is_no_function` tells the symbols that can't be.
+/// Returns the functions that the first argument may be; empty if that is unknown. `is_no_function`
+/// excludes symbols that are not functions.
 pub(super) fn first_argument<'a>(
     state: &State<'a>,
     is_no_function: impl Fn(&str) -> bool,

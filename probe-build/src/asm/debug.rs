@@ -1,8 +1,8 @@
-//! What a file says of its source: `.file` and `.loc`, and how to take debug information out again.
+//! A file's references to its source (`.file` and `.loc`), and the removal of debug information.
 //!
-//! The compiler was asked for line numbers (`-g1`) for the sake of the definitions. Where the user
-//! did not ask for them, they and the `.debug_*` sections are removed, so that the object is what
-//! it would have been.
+//! The compiler prints line numbers (`-g1`) for the definitions. If the user did not ask for them,
+//! they are removed together with the `.debug_*` sections, so that the object is the same as
+//! without `-g1`.
 
 use super::emit::Edits;
 use super::line::{Line, Statement};
@@ -52,7 +52,7 @@ impl Files {
         files
     }
 
-    /// The place that a `.loc` speaks of, if it names a line.
+    /// Returns the place of a `.loc`, if it names a line.
     pub(super) fn place(&self, line: &Line<'_>) -> Option<Place> {
         let Statement::Directive { name: ".loc", arguments } = line.statement else { return None };
         let mut numbers = arguments.split_whitespace().map_while(|word| word.parse::<u32>().ok());
@@ -61,13 +61,13 @@ impl Files {
         (line > 0).then_some(Place { file, line })
     }
 
-    /// The file that the compiler was called with.
+    /// Returns the main file of the compilation.
     pub(super) fn main(&self) -> &str {
         if self.main.is_empty() { self.by_number.get(&0).map_or("", String::as_str) } else { &self.main }
     }
 }
 
-/// The quoted strings of a directive.
+/// Returns the quoted strings of a directive.
 fn strings(arguments: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut characters = arguments.chars();
@@ -85,7 +85,7 @@ fn strings(arguments: &str) -> Vec<String> {
     all
 }
 
-/// What follows a backslash: an octal number of up to three digits, or a character.
+/// Decodes the text after a backslash: an octal number of up to three digits, or a character.
 fn escape(characters: &mut core::str::Chars<'_>, bytes: &mut Vec<u8>) {
     let mut value = None;
     for _ in 0..3 {
@@ -99,8 +99,7 @@ fn escape(characters: &mut core::str::Chars<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// For each line, whether it belongs to a procedure whose unwind table is printed with it, and is
-/// not removed again.
+/// Returns for each line whether it belongs to a procedure whose unwind table stays in the output.
 pub(super) fn in_unwind_table(lines: &[Line<'_>], keep_debug: bool) -> Vec<bool> {
     let (mut inside, mut frames_only) = (false, false);
     let in_table = lines.iter().map(|line| {
@@ -119,7 +118,8 @@ pub(super) fn in_unwind_table(lines: &[Line<'_>], keep_debug: bool) -> Vec<bool>
 
 /// Removes the lines of debug information.
 pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edits) {
-    // Unwind tables for the debugger only: the compiler was not asked for tables that are loaded.
+    // These unwind tables are for the debugger only: the compiler was not asked for tables that are
+    // loaded.
     let mut frames_only = false;
     for (at, line) in lines.iter().enumerate() {
         let debug = is_debug(sections.name(sections.of(at)));
@@ -136,7 +136,7 @@ pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edi
             }
             Statement::Empty if debug && !line.labels.is_empty() => edits.remove(at),
             Statement::Debug => edits.remove(at),
-            // gcc does not say `#NO_APP` for a `.loc` between two statements of inline assembly.
+            // gcc does not print `#NO_APP` for a `.loc` between two statements of inline assembly.
             Statement::Inline if line.text.trim_start().starts_with(".loc") => edits.remove(at),
             _ => {}
         }
@@ -147,8 +147,8 @@ pub(super) fn is_debug(section: &str) -> bool {
     section.starts_with(".debug_") && !section.starts_with(".debug_gdb_scripts")
 }
 
-/// Whether a directive puts bytes into the section, or aligns it; all else in a debug section is
-/// about symbols, or comes from the end of the file, and stays.
+/// Returns whether a directive puts bytes into the section, or aligns it. The other directives in a
+/// debug section concern symbols, or come from the end of the file, and stay.
 pub(super) fn is_data(directive: &str) -> bool {
     matches!(
         directive,

@@ -1,11 +1,11 @@
-//! clang names a `vectorcall` function `f@@16`, after the bytes of its arguments, and prints that
-//! as it is: no assembler takes it in an expression, clang's own neither. In quotes, all of them
-//! do.
+//! clang names a `vectorcall` function `f@@16`, after the size of its arguments, and prints that
+//! name unquoted. No assembler, not even clang's, accepts it in an expression. In quotes, all of
+//! them do.
 
 use super::line::symbolic;
 use std::borrow::Cow;
 
-/// The text with such names in quotes.
+/// Returns the text with such names in quotes.
 pub(crate) fn quoted(source: &str) -> Cow<'_, str> {
     if !source.contains("@@") {
         return Cow::Borrowed(source);

@@ -1,20 +1,19 @@
-//! Stubs, definitions and the note: what a file with sites has at its top and at its end
-//! (docs/abi.md).
+//! Stubs, definitions and the note, at the top and the end of a file with sites (docs/abi.md).
 //!
-//! Stub and definition of a probe form one COMDAT group, named by the probe's identity: of the many
-//! that several files emit for a function of a header the linker keeps one, and none if no site
-//! refers to them.
+//! Stub and definition of a probe form one COMDAT group, named by the probe's identity. If several
+//! files emit the group for a function of a header, the linker keeps one copy. It keeps none if no
+//! site refers to it.
 
 use super::section::Section;
 use core::fmt::Write as _;
 use std::collections::HashMap;
 
-/// What an active site's probe means, and how its code is reached.
+/// The calling convention of an active site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Convention {
-    /// By CALL, every register is kept.
+    /// Called by CALL; every register is kept.
     KeepAll = 1,
-    /// By CALL, as any function is called.
+    /// Called by CALL, like any function.
     Call = 2,
 }
 
@@ -24,11 +23,11 @@ pub(super) enum Kind {
     Exit = 2,
 }
 
-/// A probe: two definitions that agree in all of this are one.
+/// The identity of a probe: definitions that agree in all fields are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
-    /// Whose function it is, where other files don't see it: those of two packages may agree in all
-    /// else.
+    /// The package of a function that other files don't see: without it, the functions of two
+    /// packages could be equal.
     pub package: String,
     pub path: String,
     pub file: String,
@@ -37,16 +36,16 @@ pub(super) struct Identity {
     pub convention: Convention,
 }
 
-/// Text that fits into a definition.
+/// Bytes of text that fit into a definition.
 const INLINE_TEXT: usize = 144;
 
 impl Identity {
-    /// Column 1 stands for "known", for compilers that know lines only.
+    /// Returns column 1 if the line is known, since these compilers know lines only.
     fn column(&self) -> u32 {
         u32::from(self.line > 0)
     }
 
-    /// FNV-1a over all of it: the same in every run, on every machine.
+    /// Computes FNV-1a over all fields: the same in every run, on every machine.
     fn hash(&self) -> u64 {
         let numbers = [self.line, self.column(), self.kind as u32, self.convention as u32];
         let text =
@@ -68,17 +67,17 @@ pub(super) struct Definitions {
     anchors: HashMap<Section, usize>,
 }
 
-/// What a line with a site begins with.
+/// The beginning of a line with a site.
 pub(super) const SITE: &str = "\t__probe_site ";
 
 impl Definitions {
-    /// The line that makes a site of a probe, in a section: see [`site_of`](Self::site_of).
+    /// Returns the line that makes a site of a probe, in a section: see [`site_of`](Self::site_of).
     pub(super) fn site(&mut self, identity: &Identity, section: Section, first: bool) -> String {
         let hash = self.probe(identity);
         self.site_of(hash, section, first)
     }
 
-    /// A probe, by its hash.
+    /// Adds a probe if it is new, and returns its hash.
     pub(super) fn probe(&mut self, identity: &Identity) -> u64 {
         if let Some(hash) = self.hashes.get(identity) {
             return *hash;
@@ -89,9 +88,9 @@ impl Definitions {
         hash
     }
 
-    /// The line that makes a site of a probe that is known by its hash. A site that would be the
+    /// Returns the line that makes a site of a probe with a known hash. A site that would be the
     /// `first` instruction of a symbol has a NOP ahead of it: tracers put their breakpoints on
-    /// first instructions, and write back what the file has there.
+    /// first instructions, and write back the file's bytes.
     pub(super) fn site_of(&mut self, hash: u64, section: Section, first: bool) -> String {
         let number = self.sites;
         self.sites += 1;
@@ -100,12 +99,12 @@ impl Definitions {
         format!("{SITE}{number}, __probe_stub_{hash:016x}, {anchor}{ahead}\n")
     }
 
-    /// Before the compiler's first line; empty without sites.
+    /// Returns the text before the compiler's first line; empty without sites.
     pub(super) fn head(&self) -> &'static str {
         if self.sites == 0 { "" } else { HEAD }
     }
 
-    /// After the compiler's last line; empty without sites.
+    /// Returns the text after the compiler's last line; empty without sites.
     pub(super) fn foot(&self) -> String {
         let mut text = String::new();
         for identity in &self.order {
@@ -198,7 +197,7 @@ fn write(identity: &Identity, hash: u64, to: &mut String) -> core::fmt::Result {
     }
 }
 
-/// For a string of the assembler's: octal numbers for all but plain characters.
+/// Escapes a string for the assembler: octal numbers for all but plain characters.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,11 +1,11 @@
-//! What a directive within a function does to the function.
+//! The effects of directives within a function.
 
-/// Whether it pads.
+/// Returns whether a directive pads.
 pub(super) fn is_alignment(directive: &str) -> bool {
     matches!(directive, ".align" | ".balign" | ".p2align")
 }
 
-/// Directives that put nothing into the function.
+/// Returns whether a directive puts nothing into the function.
 pub(super) fn is_harmless(directive: &str) -> bool {
     let known = matches!(
         directive,

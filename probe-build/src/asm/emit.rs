@@ -1,9 +1,9 @@
-//! The assembly file again, with what was added to it.
+//! The output: the assembly file with the additions.
 
 use std::collections::BTreeMap;
 
-/// Changes to lines, to be made all at once: the compiler's lines stay as they are, byte for byte,
-/// but for those that are removed or replaced. Cost: what changes, not what stays.
+/// Changes to lines, applied all at once. The compiler's lines stay byte for byte as they are,
+/// except for removed or replaced ones. The cost depends on the changes only.
 #[derive(Default)]
 pub(super) struct Edits {
     before: BTreeMap<usize, String>,
@@ -17,7 +17,7 @@ impl Edits {
         Self { removed: vec![0; lines.div_ceil(64)], ..Self::default() }
     }
 
-    /// Adds whole lines before a line, or after the last one; what was added earlier comes first.
+    /// Adds whole lines before a line, or after the last one, behind earlier additions.
     pub(super) fn before(&mut self, line: usize, text: &str) {
         self.before.entry(line).or_default().push_str(text);
     }
@@ -35,7 +35,7 @@ impl Edits {
         self.removed[line / 64] & (1 << (line % 64)) != 0
     }
 
-    /// The text, between a head and a foot.
+    /// Returns the text, between a head and a foot.
     pub(super) fn apply(&self, lines: &[super::line::Line<'_>], head: &str, foot: &str) -> String {
         let added = |texts: &BTreeMap<usize, String>| texts.values().map(String::len).sum::<usize>();
         let kept: usize = lines

@@ -1,4 +1,4 @@
-//! Which line is a function's entry: where its site goes.
+//! Finds the line of a function's entry, where its site goes.
 
 use super::debug::is_data;
 use super::directives::is_alignment;
@@ -7,9 +7,9 @@ use super::line::Statement;
 use crate::outcome::Cause;
 
 impl Function<'_, '_> {
-    /// The line before which the entry's site goes: after the label, what opens the unwind table,
-    /// the first `.loc` (so that the site has the function's line) and `endbr64`; before any label
-    /// that is jumped to.
+    /// Returns the line before which the entry's site goes. It is after the label, the start of the
+    /// unwind table, the first `.loc` (so that the site has the function's line) and `endbr64`, and
+    /// before any label that is a jump target.
     pub(super) fn entry(&self) -> Result<usize, (Cause, usize)> {
         let part = &self.extents.parts[self.extent.parts[0]];
         let (mut after, mut places) = (part.label, 0);
@@ -46,8 +46,8 @@ impl Function<'_, '_> {
         Ok(after + 1)
     }
 
-    /// Whether a line is of the eight bytes by which clang's `-fsanitize=function` tells what a
-    /// pointer points to: a jump over them, and a number.
+    /// Returns whether a line belongs to the eight bytes that clang's `-fsanitize=function` checks
+    /// before an indirect call: a jump over them, and a number.
     pub(super) fn is_signature(&self, part: &[usize], index: usize) -> bool {
         let long = |at: usize| match self.lines[at].statement {
             Statement::Directive { name: ".long", arguments } => Some(arguments),
@@ -69,7 +69,7 @@ impl Function<'_, '_> {
         }
     }
 
-    /// Whether a label stands for the function's start, rather than for a loop's head there.
+    /// Returns whether a label is the function's start, rather than a loop's head there.
     pub(super) fn heads(&self, label: &str) -> bool {
         let part = &self.extents.parts[self.extent.parts[0]];
         label == part.symbol

@@ -1,4 +1,4 @@
-//! Which lines of a function are its entry and its exits.
+//! Finds a function's entry and exits.
 
 use super::debug::is_data;
 use super::directives::{is_alignment, is_harmless};
@@ -9,12 +9,12 @@ use super::name::whole_of;
 use super::section::Sections;
 use crate::outcome::{Cause, Reason};
 
-/// The compiler that printed the assembly.
+/// The compiler family that printed the assembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// gcc, called with `-dp`: each instruction is followed by the name of its pattern.
+    /// gcc, called with `-dp`: the name of its pattern follows each instruction.
     Gnu,
-    /// clang: tail calls are followed by `TAILCALL`.
+    /// clang: `TAILCALL` follows tail calls.
     Clang,
 }
 
@@ -27,18 +27,18 @@ pub(super) enum Exit {
     Conditional(usize),
 }
 
-/// Where a function's sites go.
+/// The places of a function's sites.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exits {
     /// The entry's site goes before this line.
     pub entry: usize,
     pub leaving: Vec<Exit>,
     pub dead_ends: usize,
-    /// Whether what comes after a part may be executed after it.
+    /// Whether control may fall through the end of a part.
     runs_on: bool,
 }
 
-/// What an instruction does to control, as far as sites are concerned.
+/// The effect of an instruction on control flow, as far as sites are concerned.
 #[derive(Debug, PartialEq, Eq)]
 enum Flow {
     Stays,
@@ -46,7 +46,7 @@ enum Flow {
     LeavesIf,
 }
 
-/// Finds entry and exits, or says why it can't.
+/// Finds entry and exits, or returns why it can't.
 pub(super) fn find(
     extent: &Extent,
     extents: &Extents<'_>,
@@ -90,17 +90,18 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Who jumps there returns (`-mfunction-return=thunk`).
+/// The thunk that returns for its caller (`-mfunction-return=thunk`).
 pub(super) const RETURN_THUNK: &str = "__x86_return_thunk";
 
-/// The compiler's own thunks return, or jump, on behalf of others.
+/// Returns whether a symbol is a thunk of the compiler, which returns or jumps on behalf of other
+/// functions.
 pub(super) fn is_thunk(symbol: &str) -> bool {
     ["__x86_indirect_", RETURN_THUNK, "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
         .iter()
         .any(|prefix| symbol.starts_with(prefix))
 }
 
-/// A function, while its lines are gone through.
+/// A function, during the pass over its lines.
 pub(super) struct Function<'f, 'a> {
     pub extent: &'f Extent,
     pub extents: &'f Extents<'a>,
@@ -110,7 +111,7 @@ pub(super) struct Function<'f, 'a> {
 }
 
 impl Function<'_, '_> {
-    /// Goes through the lines of a part. Returns how many instructions of the compiler's it has.
+    /// Goes through the lines of a part. Returns the number of the compiler's instructions in it.
     fn part(&self, part: &[usize], found: &mut Exits) -> Result<usize, (Cause, usize)> {
         let (mut seen, mut last, mut prefix, mut index) = (0, None, false, 0);
         while let Some(&at) = part.get(index) {
@@ -132,7 +133,7 @@ impl Function<'_, '_> {
                 Statement::Unclear(why) => return Err((Cause::Line((*why).to_owned()), at)),
                 Statement::Directive { name, arguments } => {
                     if is_data(name) && !is_alignment(name) {
-                        // Parts of the call of `__tls_get_addr`, and `ud2`.
+                        // Data within the call of `__tls_get_addr`, and `ud2`.
                         let signature = self.is_signature(part, index - 1);
                         if !signature
                             && !matches!(
@@ -164,7 +165,7 @@ impl Function<'_, '_> {
                         Flow::LeavesIf => found.leaving.push(Exit::Conditional(at)),
                     }
                     prefix = false;
-                    // What stops a processor that speculates past an exit is no end of its own.
+                    // An `int3` after an exit only stops speculation; it is not an end of its own.
                     if it.mnemonic != "int3" {
                         last = Some(it.mnemonic);
                     }
@@ -207,7 +208,7 @@ impl Function<'_, '_> {
         }
     }
 
-    /// A return, unless it goes to where `__builtin_eh_return` has put the stack pointer.
+    /// Classifies a return. An error if `__builtin_eh_return` has moved the stack pointer for it.
     fn returns(&self, line: &Line<'_>, part: &[usize], index: usize) -> Result<Flow, Cause> {
         let moved =
             self.instruction_before(part, index).is_some_and(|it| match (it.mnemonic, &it.operands[..]) {
@@ -237,8 +238,8 @@ impl Function<'_, '_> {
             }
             let within = match self.family {
                 Family::Gnu => matches!(pattern(line.comment), Some("*tablejump_1" | "*indirect_jump")),
-                // Without comments clang would not say of a tail call, either. `lfence; jmp *` may
-                // be a return.
+                // Without comments, clang would not mark a tail call. `lfence; jmp *` may be a
+                // return.
                 Family::Clang => !thunk && self.is_verbose() && !self.follows_fence(part, index),
             };
             return match is_tail_call(line.comment) {
@@ -256,8 +257,8 @@ impl Function<'_, '_> {
         if self.is_tail_call(target, line) { Ok(Flow::Leaves) } else { Err(jump(it)) }
     }
 
-    /// Whether a direct jump out of the function calls another one. Where the compiler says of each
-    /// tail call that it is one, only those are. No part of a function is another one, unless it is
+    /// Returns whether a direct jump out of the function is a tail call. If the compiler marks each
+    /// tail call, only marked jumps are. A part of a function is not another function, unless it is
     /// called somewhere.
     fn is_tail_call(&self, target: &str, line: &Line<'_>) -> bool {
         let says_all = match self.family {
@@ -267,8 +268,8 @@ impl Function<'_, '_> {
         is_tail_call(line.comment) || (!says_all && whole_of(target).is_none() && self.is_function(target))
     }
 
-    /// Whether a label is one of this function's, other than its start: jumping there is going
-    /// round.
+    /// Returns whether a label belongs to this function and is not its start: such a jump is a
+    /// loop.
     fn inside(&self, target: &str) -> bool {
         let target = unquoted(target);
         let Some(part) = self.extents.labels.get(target) else { return false };
@@ -276,7 +277,8 @@ impl Function<'_, '_> {
         self.extent.parts.contains(part) && !starts
     }
 
-    /// Whether the target is a function: not a label, unless that is another name of one.
+    /// Returns whether the target is a function: not a label, unless that is an alias of a
+    /// function.
     fn is_function(&self, target: &str) -> bool {
         let target = target.strip_suffix("@PLT").unwrap_or(target);
         let quoted = target.starts_with('"');
@@ -287,7 +289,7 @@ impl Function<'_, '_> {
             && !symbol.starts_with(|c: char| c.is_ascii_digit())
     }
 
-    /// Whether clang said more than it had to: the name of the function beside its label.
+    /// Returns whether clang printed optional comments: the name of the function beside its label.
     fn is_verbose(&self) -> bool {
         let part = &self.extents.parts[self.extent.parts[0]];
         self.lines[part.label].comment.starts_with('@')
@@ -305,7 +307,7 @@ impl Function<'_, '_> {
     }
 }
 
-/// Whether a compiler says of an instruction, in its comment, that it is a tail call.
+/// Returns whether the compiler's comment marks an instruction as a tail call.
 pub(super) fn is_tail_call(comment: &str) -> bool {
     comment.contains("TAILCALL") || pattern(comment).is_some_and(|name| name.starts_with("*sibcall"))
 }
@@ -314,7 +316,7 @@ fn jump(it: &Instruction<'_>) -> Cause {
     Cause::Jump(it.operands.join(", "))
 }
 
-/// The only operand of a jump.
+/// Returns the only operand of a jump.
 fn target<'a>(it: &Instruction<'a>) -> Result<&'a str, Cause> {
     match it.operands[..] {
         [target] if !target.is_empty() => Ok(target),
@@ -322,7 +324,7 @@ fn target<'a>(it: &Instruction<'a>) -> Result<&'a str, Cause> {
     }
 }
 
-/// Calls that do something to where returns go.
+/// Rejects calls that change where returns go.
 fn called(it: &Instruction<'_>) -> Result<(), Cause> {
     let target = target(it)?;
     if target.starts_with(".L") && !target.ends_with("$local") {
@@ -334,8 +336,8 @@ fn called(it: &Instruction<'_>) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Instructions that are invalid for good: `ud2`; clang's checks of undefined behaviour end in
-/// `ud1`, which says which it was.
+/// Returns whether an instruction is permanently invalid: `ud2`, or `ud1`, which ends clang's
+/// checks of undefined behaviour and names the check.
 pub(super) fn is_trap(mnemonic: &str) -> bool {
     matches!(
         mnemonic,
@@ -343,7 +345,7 @@ pub(super) fn is_trap(mnemonic: &str) -> bool {
     )
 }
 
-/// Whether the operand lies at a negative offset from the stack pointer.
+/// Returns whether the operand lies at a negative offset from the stack pointer.
 fn below_stack_pointer(target: &str) -> bool {
     target.contains("(%rsp") && target.trim_start_matches('*').trim_start().starts_with('-')
 }
@@ -354,8 +356,8 @@ fn is_special(mnemonic: &str) -> bool {
         .any(|it| mnemonic.starts_with(it))
 }
 
-/// The name of the instruction's pattern, which gcc prints after its cost
-/// (`[c=4 l=2]  *tablejump_1`), older ones before its length (`*tablejump_1  [length = 2]`).
+/// Returns the name of the instruction's pattern. gcc prints it after its cost
+/// (`[c=4 l=2]  *tablejump_1`), older versions before its length (`*tablejump_1  [length = 2]`).
 fn pattern(comment: &str) -> Option<&str> {
     let name = if let Some((_, rest)) = comment.split_once("[c=") {
         rest.split_once(']')?.1.split_whitespace().next()?
@@ -365,7 +367,7 @@ fn pattern(comment: &str) -> Option<&str> {
     Some(name.split('/').next().unwrap_or(name))
 }
 
-/// The jump that is taken where the given one is not.
+/// Returns the jump with the opposite condition.
 pub(super) fn opposite(mnemonic: &str) -> Option<&'static str> {
     Some(match mnemonic {
         "ja" | "jnbe" => "jbe",

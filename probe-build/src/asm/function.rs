@@ -1,4 +1,4 @@
-//! Where each function's lines are.
+//! Finds the lines of each function.
 //!
 //! ```text
 //!     .type f, @function
@@ -30,11 +30,11 @@ pub(super) struct Part<'a> {
     pub symbol: &'a str,
     /// The line of its label.
     pub label: usize,
-    /// All of its lines, its label's first.
+    /// All of its lines, beginning with its label's.
     pub lines: Vec<usize>,
-    /// What is wrong with its extent, and where.
+    /// The problem with its extent, and its place.
     pub flaw: Option<(Cause, usize)>,
-    /// Whether an instruction was seen, or inline assembly.
+    /// Whether an instruction or inline assembly was seen.
     begun: bool,
 }
 
@@ -50,15 +50,15 @@ pub(super) struct Extent {
 pub(super) struct Extents<'a> {
     pub parts: Vec<Part<'a>>,
     pub functions: Vec<Extent>,
-    /// The part that each label of a function is in.
+    /// The part of each label within a function.
     pub labels: HashMap<&'a str, usize>,
-    /// Symbols that are other names of something: `.set alias, symbol`.
+    /// Aliases of symbols: `.set alias, symbol`.
     pub aliases: HashMap<&'a str, &'a str>,
-    /// Symbols that stand for the resolver of an `ifunc`.
+    /// Symbols of resolvers of an `ifunc`.
     pub indirect: HashSet<&'a str>,
-    /// Symbols that other files see.
+    /// Symbols that are visible to other files.
     pub global: HashSet<&'a str>,
-    /// Whether each function's name stands beside its label, as clang prints it: it may print no
+    /// Whether each function's name is beside its label, as in clang's comments. clang may print no
     /// comments.
     pub all_announced: bool,
 }
@@ -89,8 +89,8 @@ impl<'a> Extents<'a> {
         }
     }
 
-    /// Whether what is put before a line may be the first instruction of one of these parts. Inline
-    /// assembly, and calls of hooks, may make no bytes.
+    /// Returns whether code before a line may be the first instruction of one of these parts.
+    /// Inline assembly and calls of hooks may produce no bytes.
     pub(super) fn begin_at(&self, parts: &[usize], line: usize, lines: &[Line<'_>]) -> bool {
         let makes_bytes = |at: &&usize| match &lines[**at].statement {
             Statement::Instruction(it) => it.operands.iter().all(|operand| !operand.contains(hooks::HOOK)),
@@ -104,12 +104,12 @@ impl<'a> Extents<'a> {
         part.lines.iter().find(makes_bytes).is_none_or(|first| *first >= line)
     }
 
-    /// What a symbol stands for, through all of its aliases.
+    /// Resolves a symbol through all of its aliases.
     pub(super) fn resolve<'s>(&self, mut symbol: &'s str) -> &'s str
     where
         'a: 's,
     {
-        // A circle of aliases is no valid assembly; no chain is longer than their number.
+        // A cycle of aliases is not valid assembly; no chain is longer than their number.
         for _ in 0..=self.aliases.len() {
             match self.aliases.get(symbol) {
                 Some(next) => symbol = next,
@@ -120,12 +120,12 @@ impl<'a> Extents<'a> {
     }
 }
 
-/// What directives say of symbols.
+/// The symbols as the directives describe them.
 struct Symbols<'a> {
     functions: HashSet<&'a str>,
     indirect: HashSet<&'a str>,
     aliases: HashMap<&'a str, &'a str>,
-    /// Those that calls and tail calls lead to.
+    /// The targets of calls and tail calls.
     called: HashSet<&'a str>,
     global: HashSet<&'a str>,
 }
@@ -156,7 +156,8 @@ impl<'a> Symbols<'a> {
         all
     }
 
-    /// Whether a label begins a function, or a part of one: clang gives those no type.
+    /// Returns whether a label begins a function, or a part of one, which has no type in clang's
+    /// output.
     fn is_code(&self, label: &str) -> bool {
         let is_known = |symbol: &str| self.functions.contains(symbol) || self.indirect.contains(symbol);
         is_known(label) || whole_of(label).is_some_and(is_known)
@@ -211,7 +212,7 @@ impl<'a> Reader<'a> {
             if part.lines.last() != Some(&at) {
                 part.lines.push(at);
             }
-            // A second name of the same function stands before all that is in it.
+            // A second name of the same function precedes all of its code.
             part.begun |= !matches!(line.statement, Statement::Empty | Statement::Directive { .. });
         }
         if let Statement::Directive { name: ".size", arguments } = line.statement {
@@ -235,8 +236,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts cold parts to their functions. One that is called is a function that the compiler took out
-/// of another.
+/// Joins cold parts with their functions. A cold part that is called is a separate function: the
+/// compiler outlined it.
 fn group(parts: &[Part<'_>], called: &HashSet<&str>) -> Vec<Extent> {
     let cold = |part: &Part<'_>| {
         if called.contains(part.symbol) { None } else { whole_of(part.symbol).map(str::to_owned) }

@@ -1,10 +1,11 @@
-//! The calls of `__cyg_profile_func_enter` and `_exit`: whose they are, and what becomes of them.
+//! The calls of `__cyg_profile_func_enter` and `_exit`: finds their functions, and replaces them by
+//! sites.
 //!
 //! A call becomes a site of the function whose address it passes (`constants`). Compilers merge
-//! calls: where there may be several functions, the address is compared with each, and there is a
-//! site for each. `%rax` and the flags are free for that, where a function of two arguments is
-//! called. Latent, such a comparison costs what it costs; clang -O2 makes one of 100 calls of
-//! SQLite, gcc none.
+//! calls. If a call may pass several functions, added code compares the address with each, and
+//! there is a site for each. `%rax` and the flags are free for that, because a function of two
+//! arguments is called there. The comparison also runs while the sites are latent. clang -O2
+//! produces such a call in one of 100 cases in SQLite, gcc in none.
 
 use super::constants::{Flow, first_argument};
 use super::definition::{Convention, Identity, Kind};
@@ -20,30 +21,30 @@ use std::collections::{HashMap, HashSet};
 
 const ENTER: &str = "__cyg_profile_func_enter";
 const EXIT: &str = "__cyg_profile_func_exit";
-/// What both begin with.
+/// The common prefix of both names.
 pub(super) const HOOK: &str = "__cyg_profile_func_";
 
 /// A call of a hook.
 struct Hook<'a> {
     line: usize,
     kind: Kind,
-    /// A jump: it returns, too.
+    /// Whether the hook is reached by a jump, so that it also returns.
     tail: bool,
-    /// The functions one of which it speaks of: of two that were inlined, compilers may merge the
-    /// calls. Empty if that is not known.
+    /// The functions that the call may pass. If two functions were inlined, compilers may merge
+    /// their calls. Empty if unknown.
     of: Vec<Symbol<'a>>,
 }
 
-/// Where a hook may speak of more functions than that, it is not known which.
+/// The largest number of functions for one call. If there are more, its function is unknown.
 const MOST: usize = 16;
 
 impl<'a> Symbol<'a> {
-    /// The function that it stands for: clang has names of its own for those of this file.
+    /// Returns the function's name: clang has separate names for functions of this file.
     fn function(self) -> &'a str {
         self.name.strip_prefix(".L").and_then(|name| name.strip_suffix("$local")).unwrap_or(self.name)
     }
 
-    /// Loads the address again, to where no value lives before a call.
+    /// Loads the address again, into a register without a live value before a call.
     fn load_again(self) -> String {
         let Self { name, load } = self;
         let name =
@@ -57,7 +58,7 @@ impl<'a> Symbol<'a> {
     }
 }
 
-/// What the functions of a file have in common.
+/// The facts that the functions of a file share.
 struct Program<'a> {
     targets: Targets<'a>,
     /// Functions that are defined in this file.
@@ -66,7 +67,7 @@ struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Whether a symbol can't be what a hook speaks of.
+    /// Returns whether a hook can't pass this symbol.
     fn is_no_function(&self, symbol: &str) -> bool {
         (symbol.starts_with(".L") && !symbol.ends_with("$local")) || self.objects.contains(symbol)
     }
@@ -90,7 +91,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What happens to the hooks of one function.
+/// The counts and sites of one function's hooks.
 #[derive(Default)]
 struct Tally {
     entries: usize,
@@ -98,11 +99,11 @@ struct Tally {
     excluded: Option<Exclusion>,
     unfit: Option<Reason>,
     function: Option<Function>,
-    /// The probes of its entries and exits, once there are any: by their hashes.
+    /// The hashes of its entry and exit probes, once they exist.
     probes: [Cell<Option<u64>>; 2],
 }
 
-/// The hook that an instruction calls, or jumps to.
+/// Returns the hook that an instruction calls or jumps to.
 pub(super) fn hook(it: &Instruction<'_>) -> Option<(Kind, bool)> {
     let tail = match it.mnemonic {
         "call" | "callq" => false,
@@ -122,12 +123,12 @@ pub(super) fn hook(it: &Instruction<'_>) -> Option<(Kind, bool)> {
 }
 
 impl<'a> File<'a> {
-    /// Makes sites of the hooks.
+    /// Replaces the hooks by sites.
     pub(super) fn hooks(&mut self, sections: &Sections<'a>) -> Result<Vec<(Function, Outcome)>, Unplaced> {
         let extents = core::mem::take(&mut self.extents.functions);
         let bodies: HashMap<&str, &Extent> =
             extents.iter().rev().map(|extent| (self.extents.parts[extent.parts[0]].symbol, extent)).collect();
-        // Clones stand in for a function that is not there itself.
+        // Clones represent a function that is not in the file itself.
         let clones: HashMap<String, &Extent> = extents
             .iter()
             .rev()
@@ -191,7 +192,7 @@ impl<'a> File<'a> {
                 (None, Some(line)) => {
                     Outcome::LeftOut(Reason { cause: Cause::Hooks(lost.len()), line: line + 1 })
                 }
-                // A clone: its hooks speak of the function that it is a clone of.
+                // A clone: its hooks pass the original function.
                 (None, None) if hooks > 0 => continue,
                 (None, None) => Outcome::Excluded(Exclusion::NoHooks),
             };
@@ -206,7 +207,7 @@ impl<'a> File<'a> {
         Ok(all)
     }
 
-    /// The hooks that a function calls, those of functions inlined into it as well.
+    /// Returns the hooks that a function calls, including those of functions inlined into it.
     fn hooks_in(&self, extent: &Extent, program: &Program<'a>) -> Vec<Hook<'a>> {
         let lines = extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines);
         let calls = lines.into_iter().any(|at| match &self.lines[*at].statement {
@@ -227,7 +228,7 @@ impl<'a> File<'a> {
         hooks
     }
 
-    /// The account of a function that a hook on `line` speaks of.
+    /// Creates the counts of a function that a hook on `line` passes.
     fn tally(&self, symbol: &str, body: Option<&Extent>, line: usize) -> Tally {
         let mut function = body.map_or_else(|| self.bodiless(symbol, line), |body| self.function(body));
         symbol.clone_into(&mut function.symbol);
@@ -243,7 +244,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// A function of which there is no code but what was inlined: its place is that of the hook.
+    /// Describes a function that exists only inlined: its place is that of the hook.
     fn bodiless(&self, symbol: &str, line: usize) -> Function {
         let place = self.lines[..line].iter().rev().find_map(|line| self.files.place(line));
         Function {
@@ -255,8 +256,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Puts a site in place of a hook's call. Where the call may be of several functions, the
-    /// address that is passed tells.
+    /// Replaces a hook's call by a site. If the call may pass several functions, the passed address
+    /// decides at run time.
     fn replace(
         &mut self,
         extent: &Extent,
@@ -312,8 +313,8 @@ impl<'a> File<'a> {
         self.edits.replace(hook.line, text);
     }
 
-    /// Every reference to a hook must be a call that was replaced: the program that this is linked
-    /// into has none.
+    /// Checks that every reference to a hook was a replaced call: the final program does not define
+    /// the hooks.
     fn no_hook_is_left(&self, seen: &HashSet<usize>) -> Result<(), Unplaced> {
         let left = self.lines.iter().enumerate().find(|(at, line)| {
             let code = line.text.len() - if line.comment.is_empty() { 0 } else { line.comment.len() };
@@ -330,12 +331,12 @@ impl<'a> File<'a> {
     }
 }
 
-/// The name of a hook as text, in debug information.
+/// Returns whether a line is the name of a hook as text, in debug information.
 fn is_debug_text(line: &Line<'_>) -> bool {
     matches!(line.statement, Statement::Directive { name: ".string" | ".asciz" | ".ascii", .. })
 }
 
-/// The labels of a line, as lines of their own.
+/// Returns the labels of a line, as lines of their own.
 pub(super) fn labels(line: &Line<'_>) -> String {
     let end = line
         .labels

@@ -1,15 +1,15 @@
-//! Whether a function's inline assembly leaves the function alone.
+//! Checks whether a function's inline assembly is safe for the rest of the function.
 //!
-//! It does if control comes in at its top and goes out at its bottom, or to labels of the function,
-//! and if it does nothing to the assembler that the lines after it could feel.
+//! It is if control enters at its top and leaves at its bottom or to labels of the function, and if
+//! it leaves the state of the assembler unchanged for the following lines.
 
 use super::debug::is_data;
 use super::line::{Line, OPEN_COMMENT, operands};
 use super::section;
 use crate::outcome::Cause;
 
-/// Judges the lines between `#APP` and `#NO_APP`. `home` is what the `.section` said that the
-/// function stands in: clang prints `.pushsection` and `.popsection` as a switch there and back.
+/// Checks the lines between `#APP` and `#NO_APP`. `home` holds the arguments of the function's
+/// `.section`: clang prints `.pushsection` and `.popsection` as a switch there and back.
 pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<&str>) -> Result<(), Cause> {
     let mut elsewhere = Elsewhere { home, pushed: 0, switched: false };
     for line in lines {
@@ -23,7 +23,7 @@ pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<
     Ok(())
 }
 
-/// Where inline assembly has gone: into another section.
+/// The section switches of inline assembly.
 struct Elsewhere<'h> {
     home: Option<&'h str>,
     pushed: usize,
@@ -48,7 +48,7 @@ impl Elsewhere<'_> {
                 "previous" | "text" if self.switched && self.pushed == 0 => self.switched = false,
                 "section" | "subsection" | "previous" | "align" | "balign" | "p2align" | "globl"
                 | "global" | "weak" | "hidden" | "type" | "size" | "set" | "local" | "loc" | "symver"
-                // Of what is conditional, both ways are judged.
+                // Both branches of a conditional are checked.
                 | "ident" | "extern" | "equ" | "else" | "endif" | "error" => {}
                 _ if directive.starts_with("if") => {}
                 _ if directive.starts_with("cfi_") => {}
@@ -61,12 +61,12 @@ impl Elsewhere<'_> {
         if name.contains('=') || rest.starts_with('=') {
             return Ok(());
         }
-        // Apart from the stream of instructions, nothing falls through to what follows.
+        // Outside the instruction stream, no code falls through to the following lines.
         if leaves(name, rest) { bad() } else { Ok(()) }
     }
 }
 
-/// Whether an instruction may leave the function, other than by a call.
+/// Returns whether an instruction may leave the function, other than by a call.
 fn leaves(mnemonic: &str, operands_text: &str) -> bool {
     let mnemonic = mnemonic.to_ascii_lowercase();
     let special = [
@@ -78,20 +78,20 @@ fn leaves(mnemonic: &str, operands_text: &str) -> bool {
     let target = operands(operands_text).pop().unwrap_or_default().trim();
     let near = is_local(target);
     if mnemonic.starts_with("call") {
-        // What follows a call of a label may return to anywhere.
+        // The code after a call of a label may return to anywhere.
         return near;
     }
     let jump = mnemonic.starts_with('j') || mnemonic.starts_with("loop") || mnemonic.starts_with("xbegin");
     jump && !near
 }
 
-/// Whether what a `.skip` leaves out is filled with one-byte NOPs, as `probe.h` has it: control
-/// passes them, as it does an alignment's.
+/// Returns whether a `.skip` is filled with one-byte NOPs, as in `probe.h`: control passes them,
+/// like an alignment's.
 fn is_nops(skipped: &str) -> bool {
     skipped.rsplit_once(',').is_some_and(|(_, fill)| fill.trim() == "0x90")
 }
 
-/// `1f`, `2b`, or a label of the compiler's.
+/// Returns whether a target is `1f`, `2b`, or a label of the compiler's.
 fn is_local(target: &str) -> bool {
     let digits = target.trim_end_matches(['f', 'b']);
     let numeric =
@@ -127,7 +127,7 @@ fn after_labels(mut statement: &str) -> &str {
     statement.trim()
 }
 
-/// The statements of a line of inline assembly, without comments.
+/// Returns the statements of a line of inline assembly, without comments.
 pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
     let text = text.trim();
     if text.starts_with("//") || text.starts_with('/') {
@@ -163,8 +163,8 @@ pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
     Ok(all)
 }
 
-/// Whether inline assembly leaves the assembler reading Intel syntax, 16- or 32-bit code, or macros
-/// by another rule: the compiler's own lines after it mean something else then.
+/// Returns whether inline assembly leaves the assembler in Intel syntax, in 16- or 32-bit code, or
+/// with other macro rules. The compiler's own lines after it would then have another meaning.
 pub(super) fn changes_the_language<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Option<&'static str> {
     let (mut intel, mut other) = (false, None);
     for line in lines {

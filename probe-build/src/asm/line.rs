@@ -1,21 +1,20 @@
-//! One line of assembly, taken apart.
+//! Parses one line of assembly.
 //!
-//! Compilers print one statement a line. What a line holds beyond that (several statements, C
-//! comments, character constants) occurs in inline assembly only, which is between `#APP` and
-//! `#NO_APP` and not taken apart here; elsewhere it is [`Statement::Unclear`], and whatever it
-//! belongs to is left alone.
+//! Compilers print one statement a line. Other lines (several statements, C comments, character
+//! constants) occur in inline assembly only. That is between `#APP` and `#NO_APP`, and is not
+//! parsed here. Elsewhere such a line is [`Statement::Unclear`], and its function is left alone.
 
-/// A line, and what the assembler would see in it.
+/// A line, with the assembler's view of it.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
-    /// All of it, with its line feed if it has one.
+    /// The whole line, with its line feed if it has one.
     pub text: &'a str,
     /// The labels that it defines, without quotes.
     pub labels: Vec<&'a str>,
     pub statement: Statement<'a>,
-    /// What follows the `#`, trimmed.
+    /// The text after `#`, trimmed.
     pub comment: &'a str,
-    /// Its number in the file, from 1: one may stand for many.
+    /// Its number in the file, from 1. A `Line` may represent several lines of the file.
     pub number: u32,
 }
 
@@ -29,16 +28,17 @@ pub(super) enum Statement<'a> {
         arguments: &'a str,
     },
     Instruction(Instruction<'a>),
-    /// `#APP`, or the start of clang's file-scope assembly: what follows was written by the user.
+    /// `#APP`, or the start of clang's file-scope assembly: the user wrote the following lines.
     App,
-    /// `#NO_APP`, or the end of that: what follows was written by the compiler.
+    /// `#NO_APP`, or the end of clang's file-scope assembly: the compiler wrote the following
+    /// lines.
     NoApp,
     /// A line of inline assembly.
     Inline,
-    /// Lines of debug information: bytes and labels. There may be as many as all others, so that
-    /// they are one.
+    /// Lines of debug information: bytes and labels. They may be as numerous as all other lines, so
+    /// they are merged into one.
     Debug,
-    /// Not understood, and why.
+    /// Not understood, with the reason.
     Unclear(&'static str),
 }
 
@@ -56,14 +56,14 @@ const PREFIXES: [&str; 18] = [
     "rex", "rex.W", "xacquire", "xrelease", "cs", "ds",
 ];
 
-/// Why a file that holds such a comment can't be read line by line.
+/// The reason why a file with such a comment can't be read line by line.
 pub(super) const OPEN_COMMENT: &str = "a comment that goes on in the next line";
 
-/// The lines between which clang prints all of a file's own assembly, ahead of its first function.
+/// The lines with which clang frames all of a file's own assembly, before its first function.
 const FILE_SCOPE: [&str; 2] =
     ["# Start of file scope inline assembly", "# End of file scope inline assembly"];
 
-/// Takes `source` apart. A line without an end is a line.
+/// Parses `source`. A last line without a line feed is a line, too.
 pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
     let mut reader = Reader { last: last_end(source), state: State::Compiler, is_debug: false, start: 0 };
     let mut lines: Vec<Line<'_>> = Vec::new();
@@ -79,8 +79,8 @@ pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// Where clang's file-scope assembly ends. It keeps the comments of that assembly, so one of them
-/// may look like the end: the last one is.
+/// Returns the end of clang's file-scope assembly. clang keeps the comments of that assembly, and
+/// one of them may look like the end, so the last match is the end.
 fn last_end(source: &str) -> Option<usize> {
     let end = FILE_SCOPE[1];
     source.rmatch_indices(end).map(|(at, _)| at).find(|at| {
@@ -90,7 +90,7 @@ fn last_end(source: &str) -> Option<usize> {
     })
 }
 
-/// Whose lines are being read.
+/// The author of the lines being read.
 #[derive(PartialEq, Eq)]
 enum State {
     Compiler,
@@ -99,12 +99,12 @@ enum State {
 }
 
 struct Reader {
-    /// Where the file-scope assembly ends.
+    /// The end of the file-scope assembly.
     last: Option<usize>,
     state: State,
-    /// Whether the section is one of debug information.
+    /// Whether the section holds debug information.
     is_debug: bool,
-    /// Where the line starts.
+    /// The start of the line.
     start: usize,
 }
 
@@ -146,19 +146,20 @@ impl Reader {
     }
 }
 
-/// Where a part of a text starts in it.
+/// Returns the offset of a part within a text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }
 
-/// Whether a line in a section of debug information only puts bytes there, or is a label.
+/// Returns whether a line in a section of debug information only emits bytes or is a label.
 fn is_debug_data(text: &str) -> bool {
     let word = text.trim_ascii();
     let is_label =
         || word.strip_suffix(':').is_some_and(|label| label.starts_with(".L") && label.chars().all(symbolic));
     let is_bytes = || {
         let (name, rest) = word.split_once(['\t', ' ']).unwrap_or((word, ""));
-        // Strings, comments, or whatever else may hold more than bytes are read as all lines are.
+        // Strings, comments, and other lines that may contain more than bytes are parsed like all
+        // lines.
         super::debug::is_data(name)
             && !rest.bytes().any(|byte| matches!(byte, b'/' | b'"' | b'\'' | b';' | b'_'))
     };
@@ -166,7 +167,7 @@ fn is_debug_data(text: &str) -> bool {
 }
 
 impl Line<'_> {
-    /// Whether a file's own assembly begins here, in clang's output.
+    /// Returns whether a file's own assembly begins here, in clang's output.
     pub(super) fn opens_file_scope(&self) -> bool {
         self.statement == Statement::App && self.comment == FILE_SCOPE[0]
     }
@@ -194,7 +195,7 @@ pub(super) fn line(text: &str) -> Line<'_> {
     line
 }
 
-/// Code and comment; an error where the line is more than one plain statement.
+/// Splits code and comment; an error if the line is more than one plain statement.
 fn split(text: &str) -> Result<(&str, &str), &'static str> {
     let bytes = text.as_bytes();
     let mut quoted = false;
@@ -221,7 +222,7 @@ fn split(text: &str) -> Result<(&str, &str), &'static str> {
     if quoted { Err("a string without an end") } else { Ok((text, "")) }
 }
 
-/// A label at the start, without quotes, and what follows its colon.
+/// Returns a label at the start, without quotes, and the text after its colon.
 fn label(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (name, rest) = quoted.split_once('"')?;
@@ -232,7 +233,7 @@ fn label(text: &str) -> Option<(&str, &str)> {
     (end > 0).then_some((&text[..end], rest))
 }
 
-/// Whether a symbol's name may hold it without quotes.
+/// Returns whether an unquoted symbol's name may contain this character.
 pub(super) fn symbolic(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '?') || !c.is_ascii()
 }
@@ -258,7 +259,7 @@ fn statement(text: &str) -> Statement<'_> {
 fn instruction(mut text: &str) -> Option<Instruction<'_>> {
     let mut prefixes = Vec::new();
     loop {
-        // `{vex3}`, `{disp32}`: how to encode what follows.
+        // `{vex3}`, `{disp32}`: the encoding of the following instruction.
         while let Some(pseudo) = text.strip_prefix('{') {
             text = pseudo.split_once('}')?.1.trim_start();
         }
@@ -277,11 +278,11 @@ fn instruction(mut text: &str) -> Option<Instruction<'_>> {
     }
 }
 
-/// The first word and the rest, both trimmed.
+/// Returns the first word and the rest, both trimmed.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(text.len());
-    // A directive may be followed by a string at once.
+    // A string may follow a directive without a space.
     let end = text[..end].find('"').filter(|_| text.starts_with('.')).unwrap_or(end);
     (&text[..end], text[end..].trim_start_matches(|c: char| c.is_whitespace() || c == ';'))
 }
@@ -311,7 +312,7 @@ pub(super) fn operands(text: &str) -> Vec<&str> {
     all
 }
 
-/// A symbol's name without its quotes.
+/// Returns a symbol's name without its quotes.
 pub(super) fn unquoted(name: &str) -> &str {
     name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(name)
 }

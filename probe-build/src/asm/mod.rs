@@ -11,11 +11,11 @@
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```
 //!
-//! What a function's lines do is understood wholly, or the function stays as the compiler made it
-//! and is named: a return or tail call is never guessed. In `EntryReturn` no line of the compiler's
-//! changes, but for a conditional tail call, which becomes a jump around an unconditional one.
-//! Entry and exits are the places where nothing lives below the stack pointer, so that an active
-//! site's CALL may write there.
+//! Either all of a function's lines are understood, or the function stays as the compiler made it
+//! and is named. A return or tail call is never guessed. `EntryReturn` changes none of the
+//! compiler's lines, except that a conditional tail call becomes a jump around an unconditional
+//! one. At entry and exits nothing lives below the stack pointer, so an active site's CALL may
+//! write there.
 
 mod constants;
 mod debug;
@@ -56,18 +56,18 @@ use section::Sections;
 use std::collections::BTreeSet;
 use written::Written;
 
-/// What to do with a file.
+/// The parameters for a file.
 pub(crate) struct Request<'a> {
     pub sites: Sites,
     pub compiler: Family,
-    /// Whether the user asked for debug information; otherwise there is none in the result.
+    /// Whether the user asked for debug information. Otherwise it is removed.
     pub keep_debug: bool,
-    /// The package that the file is of.
+    /// The package of the file.
     pub package: &'a str,
-    /// Whether a function is to have sites.
+    /// Returns whether a function should have sites.
     pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
-    /// The file's assembly as it is without hooks, if it can be had (`InstrumentFunctions`): asked
-    /// for if a function may be naked.
+    /// Returns the file's assembly without hooks, if available (`InstrumentFunctions`). Called if a
+    /// function may be naked.
     pub without_hooks: &'a dyn Fn() -> Option<String>,
 }
 
@@ -84,8 +84,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Whether its file and line are its own. One of which there is no code but what was inlined
-    /// has those of its call.
+    /// Returns whether its file and line are its own. A function that exists only inlined has those
+    /// of its call.
     pub(crate) fn has_place(&self) -> bool {
         self.instructions != 0
     }
@@ -98,7 +98,7 @@ pub(crate) struct Placed {
     pub functions: Vec<(Function, Outcome)>,
 }
 
-/// Why a whole file is not understood.
+/// The reason why a whole file is not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unplaced {
     what: String,
@@ -116,7 +116,7 @@ impl std::error::Error for Unplaced {}
 /// Places the sites that `request` asks for in a compiler's assembly.
 pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unplaced> {
     let lines = line::lines(source);
-    // Until here, a place is an index of `lines`, from 1.
+    // In `place_in`, a place is an index of `lines`, from 1.
     let number = |place: usize| lines.get(place.wrapping_sub(1)).map_or(place, |line| line.number as usize);
     let placed = place_in(&lines, request);
     let mut placed = placed.map_err(|it| Unplaced { line: number(it.line), ..it })?;
@@ -152,13 +152,13 @@ fn place_in(lines: &[Line<'_>], request: &Request<'_>) -> Result<Placed, Unplace
     if request.sites != Sites::None {
         functions.extend(written::functions(lines).iter().map(|it| file.written(it)));
     }
-    // The text is as large as all that is known of the lines.
+    // The output needs as much memory as these, so they are freed first.
     drop((file.extents, file.in_unwind_table, sections));
     let text = file.edits.apply(lines, file.definitions.head(), &file.definitions.foot());
     Ok(Placed { text, functions })
 }
 
-/// A file in the course of the work.
+/// A file during the work.
 struct File<'a> {
     request: &'a Request<'a>,
     files: debug::Files,
@@ -209,7 +209,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// What becomes of a function that is written in assembly.
+    /// Reports a function that is written in assembly.
     fn written(&self, it: &Written<'_>) -> (Function, Outcome) {
         let function = Function {
             symbol: it.symbol.to_owned(),
@@ -225,16 +225,16 @@ impl<'a> File<'a> {
         (function, outcome)
     }
 
-    /// The package that makes a function's probes, where other files don't see it.
+    /// Returns the package for the probes of a function that other files don't see.
     fn package(&self, symbol: &str) -> String {
         let is_global = self.extents.global.contains(name::without_suffixes(symbol));
         if is_global { String::new() } else { self.request.package.to_owned() }
     }
 
-    /// Unwind tables that say what is true of an exit's site and of the exit: the registers that
-    /// the function has saved hold what they held before. Compilers leave it at the slots below the
-    /// stack pointer that the registers were restored from; the site's CALL overwrites the first of
-    /// them.
+    /// Returns unwind tables that are valid at an exit's site and at the exit: the registers that
+    /// the function has saved hold their original values. Compilers leave the tables pointing at
+    /// the slots below the stack pointer from which the registers were restored, and the site's
+    /// CALL overwrites the first of these slots.
     fn around_exit(&self, extent: &Extent) -> (String, &'static str) {
         let lines = extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines);
         let mut saved = BTreeSet::new();
@@ -280,7 +280,7 @@ impl<'a> File<'a> {
         let (before_exit, after_exit) = self.around_exit(extent);
         for exit in &found.leaving {
             let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
-            // In the first part, the entry's site stands before it.
+            // In the first part, the entry's site comes before it.
             let first = self.extents.begin_at(&extent.parts[1..], line, self.lines);
             let site = self.definitions.site(&identity(Kind::Exit), sections.of(line), first);
             let (before, after) =
@@ -309,10 +309,10 @@ impl<'a> File<'a> {
     }
 }
 
-/// What lines that are added to unwind tables end with.
+/// The end of lines that are added to unwind tables.
 const MARK: &str = "\t# probe\n";
 
-/// A conditional tail call as a jump around a site and an unconditional one.
+/// Returns a conditional tail call as a jump around a site and an unconditional tail call.
 fn conditional(line: &Line<'_>, site: &str, after: &str, number: usize) -> String {
     let Statement::Instruction(it) = &line.statement else { return line.text.to_owned() };
     let Some(opposite) = exits::opposite(it.mnemonic) else { return line.text.to_owned() };
@@ -320,7 +320,7 @@ fn conditional(line: &Line<'_>, site: &str, after: &str, number: usize) -> Strin
     format!("\t{opposite}\t.Lprobe_skip_{number}\n{site}\tjmp\t{target}\n{after}.Lprobe_skip_{number}:\n")
 }
 
-/// A definition counts its text in 16 bits.
+/// Checks that a definition can count its text in 16 bits.
 fn fits(function: &Function, exits: Exits, label: usize) -> Result<Exits, Reason> {
     let bytes = function.path.len() + function.file.len();
     if u16::try_from(bytes).is_ok() {
@@ -330,7 +330,7 @@ fn fits(function: &Function, exits: Exits, label: usize) -> Result<Exits, Reason
     }
 }
 
-/// Refuses a file that is not what it is taken for.
+/// Rejects a file that is not in the expected form.
 fn check(lines: &[Line<'_>]) -> Result<(), Unplaced> {
     let mut inline = None;
     for (at, line) in lines.iter().enumerate() {
@@ -361,8 +361,8 @@ fn check(lines: &[Line<'_>]) -> Result<(), Unplaced> {
     }
 }
 
-/// Directives of other syntaxes and processors, and such as give names a meaning that is not seen
-/// here.
+/// Returns why a directive is foreign: other syntaxes and processors, and directives that give
+/// names a meaning that is not visible here.
 fn foreign(directive: &str, arguments: &str) -> Option<&'static str> {
     match directive {
         ".intel_syntax" => Some("Intel syntax"),

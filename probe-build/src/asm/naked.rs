@@ -1,10 +1,10 @@
-//! Naked functions that the compiler put hooks into: these clobber registers that nobody has saved,
-//! so they are taken out.
+//! Removes hooks from naked functions: a hook clobbers registers that a naked function does not
+//! save.
 //!
-//! Neither gcc nor clang (14) says that a function is naked. One that may be is found by its lines:
-//! it has inline assembly and calls a hook, and yet nothing of the compiler's in it moves the stack
-//! pointer or returns. The same file without hooks decides: if the compiler has no instruction in
-//! the function there, all that it has here is the hooks'.
+//! Neither gcc nor clang (14) marks a naked function. A function may be naked if it has inline
+//! assembly and calls a hook, and yet none of the compiler's instructions moves the stack pointer
+//! or returns. The same file without hooks decides: if the compiler has no instruction in the
+//! function there, all of its instructions here belong to the hooks.
 
 use super::exits::is_trap;
 use super::function::{Extent, Extents};
@@ -15,7 +15,7 @@ use super::{File, Unplaced};
 use std::collections::HashSet;
 
 impl File<'_> {
-    /// The functions that are naked and call hooks.
+    /// Returns the functions that are naked and call hooks.
     pub(super) fn naked(&self, extents: &[Extent]) -> Result<HashSet<usize>, Unplaced> {
         let may_be = |extent: &Extent| may_be_naked(&self.extents.instructions(extent, self.lines));
         let suspects: Vec<usize> = (0..extents.len())
@@ -36,8 +36,8 @@ impl File<'_> {
         Ok(suspects.into_iter().collect())
     }
 
-    /// Takes the hooks and what leads to them out of a naked function. Returns the lines that
-    /// called hooks.
+    /// Removes the hooks and their arguments from a naked function. Returns the lines that called
+    /// hooks.
     pub(super) fn without_hooks(&mut self, extent: &Extent) -> Vec<usize> {
         let mut calls = Vec::new();
         for &at in extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines) {
@@ -52,7 +52,7 @@ impl File<'_> {
 }
 
 impl<'a> Extents<'a> {
-    /// What the compiler has put into a function.
+    /// Returns the compiler's instructions in a function.
     fn instructions<'l>(&self, extent: &Extent, lines: &'l [Line<'a>]) -> Vec<&'l Instruction<'a>> {
         let lines = extent.parts.iter().flat_map(|part| &self.parts[*part].lines).map(|at| &lines[*at]);
         let instructions = lines.filter_map(|line| match &line.statement {
@@ -68,7 +68,8 @@ fn has_inline(extent: &Extent, extents: &Extents<'_>, lines: &[Line<'_>]) -> boo
     all.any(|at| lines[*at].statement == Statement::Inline)
 }
 
-/// Any other function that calls one aligns its stack first, or returns after it.
+/// Returns whether a function may be naked. Any other function that calls a hook aligns its stack
+/// first, or returns after it.
 fn may_be_naked(instructions: &[&Instruction<'_>]) -> bool {
     let has_frame = |it: &&Instruction<'_>| {
         ["push", "pop", "ret", "leave", "enter"].iter().any(|name| it.mnemonic.starts_with(name))
@@ -77,12 +78,13 @@ fn may_be_naked(instructions: &[&Instruction<'_>]) -> bool {
     instructions.iter().any(|it| hook(it).is_some()) && !instructions.iter().any(has_frame)
 }
 
-/// What may follow inline assembly that does not come back, or stand ahead of it.
+/// Returns whether an instruction may precede inline assembly, or follow inline assembly that does
+/// not return.
 fn is_filler(it: &Instruction<'_>) -> bool {
     is_trap(it.mnemonic) || matches!(it.mnemonic, "nop" | "endbr64" | "int3")
 }
 
-/// The functions of a file that are nothing but inline assembly.
+/// Returns the functions of a file that consist of inline assembly only.
 fn bare_functions(source: &str) -> HashSet<&str> {
     let lines = line::lines(source);
     let extents = Extents::read(&lines, &Sections::read(&lines));

@@ -1,21 +1,22 @@
-//! From a symbol to the path of a probe.
+//! Derives the path of a probe from a symbol.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// A symbol whose suffixes were looked at.
+/// A symbol, split from its suffixes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     /// The symbol without suffixes.
     base: &'a str,
-    /// The suffixes that make it a function of its own, such as `.part.0`.
+    /// The suffixes of a separate function, such as `.part.0`.
     own: String,
 }
 
-/// Copies of a function for certain arguments, or renamed: sites of the same probe.
+/// Suffixes of copies for certain arguments, and of renamed functions: their sites belong to the
+/// same probe.
 const CLONES: [&str; 5] = ["constprop", "isra", "llvm", "lto_priv", "cold"];
 
-/// The function that a symbol of a part belongs to: `f` of `f.cold`, `f.cold.3`, `f.__part.1` and,
-/// where handlers of exceptions lie apart, `f.eh`.
+/// Returns the function to which the symbol of a part belongs: `f` of `f.cold`, `f.cold.3`,
+/// `f.__part.1`, and of `f.eh`, where handlers of exceptions are separate.
 pub(super) fn whole_of(symbol: &str) -> Option<&str> {
     if let Some(whole) = symbol.strip_suffix(".cold").or_else(|| symbol.strip_suffix(".eh")) {
         return Some(whole);
@@ -27,14 +28,14 @@ pub(super) fn whole_of(symbol: &str) -> Option<&str> {
     rest.strip_suffix(".cold").or_else(|| rest.strip_suffix(".__part"))
 }
 
-/// The symbol that a copy of a function was copied from, or the symbol itself.
+/// Returns the symbol of which this one is a copy, or the symbol itself.
 pub(super) fn without_suffixes(symbol: &str) -> &str {
     Name::of(symbol).base
 }
 
-/// The path of the probe that a function's sites belong to.
+/// Returns the path of the probe to which a function's sites belong.
 pub(super) fn path(symbol: &str) -> String {
-    // `f@@16`: a `vectorcall` function's.
+    // `f@@16` is the symbol of a `vectorcall` function.
     let symbol = symbol.split_once("@@").map_or(symbol, |(name, _)| name);
     let Name { base, own } = Name::of(symbol);
     let (mangled, thunk) = match target_of_thunk(base) {
@@ -77,14 +78,14 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Parts of a coroutine, as gcc names them: `…<the coroutine's symbol>.Frame.actor`. Where that
-/// symbol starts, and where it ends.
+/// Parts of a coroutine are named `…<the coroutine's symbol>.Frame.actor` by gcc. Returns start
+/// and end of that symbol.
 fn frame_of(symbol: &str) -> Option<(usize, usize)> {
     let end = symbol.find(".Frame.")?;
     Some((symbol[..end].rfind("_Z")?, end))
 }
 
-/// The encoding of the function that a virtual thunk leads to (Itanium C++ ABI, 5.1.4.2).
+/// Returns the encoding of the function that a virtual thunk calls (Itanium C++ ABI, 5.1.4.2).
 fn target_of_thunk(symbol: &str) -> Option<&str> {
     let rest = symbol.strip_prefix("_ZT")?;
     match rest.strip_prefix('c') {
@@ -93,7 +94,8 @@ fn target_of_thunk(symbol: &str) -> Option<&str> {
     }
 }
 
-/// What follows a call offset: `h` and a number, or `v` and two, each with an underscore after it.
+/// Returns the text after a call offset: `h` and a number, or `v` and two, each followed by an
+/// underscore.
 fn after_offset(text: &str) -> Option<&str> {
     let (numbers, mut rest) = match text.strip_prefix('h') {
         Some(rest) => (1, rest),
@@ -110,7 +112,7 @@ fn after_offset(text: &str) -> Option<&str> {
     Some(rest)
 }
 
-/// Without return type, parameters, what follows them, and spaces.
+/// Demangles without return type, parameters, qualifiers behind them, and spaces.
 fn demangled(symbol: &str) -> Option<String> {
     let options = DemangleOptions::new().no_params().no_return_type();
     let text = Symbol::new(symbol).ok()?.demangle_with_options(&options).ok()?;
@@ -122,7 +124,7 @@ fn demangled(symbol: &str) -> Option<String> {
     (!text.is_empty()).then(|| with_literals(text))
 }
 
-/// `operator""_k`, of which the demangler makes `operator_k::operator""`.
+/// Restores `operator""_k`, which the demangler prints as `operator_k::operator""`.
 fn with_literals(text: String) -> String {
     const OPERATOR: &str = "operator";
     let Some((name, rest)) = text.split_once("::operator\"\"") else { return text };

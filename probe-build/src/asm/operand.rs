@@ -1,10 +1,10 @@
-//! What operands are, what is read from them and written to them.
+//! Operands: their kinds, their values, and stores to them.
 
 use super::line::{symbolic, unquoted};
 use super::register::Register;
 use super::state::{Frame, Load, State, Symbol, Symbols, Value};
 
-/// What an operand is.
+/// The kind of an operand.
 pub(super) enum Place<'s> {
     Register(Register),
     /// A vector register or the like.
@@ -13,9 +13,9 @@ pub(super) enum Place<'s> {
     Slot(i64),
     /// Memory in the frame, where the compiler's own slots may be.
     Frame,
-    /// Memory of a symbol's own, or of the thread.
+    /// Memory of a symbol, or of the thread.
     Static(&'s str),
-    /// Memory somewhere else.
+    /// Other memory.
     Memory,
     Immediate(&'s str),
 }
@@ -41,18 +41,17 @@ pub(super) fn place<'s>(operand: &'s str, state: &State<'_>) -> Place<'s> {
     match state.get(register).frame {
         Frame::At(at) => offset.and_then(|offset| at.checked_add(offset)).map_or(Place::Frame, Place::Slot),
         Frame::Somewhere if register == Register::RSP => Place::Frame,
-        // A pointer of the program's: where a register is the frame pointer, it is on every way
-        // that leads there.
+        // A pointer of the program's: a frame pointer would point into the frame on every path.
         Frame::No | Frame::Somewhere => Place::Memory,
     }
 }
 
-/// What is within an operand's parentheses.
+/// Returns the text within an operand's parentheses.
 fn within(operand: &str) -> &str {
     operand.rsplit_once('(').map_or("", |(_, base)| base.trim_end_matches(')'))
 }
 
-/// The eight bytes that an operand holds, or the address that it stands for.
+/// Returns the eight bytes that an operand holds, or the address that it denotes.
 pub(super) fn read<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     match place(operand, state) {
         Place::Register(register) => state.get(register).clone(),
@@ -65,7 +64,7 @@ pub(super) fn read<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     }
 }
 
-/// What memory at a symbol holds.
+/// Returns the possible contents of memory at a symbol.
 fn loaded(symbol: &str) -> Symbols<'_> {
     match symbol.strip_suffix("@GOTPCREL") {
         Some(symbol) => {
@@ -83,14 +82,14 @@ fn immediate(symbol: &str) -> Symbols<'_> {
     plain(symbol).map_or(Symbols::Any, |name| Symbols::One(Symbol { name, load: Load::Absolute }))
 }
 
-/// The address that a memory operand is at.
+/// Returns the address of a memory operand.
 pub(super) fn address<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     match place(operand, state) {
         Place::Slot(at) => Value::frame(Frame::At(at)),
         Place::Frame => Value::frame(Frame::Somewhere),
         Place::Static(symbol) => Value::symbols(match plain(symbol) {
             Some(name) => Symbols::One(Symbol { name, load: Load::Relative }),
-            // Somewhere within what begins there: no function's start.
+            // An address within the object of that symbol, so no function's start.
             None if symbol.contains('@') || is_table(symbol) => Symbols::Any,
             None => Symbols::None,
         }),
@@ -98,7 +97,7 @@ pub(super) fn address<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     }
 }
 
-/// What is computed from the registers that an operand names.
+/// Returns the result of a computation with the registers that an operand names.
 fn computed<'a>(operand: &str, state: &State<'a>) -> Value<'a> {
     let in_frame = registers(operand).any(|it| state.get(it).frame != Frame::No);
     Value {
@@ -107,8 +106,8 @@ fn computed<'a>(operand: &str, state: &State<'a>) -> Value<'a> {
     }
 }
 
-/// What is computed from operands: an address in the frame from one, a function's address from one
-/// in a table only.
+/// Returns the result of a computation with operands. One operand may give an address in the frame;
+/// only an address in a table may give a function's address.
 pub(super) fn result<'a>(operands: &[&'a str], state: &State<'a>) -> Value<'a> {
     let mut value = Value::default();
     for operand in operands {
@@ -131,7 +130,8 @@ pub(super) fn result<'a>(operands: &[&'a str], state: &State<'a>) -> Value<'a> {
     value
 }
 
-/// What is read from addresses, or computed from them, that may be these symbols'.
+/// Returns the symbols that may result from reading at these addresses, or from computing with
+/// them.
 fn mixed<'s, 'a: 's>(all: impl Iterator<Item = &'s Symbols<'a>>) -> Symbols<'static> {
     for symbols in all {
         if symbols.known().is_none_or(|known| known.iter().any(|symbol| is_table(symbol.name))) {
@@ -141,18 +141,18 @@ fn mixed<'s, 'a: 's>(all: impl Iterator<Item = &'s Symbols<'a>>) -> Symbols<'sta
     Symbols::None
 }
 
-/// Whether a symbol is the compiler's own: it may begin a table of addresses.
+/// Returns whether a symbol is the compiler's own, and may begin a table of addresses.
 fn is_table(symbol: &str) -> bool {
     let symbol = symbol.trim_start_matches('"');
     symbol.starts_with(".L") || symbol.starts_with("CSWTCH")
 }
 
-/// The general registers that an operand names.
+/// Returns the general registers that an operand names.
 pub(super) fn registers(operand: &str) -> impl Iterator<Item = Register> {
     operand.split(['(', ')', ',', ':', '{', '}', '*', ' ']).filter_map(Register::any)
 }
 
-/// A value of eight bytes goes to an operand.
+/// Stores a value of eight bytes to an operand.
 pub(super) fn write<'a>(to: &'a str, value: Value<'a>, state: &mut State<'a>) {
     match place(to, state) {
         Place::Register(register) => state.set(register, value),
@@ -165,7 +165,7 @@ pub(super) fn write<'a>(to: &'a str, value: Value<'a>, state: &mut State<'a>) {
     }
 }
 
-/// A symbol, without any number added to it.
+/// Returns a symbol without an offset.
 fn plain(symbol: &str) -> Option<&str> {
     let quoted = symbol.len() > 2 && symbol.starts_with('"') && symbol.ends_with('"');
     let named = symbol.chars().all(symbolic)
@@ -180,7 +180,7 @@ pub(super) fn number(text: &str) -> Option<i64> {
         None => (1, text),
     };
     let value = match digits.strip_prefix("0x") {
-        // Masks of 64 bits, too.
+        // Some numbers are 64-bit masks.
         Some(hex) => u64::from_str_radix(hex, 16).ok()?.cast_signed(),
         None => digits.parse::<u64>().ok()?.cast_signed(),
     };

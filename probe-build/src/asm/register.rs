@@ -13,7 +13,7 @@ impl Register {
     pub(super) const RBP: Self = Self(5);
     pub(super) const RSI: Self = Self(6);
     pub(super) const RDI: Self = Self(7);
-    /// What a called function may change.
+    /// The registers that a called function may change.
     pub(super) const CALLER_SAVED: [Self; 9] =
         [Self(0), Self(1), Self(2), Self(6), Self(7), Self(8), Self(9), Self(10), Self(11)];
 
@@ -25,7 +25,7 @@ impl Register {
         (0..16).map(Self)
     }
 
-    /// The register that `%rdi`, `%r8`… name: all of its 64 bits.
+    /// Returns the register that `%rdi`, `%r8`… name: all of its 64 bits.
     pub(super) fn whole(operand: &str) -> Option<Self> {
         const NAMES: [&str; 16] = [
             "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11",
@@ -34,7 +34,8 @@ impl Register {
         NAMES.iter().zip(0..).find_map(|(name, number)| (*name == operand).then_some(Self(number)))
     }
 
-    /// The register of `%edi`, `%r8d`…: the lower half, whose change clears the upper one.
+    /// Returns the register of `%edi`, `%r8d`…: the lower half. A write to it clears the upper
+    /// half.
     pub(super) fn half(operand: &str) -> Option<Self> {
         if let Some(name) = operand.strip_prefix("%e") {
             return Self::whole(&format!("%r{name}"));
@@ -42,7 +43,7 @@ impl Register {
         Self::whole(operand.strip_suffix('d').filter(|it| it.starts_with("%r"))?).filter(|it| it.0 >= 8)
     }
 
-    /// The register that an operand names any part of.
+    /// Returns the register of which an operand names any part.
     pub(super) fn any(operand: &str) -> Option<Self> {
         if let Some(register) = Self::whole(operand).or_else(|| Self::half(operand)) {
             return Some(register);

@@ -1,8 +1,8 @@
-//! In which section each line stands.
+//! Finds the section of each line.
 //!
-//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it
-//! found it. But clang's integrated assembler remembers where a file's own assembly has gone, and
-//! names the next section only if it is another.
+//! Inline assembly is ignored: compilers themselves rely on it to restore the section. But clang's
+//! integrated assembler tracks the section changes of a file's own assembly, and prints the next
+//! section only if it differs.
 
 use super::inline::statements;
 use super::line::{self, Line, Statement, operands, unquoted};
@@ -16,7 +16,7 @@ pub(super) struct Section(usize);
 pub(super) struct Sections<'a> {
     of_line: Vec<Section>,
     names: Vec<&'a str>,
-    /// What `.section` said when it named each section first; nothing for `.text` and its like.
+    /// The arguments of each section's first `.section`; `None` for `.text` and similar directives.
     arguments: Vec<Option<&'a str>>,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Sections<'a> {
         Self { of_line, names: reader.names, arguments: reader.arguments }
     }
 
-    /// The section that holds what the line defines.
+    /// Returns the section of the line's definitions.
     pub(super) fn of(&self, line: usize) -> Section {
         self.of_line[line]
     }
 
-    /// The arguments of the `.section` that a line stands in; `None` where it was opened in another
-    /// way.
+    /// Returns the arguments of the line's `.section`; `None` if another directive opened the
+    /// section.
     pub(super) fn arguments(&self, line: usize) -> Option<&'a str> {
         self.arguments[self.of_line[line].0]
     }
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The current and the previous section after a directive.
+    /// Updates the current and the previous section after a directive.
     fn switch(
         &mut self,
         name: &'a str,
@@ -110,14 +110,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Compilers leave flags and type away once they have said them, but repeat group and `unique`
-    /// number.
+    /// Compilers omit flags and type in later directives, but repeat group and `unique` number.
     fn named(&mut self, arguments: &'a str) -> Section {
         self.number(key(arguments), Some(arguments))
     }
 }
 
-/// Whether a directive may lead to another section.
+/// Returns whether a directive may switch to another section.
 pub(super) fn is_switch(directive: &str) -> bool {
     matches!(
         directive,
@@ -132,7 +131,7 @@ pub(super) fn is_switch(directive: &str) -> bool {
     )
 }
 
-/// What tells one section from another in the arguments of `.section`.
+/// Returns the arguments of `.section` that identify a section.
 fn key(arguments: &str) -> Vec<&str> {
     let mut all = operands(arguments).into_iter();
     let mut key = vec![unquoted(all.next().unwrap_or_default())];
@@ -140,7 +139,7 @@ fn key(arguments: &str) -> Vec<&str> {
     key
 }
 
-/// Whether the arguments of two `.section` mean the same section.
+/// Returns whether the arguments of two `.section` directives name the same section.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     key(one) == key(other)
 }

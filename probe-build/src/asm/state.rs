@@ -1,15 +1,15 @@
-//! What registers and stack slots may hold at one place in a function.
+//! The possible contents of registers and stack slots at one point in a function.
 //!
-//! Two kinds of knowledge, joined in two ways. Which *symbols* a place may hold the address of: all
-//! that some way leads there with, so a join is a union. Where in the *frame* a register points:
-//! the same on every way, or unknown.
+//! There are two kinds of facts, joined in two ways. The *symbols* whose address a place may hold:
+//! the join is the union over all paths. The position in the *frame* to which a register points: it
+//! must be the same on every path, or else is unknown.
 
 use super::register::Register;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
-/// How an address is loaded, so that it can be loaded again.
+/// The way in which an address was loaded, so that the code can load it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Load {
     /// `leaq f(%rip), …`
@@ -29,21 +29,21 @@ pub(super) struct Symbol<'a> {
     pub load: Load,
 }
 
-/// The symbols whose addresses something may hold.
+/// The symbols whose addresses a place may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Symbols<'a> {
-    /// None: it holds numbers, or the program's data.
+    /// None: the place holds numbers, or the program's data.
     #[default]
     None,
     One(Symbol<'a>),
-    /// In order, at least two.
+    /// At least two, in order.
     Several(Rc<[Symbol<'a>]>),
-    /// Any, for all that is known.
+    /// Unknown: any symbol.
     Any,
 }
 
 impl<'a> Symbols<'a> {
-    /// Nothing if it is not known which.
+    /// Returns the symbols, or `None` if they are unknown.
     pub(super) fn known(&self) -> Option<&[Symbol<'a>]> {
         match self {
             Self::None => Some(&[]),
@@ -53,7 +53,7 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// Adds the other's symbols. Says whether there were new ones.
+    /// Adds the other's symbols. Returns whether any of them is new.
     pub(super) fn join(&mut self, other: &Self) -> bool {
         if self == other {
             return false;
@@ -78,14 +78,14 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// Whether something is an address in the frame.
+/// Whether a value is an address in the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Frame {
     #[default]
     No,
-    /// This far from the stack pointer at the function's first instruction.
+    /// Its distance from the stack pointer at the function's first instruction.
     At(i64),
-    /// It may be one.
+    /// It may be an address in the frame.
     Somewhere,
 }
 
@@ -106,7 +106,7 @@ impl Frame {
     }
 }
 
-/// What something may hold.
+/// The possible contents of a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Value<'a> {
     pub symbols: Symbols<'a>,
@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
         Self { symbols: Symbols::None, frame }
     }
 
-    /// Neither a symbol nor in the frame.
+    /// Returns whether the value is neither a symbol's address nor an address in the frame.
     fn is_data(&self) -> bool {
         self.symbols == Symbols::None && self.frame == Frame::No
     }
@@ -135,24 +135,25 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Addresses in a frame and in one realigned from it are as far apart, so that they are told apart.
+/// The assumed distance between a frame and one realigned from it, so that their slots stay
+/// distinct.
 const APART: i64 = 1 << 40;
 
-/// All that is known.
+/// The facts at one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<'a> {
     registers: [Value<'a>; 16],
-    /// What any of the other registers (vectors, masks) may hold.
+    /// The possible symbols in all other registers (vectors, masks).
     pub vectors: Symbols<'a>,
-    /// Eight bytes each, by their address in the frame; what is not here holds data. Most blocks
-    /// change none: states share them.
+    /// Values of eight bytes, by their address in the frame. Any other slot holds data. Most blocks
+    /// change no slot, so states share the map.
     slots: Rc<BTreeMap<i64, Value<'a>>>,
-    /// Whether a symbol was stored somewhere in the frame.
+    /// Whether a symbol was stored at an unknown place in the frame.
     lost: bool,
 }
 
 impl<'a> State<'a> {
-    /// Before a function's first instruction.
+    /// Returns the state before a function's first instruction.
     pub(super) fn entry() -> Self {
         let mut state = Self {
             registers: [const { Value { symbols: Symbols::None, frame: Frame::No } }; 16],
@@ -164,7 +165,7 @@ impl<'a> State<'a> {
         state
     }
 
-    /// Nothing is known.
+    /// Returns a state without any knowledge.
     pub(super) fn unknown() -> Self {
         Self {
             registers: [const { Value::ANY }; 16],
@@ -182,7 +183,7 @@ impl<'a> State<'a> {
         self.registers[register.number()] = value;
     }
 
-    /// The register may have been changed to this.
+    /// Adds a value that the register may have.
     pub(super) fn may_set(&mut self, register: Register, value: &Value<'a>) {
         self.registers[register.number()].join(value);
     }
@@ -191,11 +192,12 @@ impl<'a> State<'a> {
         if self.lost { Value::ANY } else { self.slots.get(&at).cloned().unwrap_or_default() }
     }
 
-    /// A store at an address in the frame, of at least `bytes` bytes. A value is eight.
+    /// Stores a value at an address in the frame. The store has at least `bytes` bytes; a value has
+    /// eight.
     pub(super) fn store(&mut self, at: i64, bytes: i64, value: Value<'a>) {
         let end = at.saturating_add(bytes);
-        // Slots of the other side of a realignment may be the same memory, or not: they keep what
-        // they may hold.
+        // Slots on the other side of a realignment may or may not be the same memory, so they keep
+        // their possible values.
         let touched: Vec<i64> = self.slots.range(at.saturating_sub(7)..end).map(|(slot, _)| *slot).collect();
         if !touched.is_empty() {
             let slots = Rc::make_mut(&mut self.slots);
@@ -206,7 +208,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A store at an address in the frame of one to 64 bytes that are data.
+    /// Stores 1 to 64 bytes of data at an address in the frame.
     pub(super) fn overwrite(&mut self, at: i64) {
         self.store(at, 1, Value::default());
         let range = at..at.saturating_add(64);
@@ -217,14 +219,14 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A store somewhere in the frame.
+    /// Stores a value at an unknown place in the frame.
     pub(super) fn store_somewhere(&mut self, value: &Value<'a>) {
         self.lost |= !value.is_data();
     }
 
-    /// The stack pointer is rounded down to it is not known where: a new frame begins.
+    /// Rounds the stack pointer down by an unknown amount: a new frame begins.
     pub(super) fn realign(&mut self) {
-        // What is stored on one side is not looked for on the other.
+        // Values stored on one side are not looked up on the other.
         self.step(-APART);
     }
 
@@ -234,7 +236,7 @@ impl<'a> State<'a> {
         self.set(Register::RSP, Value::frame(moved));
     }
 
-    /// After a call of a function that may change all that a called function may change.
+    /// Applies a call of a function that may change all caller-saved registers.
     pub(super) fn call(&mut self) {
         for register in Register::CALLER_SAVED {
             self.set(register, Value::default());
@@ -242,9 +244,9 @@ impl<'a> State<'a> {
         self.vectors = Symbols::None;
     }
 
-    /// After code whose changes are not seen: any register but stack and frame pointer may hold
-    /// something else than an address in the frame. clang keeps such an address in `%rbx`, for the
-    /// slots of realigned frames; what is in them is not known from now on.
+    /// Applies code whose changes are not visible. Any register but stack and frame pointer may
+    /// then hold a value other than an address in the frame. clang keeps such an address in `%rbx`,
+    /// for the slots of realigned frames; the contents of those slots are unknown from now on.
     pub(super) fn opaque(&mut self) {
         let base = matches!(self.get(Register::RBX).frame, Frame::At(at) if at < -APART / 2);
         for register in Register::all().filter(|it| ![Register::RSP, Register::RBP].contains(it)) {
@@ -255,7 +257,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Adds what the other may hold. Says whether that is more than before.
+    /// Adds the possible contents of the other state. Returns whether any are new.
     pub(super) fn join(&mut self, other: &Self) -> bool {
         let mut more = false;
         for (mine, its) in self.registers.iter_mut().zip(&other.registers) {
@@ -263,7 +265,7 @@ impl<'a> State<'a> {
         }
         more |= self.vectors.join(&other.vectors);
         if !Rc::ptr_eq(&self.slots, &other.slots) {
-            // What the other has as data may be in the frame here.
+            // A slot that holds data in the other state may hold an address in the frame here.
             let is_less =
                 |slot: &i64, mine: &Value<'_>| mine.frame != Frame::No && !other.slots.contains_key(slot);
             if self.slots.iter().any(|(slot, mine)| is_less(slot, mine)) {
@@ -277,8 +279,8 @@ impl<'a> State<'a> {
         self.join_frame(other) || more
     }
 
-    /// The same of the frame only: the other comes back to here by `longjmp`, with the registers of
-    /// here.
+    /// Joins only the frame of the other state: `longjmp` returns from there to here, with the
+    /// registers of here.
     pub(super) fn join_frame(&mut self, other: &Self) -> bool {
         let mut more = other.lost && !self.lost;
         self.lost |= other.lost;

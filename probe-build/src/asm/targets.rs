@@ -1,11 +1,11 @@
-//! Who goes to labels, other than by a jump that names them.
+//! The sources of control flow to labels, apart from jumps that name them.
 //!
 //! | named by | reached from |
 //! |---|---|
 //! | a row of an exception table, as its landing pad | the row's range |
 //! | another table (of a switch, of a computed `goto`) | the function's indirect jumps |
 //! | an instruction of the function's that is no jump | its indirect jumps and its calls (a non-local `goto`) |
-//! | anything else | it is not known where |
+//! | anything else | unknown |
 
 use super::exits;
 use super::function::Extents;
@@ -13,11 +13,11 @@ use super::line::{Instruction, Line, Statement, operands, symbolic, unquoted};
 use super::section::Sections;
 use std::collections::{HashMap, HashSet};
 
-/// The labels of a file that something else than a jump names.
+/// The labels of a file that are named outside of jumps.
 #[derive(Default)]
 pub(super) struct Targets<'a> {
-    /// First and last label of ranges, and where an exception within them goes: by the part that
-    /// the first one is in.
+    /// The first and last label of each range, and the landing pad of an exception within it; by
+    /// the part of the first label.
     pub pads: HashMap<usize, Vec<[&'a str; 3]>>,
     pub by_table: HashSet<&'a str>,
     pub by_own: HashSet<&'a str>,
@@ -72,14 +72,14 @@ impl<'a> Targets<'a> {
         targets
     }
 
-    /// Whether something else than a jump names a label.
+    /// Returns whether a label is named outside of jumps.
     pub(super) fn names(&self, label: &str) -> bool {
         [&self.by_table, &self.by_own, &self.by_other].iter().any(|by| by.contains(label))
     }
 
-    /// A directive in an exception table. A row is three differences: from the function's start to
-    /// the first label, from that to the last one, from the function's start to the landing pad; or
-    /// 0 where there is none.
+    /// Reads a directive of an exception table. A row has three differences: from the function's
+    /// start to the first label, from that label to the last one, and from the function's start to
+    /// the landing pad. The last is 0 if there is no landing pad.
     fn exception(
         &mut self,
         name: &str,
@@ -97,7 +97,8 @@ impl<'a> Targets<'a> {
                 && from == first
                 && [first, last, pad].iter().all(|label| label.starts_with(".L"))
             {
-                // Who has the landing pad without the range can't know when it is gone to.
+                // A function that has the landing pad but not the range can't know when control
+                // reaches the pad.
                 let mut parts = [first, pad].map(|label| extents.labels.get(label));
                 parts[1] = parts[1].filter(|part| parts[0] != Some(*part));
                 for part in parts.into_iter().flatten() {
@@ -107,8 +108,8 @@ impl<'a> Targets<'a> {
             }
             return;
         }
-        // What is left of a row without a landing pad, perhaps after a header; anything else is no
-        // such table.
+        // The rest of a row without a landing pad, perhaps after a header. Any other row means that
+        // this is not an exception table.
         let is_plain = match row[..] {
             [.., (first, _), (_, from)] if row.len() <= 3 => from == first,
             _ => row.len() < 2,
@@ -121,10 +122,10 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Which function lines and labels belong to.
+/// The functions of lines and labels.
 struct Functions {
     of_part: HashMap<usize, usize>,
-    /// By line.
+    /// Indexed by line.
     of_line: Vec<Option<u32>>,
 }
 
@@ -151,7 +152,8 @@ impl Functions {
     }
 }
 
-/// The words of a text that may be labels within functions; not those that stand for functions.
+/// Returns the words of a text that may be labels within functions. Labels of functions themselves
+/// are excluded.
 pub(super) fn labels_in(text: &str) -> impl Iterator<Item = &str> {
     let is_start = |label: &str| {
         label.ends_with("$local")
@@ -164,15 +166,15 @@ pub(super) fn is_jump(it: &Instruction<'_>) -> bool {
     it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
 }
 
-/// Whether a jump goes to where a register or memory says, itself or by way of a thunk. One that
-/// returns leads to no label.
+/// Returns whether a jump's target is in a register or memory, directly or through a thunk. A
+/// return thunk reaches no label.
 pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
     let target = it.operands.first().copied().unwrap_or_default();
     let by_thunk = exits::is_thunk(target) && target != exits::RETURN_THUNK;
     is_jump(it) && (target.starts_with('*') || by_thunk)
 }
 
-/// After it comes nothing.
+/// Returns whether control never falls through this instruction.
 pub(super) fn ends(it: &Instruction<'_>) -> bool {
     matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "hlt")
         || exits::is_trap(it.mnemonic)
@@ -180,7 +182,8 @@ pub(super) fn ends(it: &Instruction<'_>) -> bool {
             && it.operands.first().is_some_and(|target| never_returns(target.trim_end_matches("@PLT"))))
 }
 
-/// Functions that compilers call by themselves and that never return, so that anything may follow.
+/// Returns whether compilers insert calls of this function and it never returns, so that any code
+/// may follow.
 fn never_returns(symbol: &str) -> bool {
     matches!(
         symbol,
@@ -198,7 +201,7 @@ fn never_returns(symbol: &str) -> bool {
     )
 }
 
-/// Whether a call may come back a second time.
+/// Returns whether a call may return a second time.
 pub(super) fn returns_twice(it: &Instruction<'_>) -> bool {
     let target = it.operands.first().copied().unwrap_or_default();
     it.mnemonic.starts_with("call")

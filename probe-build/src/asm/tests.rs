@@ -1,5 +1,5 @@
-//! Whole files: exact text where the compiler's is written here, and rules that hold for what
-//! compilers print.
+//! Tests with whole files: exact text for assembly written here, and rules for the output of
+//! compilers.
 
 use super::*;
 
@@ -20,15 +20,15 @@ pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
     }
 }
 
-/// A function around a body.
+/// Returns a function with this body.
 pub(super) fn function(body: &str) -> String {
     format!(
         "\t.text\n\t.type\tf, @function\nf:\t# @f\n.LFB0:\n\t.cfi_startproc\n{body}\t.cfi_endproc\n\t.size\tf, .-f\n"
     )
 }
 
-/// The compiler's text again: without head, sites and foot, and with conditional tail calls as they
-/// were.
+/// Restores the compiler's text: without head, sites and foot, and with the original conditional
+/// tail calls.
 pub(super) fn without_sites(text: &str, source: &str) -> String {
     let body = text.strip_prefix(definition::HEAD).unwrap_or(text);
     let body: String = body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)).collect();
@@ -36,8 +36,7 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
     let mut lines = body.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         if line.contains(".Lprobe_skip_") && !line.ends_with(":\n") {
-            // The original line is the only one that the rewriter replaces: its place in the source
-            // says it.
+            // The rewriter replaces only this line; its position in the source identifies it.
             let original = source[kept.len()..].split_inclusive('\n').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(
@@ -59,7 +58,7 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
             kept.push_str(line);
         }
     }
-    // A last line without an end was given one.
+    // The rewriter adds a line feed to a last line without one.
     if !source.ends_with('\n') && text.len() > body.len() {
         kept.truncate(kept.len() - 1);
     }

@@ -1,21 +1,20 @@
-//! What one instruction does to what registers and slots may hold.
+//! The effect of one instruction on the possible contents of registers and slots.
 //!
-//! Instructions are known by name, with what they change. Any other is taken to move whatever its
-//! operands hold to all of them.
+//! Known instructions have an entry with the operands that they change. Any other instruction may
+//! move the contents of any operand to any other operand.
 //!
-//! What this rests on:
-//! - What a hook is called with is a constant, a function's address. On each way that is taken to
-//!   the call, the compiler has loaded it as that, in an instruction of this function's, and since
-//!   then has only moved it, between registers and slots.
-//! - It is not among what the function got from elsewhere: parameters, results of calls, data of
-//!   the program, results of inline assembly. So there a register holds no symbol, whatever it
-//!   holds.
-//! - Constants that the compiler has made a table of are behind a symbol of its own (`.L…`,
-//!   `CSWTCH…`). What is read from there or computed from such an address may be any symbol.
-//! - Slots where the register allocator has put something have no address that a program could
-//!   hold: they are written and read at a fixed distance from the stack pointer, or from a register
-//!   that is known to point into the frame on every way that leads there (frame pointer, base
-//!   pointer). So stores through other pointers leave them alone.
+//! The analysis assumes:
+//! - The first argument of a hook is a constant, a function's address. On each path to the call,
+//!   the compiler has loaded it as a constant, in an instruction of this function, and since then
+//!   has only moved it between registers and slots.
+//! - It does not come from elsewhere: parameters, results of calls, data of the program, results of
+//!   inline assembly. A register with such a value therefore holds no symbol.
+//! - A table of constants made by the compiler has a symbol of its own (`.L…`, `CSWTCH…`). A
+//!   value read from such an address, or computed from it, may be any symbol.
+//! - The slots of the register allocator have no address that the program could hold. They are
+//!   written and read at a fixed distance from the stack pointer, or from a register that points
+//!   into the frame on every path (frame pointer, base pointer). Stores through other pointers
+//!   therefore do not change them.
 
 use super::exits::is_trap;
 use super::line::Instruction;
@@ -24,13 +23,13 @@ use super::register::Register;
 use super::state::{Frame, State, Symbols, Value};
 use std::collections::HashSet;
 
-/// Names, or beginnings of names, of instructions that change nothing but flags.
+/// Names, or prefixes of names, of instructions that change only flags.
 const READ: [&str; 12] = [
     "test", "ucomis", "comis", "ptest", "vptest", "vtestp", "vucomis", "vcomis", "nop", "prefetch", "endbr",
     "pause",
 ];
 
-/// Beginnings of names of instructions that change their last operand, and no other register.
+/// Prefixes of names of instructions that change their last operand, and no other register.
 const LAST: [&str; 61] = [
     "mov",
     "lea",
@@ -95,7 +94,7 @@ const LAST: [&str; 61] = [
     "cmpp",
 ];
 
-/// Applies an instruction that is not a jump. `own` are the functions that are defined in this
+/// Applies an instruction that is not a jump. `own` holds the functions that are defined in this
 /// file.
 pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut State<'a>) {
     let repeats = it.prefixes.iter().any(|prefix| prefix.starts_with("rep"));
@@ -139,8 +138,8 @@ pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut S
         ("xorl" | "xorq" | "xor" | "subl" | "subq" | "sub", [from, to]) if from == to => {
             write(to, Value::default(), state);
         }
-        // Less than an address, even in a table: from distances, addresses are computed with that
-        // of the table.
+        // A value this narrow is not an address. If it is a distance from a table, later code adds
+        // the table's address.
         (name, [from, to]) if is_narrow(name) && from.contains('(') && Register::any(to).is_some() => {
             write(to, Value::default(), state);
         }
@@ -153,7 +152,7 @@ pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut S
     }
 }
 
-/// What may have gone through 32 bits.
+/// Returns the possible value after a move through 32 bits.
 fn half(value: Value<'_>) -> Value<'_> {
     let symbols = match value.symbols {
         Symbols::One(mut symbol) if symbol.load == super::state::Load::Absolute => {
@@ -165,8 +164,8 @@ fn half(value: Value<'_>) -> Value<'_> {
     Value { symbols, frame: if value.frame == Frame::No { Frame::No } else { Frame::Somewhere } }
 }
 
-/// The compiler of the caller may have seen what a function of the same file leaves alone (gcc:
-/// `-fipa-ra`).
+/// Applies a call. The compiler may know which registers a function of the same file preserves
+/// (gcc: `-fipa-ra`).
 fn call(target: &str, own: &HashSet<&str>, state: &mut State<'_>) {
     let symbol = target.trim_end_matches("@PLT");
     if own.contains(symbol) {
@@ -185,7 +184,7 @@ fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     let is_vector = name.starts_with('v')
         || (name.starts_with('p') && !name.starts_with("push") && !name.starts_with("pop"));
     match name {
-        // String instructions may go without operands.
+        // String instructions may have no operands.
         _ if operands.is_empty() && is_string(name) => strings_alone(state),
         _ if reads || is_trap(name) => {}
         "cltq" | "cwtl" | "cbtw" => state.set(Register::RAX, Value::default()),
@@ -207,14 +206,14 @@ fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     }
 }
 
-/// The last operand is changed, up to the widest vector.
+/// Applies an instruction that changes its last operand, up to the widest vector.
 fn last<'a>(operands: &[&'a str], state: &mut State<'a>) {
     let Some((to, others)) = operands.split_last() else { return };
     let is_vector = |operand: &&str| operand.starts_with('%') && Register::any(operand).is_none();
     let width = operands.iter().filter(|it| is_vector(it)).map(|it| width(it)).max();
     let mut value = result(operands, state);
     if let Some(width) = width {
-        // Moved whole, or in part, from vectors or to them.
+        // A move from or to vectors, whole or in part.
         if others.iter().any(is_vector) {
             value.symbols.join(&state.vectors);
         }
@@ -251,7 +250,7 @@ fn slot(operand: &str, state: &State<'_>) -> Option<i64> {
     }
 }
 
-/// The bytes of a vector register, or of one of its kin.
+/// Returns the size in bytes of a vector register, or of a similar one.
 fn width(register: &str) -> i64 {
     match register.as_bytes().get(1) {
         Some(b'x') => 16,
@@ -261,8 +260,8 @@ fn width(register: &str) -> i64 {
     }
 }
 
-/// It may move what its operands hold to any of them, and leave data in the registers that
-/// instructions change unsaid.
+/// Applies an unknown instruction: it may move the contents of its operands to any of them, and
+/// change unnamed registers to data.
 fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     let mut value = Value::default();
     for operand in operands {
@@ -290,8 +289,7 @@ fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     }
 }
 
-/// The string instructions change the registers that they go by, and copy what may have been
-/// spilled nowhere.
+/// Applies string instructions. They change their implicit registers, and copy no spilled values.
 fn strings<'a>(it: &Instruction<'a>, state: &mut State<'a>) {
     if is_string(it.mnemonic) {
         strings_alone(state);
@@ -310,7 +308,7 @@ fn is_string(name: &str) -> bool {
     ["movs", "stos", "lods", "scas", "cmps"].iter().any(|it| name.strip_prefix(it).is_some_and(is_width))
 }
 
-/// The x87 instructions.
+/// Returns whether this is an x87 instruction.
 fn is_float(name: &str) -> bool {
     name.starts_with('f')
 }
@@ -319,7 +317,7 @@ fn is_width(suffix: &str) -> bool {
     matches!(suffix, "" | "b" | "w" | "l" | "q")
 }
 
-/// Loads of less than eight bytes.
+/// Returns whether this loads less than eight bytes.
 fn is_narrow(name: &str) -> bool {
     name.starts_with("movz")
         || matches!(
@@ -332,7 +330,7 @@ fn is_number(operand: &str) -> bool {
     operand.strip_prefix('$').is_some_and(|text| number(text).is_some())
 }
 
-/// A number is added.
+/// Adds a number to an operand.
 fn step<'a>(amount: &'a str, sign: i64, to: &'a str, state: &mut State<'a>) {
     let bytes = number(&amount[1..]).unwrap_or_default().wrapping_mul(sign);
     match Register::whole(to) {

@@ -1,7 +1,8 @@
-//! Functions that are written in assembly, in a file's `asm("…")`: named, and left alone.
+//! Functions that are written in assembly, in a file's `asm("…")`. They are named, and left
+//! alone.
 //!
-//! Such a function keeps to no convention that is known here: it may return flags, or expect a
-//! register to survive.
+//! Such a function may use an unknown convention: it may return flags, or expect a register to
+//! survive.
 
 use super::line::{Line, Statement, operands, unquoted};
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ pub(super) struct Written<'a> {
     pub instructions: usize,
 }
 
-/// The functions of a file's inline assembly: labels that a `.type` calls functions.
+/// Returns the functions of a file's inline assembly: labels that a `.type` declares as functions.
 pub(super) fn functions<'a>(lines: &[Line<'a>]) -> Vec<Written<'a>> {
     let inline = || lines.iter().enumerate().filter(|(_, line)| line.statement == Statement::Inline);
     let mut types = HashSet::new();
@@ -59,7 +60,7 @@ pub(super) fn functions<'a>(lines: &[Line<'a>]) -> Vec<Written<'a>> {
     functions
 }
 
-/// Statements, as far as names are concerned.
+/// Splits a text into statements, as far as names are concerned.
 fn statements(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split('#').next().unwrap_or(text);
     code.split(';').map(str::trim).filter(|statement| !statement.is_empty())

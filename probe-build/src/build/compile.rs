@@ -14,7 +14,7 @@ use crate::names::Names;
 use crate::unit::{Unit, Workshop};
 use crate::{Error, FileReport, PlainReason, Report, Sites};
 
-/// The extensions of what gcc and clang take for C and C++.
+/// The file extensions that gcc and clang accept for C and C++.
 const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];
 
 /// Whether the program is built without probes.
@@ -26,17 +26,18 @@ impl Build {
     /// Compiles the files, with their sites, to the static library `lib<name>.a`, and tells cargo
     /// to link it. See [`cc::Build::compile`] for names.
     ///
-    /// What has no sites though it was to have some is named in warnings: a few lines for each
-    /// file, the rest counted. [`try_compile`](Self::try_compile) returns all of it.
+    /// Warnings name the files and functions that should have sites but have none: a few lines for
+    /// each file, and the number of the others. [`try_compile`](Self::try_compile) returns all of
+    /// them.
     ///
     /// # Panics
-    /// If the code does not compile, and for the other reasons of [`Error`]. A reason that only
-    /// keeps sites away is a warning.
+    /// If the code does not compile, or for another reason of [`Error`]. A problem that only
+    /// prevents sites is a warning.
     pub fn compile(&self, name: &str) -> Report {
         self.try_compile(name).unwrap_or_else(|error| panic!("lib{name}.a can't be built: {error}"))
     }
 
-    /// [`compile`](Self::compile), with a result.
+    /// Like [`compile`](Self::compile), but returns errors.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), probe_build::Error> {
@@ -55,7 +56,7 @@ impl Build {
         Ok(report)
     }
 
-    /// Compiles the files to objects, in their order, and nothing more.
+    /// Compiles the files to objects, in their order, without an archive.
     ///
     /// # Panics
     /// As [`compile`](Self::compile).
@@ -63,7 +64,7 @@ impl Build {
         self.try_compile_intermediates().unwrap_or_else(|error| panic!("the objects can't be built: {error}"))
     }
 
-    /// [`compile_intermediates`](Self::compile_intermediates), with a result.
+    /// Like [`compile_intermediates`](Self::compile_intermediates), but returns errors.
     ///
     /// # Errors
     /// See [`Error`].
@@ -79,7 +80,7 @@ impl Build {
         let out_dir = self.out_dir.clone().or_else(|| env::var_os("OUT_DIR").map(PathBuf::from));
         let out_dir = out_dir.ok_or(Error::OutDir)?;
         fs::create_dir_all(&out_dir).map_err(Error::file(&out_dir, "create"))?;
-        // A mistake in a pattern is one in every configuration.
+        // An invalid pattern is an error in every configuration.
         let filter = self.exclusions.compile()?;
         let is_msvc = self.cc.try_get_compiler()?.is_like_msvc();
         let cc = self.with_include(!is_msvc && !self.is_cuda);
@@ -93,7 +94,7 @@ impl Build {
             return self.plain_files(&cc, &reason);
         }
         if cc.get_files().next().is_none() {
-            // cc's own checks: is it disabled, and is there a place for objects?
+            // cc checks whether it is disabled, and whether there is a place for objects.
             cc.try_compile_intermediates()?;
         }
         let units = self.units(&out_dir)?;
@@ -108,7 +109,7 @@ impl Build {
         self.compile_units(&workshop, &units)
     }
 
-    /// Why nothing of this build is to have sites, as far as can be said without a compiler.
+    /// Returns why this build gets no sites, as far as that is known without a compiler.
     fn asked(&self) -> Option<PlainReason> {
         let is_set = |name: &str| env::var_os(name).is_some();
         if self.sites == Sites::None {
@@ -127,7 +128,8 @@ impl Build {
         }
     }
 
-    /// Everything but the files, and the directory of `probe.h`, to be searched after all others.
+    /// Returns the settings without the files, with the directory of `probe.h` as the last include
+    /// directory.
     fn with_include(&self, is_gnu: bool) -> cc::Build {
         let mut cc = self.cc.clone();
         if is_gnu {
@@ -136,12 +138,12 @@ impl Build {
             cc.include(crate::include());
         }
         if is_off() {
-            cc.define("PROBE_OFF", None); // probes by hand, too
+            cc.define("PROBE_OFF", None); // also disables the probes of `probe.h`
         }
         cc
     }
 
-    /// All files as cc compiles them.
+    /// Compiles all files as cc does.
     fn plain_files(&self, cc: &cc::Build, reason: &PlainReason) -> Result<Vec<FileReport>, Error> {
         let mut cc = cc.clone();
         let objects = cc.files(&self.files).try_compile_intermediates()?;
@@ -149,7 +151,7 @@ impl Build {
         Ok(self.sources().into_iter().zip(objects).map(report).collect())
     }
 
-    /// The files, each once.
+    /// Returns the files, each once.
     fn units(&self, out_dir: &Path) -> Result<Vec<Unit>, Error> {
         let mut names = Names::new(out_dir);
         let mut units: Vec<Unit> = Vec::new();
@@ -162,7 +164,7 @@ impl Build {
         Ok(units)
     }
 
-    /// A report for each file, also for one that was given twice.
+    /// Returns a report for each file, even for one that was given twice.
     fn compile_units(&self, workshop: &Workshop, units: &[Unit]) -> Result<Vec<FileReport>, Error> {
         let reports = jobs::run(units, |unit| workshop.compile(unit))?;
         let of = |source: &PathBuf| reports.iter().find(|report| report.source() == source).cloned();

@@ -1,13 +1,13 @@
-//! The builder methods of cc's that are passed on as they are: a list, and the macro that makes
-//! methods of it.
+//! cc's builder methods that are delegated unchanged: a list, and the macro that generates the
+//! methods.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Build;
 
-/// Makes a method that calls cc's of the same name, for each line: its name, its generics, its
-/// arguments.
+/// Generates, for each line, a method that calls cc's method of that name. A line has name,
+/// generics and arguments.
 macro_rules! delegate {
     ($($name:ident [$($generics:tt)*] ($($argument:ident: $type:ty),*);)*) => {
         /// Methods of cc's, unchanged.
@@ -76,7 +76,7 @@ impl Build {
     /// [`cc::Build::try_flags_from_environment`].
     ///
     /// # Errors
-    /// As there: the variable is not set, or its text is no list of flags.
+    /// As in cc: the variable is not set, or its text is not a list of flags.
     pub fn try_flags_from_environment(&mut self, key: &str) -> Result<&mut Self, cc::Error> {
         self.cc_mut().try_flags_from_environment(key)?;
         Ok(self)

@@ -1,4 +1,4 @@
-//! [`Build`]: cc's builder, and what is done with its files.
+//! [`Build`]: cc's builder, extended by the placing of sites.
 
 mod compile;
 mod delegated;
@@ -12,12 +12,12 @@ use crate::Sites;
 use crate::console::Console;
 use crate::filter::Exclusions;
 
-/// [`cc::Build`], whose C and C++ code has probes.
+/// A [`cc::Build`] that adds probes to C and C++ code.
 ///
-/// Every builder method of [`cc::Build`] is here under its name and does what it does there; its
-/// getters are reached by `Deref`, and what a later cc brings by
-/// [`configure_cc`](Self::configure_cc). The settings of probes come on top. See the [crate's
-/// documentation](crate) for what is done with the files.
+/// Every builder method of [`cc::Build`] exists here under the same name, with the same meaning.
+/// `Deref` gives access to its getters, and [`configure_cc`](Self::configure_cc) to the methods of
+/// later versions of cc. The other methods configure probes. The [crate's documentation](crate)
+/// explains the processing of the files.
 ///
 /// ```no_run
 /// probe_build::Build::new()
@@ -29,22 +29,22 @@ use crate::filter::Exclusions;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Build {
-    /// Everything but the files, which are compiled one by one.
+    /// All settings but the files, which are compiled one by one.
     cc: cc::Build,
     files: Vec<PathBuf>,
-    /// `cc` and the files, made when somebody looks.
+    /// `cc` with the files, made on demand.
     whole: OnceLock<cc::Build>,
-    // What cc does not tell.
+    // Settings that cc has no getters for.
     out_dir: Option<PathBuf>,
     is_cuda: bool,
     console: Console,
-    // Ours.
+    // Settings of this crate.
     sites: Sites,
     exclusions: Exclusions,
 }
 
 impl Build {
-    /// A build without files, with sites at each entry and exit.
+    /// Returns a build without files, with sites at each entry and exit.
     ///
     /// ```
     /// let mut build = probe_build::Build::new();
@@ -64,13 +64,13 @@ impl Build {
         }
     }
 
-    /// The settings, about to change.
+    /// Returns the settings for a change.
     fn cc_mut(&mut self) -> &mut cc::Build {
         self.whole.take();
         &mut self.cc
     }
 
-    /// cc's builder with the files.
+    /// Returns cc's builder with the files.
     fn whole(&self) -> &cc::Build {
         self.whole.get_or_init(|| {
             let mut whole = self.cc.clone();
@@ -79,7 +79,7 @@ impl Build {
         })
     }
 
-    /// All files, those that `configure_cc` has added first.
+    /// Returns all files, first those that `configure_cc` has added.
     fn sources(&self) -> Vec<PathBuf> {
         self.whole().get_files().map(Path::to_owned).collect()
     }
@@ -91,7 +91,7 @@ impl Default for Build {
     }
 }
 
-/// For cc's getters: `get_files`, `get_compiler`, `is_flag_supported`, `expand`, ….
+/// Gives access to cc's getters: `get_files`, `get_compiler`, `is_flag_supported`, `expand`, ….
 impl Deref for Build {
     type Target = cc::Build;
 

@@ -1,4 +1,4 @@
-//! The settings that are ours, and those of cc's that have to be known here.
+//! The settings of this crate, and those of cc that this crate must know.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::Sites;
 
 /// Which functions get sites.
 impl Build {
-    /// Where sites are placed: at each entry and exit of the compiler's untouched code by default.
-    /// See [`Sites`] for when to take which.
+    /// Sets the places of the sites. The default is each entry and exit of the compiler's untouched
+    /// code. [`Sites`] explains which to use when.
     pub fn sites(&mut self, sites: Sites) -> &mut Self {
         self.sites = sites;
         self
     }
 
-    /// Functions whose path matches the glob get no sites. A path is the symbol of a C function,
-    /// and the demangled name of a C++ function without parameters; `*` goes over `::`. May be said
-    /// again. What is not a glob is an error when compiling.
+    /// Excludes functions whose path matches the glob. A path is the symbol of a C function, or the
+    /// demangled name of a C++ function without parameters; `*` matches `::`, too. May be called
+    /// several times. An invalid glob is an error when compiling.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -30,10 +30,10 @@ impl Build {
         self
     }
 
-    /// Functions that are defined in a file that matches the glob get no sites; a header is such a
-    /// file, too. The file is named as the compiler names it, which is mostly how the build or an
-    /// `#include` names it. `*` stays within one directory, `**` does not. May be said again. What
-    /// is not a glob is an error when compiling.
+    /// Excludes functions that are defined in a file that matches the glob; a header is such a
+    /// file, too. The file's name is the compiler's, which is usually the name that the build or an
+    /// `#include` uses. `*` stays within one directory, `**` does not. May be called several times.
+    /// An invalid glob is an error when compiling.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -44,27 +44,27 @@ impl Build {
         self
     }
 
-    /// Whether functions from the system's headers get sites: mostly instances of the standard
-    /// library's templates. False by default. The system's headers are those in directories that
-    /// the compiler searches by itself, or by `-isystem`.
+    /// Sets whether functions from the system's headers get sites. Most of these are instances of
+    /// the standard library's templates. The default is false. System headers are those in
+    /// directories that the compiler searches by default, or by `-isystem`.
     pub fn system_headers(&mut self, has_sites: bool) -> &mut Self {
         self.exclusions.system_headers = has_sites;
         self
     }
 
-    /// Functions of fewer machine instructions get no sites. 0 by default. What is this small is
-    /// often called so often that its probes say little and, while active, cost much.
+    /// Excludes functions of fewer machine instructions. The default is 0. Functions this small are
+    /// often called so often that their probes say little and, while active, cost much.
     pub fn min_instructions(&mut self, count: usize) -> &mut Self {
         self.exclusions.min_instructions = count;
         self
     }
 
-    /// Anything of cc's, as it is there.
+    /// Changes any setting of cc.
     ///
-    /// Files and the output directory are better given by [`file`](Self::file) and
-    /// [`out_dir`](Self::out_dir), and so are the settings about what is printed: cc does not tell
-    /// what was set here. A file that is given here is compiled with its sites, and once more, in
-    /// vain, for each file that is none of C or C++.
+    /// Prefer [`file`](Self::file) and [`out_dir`](Self::out_dir) for files and the output
+    /// directory, and this type's methods for the settings of messages: cc has no getters for
+    /// those. A file that is added here is compiled with its sites, and once more, uselessly, for
+    /// each file that is neither C nor C++.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -78,7 +78,7 @@ impl Build {
     }
 }
 
-/// Methods of cc's whose values are needed here, too.
+/// Methods of cc whose values this crate needs, too.
 impl Build {
     /// [`cc::Build::file`].
     pub fn file(&mut self, path: impl AsRef<Path>) -> &mut Self {
@@ -101,23 +101,21 @@ impl Build {
         self
     }
 
-    /// [`cc::Build::cuda`]. Nothing of a CUDA build gets sites.
+    /// [`cc::Build::cuda`]. A CUDA build gets no sites.
     pub fn cuda(&mut self, cuda: bool) -> &mut Self {
         self.is_cuda = cuda;
         self.cc_mut().cuda(cuda);
         self
     }
 
-    /// [`cc::Build::cargo_metadata`]. Without it there are no warnings about what has no sites,
-    /// either.
+    /// [`cc::Build::cargo_metadata`]. `false` also disables the warnings about missing sites.
     pub fn cargo_metadata(&mut self, cargo_metadata: bool) -> &mut Self {
         self.console.metadata = cargo_metadata;
         self.cc_mut().cargo_metadata(cargo_metadata);
         self
     }
 
-    /// [`cc::Build::cargo_warnings`]. Without it there are no warnings about what has no sites,
-    /// either.
+    /// [`cc::Build::cargo_warnings`]. `false` also disables the warnings about missing sites.
     pub fn cargo_warnings(&mut self, cargo_warnings: bool) -> &mut Self {
         self.console.warnings = cargo_warnings;
         self.cc_mut().cargo_warnings(cargo_warnings);
@@ -131,8 +129,8 @@ impl Build {
         self
     }
 
-    /// [`cc::Build::message_logger`]. It gets our warnings, too. Files that have sites are no
-    /// entries of a compilation database: their commands end in assembly.
+    /// [`cc::Build::message_logger`]. It gets this crate's warnings, too. Files with sites are not
+    /// in a compilation database, because their commands produce assembly.
     pub fn message_logger(&mut self, logger: Option<Arc<dyn BuildMessageLogger>>) -> &mut Self {
         self.console.logger.clone_from(&logger);
         self.cc_mut().message_logger(logger);

@@ -1,9 +1,9 @@
-//! Further threads, each with a token of cargo's jobserver while it works.
+//! Further threads. Each holds a token of cargo's jobserver while it works.
 //!
 //! # Safety: file descriptors from the environment
-//! `jobserver::Client::from_env` takes over file descriptors whose numbers stand in the
-//! environment. Cargo opens them for its build scripts and leaves them open; nothing in this
-//! process closes descriptors that it has not opened.
+//! `jobserver::Client::from_env` takes over file descriptors whose numbers are in the environment.
+//! Cargo opens them for its build scripts and leaves them open. This process closes no descriptors
+//! that it has not opened.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use jobserver::Client;
 
-/// How often a thread without a token asks for one.
+/// The interval at which a thread without a token asks for one.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Runs `own` on this thread and, beside it, `step` on further ones as long as it returns true. At
-/// most as many threads as there are `units`, or as `NUM_JOBS` says.
+/// Runs `own` on this thread and, in parallel, `step` on further ones as long as it returns true.
+/// There are at most `units` threads, and at most `NUM_JOBS`.
 pub(super) fn beside(
     units: usize,
     is_done: &(dyn Fn() -> bool + Sync),
@@ -35,7 +35,7 @@ pub(super) fn beside(
                         None => _ = step(),
                         Some(Ok(Some(_token))) => _ = step(),
                         Some(Ok(None)) => thread::sleep(PATIENCE),
-                        // It can't be asked without waiting: no further thread.
+                        // The jobserver supports no query without waiting, so this thread ends.
                         Some(Err(_)) => return,
                     }
                 }

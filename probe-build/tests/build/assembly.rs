@@ -1,11 +1,13 @@
-//! Functions that are not the compiler's: assembly at file scope, and naked ones. They are named, and what they are in the source.
+//! Functions that the compiler did not make: assembly at file scope, and naked functions. The
+//! report names them, with their kind.
 
 use probe_build::{Cause, Outcome, Report, Sites};
 
 use crate::objects::Elf;
 use crate::place::{Compiler, build, directory, link_and_run, write};
 
-/// `isodd` returns the carry flag; the compiler's own functions around it return what they are given, multiplied.
+/// `isodd` returns the carry flag. The compiler's own functions around it return a multiple of
+/// their argument.
 const FILE_SCOPE: &str = r#"
 #include <stdio.h>
 int first(int x) { return x * 3; }
@@ -27,7 +29,7 @@ int main(void) {
 }
 "#;
 
-/// A naked function that expects `rbx` and its two arguments to be what they were.
+/// A naked function that expects `rbx` and its two arguments unchanged.
 const NAKED: &str = r#"
 #include <stdio.h>
 __attribute__((naked)) long naked_add(long a, long b) { __asm__("leaq (%rdi,%rsi), %rax\n addq %rbx, %rax\n ret"); }
@@ -54,7 +56,8 @@ fn compile(name: &str, text: &str, compiler: Compiler, sites: Sites, flags: &[&s
     (printed, report)
 }
 
-/// The causes of what is left out, and as many sites as the report tells.
+/// Returns the causes of the left-out functions. Checks that there are as many sites as the report
+/// says.
 fn left_out(report: &Report) -> Vec<(&str, Cause)> {
     let [file] = report.files() else { panic!("{report}") };
     assert_eq!(file.plain(), None, "{report}");
@@ -90,7 +93,7 @@ fn file_scope_assembly_has_no_sites() {
     }
 }
 
-/// GNU as behind clang: the assembly is the user's own text then.
+/// With GNU as behind clang, the assembly is the user's own text.
 #[test]
 fn file_scope_assembly_is_known_as_raw_text() {
     if Compiler::all().contains(&Compiler::Clang) {
@@ -124,9 +127,10 @@ fn naked_functions_have_no_hooks() {
     }
 }
 
-/// A naked function with C in it, which neither compiler promises anything of: the file is as cc makes it.
+/// A naked function with C in it, for which neither compiler guarantees anything: cc makes the
+/// plain object.
 #[test]
-fn what_may_be_naked_keeps_the_file_plain() {
+fn a_possibly_naked_function_keeps_the_file_plain() {
     let text = "int n; __attribute__((naked)) void f(void) { __asm__(\"pushq %rbx\"); n++; __asm__(\"popq %rbx\\n ret\"); }\n\
                 int main(void) { return 0; }\n";
     let out_dir = directory("may-be-naked");
@@ -142,7 +146,8 @@ fn what_may_be_naked_keeps_the_file_plain() {
     assert!(reason.contains("hooks in `f`, which may be naked but has code of its own"), "{reason}");
 }
 
-/// clang names a `vectorcall` function `f@@16`, which no assembler takes as it is printed.
+/// clang prints the name of a `vectorcall` function as `f@@16`, which no assembler accepts
+/// unquoted.
 #[test]
 fn a_vectorcall_function_has_sites() {
     if !Compiler::all().contains(&Compiler::Clang) {

@@ -1,4 +1,4 @@
-//! Every builder method of cc's is here: its source is read, and compared with ours.
+//! `Build` has every builder method of cc: the test reads cc's source and compares it with ours.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the sources of the cc that is built with are.
+/// Returns the directory of the sources of cc in use.
 fn cc() -> PathBuf {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        // Of this platform alone: those of others need not have been fetched.
+        // Only this platform: packages of other platforms may not have been fetched.
         .args(["metadata", "--offline", "--format-version", "1", "--filter-platform", crate::place::TARGET])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -28,7 +28,7 @@ fn cc() -> PathBuf {
         .with_file_name("src")
 }
 
-/// The public methods that take `&mut self`; hidden ones are no part of an interface.
+/// Returns the public methods that take `&mut self`. Hidden ones are not part of the interface.
 fn builders(source: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (at, _) in source.match_indices("pub fn ") {
@@ -65,7 +65,7 @@ fn no_builder_method_is_missing() {
     );
 }
 
-/// What is set here is set there.
+/// `Build` passes its settings on to cc's builder.
 #[test]
 fn getters_see_what_was_set() {
     let mut build = probe_build::Build::new();

@@ -1,5 +1,5 @@
-//! What cargo's environment decides, and what is printed for cargo. Each scenario is a child process: this test binary,
-//! executed once more.
+//! The effects of cargo's environment, and the output for cargo. Each scenario is a child process:
+//! this test binary, executed once more.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::place::{TARGET, directory, source, write};
 
 const SCENARIO: &str = "PROBE_BUILD_SCENARIO";
 
-/// Runs the child's part of this test, as a build script is run.
+/// Runs the child's part of this test like a build script.
 fn as_build_script(test: &str, variables: &[(&str, &str)]) -> Output {
     as_build_script_with(test, variables, |_| {})
 }
 
-/// The same, with a last touch to the command.
+/// Like [`as_build_script`], with a last change to the command.
 fn as_build_script_with(
     test: &str,
     variables: &[(&str, &str)],
@@ -44,10 +44,10 @@ fn is_child() -> bool {
     env::var_os(SCENARIO).is_some()
 }
 
-/// The lines for cargo that are warnings.
+/// Returns the warnings among the lines for cargo.
 fn warnings(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
-    // The test harness may have begun the line.
+    // The test harness may have printed the beginning of the line.
     text.lines()
         .filter_map(|line| line.split_once("cargo:warning=").map(|(_, warning)| warning.to_owned()))
         .collect()
@@ -59,7 +59,7 @@ fn two_files() -> Build {
     build
 }
 
-/// Both objects are plain, for this reason.
+/// Checks that both objects are plain, for this reason.
 fn assert_plain(build: &Build, reason: &PlainReason) {
     let report = build.try_compile("two").expect("it compiles");
     assert_eq!(report.files().len(), 2);
@@ -112,7 +112,7 @@ fn defaults_may_be_left_out() {
     assert_eq!(warnings(&as_build_script("defaults_may_be_left_out", &variables)), [] as [&str; 0]);
 }
 
-/// A warning of the compiler is passed on once, an error is told once.
+/// The output passes on each warning and each error of the compiler once.
 #[test]
 fn the_compilers_words_are_passed_on_once() {
     let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
@@ -130,7 +130,7 @@ fn the_compilers_words_are_passed_on_once() {
     assert_eq!(said("no probes"), 0);
 }
 
-/// A handful of functions is named, the rest counted; and nothing is said without cargo.
+/// Some functions are named, and the others counted. Without cargo there is no output.
 #[test]
 fn left_out_functions_are_named() {
     let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
@@ -151,7 +151,7 @@ fn left_out_functions_are_named() {
     assert!(warnings[5].contains("naked.c: no probes in 3 more functions"), "{warnings:?}");
 }
 
-/// A relative path, as build scripts give it.
+/// Build scripts use relative paths.
 #[test]
 fn relative_paths() {
     if is_child() {
@@ -181,7 +181,8 @@ fn the_projects_headers_come_first() {
     as_build_script("the_projects_headers_come_first", &[]);
 }
 
-/// Files are compiled side by side as far as the jobserver has tokens, and all tokens are given back.
+/// The jobserver's tokens limit the files that are compiled in parallel, and all tokens are
+/// returned.
 #[cfg(feature = "parallel")]
 #[test]
 fn the_jobserver_says_how_many() {
@@ -200,7 +201,7 @@ fn the_jobserver_says_how_many() {
     let jobserver = jobserver::Client::new(1).expect("a jobserver");
     let variables = [("CC", shim.path()), ("NUM_JOBS", "4")];
     as_build_script_with("the_jobserver_says_how_many", &variables, |command| jobserver.configure(command));
-    // This process' own, and one token.
+    // This process's own, and one token.
     assert_eq!(shim.most_at_once(), 2);
     assert_eq!(jobserver.available().expect("a jobserver that can be asked"), 1);
 }

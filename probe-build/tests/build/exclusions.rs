@@ -1,4 +1,4 @@
-//! Which functions get sites.
+//! The selection of functions that get sites.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use probe_build::{Build, Exclusion, Outcome};
 
 use crate::place::{Compiler, build, directory, source};
 
-/// Each excluded function's path, and why.
+/// Returns each excluded function's path and reason.
 fn excluded(
     configure: impl Fn(&mut Build),
     name: &str,
@@ -69,7 +69,7 @@ fn by_file() {
         let configure = |build: &mut Build| {
             build.exclude_files("**/include/*.h").exclude_files("*.c");
         };
-        // One star stays within a directory.
+        // A single star stays within a directory.
         let found = excluded(configure, "by-file", compiler, "left/part.c");
         assert_eq!(found, pairs(&[("shared_twice", "**/include/*.h")]));
     }
@@ -99,9 +99,9 @@ fn system_headers() {
             assert_eq!(why, "system");
             assert!(!path.starts_with("geo::") && path != "main" && path != "measure", "{path}");
         }
-        // With them: none.
+        // `system_headers` excludes no function.
         assert_eq!(excluded(|_| {}, "system-too", compiler, "shapes.cpp"), BTreeSet::new());
-        // A directory of the project becomes the system's by `-isystem`.
+        // `-isystem` turns a directory of the project into a system directory.
         let configure = |build: &mut Build| {
             build.system_headers(false).flag("-isystem").flag(source("include"));
         };

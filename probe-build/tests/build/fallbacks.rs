@@ -1,4 +1,4 @@
-//! Whatever keeps sites away leaves the object that cc alone would make, and a reason.
+//! Each obstacle to sites leaves the object that cc alone would make, and a reason.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::objects::Elf;
 use crate::place::{Compiler, build, directory, source, write};
 use crate::shim::Shim;
 
-/// A build of one C file.
+/// Builds one C file.
 fn compile(name: &str, compiler: &str, configure: impl Fn(&mut Build)) -> Report {
     let mut build = build(&directory(name), compiler);
     build.file(source("left/part.c"));
@@ -27,7 +27,7 @@ fn reason(report: &Report) -> &PlainReason {
     file.plain().expect("a plain object")
 }
 
-/// The object is the compiler's alone.
+/// Checks that the object has no sites.
 fn assert_plain(file: &FileReport) {
     let elf = Elf::read(file.object());
     assert_eq!((elf.records(), elf.nops()), (0, 0));
@@ -53,7 +53,7 @@ fn flags() {
     }
 }
 
-/// gcc has it up to version 12.
+/// gcc supports it up to version 12.
 #[test]
 fn stabs() {
     let mut is_known = Command::new("gcc");
@@ -84,7 +84,7 @@ fn flags_of_clang() {
     }
 }
 
-/// clang with GNU as; whoever's assembler it is, it takes the sites.
+/// clang with GNU as: every assembler accepts the sites.
 #[test]
 fn an_external_assembler_is_no_obstacle() {
     if !Compiler::all().contains(&Compiler::Clang) {
@@ -149,7 +149,7 @@ fn no_sites() {
 #[test]
 fn targets() {
     let report = compile("x32", "gcc", |build| {
-        // Objects for another ABI of the same processor.
+        // These objects are for another ABI of the same processor.
         build.flag("-mx32").flag("-nostdinc").flag("-isystem").flag(builtin_headers());
     });
     let target = "x86-64 Linux with 32-bit pointers";
@@ -162,7 +162,7 @@ fn targets() {
     }
 }
 
-/// Where `stdarg.h` is.
+/// Returns the directory of `stdarg.h`.
 fn builtin_headers() -> String {
     let output = Command::new("gcc").arg("-print-file-name=include").output().expect("gcc runs");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
@@ -200,7 +200,7 @@ fn an_assembler_that_refuses() {
     assert_plain(&report.files()[0]);
 }
 
-/// Assembly that isn't any that a compiler of ours makes.
+/// This assembly is not the output of a supported compiler.
 #[test]
 fn assembly_that_is_not_understood() {
     let out_dir = directory("strange");
@@ -210,7 +210,7 @@ fn assembly_that_is_not_understood() {
     assert_plain(&report.files()[0]);
 }
 
-/// One file that can't be has no effect on the others.
+/// A file without sites has no effect on the others.
 #[test]
 fn other_files_keep_their_sites() {
     let out_dir = directory("others");

@@ -1,7 +1,7 @@
-//! `probe_build::Build` outside of a build script: what it makes of C and C++ with each compiler, what it leaves to cc
-//! and says about it, and the commands that it runs.
+//! Tests `probe_build::Build` outside build scripts: the objects of C and C++ with each compiler,
+//! the fallbacks to cc with their reasons, and the commands.
 //!
-//! Whatever looks at the environment runs in a process of its own (`environment.rs`).
+//! Tests of the environment run in processes of their own (`environment.rs`).
 #![cfg(target_os = "linux")]
 
 mod assembly;

@@ -1,4 +1,4 @@
-//! What is an error, and what the error says.
+//! Errors and their messages.
 
 use probe_build::{Build, Error};
 
@@ -33,7 +33,8 @@ fn a_path_that_is_no_file() {
     assert_eq!(error.to_string(), "file(\"..\"): this path has no file name; name a source file");
 }
 
-/// cc's error, from one compilation to an object, after one to assembly that was kept quiet about.
+/// The error is cc's, from one compilation to an object. The output of the earlier compilation to
+/// assembly is dropped.
 #[test]
 fn a_mistake_in_the_code() {
     let out_dir = directory("mistake");

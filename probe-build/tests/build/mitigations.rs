@@ -1,4 +1,5 @@
-//! Flags against speculation that change how functions return: each return has a site, or its function is named as left out.
+//! Flags against speculation that change how functions return. Each return has a site, or the
+//! report names its function as left out.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -8,7 +9,7 @@ use probe_build::{Cause, Outcome, Report, Sites};
 use crate::objects::Elf;
 use crate::place::{Compiler, build, directory, source};
 
-/// Whether a compiler knows a flag; if not, says so.
+/// Returns whether a compiler knows a flag; if not, prints that.
 fn knows(compiler: Compiler, flag: &str) -> bool {
     let mut command = Command::new(compiler.name(false));
     command.args([flag, "-fsyntax-only", "-x", "c", "/dev/null"]).stderr(Stdio::null());
@@ -35,7 +36,7 @@ fn compile(compiler: Compiler, flags: &[&str], sites: Sites) -> Report {
     report
 }
 
-/// The functions that are left out, and why.
+/// Returns the left-out functions, with their causes.
 fn left_out(report: &Report) -> BTreeMap<&str, &Cause> {
     let causes = report.functions().filter_map(|function| match function.outcome() {
         Outcome::LeftOut(reason) => Some((function.symbol(), &reason.cause)),
@@ -59,7 +60,7 @@ fn a_jump_to_the_return_thunk_is_an_exit() {
     }
 }
 
-/// The thunk's code stands in place of each return: a call of a label, which changes where it returns to.
+/// The thunk's code replaces each return: a call of a label, which changes its return address.
 #[test]
 fn a_return_thunk_in_the_function_leaves_it_out() {
     let flag = "-mfunction-return=thunk-inline";
@@ -71,7 +72,7 @@ fn a_return_thunk_in_the_function_leaves_it_out() {
     assert_eq!((report.placed(), left_out(&report)), (0, BTreeMap::from(expected)));
 }
 
-/// `popq %rcx; lfence; jmpq *%rcx` is how functions return then. By hooks they have their sites all the same.
+/// Functions return by `popq %rcx; lfence; jmpq *%rcx`. Hooks still give them sites.
 #[test]
 fn a_return_behind_a_fence_leaves_its_function_out() {
     let flag = "-mlvi-cfi";

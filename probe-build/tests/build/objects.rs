@@ -1,4 +1,4 @@
-//! What is in an object file or a program.
+//! The contents of an object file or a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,19 +23,19 @@ impl Elf {
         file
     }
 
-    /// The bytes of all sections of this name, one after the other.
+    /// Returns the bytes of all sections of this name, one after the other.
     pub(crate) fn section(&self, name: &str) -> Vec<u8> {
         let file = self.file();
         let all = file.sections().filter(|section| section.name() == Ok(name));
         all.flat_map(|section| section.data().expect("data").to_vec()).collect()
     }
 
-    /// The names of all sections.
+    /// Returns the names of all sections.
     pub(crate) fn sections(&self) -> BTreeSet<String> {
         self.file().sections().map(|section| section.name().expect("a name").to_owned()).collect()
     }
 
-    /// How many records of sites there are.
+    /// Returns the number of records of sites.
     pub(crate) fn records(&self) -> usize {
         let records = self.section("probe_sites");
         assert_eq!(records.len() % 16, 0);
@@ -45,7 +45,7 @@ impl Elf {
         records.len() / 16
     }
 
-    /// How many NOPs of sites there are in the code.
+    /// Returns the number of sites' NOPs in the code.
     pub(crate) fn nops(&self) -> usize {
         let file = self.file();
         let code = file.sections().filter(|section| section.kind() == object::SectionKind::Text);
@@ -56,7 +56,8 @@ impl Elf {
         .sum()
     }
 
-    /// The symbols of each function that is defined: not the stubs of probes, nor the cold parts of functions.
+    /// Returns the symbols of each defined function, without the stubs of probes and the cold parts
+    /// of functions.
     pub(crate) fn functions(&self) -> Vec<BTreeSet<String>> {
         let mut functions = BTreeMap::<_, BTreeSet<String>>::new();
         for symbol in self.file().symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
@@ -69,7 +70,7 @@ impl Elf {
         functions.into_values().collect()
     }
 
-    /// The symbols that are undefined.
+    /// Returns the undefined symbols.
     pub(crate) fn undefined(&self) -> BTreeSet<String> {
         let file = self.file();
         let undefined = file.symbols().filter(ObjectSymbol::is_undefined);

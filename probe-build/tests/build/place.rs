@@ -1,4 +1,4 @@
-//! Where a test builds, with what, and what it finds there.
+//! The directories, compilers and sources of the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use probe_build::Build;
 
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// A compiler of C and its sister for C++.
+/// A compiler of C and its counterpart for C++.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Compiler {
     Gcc,
@@ -25,7 +25,7 @@ impl Compiler {
         }
     }
 
-    /// Those that are here. gcc has to be; a missing clang is said.
+    /// Returns the installed compilers. gcc is required; a message reports a missing clang.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Gcc];
         if is_there("clang++") {
@@ -41,7 +41,7 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// A directory of the test's own, empty at first.
+/// Returns an empty directory for one test.
 pub(crate) fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build").join(name);
     let _ = fs::remove_dir_all(&directory);
@@ -49,7 +49,7 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// A source file of the tests.
+/// Returns the path of a source file of the tests.
 pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sources").join(name)
 }
@@ -62,7 +62,7 @@ pub(crate) fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A build as outside of a build script, optimised, with this compiler.
+/// Returns an optimised build with this compiler, as outside a build script.
 pub(crate) fn build(out_dir: &Path, compiler: &str) -> Build {
     let mut build = Build::new();
     build

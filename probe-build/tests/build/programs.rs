@@ -1,5 +1,5 @@
-//! Programs with probes do what they do without, under each compiler and with either strategy; and the report accounts for
-//! every function.
+//! With probes, programs behave as without them, under each compiler and with either strategy. The
+//! report accounts for every function.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::place::{Compiler, build, directory, link_and_run, source};
 const C: &[&str] = &["main.c", "left/part.c", "right/part.c"];
 const CPP: &[&str] = &["shapes.cpp"];
 
-/// What a program is made of, and how.
+/// The sources and settings of a program.
 struct Program<'a> {
     name: &'a str,
     files: &'a [&'a str],
@@ -35,13 +35,14 @@ impl Program<'_> {
         for file in report.files() {
             assert_eq!(file.plain(), None, "{report}");
             let elf = Elf::read(file.object());
-            // A function may have several symbols, such as a constructor; the report has one of them.
+            // A function may have several symbols, such as a constructor; the report has one of
+            // them.
             for names in elf.functions() {
                 let told =
                     file.functions().iter().filter(|function| names.contains(function.symbol())).count();
                 assert_eq!(told, 1, "{names:?} of {}", file.source().display());
             }
-            // Through hooks, functions are seen that were inlined everywhere.
+            // Hooks also show functions that were inlined everywhere.
             let inlined = file.functions().len() - elf.functions().len();
             assert!(inlined == 0 || self.sites == Sites::InstrumentFunctions, "{inlined}");
             let sites: usize = file.functions().iter().map(|function| sites(function.outcome())).sum();
@@ -56,7 +57,7 @@ impl Program<'_> {
         assert_eq!(left_out(&report), [] as [&str; 0], "{report}");
     }
 
-    /// What the program prints.
+    /// Returns the program's output and the report of its build.
     fn run(&self, compiler: Compiler, sites: Sites) -> (String, Report) {
         let out_dir = directory(&format!("{}-{compiler:?}-{sites:?}", self.name));
         let name = compiler.name(self.is_cpp());
@@ -73,7 +74,8 @@ impl Program<'_> {
     }
 }
 
-/// Left out, but for what a hook's own call does not tell: in functions of the standard library's, what was inlined there.
+/// Returns the left-out functions, except those of the standard library that only have hooks with
+/// an unknown function, from inlining.
 fn left_out(report: &Report) -> Vec<&str> {
     let is_told = |function: &&FunctionReport| match function.outcome() {
         Outcome::LeftOut(reason) => {
@@ -127,13 +129,15 @@ fn cpp_with_debug_info() {
     check("cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
 }
 
-/// Not `shapes.cpp`: what clang makes of `std::string` and `-finstrument-functions` does not link, with probes or without.
+/// Without `shapes.cpp`: clang's code for `std::string` and `-finstrument-functions` does not link,
+/// with or without probes.
 #[test]
 fn cpp_through_hooks() {
     check("cpp-hooks", &["grid.cpp"], &[], Sites::InstrumentFunctions);
 }
 
-/// Functions of one name in two files, a header's function in three: each is told with its file and line.
+/// Functions of one name in two files, and a header's function in three: the report has the file
+/// and line of each.
 #[test]
 fn functions_are_told_by_name_file_and_line() {
     for compiler in Compiler::all() {
@@ -153,14 +157,14 @@ fn functions_are_told_by_name_file_and_line() {
     }
 }
 
-/// The archive is what cc would make: it links with `-l`.
+/// The archive is the same as cc's: it links with `-l`.
 #[test]
 fn an_archive_links() {
     let out_dir = directory("archive");
     let parts = ["left/part.c", "right/part.c"].map(source);
     let report =
         build(&out_dir, "gcc").files(parts).file(source("left/part.c")).try_compile("parts").unwrap();
-    // A file that is given twice is compiled once, and told twice.
+    // A file that is given twice is compiled once, and reported twice.
     assert_eq!(report.files().len(), 3);
     assert_eq!(report.files()[0].object(), report.files()[2].object());
     let (main, _) = build(&out_dir, "gcc").file(source("main.c")).compile_intermediates();

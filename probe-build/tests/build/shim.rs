@@ -1,4 +1,5 @@
-//! A compiler that writes down how it is called, then hands on to another one, or does what the test wants of it.
+//! A compiler that logs its arguments and then runs another one, or misbehaves as the test
+//! requests.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::place::{build, directory, source, write};
 
-/// A shell script in place of a compiler.
+/// A shell script that replaces a compiler.
 pub(crate) struct Shim {
     path: PathBuf,
     log: PathBuf,
@@ -15,7 +16,7 @@ pub(crate) struct Shim {
 }
 
 impl Shim {
-    /// A shim that hands on to `real`.
+    /// Returns a shim that runs `real`.
     pub(crate) fn new(directory: &Path, name: &str, real: &str) -> Self {
         let shim = Self {
             path: directory.join(name),
@@ -35,20 +36,20 @@ impl Shim {
         Self { before: self.before.clone() + &test, ..self }.written("")
     }
 
-    /// Predefines a macro when asked for them.
+    /// Predefines a macro in the output of `-dM`.
     pub(crate) fn predefining(self, definition: &str) -> Self {
         let test = format!("case \" $* \" in *' -dM '*) set -- '-D{definition}' \"$@\";; esac\n");
         Self { before: self.before.clone() + &test, ..self }.written("")
     }
 
-    /// Ends each assembly file with what no compiler ends it with.
+    /// Appends text to each assembly file that no compiler prints.
     pub(crate) fn spoiling_assembly(self) -> Self {
         let after = "case \" $* \" in *' -S '*) out=; for a; do [ \"$last\" = -o ] && out=$a; last=$a; done; \
                      printf '\\t.text\\nstrange:\\n\\t.macro x\\n\\t.endm\\n\\t.include \"y\"\\n' >> \"$out\";; esac\n";
         self.written(after)
     }
 
-    /// Takes its time to make assembly, and writes down when it begins and ends.
+    /// Makes assembly slowly, and logs the beginning and the end.
     #[cfg(feature = "parallel")]
     pub(crate) fn slow(self) -> Self {
         let marks = self.log.with_extension("marks");
@@ -58,7 +59,7 @@ impl Shim {
         Self { before, ..self }.written(&mark("-1"))
     }
 
-    /// How many calls of a slow shim ran side by side.
+    /// Returns the number of calls of a slow shim that ran at the same time.
     #[cfg(feature = "parallel")]
     pub(crate) fn most_at_once(&self) -> i32 {
         let marks = fs::read_to_string(self.log.with_extension("marks")).expect("a slow shim");
@@ -89,7 +90,7 @@ impl Shim {
         self.path.to_str().expect("text")
     }
 
-    /// The calls that compile or assemble, each as one line.
+    /// Returns the calls that compile or assemble, one a line.
     fn calls(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let is_work =
@@ -97,7 +98,7 @@ impl Shim {
         log.lines().filter(is_work).map(str::to_owned).collect()
     }
 
-    /// All calls.
+    /// Returns all calls.
     fn all_calls(&self) -> Vec<String> {
         fs::read_to_string(&self.log).unwrap_or_default().lines().map(str::to_owned).collect()
     }
@@ -130,10 +131,10 @@ fn a_unit_is_compiled_and_assembled() {
     assert_eq!(assemble[assemble.len() - 6..], ["-x", "assembler", "-c", "-o", &*object, &*placed]);
     assert!(["-MD", "-MF", "-S", "-g1"].iter().all(|flag| !assemble.contains(flag)), "{assemble:?}");
     assert!(assemble.contains(&"-m64"));
-    // The dependencies are those of the source, and no other run has written them.
+    // The dependencies are those of the source, and no other run has written the file.
     let dependencies = fs::read_to_string(out_dir.join("part.d")).unwrap();
     assert!(dependencies.contains("left/part.c") && dependencies.contains("shared.h"), "{dependencies}");
-    // What was in between is gone.
+    // The intermediate files are gone.
     assert!(!Path::new(&placed).exists() && Path::new(&object).exists());
 }
 
@@ -175,7 +176,7 @@ fn a_plain_build_is_one_call_for_each_file() {
     assert!(calls.iter().all(|call| call.contains(" -c ") && !call.contains(" -g1")), "{calls:?}");
 }
 
-/// The compiler is asked about itself once for each kind of file.
+/// Each kind of file leads to one query of the compiler.
 #[test]
 fn the_compiler_is_asked_once() {
     let out_dir = directory("shim-asked");
@@ -188,7 +189,7 @@ fn the_compiler_is_asked_once() {
     assert_eq!(asked, 2);
 }
 
-/// cc takes a wrapper and arguments out of the compiler's name; both steps keep them.
+/// cc splits a wrapper and arguments off the compiler's name; both steps keep them.
 #[test]
 fn a_wrapper_wraps_both_steps() {
     let out_dir = directory("shim-wrapper");

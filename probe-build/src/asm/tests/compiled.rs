@@ -1,4 +1,4 @@
-//! What the compilers of this machine print, placed and assembled: the bytes before every return
+//! Places and assembles the output of the compilers of this machine: the bytes before every return
 //! are a site.
 
 use super::*;
@@ -11,12 +11,12 @@ const SITE_BYTES: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 const C: &str = include_str!("../samples/sample.c");
 const CXX: &str = include_str!("../samples/sample.cpp");
 
-/// A compiler, if it is here.
+/// Returns whether a compiler is installed.
 fn is_here(compiler: &str) -> bool {
     Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// A folder of its own for each call.
+/// Creates a folder for one call.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("probe-build-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
@@ -28,7 +28,7 @@ fn run(compiler: &str, arguments: &[&str], folder: &Path) {
     assert!(output.status.success(), "{compiler} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles, places, assembles.
+/// Compiles, places and assembles.
 fn object(compiler: &str, source: &str, flags: &[&str], sites: Sites, folder: &Path) -> (Placed, Vec<u8>) {
     let gnu = compiler.starts_with('g');
     let file = if compiler.ends_with("++") { "a.cpp" } else { "a.c" };
@@ -51,8 +51,8 @@ fn object(compiler: &str, source: &str, flags: &[&str], sites: Sites, folder: &P
     (placed, object)
 }
 
-/// Every function is placed, as many records as sites, a site before each return, no reference to a
-/// hook.
+/// Checks that every function is placed, that there is a record for each site and a site before
+/// each return, and that no reference to a hook remains.
 fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
     let folder = folder(&format!("{compiler}-{sites:?}-{}", flags.concat()));
     let (placed, bytes) = object(compiler, source, flags, sites, &folder);
@@ -83,7 +83,7 @@ fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
-/// A tracer that is put on a symbol finds an instruction of its own there.
+/// Checks that a tracer on a symbol finds an instruction other than a site there.
 fn no_site_begins_a_symbol(object: &object::File<'_>, said: &str) {
     for symbol in object.symbols().filter(|it| it.kind() == SymbolKind::Text && it.is_definition()) {
         let section = object.section_by_index(symbol.section_index().expect("defined")).expect("there");
@@ -127,7 +127,8 @@ fn check_all(compilers: [&str; 2], source: &str, levels: &[&str], sites: Sites) 
     for compiler in compilers.into_iter().filter(|compiler| is_here(compiler)) {
         for level in levels {
             for variant in VARIANTS {
-                // Without exceptions it is no C++, and the rest takes long.
+                // Without exceptions, this source is not valid C++. The other variant takes too
+                // long.
                 if source == CXX && (variant.contains(&"-fno-exceptions") || variant.contains(&"-fno-plt")) {
                     continue;
                 }

@@ -1,12 +1,11 @@
-//! Which functions hooks speak of: one for each way in which a compiler may bring an address to a
-//! call.
+//! The functions that hooks pass, for each way in which a compiler may load an address for a call.
 
 use super::*;
 
 const HOOK: &str = "\tcall\t__cyg_profile_func_exit\n";
 
-/// The sites in place of the hooks of a function with this body, in order: the functions' paths,
-/// `?` where it is not known.
+/// Returns the sites that replace the hooks of a function with this body, in order: the functions'
+/// paths, or `?` if unknown.
 fn told(body: &str) -> Vec<String> {
     let source = format!("\t.text\n\t.type\tf, @function\nf:\n{body}\t.size\tf, .-f\n");
     told_by(&source)
@@ -63,28 +62,28 @@ fn moved_between_registers_and_slots() {
         "\tleaq\tg(%rip), %rax\n\tmovq\t%rax, %xmm3\n\tmovq\t%xmm3, %rdi\n",
         "\tleaq\tg(%rip), %rbx\n\tfnstenv\t(%rax)\n\tfancy\t%xmm1, %rax\n\tmovq\t%rbx, %rdi\n",
         "\tleaq\tg(%rip), %r12\n#APP\n\tcpuid; rep ret\n#NO_APP\n\tmovq\t%r12, %rdi\n",
-        // A path on which it is not there is none that is taken to the call.
+        // A path without the address is never taken to the call.
         "\ttestl\t%esi, %esi\n\tje\t.L2\n\tleaq\tg(%rip), %rbx\n.L2:\n\tcall\th\n\tmovq\t%rbx, %rdi\n",
     ] {
         assert_eq!(told(&format!("{way}{HOOK}\tret\n")), ["g"], "{way}");
     }
 }
 
-/// A jump through a table leads to its labels; a return by way of a thunk does not, though both
-/// leave by a jump.
+/// A jump through a table reaches its labels. A return through a thunk reaches none, though both
+/// are jumps.
 #[test]
 fn a_return_by_a_thunk_is_no_jump_through_a_table() {
     let body = "\tpushq\t%rbx\n\tleaq\tf(%rip), %rbx\n\tleaq\t.L4(%rip), %rax\n\tmovslq\t(%rax,%rsi,4), %rdx\n\taddq\t%rdx, %rax\n\tjmp\t*%rax\n\
         \t.section\t.rodata\n.L4:\n\t.long\t.L2-.L4\n\t.long\t.L3-.L4\n\t.text\n";
     let exit = format!("\tmovq\t%rbx, %rdi\n{HOOK}\tpopq\t%rbx\n\tjmp\t__x86_return_thunk\n");
     assert_eq!(told(&format!("{body}.L2:\n{exit}.L3:\n\tcall\tg\n{exit}")), ["f", "f"]);
-    // By way of the other thunk it may be either.
+    // A jump through the other thunk may be either.
     let other = exit.replace("__x86_return_thunk", "__x86_indirect_thunk_rbx");
     assert_eq!(told(&format!("{body}.L2:\n{other}.L3:\n\tcall\tg\n{exit}")), ["?", "?"]);
 }
 
 #[test]
-fn what_may_be_anything_is_not_guessed() {
+fn an_unknown_argument_is_not_guessed() {
     for way in [
         "",
         "\tmovq\t8(%rsi), %rdi\n",
@@ -94,7 +93,7 @@ fn what_may_be_anything_is_not_guessed() {
         "\tmovabsq\t$g@GOTOFF, %rdi\n\taddq\t%rbx, %rdi\n",
         "\tleaq\tg(%rip), %rax\n\tsubq\t%rsi, %rsp\n\tmovq\t%rax, 8(%rsp)\n\tmovq\t8(%rsp), %rdi\n",
         "\tleaq\tg(%rip), %rdi\n\tjmp\t.L2\n.L3:\n\tnop; nop\n.L2:\n",
-        // A label that another function's code names.
+        // Another function's code names this label.
         "\tleaq\tg(%rip), %rdi\n.L9:\n",
     ] {
         let other = "\t.type\to, @function\no:\n\tjmp\t.L9\n\t.size\to, .-o\n";
@@ -106,9 +105,9 @@ fn what_may_be_anything_is_not_guessed() {
     }
 }
 
-/// Two calls made one: the address tells them apart.
+/// After two calls were merged into one, the address decides.
 #[test]
-fn of_several_the_address_tells() {
+fn the_address_selects_among_several_functions() {
     let merged = "\
 \ttestl\t%esi, %esi
 \tje\t.L2
@@ -145,15 +144,15 @@ fn of_several_the_address_tells() {
 }
 
 #[test]
-fn ways_that_no_jump_of_the_function_names() {
-    // A landing pad is reached from its range only.
+fn labels_are_reached_without_jumps_that_name_them() {
+    // Only the range of a landing pad reaches the pad.
     let pad = format!(
         "\tleaq\tg(%rip), %rbx\n.LEHB0:\n\tcall\th\n.LEHE0:\n\tleaq\th(%rip), %rbx\n\tcall\th\n\tret\n.L5:\n\tmovq\t%rbx, %rdi\n{HOOK}\
          \tret\n\t.section\t.gcc_except_table,\"a\",@progbits\n\t.byte\t0x1\n\t.uleb128 .LLSDACSE1-.LLSDACSB1\n.LLSDACSB1:\n\
          \t.uleb128 .LEHB0-.LFB1\n\t.uleb128 .LEHE0-.LEHB0\n\t.uleb128 .L5-.LFB1\n\t.uleb128 0\n.LLSDACSE1:\n\t.text\n"
     );
     assert_eq!(told(&pad), ["g"]);
-    // In a table of another shape, from every call.
+    // Every call may reach the landing pad of a table with another structure.
     let odd = pad.replace("\t.uleb128 .LEHE0-.LEHB0\n", "\t.uleb128 .LEHE0-.LFB1\n");
     assert_eq!(told(&odd), ["g", "h"]);
     // A switch.
@@ -162,17 +161,17 @@ fn ways_that_no_jump_of_the_function_names() {
          \t.section\t.rodata\n.L4:\n\t.quad\t.L6\n\t.quad\t.L7\n\t.text\n"
     );
     assert_eq!(told(&switch), ["g", "h"]);
-    // `longjmp`: slots are as the jump leaves them.
+    // `longjmp`: slots have the contents from the time of the jump.
     let jumps = format!(
         "\tsubq\t$24, %rsp\n\tcall\t_setjmp@PLT\n\tmovq\t8(%rsp), %rdi\n\ttestl\t%eax, %eax\n\tjne\t.L2\n\tleaq\tg(%rip), %rax\n\
          \tmovq\t%rax, 8(%rsp)\n\tcall\th\n\tret\n.L2:\n{HOOK}\tret\n"
     );
     assert_eq!(told(&jumps), ["g"]);
-    // A callee of this file may leave caller-saved registers alone (-fipa-ra).
+    // A callee in this file may preserve caller-saved registers (-fipa-ra).
     let seen = format!("\tleaq\tg(%rip), %rdi\n\tcall\tf\n{HOOK}\tret\n");
     assert_eq!(told(&seen), ["g"]);
     assert_eq!(told(&seen.replace("call\tf", "call\th")), ["?"]);
-    // One of two.
+    // One of two addresses.
     let chosen = format!(
         "\tleaq\tg(%rip), %rax\n\tleaq\th(%rip), %rdi\n\ttestl\t%esi, %esi\n\tcmovne\t%rax, %rdi\n{HOOK}\tret\n"
     );

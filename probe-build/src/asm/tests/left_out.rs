@@ -1,9 +1,9 @@
-//! Functions that are left as they are, each with its cause, and files that are refused.
+//! Functions that are left unchanged, each with its cause, and files that are rejected.
 
 use super::*;
 
 #[test]
-fn what_is_left_out() {
+fn functions_are_left_out_with_their_causes() {
     let gnu = [
         ("\tjmp\t*%rax\n", Cause::IndirectJump),
         ("\tjmp\t__x86_indirect_thunk_rax\n", Cause::IndirectJump),
@@ -29,7 +29,7 @@ fn what_is_left_out() {
             continue;
         }
         assert_eq!(cause(body, Family::Gnu), Some(expected), "{body}");
-        // Left out means untouched.
+        // A function that is left out is unchanged.
         let source = function(body);
         assert_eq!(
             place(&source, &request(Sites::EntryReturn, Family::Gnu)).expect("understood").text,
@@ -51,7 +51,7 @@ fn what_is_left_out() {
 }
 
 #[test]
-fn extents_that_are_not_seen() {
+fn functions_without_a_start_or_an_end_are_left_out() {
     let gnu = |source: &str| {
         let functions =
             place(source, &request(Sites::EntryReturn, Family::Gnu)).expect("understood").functions;
@@ -95,7 +95,7 @@ fn files_that_are_not_understood() {
 }
 
 #[test]
-fn a_jump_that_clang_does_not_call_a_tail_call_is_none() {
+fn a_jump_that_clang_does_not_mark_is_not_a_tail_call() {
     for jump in ["jmp\tg", "jne\tg", "jmp\tg.cold", "jmp\tg.__part.1"] {
         let body = format!("\t{jump}\n\tretq\n");
         let target = jump.split('\t').next_back().unwrap_or_default();
@@ -104,7 +104,7 @@ fn a_jump_that_clang_does_not_call_a_tail_call_is_none() {
 }
 
 #[test]
-fn what_runs_on_is_no_function() {
+fn a_function_without_an_exit_is_left_out() {
     assert_eq!(cause("\tnop\n\tmovl\t$12345, %eax\n", Family::Clang), Some(Cause::NoExit));
 }
 

@@ -1,4 +1,4 @@
-//! Whatever the text: no panic, and without its sites the result is the compiler's text again.
+//! For any text, placing does not panic, and the output without its sites is the compiler's text.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ const SAMPLES: [(&str, Family); 4] = [
     (include_str!("../samples/clang-hooks.s"), Family::Clang),
 ];
 
-/// Places in every way, and checks what holds for all texts.
+/// Places in every way, and checks the properties that hold for all texts.
 fn holds(source: &str) {
     for compiler in [Family::Gnu, Family::Clang] {
         if let Ok(placed) = place(source, &request(Sites::EntryReturn, compiler)) {

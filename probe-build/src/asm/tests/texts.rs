@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Stubs of entry and exit are named by a hash; here by `E`, `X` and the number of the probe.
+/// Replaces the hashes in the stubs of entry and exit by `E` or `X` and the number of the probe.
 fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcome)>) {
     let Placed { text, functions } = place(source, request).expect("it is understood");
     let body = text.strip_prefix(definition::HEAD).unwrap_or(&text);
@@ -32,7 +32,7 @@ fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcom
 }
 
 #[test]
-fn what_a_function_has_saved_is_restored_at_its_exits() {
+fn saved_registers_are_restored_at_exits() {
     let saved =
         "\tpushq\t%rbx\n\t.cfi_offset 3, -16\n\tpopq\t%rbx\n\tret\n\t.p2align 4\n\tjmp\tg\t# TAILCALL\n";
     let text = place(&function(saved), &request(Sites::EntryReturn, Family::Clang)).expect("understood").text;
@@ -130,9 +130,9 @@ f.cold:
     assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 1, dead_ends: 1, unknown_hooks: 0 });
 }
 
-/// clang's `-fbasic-block-sections`: the blocks that handle exceptions lie apart, and may return.
+/// clang's `-fbasic-block-sections` separates the blocks that handle exceptions; these may return.
 #[test]
-fn handlers_that_lie_apart_are_of_their_function() {
+fn separate_exception_handlers_belong_to_their_function() {
     let source = "\t.text
 \t.type\tf,@function
 f:                                      # @f
@@ -231,7 +231,7 @@ fn an_excluded_function_stays_as_it_is() {
 }
 
 #[test]
-fn debug_information_for_our_sake_is_taken_out() {
+fn unrequested_debug_information_is_removed() {
     let source = "\
 \t.file\t\"a.c\"
 \t.text

@@ -1,4 +1,4 @@
-/* What several files have a copy of. */
+/* A function of which several files have a copy. */
 #ifndef SHARED_H
 #define SHARED_H
 

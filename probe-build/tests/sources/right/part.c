@@ -1,6 +1,6 @@
 #include "shared.h"
 
-/* The same name as in the other file. */
+/* The other file has a function of the same name. */
 __attribute__((noinline)) static int step(int x) {
     if (x > 100) return x - shared_twice(x);
     return shared_twice(x) - 1;
