@@ -1,4 +1,5 @@
-//! Lets shared objects that benches load find the hooks of `-finstrument-functions` in the bench's program.
+//! Exports the hooks of `-finstrument-functions` from the bench's program to the shared objects
+//! that it loads.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

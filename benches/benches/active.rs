@@ -1,4 +1,5 @@
-//! `active`: what a pair of hits costs, entry and exit of an empty function, beside a flag and a counter.
+//! `active`: the cost of a pair of hits, entry and exit of an empty function, beside a flag and a
+//! counter.
 
 // Safety: relies on sections that hold code only.
 #![expect(unsafe_code, reason = "see above")]
@@ -25,7 +26,7 @@ fn plain() {
     black_box(());
 }
 
-/// What a developer writes by hand: one counter for both.
+/// A hand-written version: one counter for entries and exits.
 #[inline(never)]
 #[unsafe(link_section = ".text.active.atomic_bool")]
 fn flagged() {
@@ -38,7 +39,7 @@ fn flagged() {
     }
 }
 
-/// The same with a counter for each place, as probes have.
+/// The same with a counter for each place, as with probes.
 #[inline(never)]
 #[unsafe(link_section = ".text.active.atomic_bool_apart")]
 fn flagged_apart() {
@@ -79,7 +80,7 @@ aligned_calls!(call_counted, ".text.active.counted", counted);
 aligned_calls!(call_consumed, ".text.active.consumed", consumed);
 aligned_calls!(call_shared, ".text.active.shared", shared);
 
-/// A consumer of one's own, as small as one can be.
+/// The smallest consumer.
 struct Seen;
 
 impl Consumer for Seen {

@@ -1,5 +1,6 @@
-//! `async_active`: what a future of ten polls costs when all of them are seen (its entry, nine suspensions and resumptions, its exit),
-//! beside `tracing` with a subscriber that counts and nothing else, and `fastrace` with a reporter that drops what it gets.
+//! `async_active`: the cost of a future of ten polls when all hits are seen (its entry, nine
+//! suspensions and resumptions, its exit). The baselines are `tracing` with a subscriber that only
+//! counts, and `fastrace` with a reporter that drops its input.
 
 use std::cell::Cell;
 
@@ -33,7 +34,7 @@ thread_local! {
     static ENTERED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A consumer of one's own, as small as one can be.
+/// The smallest consumer.
 struct Seen;
 
 impl Consumer for Seen {

@@ -1,5 +1,5 @@
-//! `async_latent`: what a future that nobody listens to costs, beside the bare one and those of `tracing` and `fastrace` that nobody
-//! listens to: in time, and in instructions, which callgrind counts.
+//! `async_latent`: the cost of a latent future, beside a bare future and disabled ones of `tracing`
+//! and `fastrace`. It measures time, and instructions, which callgrind counts.
 
 use std::env;
 
@@ -7,8 +7,8 @@ use probe_benches::yielding::YIELDS;
 use probe_benches::{Case, Scale, callgrind, figure, interleave, pin, timing, yielding};
 use probe_runtime::probe;
 
-/// The same future in eight functions: where its code lies in memory moves the time of so short a loop by a quarter, which is more than
-/// probes cost.
+/// Defines the same future in eight functions. The address of its code affects the time of so short
+/// a loop by a quarter, which is more than the cost of probes.
 macro_rules! in_eight_places {
     ($name:ident, [$($attribute:tt)*]) => {
         mod $name {
@@ -50,10 +50,10 @@ in_eight_places!(probed, [#[probe]]);
 in_eight_places!(instrumented, [#[tracing::instrument(level = "trace")]]);
 in_eight_places!(traced, [#[fastrace::trace]]);
 
-/// Names the case that this process is to run, and nothing else, so many times.
+/// Variables with the only case that this process runs, and the number of times.
 const COUNTED: [&str; 2] = ["PROBE_BENCH_CASE", "PROBE_BENCH_TIMES"];
 
-/// Drives so many futures.
+/// Drives this many futures.
 type Drive = fn(u64);
 
 const CASES: [(&str, Drive); 5] = [
@@ -86,13 +86,14 @@ fn main() {
     time(scale);
 }
 
-/// What callgrind counts: no more than this, since `fastrace` measures the clock when the program starts.
+/// The function in which callgrind counts. `fastrace` measures the clock when the program starts,
+/// which must not count.
 #[inline(never)]
 fn counted_futures(drive: Drive, times: u64) {
     drive(times);
 }
 
-/// Instructions from a future's making to its end, ten polls.
+/// Counts instructions from a future's creation to its end, ten polls.
 fn count(scale: Scale) {
     let program = env::current_exe().expect("the bench's own file");
     let futures = scale.of(10_000);
@@ -114,7 +115,7 @@ fn count(scale: Scale) {
     }
 }
 
-/// Nanoseconds.
+/// Measures nanoseconds.
 fn time(scale: Scale) {
     pin(0);
     let futures = scale.of(5_000);

@@ -1,10 +1,12 @@
-//! `attach`: a site's share in attaching to 10,000 sites and detaching, the first time in a process and later, beside what can't be
-//! avoided: the kernel's pages (its copy of each that is written first, new ones for what is noted), and the same switching by `pause` and
+//! `attach`: a site's share in attaching to 10,000 sites and detaching, the first time in a process
+//! and later. The baselines are the unavoidable work of the kernel (a copy of each page at its
+//! first write, and new pages for the runtime's data), and the same switching by `pause` and
 //! `resume`.
 //!
-//! A page is copied once in a process, so each sample is a process: this program again.
+//! A page is copied once in a process, so each sample is a process: this program runs itself.
 
-// Safety: relies on pages that this program maps for itself, and on the linker, which defines the definitions' two ends.
+// Safety: relies on pages that this program maps for itself, and on the linker, which defines both
+// ends of the definitions.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::BTreeSet;
@@ -27,7 +29,8 @@ const PAGE: usize = 4096;
 /// Set in a sample's process.
 const SAMPLE: &str = "PROBE_BENCHES_ATTACH_SAMPLE";
 
-/// What a sample tells: of each of these in its order, nanoseconds a site, and how many of them the kernel takes for pages.
+/// The steps of a sample, in the order of its output: nanoseconds a site, and the kernel's share
+/// for pages.
 const STEPS: [&str; 7] = [
     "first-attach",
     "pause-and-resume",
@@ -38,7 +41,7 @@ const STEPS: [&str; 7] = [
     "attach-consumer",
 ];
 
-/// A consumer of one's own.
+/// An empty consumer.
 struct Nothing;
 
 impl Consumer for Nothing {
@@ -81,7 +84,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// One process.
+/// Runs one sample in a process.
 fn run() -> Vec<f64> {
     let program = env::current_exe().expect("this program has a file");
     let output = Command::new(program).env(SAMPLE, "1").stdin(Stdio::null()).output().expect("it runs");
@@ -92,7 +95,8 @@ fn run() -> Vec<f64> {
     numbers
 }
 
-/// Does a step, of which so many page faults are copies, which take so long a site; says what it and the kernel's pages take.
+/// Runs a step with this many page copies of this cost per site. Prints the time of the step, and
+/// the kernel's time for pages.
 fn step<T>((copied, copy_cost): (usize, f64), work: impl FnOnce() -> T) -> T {
     let (faults, start) = (page_faults(), Instant::now());
     let done = work();
@@ -108,7 +112,7 @@ fn sample() -> Result<(), Error> {
     let set = select("generated::**")?;
     let first = step((pages, copy_pages(pages)), || set.attach(Count::new()))?;
     assert_eq!(first.report().patched(), SITES, "{}", first.report());
-    // Twice as many sites.
+    // Both together switch twice as many sites.
     let start = Instant::now();
     assert_eq!((first.pause().patched(), first.resume().patched()), (SITES, SITES));
     print!("{} 0 ", per_site(start) / 2.0);
@@ -125,7 +129,7 @@ fn sample() -> Result<(), Error> {
     Ok(())
 }
 
-/// How often the kernel has given this process a page so far.
+/// Returns the number of pages that the kernel has given to this process so far.
 fn page_faults() -> usize {
     // SAFETY: plain numbers, which the system fills in.
     let usage = unsafe {
@@ -136,7 +140,7 @@ fn page_faults() -> usize {
     usage.ru_minflt.try_into().expect("a count")
 }
 
-/// What the kernel takes for as many new pages.
+/// Returns the kernel's time for this many new pages.
 fn new_pages(pages: usize) -> f64 {
     let (len, rights) = ((pages + 1) * PAGE, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new private mapping overlaps nothing, and is used here only.
@@ -153,7 +157,8 @@ fn new_pages(pages: usize) -> f64 {
     }
 }
 
-/// How many pages a first attach writes: of text, those with sites; of data, those with definitions.
+/// Returns the number of pages that a first attach writes: of text, those with sites; of data,
+/// those with definitions.
 fn written_pages() -> usize {
     unsafe extern "C" {
         #[link_name = "__start_linkme_PROBE_DEFINITIONS_V1"]
@@ -168,11 +173,13 @@ fn written_pages() -> usize {
     text.len() + (stop - 1) / PAGE - start / PAGE + 1
 }
 
-/// What the kernel takes to copy as many pages of this program's file, mapped as the program is, and read before.
+/// Returns the kernel's time to copy this many pages of this program's file. They are mapped like
+/// the program, and were read before.
 fn copy_pages(pages: usize) -> f64 {
     let file = File::open("/proc/self/exe").expect("this program has a file");
     let (len, rights) = (pages * PAGE, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new private mapping overlaps nothing; it lies within the file, and is used here only.
+    // SAFETY: a new private mapping overlaps nothing; it lies within the file, and is used here
+    // only.
     unsafe {
         let start = libc::mmap(ptr::null_mut(), len, rights, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
         assert_ne!(start, libc::MAP_FAILED, "the file is mapped");

@@ -1,7 +1,9 @@
-//! `blocks`: what probes on small functions cost while nobody listens: why `#[probe]` on a block leaves them out.
+//! `blocks`: the cost of latent probes on small functions, which is why `#[probe]` on a block
+//! leaves them out.
 //!
-//! Each case is one loop over the same items, which calls one kind of function: without probes, and with a probe in it. Where
-//! there is a `valgrind`, each loop's instructions are counted, too: they are the same in every run.
+//! Each case is a loop over the same items that calls one kind of function, without probes and with
+//! a probe in it. With `valgrind`, each loop's instructions are counted, too; they are the same in
+//! every run.
 
 use std::process::Command;
 
@@ -9,7 +11,7 @@ use probe_benches::{Case, Scale, figure, interleave, pin, timing};
 
 const ITEMS: u32 = 1_000;
 
-/// The same type and functions twice; `$attribute` makes the difference.
+/// Defines the same type and functions twice, with and without `$attribute`.
 macro_rules! subject {
     ($module:ident, $(#[$attribute:meta])?) => {
         mod $module {
@@ -43,7 +45,7 @@ macro_rules! subject {
                     self.list.first()
                 }
 
-                /// Hinted, of several statements.
+                /// A hinted function of several statements.
                 #[inline]
                 pub fn mixed(&self) -> u32 {
                     let mut hash = self.value ^ self.weight.rotate_left(7);
@@ -51,7 +53,8 @@ macro_rules! subject {
                     hash ^ (hash >> 15)
                 }
 
-                /// A small function of several statements, which the compiler may inline all the same.
+                /// A small function of several statements, which the compiler may inline without a
+                /// hint.
                 pub fn clamped(&self) -> u32 {
                     let value = self.value;
                     if value > 500 {
@@ -60,7 +63,7 @@ macro_rules! subject {
                     value
                 }
 
-                /// A function that does something.
+                /// A larger function.
                 pub fn sum(&self) -> u32 {
                     let mut sum = 0_u32;
                     for value in &self.list {
@@ -94,7 +97,7 @@ macro_rules! subject {
                 items.iter().fold(0, |sum, item| sum.wrapping_add(item.sum()))
             }
 
-            /// The loop of a kind of function, and its items.
+            /// Returns the loop over a kind of function, with its items.
             pub fn run(kind: &str) -> impl FnMut(u64) {
                 let items: Vec<_> = (0..super::ITEMS).map(Item::new).collect();
                 let run: fn(&[Item]) -> u32 = match kind {
@@ -119,7 +122,7 @@ subject!(plain,);
 subject!(probed, #[probe_runtime::probe(all)]);
 subject!(by_default, #[probe_runtime::probe]);
 
-/// Kind, and the names of its figures.
+/// Each kind, with the names of its figures.
 const KINDS: [(&str, [&str; 3]); 6] = [
     ("getter", ["getter/plain", "getter/all", "getter/default"]),
     ("expression", ["expression/plain", "expression/all", "expression/default"]),
@@ -129,7 +132,7 @@ const KINDS: [(&str, [&str; 3]); 6] = [
     ("work", ["work/plain", "work/all", "work/default"]),
 ];
 
-/// This program under `valgrind`, to run one loop.
+/// Set in the process that runs one loop under `valgrind`.
 const CHILD: &str = "PROBE_BENCH_BLOCKS";
 
 fn main() {
@@ -169,13 +172,13 @@ fn main() {
     }
 }
 
-/// A case whose unit is one item.
+/// Returns a case whose unit is one item.
 fn per_item(name: &'static str, calls: u64, run: impl FnMut(u64) + 'static) -> Case<'static> {
     let mut run = run;
     Case::new(name, calls * u64::from(ITEMS), move |all| run(all / u64::from(ITEMS)))
 }
 
-/// `kind which calls`: runs that loop.
+/// Runs the loop that `kind which calls` names.
 fn child(asked: &str) {
     let parts: Vec<_> = asked.split(' ').collect();
     let calls = parts[2].parse().expect("a number of calls");
@@ -186,7 +189,8 @@ fn child(asked: &str) {
     }
 }
 
-/// The instructions of one loop's step, by the difference of a short and a long run; `None` without a `valgrind`.
+/// Returns the instructions of one loop step, from the difference of a short and a long run; `None`
+/// without `valgrind`.
 fn instructions(kind: &str, which: &str) -> Option<f64> {
     const CALLS: u32 = 100;
     let count = |calls: u32| -> Option<f64> {

@@ -1,4 +1,4 @@
-//! `c_calls`: a small function in C, latent and counted, beside the same function as the compiler alone makes it, and beside Rust's.
+//! `c_calls`: a small function in C, latent and counted, beside the plain function and Rust's.
 
 // Safety: relies on sections that hold code only.
 #![expect(unsafe_code, reason = "see above")]
@@ -24,7 +24,7 @@ const SMALL: CodeBase = CodeBase {
     counted: &[],
 };
 
-/// The same under a name of its own, so that its probes are its own.
+/// The same function under another name, so that its probes are separate.
 const SMALL_HOOKED: CodeBase = CodeBase { flags: &["-falign-loops=64", "-DSMALL=small_hooked"], ..SMALL };
 
 #[inline(never)]

@@ -1,8 +1,10 @@
-//! `compile_time`: seconds and memory that rustc takes for code with a probe in each function, beside the same code without.
+//! `compile_time`: time and memory that rustc takes for code with a probe in each function, beside
+//! the same code without probes.
 //!
-//! Crates of others, by cargo, of which only the crate itself is stale, with a probe on every function, and with one on every block of
-//! functions, which leaves out what it does by default; then generated libraries of 100, 1,000 and 10,000 functions,
-//! compiled by one rustc each. `probe-runtime` and `probe-macros` are built before: a project builds them once.
+//! It compiles third-party crates by cargo, with only the crate itself out of date. Each has a
+//! probe on every function, or on every block of functions with the block's default exclusions.
+//! Then it compiles generated libraries of 100, 1,000 and 10,000 functions with one rustc each.
+//! `probe-runtime` and `probe-macros` are built before, because a project builds them once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, lend_lock_fil
 
 const ATTRIBUTE: &str = "#[::probe_runtime::probe]";
 
-/// How rustc is run: what cargo does by default.
+/// The arguments of rustc that cargo uses by default.
 const MODES: [(&str, &[&str]); 3] = [
     ("check", &["--emit=metadata"]),
     ("debug", &["--emit=link,metadata", "-Cdebuginfo=2"]),
@@ -32,7 +34,7 @@ fn main() {
         if scale == Scale::Full { &[(100, 5), (1_000, 3), (10_000, 1)] } else { &[(10, 1)] };
     for &(functions, rounds) in sizes {
         for (mode, flags) in MODES {
-            // A release build of more takes minutes, and tells nothing more.
+            // A larger release build takes minutes, and gives no further information.
             if functions <= 100 || mode != "release" {
                 generated(&runtime, functions, rounds, mode, flags);
             }
@@ -44,12 +46,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile_time")
 }
 
-/// The folder of `probe-runtime`.
+/// Returns the folder of `probe-runtime`.
 fn runtime_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("probe-runtime")
 }
 
-/// Builds `probe-runtime` as a library has it; returns its file, beside which is all that it needs.
+/// Builds `probe-runtime` with the features for libraries. Returns its file, which has all
+/// dependencies beside it.
 fn runtime() -> PathBuf {
     let folder = root().join("runtime");
     fs::create_dir_all(folder.join("src")).expect("a folder can be made");
@@ -119,19 +122,19 @@ fn real(it: &Crate, places: Places, rounds: u64) {
         let build = |copy: &Copy| {
             let source = copy.folder.join("src/lib.rs");
             let text = fs::read(&source).expect("its source");
-            // What is written anew is stale.
+            // Writing the file makes the crate out of date.
             fs::write(&source, text).expect("a file can be written");
             let target = root().join("target").join(it.name);
             let mut cargo = nested(&copy.folder, &target);
             cost::run(cargo.args(arguments).args(["-q", "--offline", "--lib"]).stderr(Stdio::null()))
         };
-        // What they depend on is built once.
+        // The first build includes the dependencies.
         let _ = (build(&plain), build(&probed));
         compare(&format!("{name}-{mode}"), rounds, || build(&plain), || build(&probed));
     }
 }
 
-/// Medians of so many turns.
+/// Prints the medians of several rounds.
 fn compare(name: &str, rounds: u64, plain: impl Fn() -> Cost, probed: impl Fn() -> Cost) {
     let rounds: Vec<_> = (0..rounds).map(|_| [plain(), probed()]).collect();
     let of = |which: usize, what: fn(&Cost) -> f64| {

@@ -1,7 +1,10 @@
-//! `crates`: instructions that crates of others execute with a latent probe in each of their functions, or on each block of them, which
-//! leaves out what it does by default; beside bare NOPs at the same places, and beside the crates as they are. Counted by callgrind, so the same in each run.
+//! `crates`: the instructions of third-party crates with a latent probe on each of their functions,
+//! or on each block of functions with the block's default exclusions. The baselines are bare NOPs
+//! at the same places, and the unchanged crates. callgrind counts, so the result is the same in
+//! each run.
 //!
-//! A driver of ours (`../drivers`) does so many rounds of work with the crate; what the program takes without any is subtracted.
+//! A driver in `../drivers` does several rounds of work with the crate. The count without work is
+//! subtracted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +14,7 @@ use probe_tests::crates::{BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERT
 
 const ROUNDS: u64 = 2_000;
 
-/// A driver, and the further dependencies that it has.
+/// A driver, and its further dependencies.
 const DRIVERS: [(Crate, &str); 4] = [
     (BB8, "tokio = { version = \"1\", features = [\"rt\", \"time\"] }\n"),
     (ITERTOOLS, ""),
@@ -31,7 +34,7 @@ fn main() {
     if !callgrind::is_there() {
         return;
     }
-    // A taste is one small crate.
+    // The smoke test has one small crate.
     let drivers = if scale == Scale::Full { &DRIVERS[..] } else { &DRIVERS[2..3] };
     for (it, dependencies) in drivers {
         for places in [Places::Blocks, Places::Functions] {
@@ -87,7 +90,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("driven")
 }
 
-/// The driver's program, with this copy.
+/// Builds the driver with this copy, and returns its program.
 fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf {
     let folder = root().join(variant).join(format!("{}-driver", it.name));
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(format!("{}.rs", it.name));
@@ -97,7 +100,7 @@ fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf 
     program.build(&folder, &root().join("target").join(variant).join(it.name))
 }
 
-/// Instructions a round, and what came of them.
+/// Returns the instructions a round, and the driver's result.
 fn count(program: &Path, rounds: u64) -> (f64, String) {
     let (all, digest) = callgrind::instructions(program, &[&rounds.to_string()], &[], None);
     let (none, _) = callgrind::instructions(program, &["0"], &[], None);

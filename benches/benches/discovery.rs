@@ -1,4 +1,5 @@
-//! `discovery`: what a function of `-finstrument-functions` costs at its first call, latent, and active.
+//! `discovery`: the cost of a function of `-finstrument-functions` at its first call, latent, and
+//! active.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Error> {
     result
 }
 
-/// Each function is called once for the first time: two first hits, its entry's and its exit's.
+/// Calls each function for the first time: two first hits, its entry's and its exit's.
 fn first_hits(scale: Scale) -> Result<(), Error> {
     let functions = if scale == Scale::Full { 5_000 } else { 50 };
     for (name, policy, is_counted) in [
@@ -41,17 +42,18 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
         let before = finstrument::stats();
         let mut samples: Vec<f64> = object.functions().iter().map(|function| first_call(*function)).collect();
         let waiting = finstrument::stats().waiting;
-        // What waits for another call on its page waits no longer than that.
+        // A call site that waits for another call on its page is patched by the second call at the
+        // latest.
         let mut again: Vec<f64> = object.functions().iter().map(|function| first_call(*function)).collect();
         let stats = finstrument::stats();
         assert_eq!((stats.patched - before.patched, stats.waiting), (2 * functions, 0), "{stats:?}");
         if let Some(counting) = counting {
             assert_eq!(counting.total(), 4 * functions as u64);
         }
-        // With what patching has taken at the second call.
+        // This includes the patching at the second call.
         let mean = trimmed_mean(&mut samples) + trimmed_mean(&mut again);
         finstrument::text(TextPolicy::Sealed);
-        // What opening and sealing a page takes that has been written before.
+        // The time to open and seal a page that has been written before.
         let two_protects =
             median(object.functions().iter().map(|function| open_and_seal(*function)).collect());
         if policy == TextPolicy::Sealed && !is_counted {
@@ -72,7 +74,8 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
     Ok(())
 }
 
-/// Without the slowest hundredth, where something else ran. Sorts them.
+/// Returns the mean without the slowest hundredth, during which other programs ran. Sorts the
+/// samples.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn trimmed_mean(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
@@ -88,7 +91,7 @@ fn open_and_seal(function: extern "C" fn(u64) -> u64) -> f64 {
     ns(start)
 }
 
-/// Nanoseconds of one first hit.
+/// Returns the nanoseconds of one first hit.
 fn first_call(function: extern "C" fn(u64) -> u64) -> f64 {
     let start = Instant::now();
     black_box(function(black_box(1)));
@@ -100,12 +103,13 @@ fn ns(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64
 }
 
-/// An operation after a function was called for the first time, while thousands of others are known: it looks at that one's two call sites, which have
-/// been patched, or wait. Then one after an object without probes was loaded.
+/// Measures an operation after a function was first called, while thousands of others are known: it
+/// examines that function's two call sites, which are patched or waiting. Then it measures one
+/// after an object without probes was loaded.
 fn operations(scale: Scale) -> Result<(), Error> {
     let functions = if scale == Scale::Full { 300 } else { 10 };
     let object = Instrumented::load("later", functions, Hooks::Ours);
-    // The first of an object has its file read.
+    // The first call in an object reads its file.
     first_call(object.functions()[0]);
     let known = select("sealed_*")?.attach(Count::new())?;
     let others = finstrument::stats().discovered;
@@ -143,7 +147,7 @@ fn operations(scale: Scale) -> Result<(), Error> {
     Ok(())
 }
 
-/// A call of a small function: its entry and its exit.
+/// Measures a call of a small function: its entry and its exit.
 fn calls(scale: Scale) -> Result<(), Error> {
     let plain = Instrumented::load("plain", 1, Hooks::None);
     let empty = Instrumented::load("empty", 1, Hooks::Empty);
@@ -152,14 +156,14 @@ fn calls(scale: Scale) -> Result<(), Error> {
     let known = finstrument::stats().patched;
     latent.call_first(1);
     let counting = finstrument::attach(Count::new(), 100_000)?;
-    // What is known by now counts, too.
+    // This also counts the sites that are known by now.
     let others = select("latent_*")?.hold()?;
-    // The second call patches what waits.
+    // The second call patches the waiting sites.
     active.call_first(2);
     assert_eq!(finstrument::stats().patched, known + 4);
     let rust = select("**::counted")?.attach(Count::new())?;
     let before = counting.total();
-    // A round is shorter than what other programs let it run at a stretch, or the median is theirs, too.
+    // A round is shorter than the time between interruptions, or the median would include them.
     let calls = scale.of(5_000);
     let mut ran = 1;
     let medians = interleave(

@@ -1,7 +1,8 @@
-//! `functions_seen`: of the functions of SQLite that a program calls, how many a profiler sees (iProbe's Figure 8): ours, which waits for each
-//! function's first call, and one that samples instants, `perf record`, where there is one.
+//! `functions_seen`: of the SQLite functions that a program calls, how many a profiler sees
+//! (iProbe's Figure 8). Our profiler waits for each function's first call. `perf record`, if
+//! available, samples instants.
 //!
-//! Each looks at a process of its own, which does the same work: this program once more.
+//! Each profiler watches a process of its own, which does the same work: this program runs itself.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,12 +14,12 @@ use probe_runtime::{Count, Error, Profiler, TextPolicy, select};
 use probe_tests::real::{SQLITE, Way};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
-/// Rows inserted; a tenth as many queries of each kind.
+/// Number of rows to insert; each kind of query runs a tenth as often.
 const ROWS: u64 = 100_000;
-/// As long as that takes some 2 s.
+/// Number of rounds, for about 2 s of work.
 const ROUNDS: u64 = 10;
 
-/// What a child does besides its work.
+/// The variable with the consumer that a child attaches.
 const VARIABLE: &str = "PROBE_BENCH_SEEN_BY";
 const COUNT: &str = "count";
 const PROFILE: &str = "profile";
@@ -87,7 +88,7 @@ fn program() -> std::path::PathBuf {
     env::current_exe().expect("a program knows its path")
 }
 
-/// The names that a command prints, one a line.
+/// Returns the names that a command prints, one a line.
 fn printed(command: &mut Command) -> Names {
     let output = in_full(command).output().expect("this program can be started");
     assert!(output.status.success(), "{command:?}: {output:?}");
@@ -98,7 +99,7 @@ fn in_full(command: &mut Command) -> &mut Command {
     if Scale::from_args() == Scale::Full { command.env("PROBE_BENCH_FULL", "1") } else { command }
 }
 
-/// Each line's last word, without what compilers add to the names of copies.
+/// Returns each line's last word, without the suffixes that compilers add to copies of functions.
 fn names(text: &[u8]) -> Names {
     let text = String::from_utf8_lossy(text);
     let word = |line: &str| line.split_whitespace().next_back().unwrap_or_default().to_owned();
@@ -106,7 +107,8 @@ fn names(text: &[u8]) -> Names {
     text.lines().map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// The functions that `perf record` has samples of, as often as it takes them by itself; or why there are none.
+/// Returns the functions in the samples of `perf record`, at its default rate; or why there are
+/// none.
 fn sampled() -> Result<Names, String> {
     let file = Path::new(ROOT).join("functions-seen.perf");
     let mut record = Command::new("perf");
@@ -116,7 +118,7 @@ fn sampled() -> Result<Names, String> {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
     let script = Command::new("perf").args(["script", "-F", "ip,sym", "-i"]).arg(&file).output();
-    // What is left is a temporary file.
+    // A file that stays is temporary.
     let _ = std::fs::remove_file(&file);
     let script = script.map_err(|error| error.to_string())?;
     let samples = script.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();

@@ -1,5 +1,5 @@
-//! `latency`: what measuring a call takes, entry and exit of an empty function, beside the same by hand: two readings of the counter, and a
-//! histogram.
+//! `latency`: the cost of measuring a call, entry and exit of an empty function. The baseline is
+//! hand-written: two readings of the counter, and a histogram.
 
 // Safety: relies on sections that hold code only, and on an instruction that touches no memory.
 #![expect(unsafe_code, reason = "see above")]
@@ -36,7 +36,7 @@ fn plain() {
     black_box(());
 }
 
-/// The floor: when it began, and when it ended.
+/// The minimum: readings at the beginning and the end.
 #[inline(never)]
 #[unsafe(link_section = ".text.latency.readings")]
 fn readings() {
@@ -45,7 +45,7 @@ fn readings() {
     READINGS.with_borrow_mut(|sum| *sum = sum.wrapping_add(ticks() - start));
 }
 
-/// What a developer writes by hand.
+/// The hand-written version.
 #[inline(never)]
 #[unsafe(link_section = ".text.latency.by_hand")]
 fn by_hand() {
@@ -82,7 +82,7 @@ aligned_calls!(call_by_hand, ".text.latency.by_hand", by_hand);
 aligned_calls!(call_measured, ".text.latency.measured", measured);
 aligned_calls!(call_consumed, ".text.latency.consumed", consumed);
 
-/// A consumer that does nothing: what all of them take.
+/// An empty consumer: the cost that all consumers have.
 struct Nothing;
 
 impl Consumer for Nothing {
@@ -95,7 +95,7 @@ fn main() -> Result<(), probe_runtime::Error> {
     let (calls, rounds) = (scale.of(20_000), scale.of(1_000));
     let latency = select("**::measured")?.attach(Latency::new())?;
     let _nothing = select("**::consumed")?.attach(Nothing)?;
-    // One in another is not among them.
+    // No span is nested in another.
     let _spans = subscriber::set_default(Spans {
         enter: || SPANS.with_borrow_mut(|(start, _)| *start = ticks()),
         exit: || {

@@ -1,4 +1,4 @@
-//! `latent`: what an empty function costs with an entry and an exit that nobody listens to.
+//! `latent`: the cost of an empty function with a latent entry and exit.
 
 // Safety: relies on sections that hold code only.
 #![expect(unsafe_code, reason = "see above")]
@@ -25,7 +25,7 @@ fn plain() {
     black_box(());
 }
 
-/// The same once more: what differs from `plain` is the machine's noise.
+/// The same function again: the difference from `plain` is the machine's noise.
 #[inline(never)]
 #[unsafe(link_section = ".text.latent.again")]
 fn plain_again() {

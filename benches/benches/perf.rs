@@ -1,7 +1,8 @@
-//! `perf`: what counting the events of a call takes, entry and exit of an empty function, beside the same by hand: two `read(2)` of the same
-//! group; and beside what `Latency` takes for a pair.
+//! `perf`: the cost of counting the events of a call, entry and exit of an empty function. The
+//! baselines are two hand-written `read(2)` of the same group, and `Latency`'s cost for a pair.
 
-// Safety: relies on sections that hold code only, and on calls of the kernel whose places for results are there.
+// Safety: relies on sections that hold code only, and on valid destinations for the kernel's
+// results.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::Cell;
@@ -10,14 +11,14 @@ use std::hint::black_box;
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
 use probe_runtime::{Budget, Error, Latency, NoEvents, Perf, PerfEvent, probe, select};
 
-/// The group's leader, of the events that are measured.
+/// The leader of the group of measured events.
 static GROUP: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
 
 thread_local! {
     static SUMS: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
 }
 
-/// As `perf_event_open(2)` has it, to the end of its first version, 64 bytes.
+/// The structure of `perf_event_open(2)`, to the end of its first version, 64 bytes.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -36,16 +37,16 @@ fn open(config: u64, leader: i32) -> i32 {
     const GROUP: u64 = 8;
     let attributes =
         Attributes { of_type: SOFTWARE, size: 64, config, read_format: GROUP, ..Attributes::default() };
-    // SAFETY: attributes of the size that they say.
+    // SAFETY: the attributes have the size that they state.
     let opened = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, leader, 0) };
     i32::try_from(opened).expect("a descriptor")
 }
 
-/// How many, then the counts.
+/// Returns the number of events, and their counts.
 fn read() -> [u64; 3] {
     let mut counts = [0; 3];
     let leader = GROUP.get().copied().unwrap_or(-1);
-    // SAFETY: a place for as many bytes.
+    // SAFETY: the destination has this many bytes.
     unsafe { libc::read(leader, counts.as_mut_ptr().cast(), size_of_val(&counts)) };
     counts
 }
@@ -56,7 +57,7 @@ fn plain() {
     black_box(());
 }
 
-/// What a developer writes by hand.
+/// The hand-written version.
 #[inline(never)]
 #[unsafe(link_section = ".text.perf.by_hand")]
 fn by_hand() {
@@ -88,7 +89,7 @@ fn timed() {
     black_box(());
 }
 
-/// Some microseconds of work, most of whose calls a budget leaves alone.
+/// Works for some microseconds. A budget skips most of these calls.
 #[probe]
 #[inline(never)]
 fn budgeted() {
@@ -119,7 +120,8 @@ fn main() -> Result<(), Error> {
     let leader = open(PAGE_FAULTS, -1);
     GROUP.get_or_init(|| leader);
     open(CONTEXT_SWITCHES, leader);
-    // The processor's, where it has any; else the one that can be read without a system call on most machines.
+    // The processor's counters, if there are any; otherwise the one that most machines can read
+    // without a system call.
     let user_space = match select("**::in_user_space")?.attach(Perf::of(PerfEvent::HARDWARE)) {
         Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
             select("**::in_user_space")?.attach(Perf::of([PerfEvent::TaskClock]))?
@@ -156,7 +158,7 @@ fn main() -> Result<(), Error> {
     under_a_budget(scale.of(1_000_000))
 }
 
-/// What a sample costs, as the profiler that takes it has measured, beside what it may.
+/// Prints the cost of a sample, as its profiler has measured it, beside the budget.
 fn under_a_budget(calls: u64) -> Result<(), Error> {
     const PERCENT: f64 = 1.0;
     let software = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);

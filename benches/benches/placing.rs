@@ -1,8 +1,8 @@
-//! `placing`: seconds and memory that `probe_build` takes for C++ with `Sites::InstrumentFunctions`, beside the compiler with
-//! the same flags and nothing else: three sizes, so that a line shows.
+//! `placing`: time and memory that `probe_build` takes for C++ with `Sites::InstrumentFunctions`,
+//! beside the compiler alone with the same flags. Three sizes show the growth.
 //!
-//! Each build is a process of its own, this program again. `probe-build` is compiled without optimisation
-//! (`profile.bench.package.probe-build`), as build scripts are.
+//! Each build is a process of its own: this program runs itself. `probe-build` is compiled without
+//! optimisation (`profile.bench.package.probe-build`), like build scripts.
 
 use std::env;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use probe_benches::cost::{self, Cost};
 use probe_benches::{Scale, figure, median};
 use probe_build::{Outcome, Sites};
 
-/// Says what the process is to build: `hooks` or `sites`.
+/// Says what the process builds: `hooks` or `sites`.
 const ASKED: &str = "PROBE_BENCHES_PLACING";
 const SOURCE: &str = "PROBE_BENCHES_SOURCE";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -54,7 +54,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("placing")
 }
 
-/// Where a build writes how many sites there are.
+/// Returns the file to which a build writes the number of sites.
 fn sites_file(source: &Path) -> PathBuf {
     source.with_extension("sites")
 }
@@ -64,7 +64,7 @@ fn run(asked: &str, source: &Path) -> Cost {
     cost::run(this.env(ASKED, asked).env(SOURCE, source))
 }
 
-/// Compiles the source: with sites in place of hooks, or with hooks.
+/// Compiles the source, with hooks or with sites in place of them.
 fn build(with_sites: bool, source: &Path) {
     let mut build = probe_build::Build::new();
     build.cpp(true).file(source).target(TARGET).host(TARGET).opt_level(2).debug(false);
@@ -84,7 +84,7 @@ fn build(with_sites: bool, source: &Path) {
     }
 }
 
-/// C++ of so many functions, each with dozens of calls that are inlined, and a landing pad.
+/// Returns C++ with this many functions, each with dozens of inlined calls, and a landing pad.
 fn code(functions: usize) -> String {
     let mut text = String::from(
         "struct Guard { unsigned *at; ~Guard() { *at += 1; } };\nextern void other(unsigned);\n",

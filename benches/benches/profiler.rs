@@ -1,6 +1,8 @@
-//! `profiler`: what sampling costs at its defaults, on real programs of several threads, all of whose functions have probes: Table 3 of the
-//! paper. CPU time of all threads, the profiler's own among them, beside the same program with nobody attached, and by how much that differs from
-//! itself; toggles and samples a second. And how far off the estimates are, of calls that the programs know.
+//! `profiler`: the cost of sampling at its defaults, on real multithreaded programs whose functions
+//! all have probes: Table 3 of the paper. It compares the CPU time of all threads, including the
+//! profiler's, with the same program with nothing attached, and measures the noise of that. It
+//! prints toggles and samples a second, and the errors of the estimates for calls that the programs
+//! know.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,15 +11,15 @@ use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, process_ns, pro
 use probe_programs::{ALL, Done, Program};
 use probe_runtime::{Attachment, FunctionProfile, Profile, Profiler, TextPolicy, select};
 
-/// A program is run so many times in a row, and the profiler is at work for so long before.
+/// The number of runs in a row, and the time for which the profiler works before them.
 const RUNS: u64 = 4;
 const BEGINNING: Duration = Duration::from_millis(200);
 
-/// What became of a program.
+/// The results of one program.
 struct Row {
     program: Program,
     slowdown: f64,
-    /// The same program, measured twice, differs by so many percent.
+    /// The difference of the same program, measured twice, in percent.
     noise: f64,
     profile: Profile,
     done: Done,
@@ -40,7 +42,7 @@ fn measure(program: Program, scale: Scale) -> Row {
         Case::given("latent", run),
         Case::given("profiled", || {
             let attached = attach(&program);
-            // What it costs to begin is not what it costs to go on.
+            // The first cost of the profiler differs from its later cost.
             let start = Instant::now();
             while start.elapsed() < BEGINNING {
                 (program.run)(work.div_ceil(2), threads);
@@ -70,8 +72,8 @@ fn measure(program: Program, scale: Scale) -> Row {
 
 #[expect(clippy::cast_precision_loss, reason = "rates, and far fewer calls than 2^52")]
 impl Row {
-    /// Of the functions that were called a thousand times: by how many percent each one's calls are estimated wrongly, and whether that is within the
-    /// error that the profiler says; the one that is called most is first.
+    /// Returns the functions that were called a thousand times, most calls first: the error of each
+    /// estimate in percent, and whether the error is within the profiler's own bound.
     fn estimates(&self) -> Vec<(&str, f64, bool)> {
         let module = self.program.probes.trim_end_matches("**");
         let mut called = self.done.calls.clone();

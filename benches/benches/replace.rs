@@ -1,4 +1,5 @@
-//! `replace`: what a call of a replaced function costs, beside a plain one and one with a hook made by hand.
+//! `replace`: the cost of calling a replaced function, beside a plain one and one with a
+//! hand-written hook.
 
 // Safety: relies on sections that hold code only.
 #![expect(unsafe_code, reason = "see above")]
@@ -19,7 +20,7 @@ fn plain() {
     black_box(());
 }
 
-/// What a developer writes by hand.
+/// The hand-written version.
 #[inline(never)]
 #[unsafe(link_section = ".text.replace.hooked")]
 fn hooked() {
@@ -35,7 +36,7 @@ fn hooked_body() {
     black_box(());
 }
 
-/// Functions that may be replaced, each in a section of its own.
+/// Defines replaceable functions, each in a section of its own.
 macro_rules! replaceable {
     ($($name:ident, $section:literal;)*) => { $(
         #[probe(replace)]

@@ -1,5 +1,6 @@
-//! `size`: bytes that a site takes in a program, section by section, and in its file: generated functions with an entry and an exit
-//! each, in a release build, against the same functions without. Then what the runtime itself adds to a program, once.
+//! `size`: bytes of a site in a program, by section, and in its file. It compares generated
+//! functions with an entry and an exit in a release build with the same functions without probes.
+//! Then it measures the runtime's own share of a program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,7 +40,7 @@ fn main() {
     runtime();
 }
 
-/// What programs may do with the runtime, each with its features and its `main`.
+/// Programs that use the runtime in different ways, each with its features and its `main`.
 const PROGRAMS: [(&str, &str, &str); 4] = [
     ("sites", "default-features = false", "    work();\n    Ok(())"),
     (
@@ -55,8 +56,8 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What the runtime adds to a program: to one with sites that nobody can attach to (a library's), to
-/// one that counts, and to those that read `PROBES`, with the default features and with five more.
+/// Prints the runtime's share in several programs: one with sites only (like a library's), one that
+/// counts, and those that read `PROBES`, with the default features and with five more.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn runtime() {
     let bare = build("bare", "default-features = false", "fn main() {\n    println!();\n}\n");
@@ -81,9 +82,9 @@ fn runtime() {
     }
 }
 
-/// Sizes of a program of so many functions.
+/// Returns the sizes of a program with this many functions.
 fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u64> {
-    // All are referred to, so that the linker keeps them.
+    // References to all functions keep the linker from dropping them.
     let mut text = functions::source(functions, attribute);
     text.push_str("type F = fn(&[u64], u64) -> u64;\nstatic ALL: &[F] = &[");
     for at in 0..functions {
@@ -93,7 +94,8 @@ fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u6
     build(name, "default-features = false", &text)
 }
 
-/// Builds a program with this dependency on the runtime. Bytes of each section that is loaded; of all text, all read-only data, and the file.
+/// Builds a program with this dependency on the runtime. Returns the bytes of each loaded section,
+/// of all text, of all read-only data, and of the file.
 fn build(name: &str, runtime_features: &str, main: &str) -> BTreeMap<String, u64> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("size");

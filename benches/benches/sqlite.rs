@@ -1,5 +1,6 @@
-//! `sqlite`: SQLite with a probe in every function: its speed while they are latent, and while all are counted; the time it takes to
-//! switch them all; the size of its code. Beside it, what the compiler alone makes of it, with and without calls of hooks.
+//! `sqlite`: SQLite with a probe in every function: its speed while they are latent, and while all
+//! are counted; the time to switch all sites; the size of its code. The baseline is the compiler's
+//! own code, with and without calls of hooks.
 
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
 use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, finstrument, probes, select};
@@ -8,7 +9,7 @@ use probe_tests::real::{Loaded, SQLITE, Way};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Rows inserted; a tenth as many queries of each kind.
+/// Number of rows to insert; each kind of query runs a tenth as often.
 const ROWS: u64 = 100_000;
 
 fn main() -> Result<(), Error> {
@@ -22,7 +23,7 @@ fn main() -> Result<(), Error> {
     let plain = SQLITE.load(ROOT, Way::Plain);
     let digest = plain.workload(rows);
     for way in Way::PROBED {
-        // Alone in the process: the probes of both have the same names.
+        // Only one at a time is in the process: the probes of both have the same names.
         let loaded = SQLITE.load(ROOT, way);
         switching(scale, way, TextPolicy::Open, Visibility::Eventual)?;
         switching(scale, way, TextPolicy::Sealed, Visibility::Synchronous)?;
@@ -33,7 +34,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// A case that does all of the work, and checks what came of it.
+/// Returns a case that does all of the work, and checks the result.
 fn case<'a>(name: &'static str, loaded: &'a Loaded, (rows, digest): (u64, u64)) -> Case<'a> {
     Case::new(name, 1, move |_| assert_eq!(loaded.workload(rows), digest, "{name}"))
 }
@@ -43,14 +44,14 @@ fn milliseconds(name: &str, medians: &Medians, case: &str) {
     figure(&format!("sqlite/{name}"), format_args!("{ms:.2}"), "ms", ratio, "plain");
 }
 
-/// All ways, while nobody listens.
+/// Measures all ways while latent.
 fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     let again = plain.built.copy("again").load();
     let ways = [Way::EntryReturn, Way::InstrumentFunctions, Way::EmptyHooks, Way::Hooks];
     let [entry_return, hooks_removed, empty_hooks, discovered] = ways.map(|way| SQLITE.load(ROOT, way));
     finstrument::text(TextPolicy::Open);
     assert_eq!(discovered.workload(work.0), work.1);
-    // Exit hooks that are jumped to are found by an operation.
+    // An operation finds the exit hooks that are reached by jumps.
     finstrument::start();
     let stats = finstrument::stats();
     assert_eq!((stats.patched + stats.unpatched, stats.lost), (stats.discovered, 0), "{stats:?}");
@@ -75,7 +76,7 @@ fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     }
 }
 
-/// Activating and deactivating all sites.
+/// Activates and deactivates all sites.
 fn switching(scale: Scale, way: Way, text: TextPolicy, visibility: Visibility) -> Result<(), Error> {
     let set = select("**")?.text(text).visibility(visibility);
     let attachment = set.attach(Count::new())?;
@@ -102,7 +103,7 @@ fn switching(scale: Scale, way: Way, text: TextPolicy, visibility: Visibility) -
     Ok(())
 }
 
-/// The work while every function is counted.
+/// Measures the work while every function is counted.
 fn counting(scale: Scale, way: Way, plain: &Loaded, loaded: &Loaded, work: (u64, u64)) -> Result<(), Error> {
     let attachment = select("**")?.attach(Count::new())?;
     let rounds = scale.of(11);

@@ -1,5 +1,5 @@
-//! `startup`: what 100,000 sites that nobody uses cost a program: time until `main`, bytes of its file, and the
-//! first `select`.
+//! `startup`: the cost of 100,000 unused sites in a program: time until `main`, bytes of its file,
+//! and the first `select`.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ fn main() {
     first_select(scale);
 }
 
-/// From before the program is started until its `main` is reached.
+/// Measures the time from the start of the program until `main`.
 fn until_main(scale: Scale) {
     let medians = interleave(
         scale.of(400),
@@ -42,7 +42,7 @@ fn file_bytes() {
     let len = |program| fs::metadata(program).expect("the program was built").len();
     let (plain, probes) = (len(PLAIN), len(PROBES));
     let bytes = f64::from(u32::try_from(probes - plain).expect("less than 4 GiB")) / f64::from(SITES);
-    // What a site is made of at least: NOP, record, definition.
+    // The minimum of a site: NOP, record, definition.
     figure(
         "startup/file-bytes",
         format_args!("{bytes:.1}"),
@@ -52,7 +52,7 @@ fn file_bytes() {
     );
 }
 
-/// The first `select` of a program, one probe by its name, and all of them.
+/// Measures the first `select` of a program: one probe by its name, and all probes.
 fn first_select(scale: Scale) {
     for (name, selector, expected) in [
         ("first-select-one", "generated::f012345 kind=entry", 1),
@@ -80,7 +80,7 @@ fn first_select(scale: Scale) {
     }
 }
 
-/// Runs a program; returns the numbers that it says.
+/// Runs a program; returns the numbers that it prints.
 fn run(program: &str, arg: Option<&str>) -> Vec<u64> {
     let output = Command::new(program).args(arg).stdin(Stdio::null()).output().expect("the program runs");
     assert!(output.status.success(), "{program}: {}", output.status);

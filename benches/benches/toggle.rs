@@ -1,7 +1,7 @@
-//! `toggle`: switching one probe, beside the instructions and system calls that it can't do without.
+//! `toggle`: switching one probe, beside the required instructions and system calls.
 
 // Safety: relies on the site's text staying open while the attachment lives, on both words being
-// what the runtime writes there, and on a section that holds code only.
+// the runtime's own states of the site, and on a section that holds code only.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::global_asm;
@@ -15,12 +15,12 @@ use probe_benches::table::{SiteWord, sites};
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin, timing};
 use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, select};
 
-// Nothing else lies in the lines of this section.
+// The cache lines of this section contain nothing else.
 global_asm!(".pushsection toggle_switched, \"ax\", @progbits", ".p2align 6", ".popsection");
 
-/// One probe, since its exit is not selected. In a cache line of its own: each toggle throws away
-/// the line that it writes to, and would take three times as long if the code that toggles were in
-/// there.
+/// One probe, since its exit is not selected. It has a cache line of its own: each toggle discards
+/// the line to which it writes, and would take three times as long if that line held the toggling
+/// code.
 #[probe]
 #[inline(never)]
 #[unsafe(link_section = "toggle_switched")]
@@ -28,8 +28,8 @@ fn switched() {
     black_box(());
 }
 
-/// How often the other thread has called it. In lines of its own: a toggle reads statics of the
-/// runtime, which the other thread's writes would take away each time.
+/// Number of calls by the other thread. It has cache lines of its own: a toggle reads statics of
+/// the runtime, and the other thread's writes would evict them each time.
 static CALLS: Alone = Alone(AtomicU64::new(0));
 
 #[repr(align(128))]
@@ -55,7 +55,7 @@ fn attach(text: TextPolicy, visibility: Visibility) -> Result<Attachment<Count>,
     select("**::switched kind=entry")?.text(text).visibility(visibility).attach(Count::new())
 }
 
-/// Text that stays open: no system call.
+/// Measures text that stays open, without system calls.
 fn open(scale: Scale, busy: bool) -> Result<(), Error> {
     assert!((switched as fn() as usize).is_multiple_of(64), "it is not at the start of a cache line");
     let latent = sites();
@@ -87,15 +87,16 @@ fn open(scale: Scale, busy: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The site's own word, by one `lock cmpxchg`: what the runtime's switch can't do without.
+/// Writes the site's own word with one `lock cmpxchg`, the minimum for the runtime's switch.
 fn exchange(from: SiteWord, to: SiteWord) {
-    // SAFETY: an aligned word of text, which the attachment keeps open; each word is a state of the site.
+    // SAFETY: an aligned word of text, which the attachment keeps open; each word is a state of the
+    // site.
     let word = unsafe { AtomicU64::from_ptr((from.site & !7) as *mut u64) };
     let done = word.compare_exchange(from.word, to.word, Ordering::SeqCst, Ordering::Relaxed);
     assert!(done.is_ok(), "nobody else switches the site");
 }
 
-/// Text that is opened and sealed for each toggle, and a barrier.
+/// Measures text that is opened and sealed for each toggle, and a barrier.
 fn sealed(scale: Scale, busy: bool) -> Result<(), Error> {
     let attachment = attach(TextPolicy::Sealed, Visibility::Synchronous)?;
     let site = switched as fn() as usize;
@@ -117,7 +118,7 @@ fn sealed(scale: Scale, busy: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// `calls` toggles, half of them each way; each changes one site.
+/// Makes `calls` toggles, half of them in each direction; each changes one site.
 fn toggle(attachment: &Attachment<Count>, calls: u64) {
     for _ in 0..calls / 2 {
         assert_eq!(attachment.pause().patched(), 1);
@@ -136,7 +137,8 @@ fn report(case: &str, medians: &Medians, baseline: &str, busy: bool) {
     }
 }
 
-/// Runs `work` while another thread, on another processor, executes the probe in a loop; or alone.
+/// Runs `work`, and if `busy`, another thread that executes the probe in a loop on another
+/// processor.
 fn with_runner<T>(busy: bool, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(!busy);
     thread::scope(|scope| {
@@ -153,8 +155,8 @@ fn with_runner<T>(busy: bool, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A case whose samples begin while the other thread is running, if there is one: it has to share its processor
-/// with whatever else the machine does.
+/// Returns a case whose samples begin while the other thread, if any, is running: that thread
+/// shares its processor with other programs.
 fn case<'a>(name: &'static str, calls: u64, busy: bool, run: impl FnMut(u64) + 'a) -> Case<'a> {
     Case::prepared(
         name,

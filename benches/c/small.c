@@ -1,4 +1,4 @@
-/* The least that a function can do, in a loop. Both begin a cache line. */
+/* The smallest useful function, and a loop. Both begin a cache line. */
 #include <stdint.h>
 
 __attribute__((noipa, aligned(64))) void SMALL(void) {

@@ -1,4 +1,4 @@
-//! A pool of connections that are numbers, under tokio, on one thread.
+//! A pool of connections under tokio, on one thread. The connections are numbers.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Animated pictures that a text's bytes shade, in gray and in colors that are looked for; written and read.
+//! Writes and reads animated pictures, shaded by a text's bytes, in gray and in colours with a
+//! computed palette.
 
 use gif::{ColorOutput, DecodeOptions, Encoder, Frame};
 

@@ -1,11 +1,11 @@
-//! A map that grows, is looked up, changed and emptied; a set.
+//! A map with insertions, lookups, changes and removals; a set.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 
 use hashbrown::{HashMap, HashSet};
 
-/// The same in every process.
+/// A hasher that is the same in every process.
 #[derive(Default)]
 struct Multiply(u64);
 

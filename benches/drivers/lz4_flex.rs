@@ -1,4 +1,4 @@
-//! A text in pieces of several sizes, compressed and decompressed; blocks and frames.
+//! Compresses and decompresses a text in pieces of several sizes, as blocks and frames.
 
 use std::io::{Read, Write};
 

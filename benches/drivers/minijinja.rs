@@ -1,4 +1,5 @@
-//! A page about the words of a text, from a template with loops, conditions, macros and filters.
+//! Renders a page about the words of a text, from a template with loops, conditions, macros and
+//! filters.
 
 use std::collections::BTreeMap;
 

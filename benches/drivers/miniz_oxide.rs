@@ -1,4 +1,4 @@
-//! A text that is compressed at three levels, and decompressed.
+//! Compresses a text at three levels, and decompresses it.
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib;

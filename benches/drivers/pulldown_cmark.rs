@@ -1,4 +1,4 @@
-//! A book in Markdown, with all extensions, made into HTML.
+//! Converts a book in Markdown, with all extensions, to HTML.
 
 use pulldown_cmark::{Options, Parser, html};
 

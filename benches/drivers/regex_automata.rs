@@ -1,4 +1,5 @@
-//! Regular expressions over sources: parsed and compiled anew each time, then searched for by each engine.
+//! Runs regular expressions over sources: parses and compiles them anew each time, then searches
+//! with each engine.
 
 use regex_automata::dfa::Automaton;
 use regex_automata::dfa::{dense, onepass};
@@ -16,7 +17,7 @@ const PATTERNS: [&str; 7] = [
     r"(?:->|=>)\s*[\p{L}_][\p{L}\p{N}_:<>]*",
     r"unwrap_or_else|expect\(|matches!|assert_eq!",
 ];
-/// A piece of the text, for engines that are slow.
+/// Size of a piece of the text, for slow engines.
 const PIECE: usize = 20_000;
 
 pub fn work(text: &str, times: u64) -> usize {
@@ -24,13 +25,13 @@ pub fn work(text: &str, times: u64) -> usize {
     (0..times).map(|_| all(text) + each(piece)).sum()
 }
 
-/// The first lines, of at most so many letters together.
+/// Returns the first lines, with at most `length` bytes.
 fn piece(text: &str, length: usize) -> &str {
     let end = text.bytes().take(length).rposition(|byte| byte == b'\n').expect("lines");
     &text[..end]
 }
 
-/// As a program would.
+/// Searches with the default engine, like a program.
 fn all(text: &str) -> usize {
     let several = Regex::new_many(&PATTERNS).expect("patterns");
     PATTERNS
@@ -43,7 +44,7 @@ fn all(text: &str) -> usize {
         + several.find_iter(text).count()
 }
 
-/// Each engine by itself.
+/// Searches with each engine separately.
 fn each(text: &str) -> usize {
     let mut found = 0;
     for pattern in PATTERNS {

@@ -1,4 +1,5 @@
-//! A document about each line of a text: written, read as values, looked through, written for people.
+//! Writes a document about each line of a text, reads and examines it as values, and writes it
+//! indented.
 
 use serde_json::{Map, Value, from_str, json, to_string, to_string_pretty};
 

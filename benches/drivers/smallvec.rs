@@ -1,4 +1,4 @@
-//! Vectors that stay inside and that spill: pushed to, inserted into, drained, compared.
+//! Vectors that stay inline and vectors that spill: pushes, insertions, drains, comparisons.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Pages of nested rows, columns, grids and blocks, laid out for several widths, and again after a change.
+//! Lays out pages of nested rows, columns, grids and blocks for several widths, and again after a
+//! change.
 
 use taffy::prelude::*;
 
@@ -28,7 +29,7 @@ fn height(tree: &TaffyTree<()>, node: NodeId) -> usize {
     tree.layout(node).expect("it has one").size.height as usize
 }
 
-/// A row, column, grid or block of such parts, so many levels deep.
+/// Creates a row, column, grid or block of such parts, `depth` levels deep.
 fn part(tree: &mut TaffyTree<()>, leaves: &mut Vec<NodeId>, depth: usize, number: usize) -> NodeId {
     if depth == 0 {
         let size = Size { width: length((10 + number % 50) as f32), height: length((5 + number % 30) as f32) };

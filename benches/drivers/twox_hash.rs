@@ -1,4 +1,4 @@
-//! Hashes of a text's lines, and of pieces of many lengths: at once, and as a stream.
+//! Hashes a text's lines, and pieces of many lengths: at once, and as a stream.
 
 use std::hash::Hasher;
 

@@ -1,14 +1,16 @@
-// What the JVM offers for code that is switched while it runs: call sites whose target is a method handle.
+// The JVM's call sites for code that is switched while it runs: their target is a method handle.
 //
-// Run by the bench `jvm`, with `java CallSites.java [--smoke]`. Prints lines of words:
+// The bench `jvm` runs this file with `java CallSites.java [--smoke]`. It prints lines of words:
 //     activate KIND NS            setTarget to a method that returns 1
 //     deactivate KIND NS          setTarget to a method that returns 0
 //     loop NS                     the loop of the next line without a call
-//     call KIND NS                one call of an active site, in a loop that its result goes into
+//     call KIND NS                one call of an active site, in a loop that uses its result
 //     still KIND CALLS            calls a second of one thread: the mean of always on and always off
 //     toggled KIND RATE TOGGLES CALLS SHARE
-//                                 the rate asked for (0: flat out) and achieved; calls a second; the share that saw it on
-// A site is a constant of the method that calls it, so the JIT compiler inlines its target, as with invokedynamic.
+//                                 the requested rate (0: full speed) and the achieved one; calls a second;
+//                                 the share of calls with the site on
+// A site is a constant of the method that calls it, so the JIT compiler inlines its target, as with
+// invokedynamic.
 
 import java.lang.invoke.CallSite;
 import java.lang.invoke.MethodHandle;
@@ -48,12 +50,13 @@ public final class CallSites {
         }
     }
 
-    // Without it, the JIT compiler would make a batch one addition.
+    // Without this function, the JIT compiler would turn a batch into one addition.
     static long mix(long state, int value) {
         return (state + value) * 6364136223846793005L + 1;
     }
 
-    // A batch of calls, and how many of them saw the site on. One method for each kind: the handle has to be a constant of the code that calls it.
+    // Calls the site in a batch, and returns how many calls saw it on. Each kind has its own
+    // method, because the handle has to be a constant of the code that calls it.
     static int mutable(long[] state) throws Throwable {
         int sum = 0;
         long mixed = state[0];
@@ -118,7 +121,7 @@ public final class CallSites {
         }
     }
 
-    // Nanoseconds of each way, idle: no compiled code depends on the site yet.
+    // Measures nanoseconds of each direction, idle: no compiled code depends on the site yet.
     static void switchOften(Kind kind, int pairs, double[] on, double[] off, int round) {
         long onTime = 0;
         long offTime = 0;
@@ -135,7 +138,7 @@ public final class CallSites {
         off[round] = (double) offTime / pairs;
     }
 
-    // Nanoseconds a call, the median of rounds after the JIT compiler has done its work.
+    // Measures nanoseconds a call, the median of rounds after the JIT compiler has done its work.
     static double time(Kind kind, int rounds) throws Exception {
         try {
             long[] state = {1};
@@ -183,7 +186,7 @@ public final class CallSites {
 
     record Run(double toggles, double calls, double share) {}
 
-    // Toggles at a rate for a while: -1 for never, 0 for as often as it can be.
+    // Toggles at a rate for a while: -1 for never, 0 for full speed.
     static Run run(Kind kind, long rate) throws Exception {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicBoolean ready = new AtomicBoolean();
@@ -194,7 +197,7 @@ public final class CallSites {
         while (!ready.get()) {
             Thread.onSpinWait();
         }
-        // So that a site that was still for the last run is compiled again.
+        // Gives the JIT compiler time to compile a site again that was constant in the last run.
         Thread.sleep(smoke ? 1 : 100);
         long callsBefore = calls.get();
         long onBefore = on.get();

@@ -1,6 +1,7 @@
-//! What switching a site can't do without: a locked write to open text, a lock, and system calls.
+//! The minimum work of switching a site: a locked write to open text, a lock, and system calls.
 
-// Safety: relies on pages of code that stay readable and executable throughout, and on a page of its own.
+// Safety: relies on pages of code that stay readable and executable throughout, and on a page of
+// its own.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
 
-/// An aligned word in a page that may be written and executed.
+/// An aligned word in a page that is writable and executable.
 pub struct OpenWord(&'static AtomicU64);
 
 impl Default for OpenWord {
@@ -18,10 +19,10 @@ impl Default for OpenWord {
 }
 
 impl OpenWord {
-    /// Maps a page for it, for good.
+    /// Maps a page for the word; it is never unmapped.
     ///
     /// # Panics
-    /// Where the system gives no page that may be written and executed.
+    /// If the system gives no page that is writable and executable.
     pub fn new() -> Self {
         let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -32,17 +33,17 @@ impl OpenWord {
         Self(unsafe { AtomicU64::from_ptr(page.cast()) })
     }
 
-    /// One `lock cmpxchg`, which succeeds.
+    /// Executes one `lock cmpxchg`, which succeeds.
     pub fn exchange(&self) {
         let found = self.0.load(Ordering::Relaxed);
         let _ = self.0.compare_exchange(found, found ^ 1, Ordering::SeqCst, Ordering::Relaxed);
     }
 }
 
-/// `mprotect` of the one page of text at `addr`: open if `open`, else sealed.
+/// Calls `mprotect` on the one page of text at `addr`: writable if `open`, else read-only.
 ///
 /// # Panics
-/// Where the system does not allow it.
+/// If the system does not allow it.
 pub fn protect(addr: usize, open: bool) {
     let write = if open { libc::PROT_WRITE } else { 0 };
     let rights = libc::PROT_READ | libc::PROT_EXEC | write;
@@ -51,10 +52,11 @@ pub fn protect(addr: usize, open: bool) {
     assert_eq!(status, 0, "mprotect: {}", std::io::Error::last_os_error());
 }
 
-/// One `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`; registers the process first if need be.
+/// Executes one `membarrier(PRIVATE_EXPEDITED_SYNC_CORE)`; registers the process first if
+/// necessary.
 ///
 /// # Panics
-/// Where the kernel has none.
+/// If the kernel does not support it.
 pub fn membarrier() {
     const SYNC_CORE: libc::c_int = 1 << 5;
     const REGISTER: libc::c_int = 1 << 6;

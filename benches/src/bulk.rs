@@ -1,7 +1,8 @@
-//! What `bulk` and `bulk_million` share: switching every generated site of the program, and the bare stores.
+//! The shared part of `bulk` and `bulk_million`: switching every generated site of the program, and
+//! the bare stores.
 
-// Safety: relies on generated functions being called at their entries' sites, and on open text while the
-// attachment that opened it lives.
+// Safety: relies on generated functions being called at their entries' sites, and on open text
+// while the attachment that opened it lives.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::time::Instant;
@@ -13,13 +14,14 @@ use crate::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
 
 const SELECTOR: &str = "generated::**";
 
-/// Runs the bench for a program with `count` generated sites; each sample switches them `passes` times.
+/// Runs the bench for a program with `count` generated sites; each sample switches them `passes`
+/// times.
 ///
 /// # Errors
-/// The runtime's.
+/// Errors of the runtime.
 ///
 /// # Panics
-/// Where a count is not what it should be.
+/// If a count is wrong.
 pub fn run(bench: &str, count: usize, rounds: u64, passes: u64) -> Result<(), Error> {
     if !IS_PATCHED {
         println!("sites are not patched in this build");
@@ -88,12 +90,13 @@ fn attach(
     Ok(attachment)
 }
 
-/// Calls the first, a middle and the last function; each hit is counted once, and nothing else is.
+/// Calls the first, a middle and the last function. Checks that each of their hits is counted once,
+/// and no others.
 fn check_counts(attachment: &Attachment<Count>, sites: &[SiteWord]) {
     let functions = sites.len() / 2;
     for at in [0, functions / 2, functions - 1] {
-        // SAFETY: a generated function is called at its entry's site, has the C calling convention, and does
-        // nothing but arithmetic.
+        // SAFETY: a generated function is called at its entry's site, has the C calling convention,
+        // and only computes.
         let function = unsafe { std::mem::transmute::<usize, extern "C" fn(u64) -> u64>(sites[2 * at].site) };
         std::hint::black_box(function)(7);
     }
@@ -102,10 +105,10 @@ fn check_counts(attachment: &Attachment<Count>, sites: &[SiteWord]) {
     assert!(hit.iter().all(|count| count.hits == 1));
 }
 
-/// Pauses and resumes; beside it, where the text is open, the bare stores of as many words.
+/// Measures pauses and resumes, and if the text is open, bare stores to as many words.
 fn switch(rounds: u64, passes: u64, attachment: &Attachment<Count>, count: usize, is_open: bool) -> Medians {
     let each = count as u64 * passes;
-    // As they are now, active: what was read before would switch them off.
+    // The words of the active sites: the words read earlier would switch the sites off.
     let active = sites();
     let mut cases = vec![Case::new("pause and resume", 2 * each, |_| {
         for _ in 0..passes {
@@ -116,7 +119,8 @@ fn switch(rounds: u64, passes: u64, attachment: &Attachment<Count>, count: usize
     if is_open {
         cases.push(Case::new("bare stores", each, |_| {
             for _ in 0..passes {
-                // SAFETY: the attachment keeps the text open; the words are what they are already.
+                // SAFETY: the attachment keeps the text open, and the stores do not change the
+                // words.
                 unsafe { store_all(&active) };
             }
         }));

@@ -1,12 +1,13 @@
-//! Counting instructions: valgrind's callgrind runs a program and counts each that it executes, NOPs too.
+//! Counts instructions: valgrind's callgrind runs a program and counts each executed instruction,
+//! including NOPs.
 //!
-//! The same program counts the same each time, whatever else the machine does and wherever its code lies. It says how much is
-//! executed, not how long it takes.
+//! The count is the same for each run of a program, whatever the load of the machine and the
+//! address of the code. It measures how much is executed, not how long that takes.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Whether there is a valgrind; says so if not.
+/// Returns whether valgrind is installed; if not, prints that.
 pub fn is_there() -> bool {
     let found = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
     if !found {
@@ -15,11 +16,12 @@ pub fn is_there() -> bool {
     found
 }
 
-/// How many instructions `program` executes with these arguments, and what it prints. Only those of the function of this name, and of
-/// what it calls, if there is one: threads and clocks of a program's own may take a different number each time.
+/// Returns the number of instructions that `program` executes with these arguments, and its output.
+/// With the name of a function, only that function and its callees count: the program's own threads
+/// and clocks may take a different number each time.
 ///
 /// # Panics
-/// If it fails, or valgrind can't run it.
+/// If the program fails, or valgrind can't run it.
 pub fn instructions(
     program: &Path,
     arguments: &[&str],

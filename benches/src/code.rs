@@ -1,15 +1,16 @@
-//! A function with one instruction to patch, wherever it is wanted: in a word, across a cache line, across a page.
+//! A function with one instruction to patch, at a chosen position: in a word, across a cache line,
+//! across a page.
 //!
 //! ```text
 //!   function:  31 c0            xor eax, eax
 //!   site:      .. .. .. .. ..   five bytes, patched           one ▸ mov eax, 1; ret
 //!              c3               ret                           two ▸ mov eax, 2; ret
 //! ```
-//! The memory is the function's own, writable and executable for good, so that patching takes no system call. A mix of two
-//! instructions never passes for either of them. Around the code lies memory that can't be executed, which is where a mixed
-//! CALL goes; a mixed MOV or SUB gives a value that nobody asked for.
+//! The function has memory of its own that is always writable and executable, so patching needs no
+//! system call. A mix of two instructions is distinct from both of them. The memory around the code
+//! can't be executed. A mixed CALL goes there; a mixed MOV or SUB gives an unexpected value.
 
-// Safety: relies on a mapping of its own, which is written only through this module and, at the site, by a patcher.
+// Safety: relies on a mapping of its own. Only this module and, at the site, a patcher write to it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::transmute;
@@ -19,17 +20,18 @@ use std::sync::atomic::AtomicU64;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 const RESERVED: usize = 64 << 20;
-/// From the site's end to `one`. No byte of it is one of [`MOV`]'s, and no two are alike.
+/// Distance from the site's end to `one`. Its bytes differ from each other and from [`MOV`]'s.
 const TO_ONE: u32 = 0x0123_4567;
-/// Bytes of a site.
+/// Number of bytes of a site.
 pub const LEN: usize = 5;
 
-/// `mov eax, MOV`: what stands for a call that is off, where a mix with a call shall be noticed.
+/// The operand of `mov eax, MOV`, which replaces an inactive call if mixes with a call must be
+/// detected.
 pub const MOV: u32 = 0x02b3_a291;
-/// What [`sub`] takes from 0; it shares no byte with [`MOV`].
+/// The value that [`sub`] subtracts from 0; it shares no byte with [`MOV`].
 pub const SUB: u32 = 0x0354_76c8;
 
-/// Where the five bytes lie.
+/// The position of the five bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// At the start of a cache line.
@@ -40,17 +42,18 @@ pub enum Place {
     AcrossPages(usize),
 }
 
-/// The function, for good: its memory is never given back.
+/// The function. Its memory is never unmapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Patched {
     site: usize,
 }
 
 impl Patched {
-    /// A function with `instruction` at the site.
+    /// Returns a function with `instruction` at the site.
     ///
     /// # Panics
-    /// Where the system gives no memory that may be written and executed, or a split is not within 1 to 4.
+    /// If the system gives no memory that is writable and executable, or a split is not within 1 to
+    /// 4.
     pub fn new(place: Place, instruction: impl FnOnce(&Self) -> [u8; LEN]) -> Self {
         let (boundary, before) = match place {
             Place::Aligned => (PAGE / 2, 0),
@@ -70,49 +73,50 @@ impl Patched {
         this
     }
 
-    /// The site's address.
+    /// Returns the site's address.
     pub fn site(&self) -> usize {
         self.site
     }
 
-    /// The address of a function that sets the result to 1.
+    /// Returns the address of a function that sets the result to 1.
     pub fn one(&self) -> usize {
         self.site + LEN + TO_ONE as usize
     }
 
-    /// The address of a function that sets the result to 2.
+    /// Returns the address of a function that sets the result to 2.
     pub fn two(&self) -> usize {
         self.one() + LINE
     }
 
-    /// What executors call: returns 0, or what the site has made of it.
+    /// Returns the function that executors call. It returns 0, or the value that the site sets.
     pub fn function(&self) -> extern "C" fn() -> u32 {
         // SAFETY: the code above, which has the C calling convention, and only changes `eax`.
         unsafe { transmute::<usize, extern "C" fn() -> u32>(self.site - 2) }
     }
 
-    /// The aligned words that the site's first and its last byte lie in.
+    /// Returns the aligned words of the site's first and last byte.
     pub fn words(&self) -> [&'static AtomicU64; 2] {
-        // SAFETY: aligned, within the mapping, which lives for good and is changed atomically once it is executed.
+        // SAFETY: aligned, and within the mapping, which is never unmapped and is only changed
+        // atomically once it is executed.
         [self.site, self.site + LEN - 1].map(|byte| unsafe { AtomicU64::from_ptr((byte & !7) as *mut u64) })
     }
 }
 
-/// `call` from the site to `target`.
+/// Returns a `call` from the site to `target`.
 ///
 /// # Panics
-/// Where that is farther than 2 GiB.
+/// If the distance is over 2 GiB.
 pub fn call(site: usize, target: usize) -> [u8; LEN] {
     let distance = i32::try_from(target.wrapping_sub(site + LEN).cast_signed());
     with_operand(0xe8, distance.expect("a target within 2 GiB").cast_unsigned())
 }
 
-/// `mov eax, value`.
+/// Returns `mov eax, value`.
 pub fn mov(value: u32) -> [u8; LEN] {
     with_operand(0xb8, value)
 }
 
-/// `sub eax, value`: a result of minus `value`.
+/// Returns `sub eax, value`: the result is minus `value`.
 pub fn sub(value: u32) -> [u8; LEN] {
     with_operand(0x2d, value)
 }
@@ -125,10 +129,11 @@ fn with_operand(opcode: u8, operand: u32) -> [u8; LEN] {
     [opcode, a, b, c, d]
 }
 
-/// The addresses of as many NOPs of five bytes, one in every cache line and the next, in text that is writable for good.
+/// Returns the addresses of `count` NOPs of five bytes, each across two cache lines, in text that
+/// is always writable.
 ///
 /// # Panics
-/// Where the system gives no memory that may be written and executed, or a split is not within 1 to 4.
+/// If the system gives no memory that is writable and executable, or a split is not within 1 to 4.
 pub fn straddlers(count: usize, split: usize) -> Vec<usize> {
     assert!((1..LEN).contains(&split) && count < RESERVED / LINE - 1, "{split}, {count}");
     let base = reserve();
@@ -156,7 +161,7 @@ fn open(start: usize, len: usize) {
 }
 
 fn write(addr: usize, bytes: &[u8]) {
-    // SAFETY: opened above, and not executed by anybody yet.
+    // SAFETY: opened above, and no thread executes it yet.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len()) }
 }
 
@@ -208,7 +213,7 @@ mod tests {
                 assert!((0..LEN).all(|byte| one[byte] != other[byte]), "{one:x?} {other:x?}");
             }
         }
-        // A CALL with any tail of the MOV leads into reserved memory where nothing is.
+        // A CALL with any tail of the MOV goes to reserved memory without code.
         for split in 1..LEN {
             let mut mixed = instructions[0];
             mixed[split..].copy_from_slice(&instructions[1][split..]);

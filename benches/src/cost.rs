@@ -1,6 +1,6 @@
-//! What a program took: seconds, and memory at its peak.
+//! The cost of a program: time, and peak memory.
 
-// Safety: relies on wait4(2), which fills in structures of this function's own.
+// Safety: relies on wait4(2), which fills in structures of this function.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -8,14 +8,14 @@ use std::mem::MaybeUninit;
 use std::process::Command;
 use std::time::Instant;
 
-/// What a process that has ended took.
+/// The cost of a process that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// From its start to its end.
+    /// Seconds from its start to its end.
     pub seconds: f64,
-    /// On processors, of all its threads.
+    /// Processor seconds of all its threads.
     pub processor_seconds: f64,
-    /// The most memory that it held, in millions of bytes.
+    /// Its peak memory, in millions of bytes.
     pub peak_mb: f64,
 }
 
@@ -30,7 +30,8 @@ pub fn run(command: &mut Command) -> Cost {
     let pid = libc::pid_t::try_from(child.id()).expect("a process");
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     loop {
-        // SAFETY: a child of this process that nobody else waits for; places for the results.
+        // SAFETY: a child of this process for which no other thread waits; valid destinations for
+        // the results.
         let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
         if waited == pid {
             break;

@@ -1,12 +1,13 @@
-//! Generated Rust: a library of so many functions of the size that functions have, each with `#[probe]` or without.
+//! Generated Rust: a library of functions of typical size, with or without `#[probe]`.
 
 use std::fmt::Write;
 
-/// The source. `attribute` stands before each function; functions call each other, and return from several places.
+/// Returns the source. `attribute` precedes each function. Functions call each other, and return
+/// from several places.
 pub fn source(functions: usize, attribute: &str) -> String {
     let mut text = String::from("#![allow(unused_variables)]\n");
     for at in 0..functions {
-        // Modules of a hundred, as programs have.
+        // Each module has a hundred functions.
         if at % 100 == 0 {
             let close = if at == 0 { "" } else { "}\n" };
             writeln!(text, "{close}pub mod m{} {{\nuse std::collections::HashMap;", at / 100)

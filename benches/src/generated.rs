@@ -1,17 +1,18 @@
-//! Programs with as many sites as asked for, straight from the assembler: the binary interface of
-//! `docs/abi.md`, written by hand, in the same shape that the macros give it.
+//! Programs with a given number of sites, directly from the assembler. They follow the binary
+//! interface of `docs/abi.md`, and have the same shape as the output of the macros.
 //!
 //! ```text
 //! function:  entry's NOP5 ▸ 33 to 61 bytes of arithmetic and NOPs ▸ exit's NOP5 ▸ ret ▸ two cold blocks
 //! stubs:     one for each probe            records: one for each site
 //! definitions: `generated::f000000`, … each with kinds `entry` and `exit`, in `generated.s`
 //! ```
-//! A function adds 1 to its argument and mixes it; it is called at its entry's site.
+//! A function adds 1 to its argument and mixes it. Calls of it begin at its entry's site.
 
 /// `generated_functions!(COUNT)`: that many functions with an entry and an exit probe each.
 /// `generated_functions!(COUNT, plain)`: the same functions without probes.
 ///
-/// The first one is `generated_first`, which the program has to refer to, or the linker drops them all.
+/// The first one is `generated_first`. The program has to refer to it, or the linker drops all of
+/// them.
 #[macro_export]
 macro_rules! generated_functions {
     ($functions:literal) => {
@@ -23,7 +24,7 @@ macro_rules! generated_functions {
     (@ $functions:literal, $probes:literal) => {
         std::arch::global_asm!(
             concat!(".set .Lgenerated_probes, ", $probes),
-            // What begins a function's section, its note, and the tables.
+            // The start of the functions' section, the note, and the tables.
             ".pushsection .text.generated, \"ax\", @progbits",
             ".p2align 6",
             ".globl generated_first",
@@ -44,7 +45,8 @@ macro_rules! generated_functions {
             ".quad __start_linkme_PROBE_DEFINITIONS_V1 - ., __stop_linkme_PROBE_DEFINITIONS_V1 - .",
             ".popsection",
             ".endif",
-            // The definitions: 192 bytes each (18 of them the path, 11 the file), entry and exit in turns.
+            // The definitions, alternating entry and exit: 192 bytes each (18 of them the path, 11
+            // the file).
             ".if .Lgenerated_probes",
             ".pushsection linkme_PROBE_DEFINITIONS_V1, \"aw\", @progbits",
             ".p2align 6",
@@ -70,9 +72,9 @@ macro_rules! generated_functions {
             ".if .Lgenerated_probes",
             "2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
             ".endif",
-            // As bytes, since the assembler takes ten times as long for an instruction:
-            // lea rax, [rdi + 1]; imul rax, rax, 0x5bd1e995; mov rcx, rax; shr rcx, 29; xor rax, rcx;
-            // imul rax, rax, 0x1b873593; lea rax, [rax + rcx + 17]; then up to 28 times nop.
+            // As bytes, since the assembler takes ten times as long for an instruction: lea rax,
+            // [rdi + 1]; imul rax, rax, 0x5bd1e995; mov rcx, rax; shr rcx, 29; xor rax, rcx; imul
+            // rax, rax, 0x1b873593; lea rax, [rax + rcx + 17]; then up to 28 times nop.
             "3: .byte 0x48, 0x8d, 0x47, 0x01, 0x48, 0x69, 0xc0, 0x95, 0xe9, 0xd1, 0x5b, 0x48, 0x89, 0xc1, 0x48, 0xc1, 0xe9, 0x1d, \
                 0x48, 0x31, 0xc8, 0x48, 0x69, 0xc0, 0x93, 0x35, 0x87, 0x1b, 0x48, 0x8d, 0x44, 0x08, 0x11",
             ".fill .Lgenerated_n % 5 * 7, 1, 0x90",

@@ -1,6 +1,8 @@
-//! Shared objects made of C while a bench runs: thousands of small functions, with and without `-finstrument-functions`.
+//! Shared objects of C, compiled while a bench runs: thousands of small functions, with and without
+//! `-finstrument-functions`.
 
-// Safety: relies on the functions' types, which this module has written itself; libraries stay loaded.
+// Safety: relies on the functions' types, since this module has written the functions; libraries
+// stay loaded.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::{CString, c_void};
@@ -11,7 +13,7 @@ use std::{env, fs};
 
 /// One of the functions.
 pub type Function = extern "C" fn(u64) -> u64;
-/// Calls the first function so many times.
+/// A function that calls the first function this many times.
 pub type Loop = extern "C" fn(u64) -> u64;
 
 /// A loaded object.
@@ -21,22 +23,23 @@ pub struct Instrumented {
     call_first: Loop,
 }
 
-/// How an object is compiled.
+/// The hooks of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hooks {
-    /// Without calls of hooks.
+    /// No calls of hooks.
     None,
-    /// With empty hooks of its own.
+    /// Calls of empty hooks in the object.
     Empty,
-    /// With calls of this program's.
+    /// Calls of this program's hooks.
     Ours,
 }
 
 impl Instrumented {
-    /// Compiles and loads an object with so many functions. Each is loaded once: it has code of its own.
+    /// Compiles and loads an object with this many functions. Each name is loaded once and has code
+    /// of its own.
     ///
     /// # Panics
-    /// If that can't be done.
+    /// If that fails.
     pub fn load(name: &str, functions: usize, hooks: Hooks) -> Self {
         let folder = folder();
         fs::create_dir_all(&folder).expect("a folder for temporary files");
@@ -46,25 +49,25 @@ impl Instrumented {
         open(&object, functions)
     }
 
-    /// The functions.
+    /// Returns the functions.
     pub fn functions(&self) -> &'static [Function] {
         self.functions
     }
 
-    /// Calls the first of them so many times, in a loop that has no hooks.
+    /// Calls the first function this many times, in a loop without hooks.
     pub fn call_first(&self, calls: u64) -> u64 {
         (self.call_first)(calls)
     }
 }
 
-/// Where the objects' files are; names are read from them.
+/// Returns the folder of the objects' files. The runtime reads names from them.
 fn folder() -> PathBuf {
     env::temp_dir().join(format!("probe-discovery-{}", std::process::id()))
 }
 
 /// Removes the objects' files.
 pub fn clean() {
-    // What is left is temporary.
+    // A file that stays is temporary.
     let _ = fs::remove_dir_all(folder());
 }
 
@@ -111,7 +114,7 @@ fn compile(source: &Path, object: &Path, hooks: Hooks) {
 
 fn open(object: &Path, functions: usize) -> Instrumented {
     let name = CString::new(object.as_os_str().as_encoded_bytes()).expect("a path without NUL");
-    // SAFETY: an object of this module's own, without constructors.
+    // SAFETY: an object of this module, without constructors.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null(), "{} can't be loaded", object.display());
     let symbol = |name: &str| -> *mut c_void {
@@ -121,7 +124,7 @@ fn open(object: &Path, functions: usize) -> Instrumented {
         assert!(!symbol.is_null(), "{name:?} is not there");
         symbol
     };
-    // SAFETY: as `code` has written them; the object is never unloaded.
+    // SAFETY: `code` has written these functions; the object is never unloaded.
     unsafe {
         Instrumented {
             functions: std::slice::from_raw_parts(symbol("table").cast(), functions),

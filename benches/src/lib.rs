@@ -1,12 +1,14 @@
-//! Measuring: interleaved runs, medians, figures, and programs with as many sites as asked for.
+//! Measurement: interleaved runs, medians, figures, and programs with a given number of sites.
 //!
-//! Life of a figure: [`Scale`] says how often ▸ [`interleave`] runs all [`Case`]s of a bench in turns, in one
-//! process ▸ [`Medians`] compares each with its baseline, round by round ▸ [`figure`] prints.
+//! The life of a figure: [`Scale`] sets the number of runs ▸ [`interleave`] runs all [`Case`]s of
+//! a bench in rotation, in one process ▸ [`Medians`] compares each with its baseline, round by
+//! round ▸ [`figure`] prints.
 //!
-//! For instructions that are patched while others execute them: [`code`] makes such a function, [`ticks`] tells the time
-//! on all processors, `toggled` has the ways to patch, [`toggling`] runs executors beside a patcher, [`plot`] draws.
+//! For instructions that are patched while other threads execute them: [`code`] makes such a
+//! function, [`ticks`] is the clock of all processors, `toggled` has the ways to patch,
+//! [`toggling`] runs executors beside a patcher, [`plot`] draws.
 //!
-//! x86-64 Linux only, like what is measured.
+//! Only for x86-64 Linux, like the measured code.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Line charts, one above the other, as SVG: for figures that are more than a number.
+//! Line charts in SVG, one above the other, for figures that are more than a number.
 
 use std::fmt::Display;
 use std::fs;
@@ -19,7 +19,7 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const GREY: RGBColor = RGBColor(120, 120, 120);
 const FAINT: RGBColor = RGBColor(228, 228, 228);
 
-/// Okabe and Ito's colours, which colour-blind readers can tell apart as well.
+/// Okabe and Ito's colours, which colour-blind readers can distinguish as well.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -34,11 +34,11 @@ const COLOURS: [RGBColor; 8] = [
 /// A chart of lines.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
-    /// The axis to the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// The axis upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The lines.
     pub lines: Vec<Line>,
@@ -47,15 +47,15 @@ pub struct Panel {
 /// One line, with a mark at each point.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is, in the legend.
+    /// Its name in the legend.
     pub name: String,
-    /// Its points, in the axes' units. What lies outside an axis is drawn at its end.
+    /// Its points, in the axes' units. A point outside an axis is drawn at the axis's end.
     pub points: Vec<(f64, f64)>,
-    /// Points of another kind, which no line leads to.
+    /// Separate points, which the line does not connect.
     pub apart: Vec<(f64, f64)>,
 }
 
-/// An axis: what it measures, and where its marks are.
+/// An axis: its label and its marks.
 #[derive(Clone, Debug)]
 pub struct Axis {
     label: String,
@@ -64,7 +64,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From 0 to at least `max`, in round steps.
+    /// Creates an axis from 0 to at least `max`, in round steps.
     pub fn linear(label: impl Display, max: f64) -> Self {
         let step = round_step(max.max(1e-9) / 6.0);
         let count = (max / step).ceil().max(1.0);
@@ -72,7 +72,7 @@ impl Axis {
         Self { label: label.to_string(), is_log: false, marks }
     }
 
-    /// By powers of ten that include both.
+    /// Creates an axis by powers of ten that include both.
     pub fn logarithmic(label: impl Display, min: f64, max: f64) -> Self {
         let first = min.max(1e-9).log10().floor();
         let count = (max.max(1e-9).log10().ceil() - first).max(1.0);
@@ -80,13 +80,13 @@ impl Axis {
         Self { label: label.to_string(), is_log: true, marks }
     }
 
-    /// With a mark for each name, at 0, 1, 2, …
+    /// Creates an axis with a mark for each name, at 0, 1, 2, …
     pub fn named(label: impl Display, names: impl IntoIterator<Item = impl Display>) -> Self {
         let marks = (0_u32..).zip(names).map(|(at, name)| (f64::from(at), name.to_string())).collect();
         Self { label: label.to_string(), is_log: false, marks }
     }
 
-    /// With one more mark at the end, a step further.
+    /// Adds one more mark at the end, a step further.
     #[must_use]
     pub fn and(mut self, name: impl Display) -> Self {
         let at = self.end();
@@ -94,7 +94,7 @@ impl Axis {
         self
     }
 
-    /// Where a mark one step after the last would be; after [`Axis::and`], where that mark is, plus a step.
+    /// Returns the position one step after the last mark.
     pub fn end(&self) -> f64 {
         match self.marks.as_slice() {
             [.., (before, _), (last, _)] => 2.0 * last - before,
@@ -110,13 +110,13 @@ impl Axis {
         self.marks.last().map_or(1.0, |(at, _)| *at).max(self.first() + 1e-9)
     }
 
-    /// Where a value is drawn: from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let place = if self.is_log { value.max(f64::MIN_POSITIVE).log10() } else { value };
         ((place - self.first()) / (self.last() - self.first())).clamp(0.0, 1.0)
     }
 
-    /// The value of a mark.
+    /// Returns the value of a mark.
     fn value(&self, mark: f64) -> f64 {
         if self.is_log { 10_f64.powf(mark) } else { mark }
     }
@@ -154,7 +154,7 @@ impl ValueFormatter<f64> for Axis {
 /// Draws panels below a title and a subtitle into an SVG file.
 ///
 /// # Errors
-/// The system's, where the file can't be written.
+/// The system's error, if the file can't be written.
 pub fn save(path: &Path, title: &str, subtitle: &str, panels: &[Panel]) -> io::Result<()> {
     let mut svg = String::new();
     draw(&mut svg, title, subtitle, panels).map_err(io::Error::other)?;
@@ -210,7 +210,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Error> {
     draw_legend(&legend, &panel.lines)
 }
 
-/// Beside the chart, where it covers no line.
+/// Draws the legend beside the chart, where it covers no line.
 fn draw_legend(area: &Area<'_>, lines: &[Line]) -> Result<(), Error> {
     let style = font(14).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     for ((line, colour), nth) in lines.iter().zip(COLOURS.iter().cycle()).zip(0..) {
@@ -226,12 +226,12 @@ fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().into()
 }
 
-/// 0, 1, 2, … `count`.
+/// Returns 0, 1, 2, … `count`.
 fn steps(count: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(0.0), |at| Some(at + 1.0)).take_while(move |at| *at <= count)
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// Returns 1, 2 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0]
@@ -241,7 +241,7 @@ fn round_step(step: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// A number in a few characters: `2000` as `2k`.
+/// Formats a number in a few characters: `2000` as `2k`.
 fn short(value: f64) -> String {
     let (number, unit) = match value.abs() {
         size if size >= 999_999_999.5 => (value / 1e9, "G"),

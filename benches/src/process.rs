@@ -1,13 +1,13 @@
 //! The processor and the clock.
 
-// Safety: relies on system calls that get a structure of this function's own.
+// Safety: relies on system calls that fill in a structure of this function.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::{MaybeUninit, zeroed};
 use std::sync::OnceLock;
 
-/// Keeps this thread on the `nth` of the processors that the process could use at the first call, counted from
-/// the last. Returns whether there is one.
+/// Keeps this thread on the `nth` of the processors that the process could use at the first call,
+/// counted from the last. Returns whether there is one.
 pub fn pin(nth: usize) -> bool {
     let Some(&one) = all().get(nth) else { return false };
     // SAFETY: a set of processors is plain bits, and the system reads at most its size.
@@ -18,18 +18,19 @@ pub fn pin(nth: usize) -> bool {
     }
 }
 
-/// How many processors the process could use at the first call of this or [`pin`].
+/// Returns the number of processors that the process could use at the first call of this or
+/// [`pin`].
 pub fn processors() -> usize {
     all().len()
 }
 
 fn all() -> &'static [usize] {
-    // A thread inherits what its parent was pinned to, so the question is asked once.
+    // A thread inherits its parent's pinning, so this asks only once.
     static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
     PROCESSORS.get_or_init(allowed)
 }
 
-/// The processors that this thread may use, the last one first.
+/// Returns the processors that this thread may use, the last one first.
 fn allowed() -> Vec<usize> {
     let all = (0..8 * size_of::<libc::cpu_set_t>()).rev();
     // SAFETY: a set of processors is plain bits, and the system fills in at most its size.
@@ -42,17 +43,17 @@ fn allowed() -> Vec<usize> {
     all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) }).collect()
 }
 
-/// Nanoseconds of the monotonic clock, which all processes share.
+/// Returns the nanoseconds of the monotonic clock, which all processes share.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds that this thread has had a processor.
+/// Returns the nanoseconds for which this thread has had a processor.
 pub fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds that all threads of this process have had processors.
+/// Returns the nanoseconds for which all threads of this process have had processors.
 pub fn process_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -67,10 +68,10 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// How often this thread has lost its processor to another.
+/// Returns how often another thread has preempted this one.
 pub fn preemptions() -> i64 {
     let mut usage = MaybeUninit::uninit();
-    // SAFETY: the system fills in a structure of this function's own, or returns an error.
+    // SAFETY: the system fills in a structure of this function, or returns an error.
     unsafe {
         if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0 {
             usage.assume_init().ru_nivcsw

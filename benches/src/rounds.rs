@@ -1,20 +1,21 @@
-//! Interleaved rounds: each runs every case once, so that whatever else the machine does hits all alike.
+//! Interleaved rounds. Each runs every case once, so that other load on the machine affects all
+//! alike.
 
 use std::time::Instant;
 
-/// Something to be timed.
+/// Code to be timed.
 pub struct Case<'a> {
     name: &'static str,
     sample: Box<dyn FnMut() -> f64 + 'a>,
 }
 
 impl<'a> Case<'a> {
-    /// `run` gets the number of calls that one sample is made of, and is timed.
+    /// Creates a case. `run` gets the number of calls in one sample, and is timed.
     pub fn new(name: &'static str, calls: u64, run: impl FnMut(u64) + 'a) -> Self {
         Self::prepared(name, calls, || (), run)
     }
 
-    /// The same, after `prepare`, which is not timed.
+    /// Creates a case with a `prepare` step, which is not timed.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns or calls")]
     pub fn prepared(
         name: &'static str,
@@ -31,34 +32,34 @@ impl<'a> Case<'a> {
         Self { name, sample: Box::new(sample) }
     }
 
-    /// `run` returns the nanoseconds that it has measured itself.
+    /// Creates a case whose `run` returns the nanoseconds that it has measured itself.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
     pub fn given(name: &'static str, mut run: impl FnMut() -> u64 + 'a) -> Self {
         Self { name, sample: Box::new(move || run() as f64) }
     }
 }
 
-/// What the rounds gave: nanoseconds a call, by case.
+/// The results of the rounds: nanoseconds a call, by case.
 pub struct Medians(Vec<(&'static str, Vec<f64>)>);
 
 impl Medians {
-    /// The median nanoseconds a call.
+    /// Returns the median nanoseconds a call.
     ///
     /// # Panics
-    /// Where there is no case of that name.
+    /// If there is no case of that name.
     pub fn ns(&self, case: &str) -> f64 {
         median(self.samples(case).to_vec())
     }
 
-    /// The case's median by the baseline's.
+    /// Returns the case's median divided by the baseline's.
     ///
     /// # Panics
-    /// Where there is no case of that name.
+    /// If there is no case of that name.
     pub fn ratio(&self, case: &str, baseline: &str) -> f64 {
         self.ns(case) / self.ns(baseline)
     }
 
-    /// The names of the cases, in their order.
+    /// Returns the names of the cases, in their order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.iter().map(|(name, _)| *name)
     }
@@ -69,7 +70,8 @@ impl Medians {
     }
 }
 
-/// Runs all cases in turns, each round beginning with another one. A first round is thrown away.
+/// Runs all cases in rotation; each round begins with another one. The results of a first round are
+/// dropped.
 pub fn interleave(rounds: u64, cases: &mut [Case<'_>]) -> Medians {
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
     for case in &mut *cases {
@@ -84,10 +86,10 @@ pub fn interleave(rounds: u64, cases: &mut [Case<'_>]) -> Medians {
     Medians(cases.iter().map(|case| case.name).zip(samples).collect())
 }
 
-/// The middle one, in their order, of an odd number of samples.
+/// Returns the middle one of an odd number of samples, in ascending order.
 ///
 /// # Panics
-/// Where there are none.
+/// If there are none.
 pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]

@@ -1,14 +1,14 @@
-//! A subscriber of `tracing` as small as one can be: it is told when spans are entered and left, and of nothing else.
+//! The smallest subscriber of `tracing`: it handles only the entry and exit of spans.
 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Calls these on the thread that enters or leaves a span.
+/// Calls these functions on the thread that enters or leaves a span.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans<Enter, Exit> {
-    /// When a span is entered.
+    /// Called when a span is entered.
     pub enter: Enter,
-    /// When it is left.
+    /// Called when a span is left.
     pub exit: Exit,
 }
 

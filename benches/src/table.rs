@@ -1,5 +1,5 @@
-//! The sites of this program, read from its records without the runtime: what baselines write to, and what
-//! counts are checked against.
+//! The sites of this program, read from its records without the runtime. Baselines write to them,
+//! and counts are checked against them.
 
 // Safety: relies on the linker, which defines the table's two ends.
 #![expect(unsafe_code, reason = "see above")]
@@ -7,7 +7,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One record, as docs/abi.md has it.
+/// One record, as in docs/abi.md.
 #[repr(C)]
 struct Record {
     head: [u8; 4],
@@ -23,19 +23,19 @@ unsafe extern "C" {
     static STOP: Record;
 }
 
-/// One site: its address, and the aligned word that it lies in, as it was.
+/// One site: its address, and the original value of its aligned word.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteWord {
     /// The site's address.
     pub site: usize,
-    /// What its aligned word holds.
+    /// The value of its aligned word.
     pub word: u64,
 }
 
-/// All sites, in the order of the code. The program has to have some.
+/// Returns all sites, in the order of the code. The program must have some.
 ///
 /// # Panics
-/// On a record that this program did not write.
+/// If a record is not this program's.
 pub fn sites() -> Vec<SiteWord> {
     let (start, stop) = (&raw const START, &raw const STOP);
     let count = (stop.addr() - start.addr()) / size_of::<Record>();
@@ -45,17 +45,18 @@ pub fn sites() -> Vec<SiteWord> {
             let record = unsafe { &*start.add(at) };
             assert_eq!(record.head, [1, 16, 1, 0], "not a record of version 1");
             let site = ptr::from_ref(&record.site).addr().wrapping_add_signed(record.site as isize);
-            // SAFETY: the aligned word that a site lies in.
+            // SAFETY: the aligned word of a site.
             let word = unsafe { AtomicU64::from_ptr((site & !7) as *mut u64) };
             SiteWord { site, word: word.load(Ordering::Relaxed) }
         })
         .collect()
 }
 
-/// Writes each site's word, as it was, with one aligned store: the floor of all bulk switching.
+/// Writes the original value of each site's word with one aligned store: the minimum for all bulk
+/// switching.
 ///
 /// # Safety
-/// The sites' text is writable, and nobody else switches them.
+/// The sites' text is writable, and no other thread switches them.
 pub unsafe fn store_all(sites: &[SiteWord]) {
     for site in sites {
         // SAFETY: an aligned word of text, writable by the caller's promise.
@@ -64,11 +65,11 @@ pub unsafe fn store_all(sites: &[SiteWord]) {
     }
 }
 
-/// Exchanges each site's word, as it is, for itself, by one `lock cmpxchg`: the floor of switching that never
-/// overwrites what somebody else wrote.
+/// Exchanges each site's word for itself with one `lock cmpxchg`: the minimum for switching that
+/// never overwrites another writer's bytes.
 ///
 /// # Safety
-/// As for [`store_all`].
+/// The same as for [`store_all`].
 pub unsafe fn exchange_all(sites: &[SiteWord]) {
     for site in sites {
         // SAFETY: an aligned word of text, writable by the caller's promise.

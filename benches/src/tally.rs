@@ -1,4 +1,4 @@
-//! What a profiler shows, beside the truth: [calls](Tally), and [times](times::Times).
+//! Compares the rows of a profiler with the truth: [calls](Tally), and [times](times::Times).
 
 mod interval;
 mod rows;
@@ -9,32 +9,32 @@ use crate::{figure, median};
 pub use interval::Interval;
 pub use rows::{Kind, Rows, Shown, Time, from_csv, rows};
 
-/// What two standard errors promise.
+/// The percentage that two standard errors promise.
 pub const PROMISED: f64 = 95.0;
-/// A function that is called more often than this is to be shown.
+/// A function with more calls than this should be shown.
 const MANY: u64 = 1_000;
 
-/// How all runs of one program compare with the truth.
+/// The comparison of all runs of one program with the truth.
 #[derive(Default, Debug)]
 pub struct Tally {
     runs: usize,
     shown: usize,
     exact: usize,
-    /// Shown as exact, though the truth is another number.
+    /// Rows shown as exact whose true number differs.
     wrong: usize,
-    /// Lower bounds, as a part of the truth: one that says little is far below 1.
+    /// Lower bounds, relative to the truth: a weak bound is far below 1.
     bounds: Vec<f64>,
-    /// Of these, those that the truth does not reach.
+    /// Lower bounds that exceed the truth.
     above: usize,
     /// Estimates with the truth within the error.
     covered: usize,
-    /// How far off each estimate is, as a part of the truth.
+    /// The error of each estimate, relative to the truth.
     off: Vec<f64>,
     /// Estimates that are off by more than a factor of two.
     far: usize,
     /// Functions of many calls that were not shown.
     unseen: usize,
-    /// Calls of functions that were shown as exact, and of all.
+    /// Calls of functions that were shown as exact, and of all functions.
     calls: (u64, u64),
 }
 
@@ -68,12 +68,12 @@ impl Tally {
         self.unseen += truth.iter().filter(is_unseen).count();
     }
 
-    /// Whether a run was added.
+    /// Returns whether a run was added.
     pub fn has_runs(&self) -> bool {
         self.runs > 0
     }
 
-    /// The share of all rows with the truth in their interval, in percent; NaN if there are none.
+    /// Returns the percentage of all rows with the truth in their interval; NaN if there are none.
     pub fn covered(&self) -> f64 {
         percent(self.covered + self.exact - self.wrong + self.bounds.len() - self.above, self.shown)
     }
@@ -92,11 +92,12 @@ impl Tally {
         }
     }
 
-    /// Goes above the rows that [`print`](Self::print) prints.
+    /// The heading of the rows that [`print`](Self::print) prints.
     pub const HEADING: &str = "program          runs  rows covered % | exact % of calls % wrong % | \
                                estimates: covered %  median off %  > 2x off % | bounds % wrong %  of truth % | unseen";
 
-    /// Prints a row under [`HEADING`](Self::HEADING); rows and unseen functions are a run's, on average.
+    /// Prints a row under [`HEADING`](Self::HEADING). Numbers of rows and unseen functions are
+    /// averages over the runs.
     #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn print(&self, program: &str) {
         let a_run = |number| percent(number, self.runs) / 100.0;
@@ -127,7 +128,7 @@ fn percent(part: usize, of: usize) -> f64 {
     100.0 * part as f64 / of as f64
 }
 
-/// A percentage of so many; nothing where there are none.
+/// Formats a percentage of a number of rows; `-` if the number is 0.
 fn shown(percent: f64, of: usize) -> String {
     if of == 0 { "-".to_owned() } else { format!("{percent:.1}") }
 }
@@ -147,12 +148,14 @@ mod tests {
              d\t1001\t0\texact\ne\t1000\t0\texact\nf\t90\t0\texact\n",
         );
         let mut tally = Tally::default();
-        // Exact; just within the error; too low by more than half; not shown, of many calls and of few; exact, and wrong.
+        // Exact; just within the error; too low by more than half; not shown, with many calls and
+        // with few; exact, but wrong.
         tally.add(
             &truth,
             &calls("a\t7\t0\texact\nb\t1900\t100\testimated\nc\t249\t250\testimated\nf\t91\t0\texact\n"),
         );
-        // Never called; twice the truth is not more than twice; bounds that the truth reaches, and does not.
+        // Never called; exactly twice the truth, which is not more than twice; bounds below and
+        // above the truth.
         tally.add(
             &truth,
             &calls(

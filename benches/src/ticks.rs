@@ -1,6 +1,7 @@
 //! The time stamp counter: the clock that patcher and executors share.
 //!
-//! Processors of the last fifteen years count at one rate, on all cores alike; a read costs some 20 ticks.
+//! Modern processors count at a constant rate that is the same on all cores. A read costs some 20
+//! ticks.
 
 // Safety: relies on instructions that every x86-64 processor has, and that touch no memory.
 #![expect(unsafe_code, reason = "see above")]
@@ -10,7 +11,7 @@ use std::hint::spin_loop;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The counter, read after everything before it in the program has executed.
+/// Returns the counter, read after all earlier instructions have executed.
 #[inline]
 pub fn ticks() -> u64 {
     // SAFETY: see above.
@@ -28,7 +29,7 @@ pub fn spin_until(end: u64) {
     }
 }
 
-/// How many ticks a second has, measured in 50 ms.
+/// Returns the ticks of a second, measured in 50 ms.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -51,7 +52,7 @@ mod tests {
         let end = ticks() + 10_000;
         spin_until(end);
         assert!(ticks() >= end);
-        // Already over.
+        // This time is already over.
         spin_until(0);
     }
 }

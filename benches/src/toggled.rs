@@ -1,7 +1,8 @@
-//! The instructions that are toggled while others execute them, one for each way of doing so.
+//! The instructions that are toggled while other threads execute them, one for each way of
+//! toggling.
 
-// Safety: relies on instructions in memory of their own, writable for good, that one thread patches, and on functions in
-// the same memory that change nothing but their result.
+// Safety: relies on instructions in memory of their own that stays writable and that one thread
+// patches, and on functions in the same memory that change only their result.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint::spin_loop;
@@ -11,28 +12,28 @@ use probe_runtime::patch::{Bytes, PatchError, TextPolicy, call};
 
 use crate::code::{self, NOP, Patched, Place};
 
-/// The wait that the paper used.
+/// The wait from the paper.
 pub const TMAX: Ticks = Ticks(3_000);
 
 /// An instruction with two states.
 #[derive(Clone, Copy, Debug)]
 pub struct Toggled {
-    /// In figures.
+    /// The name in figures.
     pub name: &'static str,
-    /// What executors call.
+    /// The code that executors call.
     pub code: Patched,
-    /// What a call returns when it is off, and when it is on.
+    /// The result of a call while it is off, and while it is on.
     pub values: [u32; 2],
     how: How,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum How {
-    /// Activate, deactivate: one write.
+    /// Activates and deactivates the call: one write.
     Call,
-    /// Activate with one target, activate with the other.
+    /// Activates with one target, then with the other.
     Retarget,
-    /// CALL, NOP: the trap protocol.
+    /// Alternates CALL and NOP by the trap protocol.
     Word(word::Options),
 }
 
@@ -43,13 +44,13 @@ impl Toggled {
         Self { name, code, values, how }
     }
 
-    /// A call site at the start of a cache line.
+    /// Returns a call site at the start of a cache line.
     pub fn call() -> Self {
         Self::new("call-aligned", Place::Aligned, How::Call)
     }
 
-    /// All of them: call sites, aligned and at each split of two cache lines; one that changes its target; whole instructions
-    /// across two cache lines.
+    /// Returns all instructions: call sites, aligned and at each split of two cache lines; one that
+    /// changes its target; whole instructions across two cache lines.
     pub fn all() -> Vec<Self> {
         let split = Place::AcrossLines;
         let word = |wait| How::Word(word::Options::new().text(TextPolicy::Open).wait(wait));
@@ -65,15 +66,16 @@ impl Toggled {
         ]
     }
 
-    /// Switches it.
+    /// Switches the instruction.
     ///
     /// # Errors
-    /// The patch engine's.
+    /// Errors of the patch engine.
     pub fn set(&self, is_on: bool) -> Result<(), PatchError> {
         let (site, one, two) = (self.code.site(), self.code.one(), self.code.two());
         let calls = call::Options::new().text(TextPolicy::Open);
         match (self.how, is_on) {
-            // SAFETY: a call site in writable memory, and a target that sets a register that the result is in anyway.
+            // SAFETY: a call site in writable memory, and a target that only sets the result's
+            // register.
             (How::Call | How::Retarget, true) => unsafe { calls.activate_call(site, one) }.map(drop),
             // SAFETY: as above.
             (How::Call, false) => unsafe { calls.deactivate_call(site) }.map(drop),
@@ -84,7 +86,7 @@ impl Toggled {
         }
     }
 
-    /// The share of calls that saw it on, given the mean of what calls returned.
+    /// Returns the share of calls that ran the active state, given the mean of the calls' results.
     pub fn share_on(&self, mean: f64) -> f64 {
         let [off, on] = self.values.map(f64::from);
         (mean - off) / (on - off)

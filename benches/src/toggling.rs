@@ -1,7 +1,8 @@
-//! One thread toggles an instruction at a rate, others execute it: how many calls they make meanwhile.
+//! One thread toggles an instruction at a rate, and others execute it. The result is the number of
+//! their calls.
 //!
-//! The patcher has the first processor to itself, the executors share the others. Where there are fewer processors than
-//! threads, executors take turns; [`is_crowded`] tells.
+//! The patcher has the first processor to itself, and the executors share the others. If there are
+//! fewer processors than threads, executors take turns; see [`is_crowded`].
 
 use std::fmt;
 use std::hint::{black_box, spin_loop};
@@ -12,17 +13,18 @@ use crate::code::Patched;
 use crate::ticks::{spin_until, ticks};
 use crate::{monotonic_ns, pin, processors, thread_ns};
 
-/// How often the instruction is toggled.
+/// The rate of toggling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rate {
     /// Times a second, evenly; 0 for never.
     PerSecond(u64),
-    /// As often as it can be.
+    /// At full speed.
     FlatOut,
 }
 
 impl Rate {
-    /// None, a thousand to a million a second by tens, flat out: from a profiler's rates to a stress test.
+    /// None, a thousand to a million a second in powers of ten, and full speed: from a profiler's
+    /// rates to a stress test.
     pub const ALL: [Self; 6] = [
         Self::PerSecond(0),
         Self::PerSecond(1_000),
@@ -44,25 +46,25 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// Calls a second, of all executors.
     pub calls_per_second: f64,
-    /// Toggles a second that were achieved.
+    /// Achieved toggles a second.
     pub toggles_per_second: f64,
-    /// The mean of what the calls returned.
+    /// The mean of the calls' results.
     pub mean: f64,
-    /// Whether each thread had its processor for itself, but for a fiftieth of the time.
+    /// Whether each thread had its processor to itself for all but a fiftieth of the time.
     pub is_undisturbed: bool,
 }
 
-/// Whether executors have to share a processor.
+/// Returns whether executors have to share a processor.
 pub fn is_crowded(executors: usize) -> bool {
     executors >= processors()
 }
 
-/// Calls made between two looks at whether it is time to stop: a third of a microsecond.
+/// Calls between two checks of the stop flag: a third of a microsecond.
 const CALLS: u64 = 256;
 
 const READY: usize = 0;
@@ -74,11 +76,12 @@ pub fn pin_executor(nth: usize) {
     pin(if processors() > 1 { 1 + nth % (processors() - 1) } else { 0 });
 }
 
-/// Runs until nothing else has disturbed a run, so that a busy machine is measured as if it were idle; a few times at most,
-/// and once where executors are crowded, since those disturb each other.
+/// Repeats a run until it is undisturbed, so that a busy machine gives the results of an idle one.
+/// There are a few attempts at most, and only one if executors are crowded, since those disturb
+/// each other.
 ///
 /// # Errors
-/// The first of `toggle`.
+/// The first error of `toggle`.
 pub fn run_undisturbed<E>(
     code: Patched,
     executors: usize,
@@ -96,13 +99,14 @@ pub fn run_undisturbed<E>(
     }
 }
 
-/// How often a run that was disturbed is begun again, at most.
+/// The largest number of attempts at an undisturbed run.
 const TRIES: u32 = 5;
 
-/// Runs executors for so many ticks, and `toggle` on this thread meanwhile: with true, false, true, …
+/// Runs executors for this many ticks, and calls `toggle` on this thread meanwhile with true,
+/// false, true, …
 ///
 /// # Errors
-/// The first of `toggle`, which ends the run.
+/// The first error of `toggle`, which ends the run.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 pub fn run<E>(
     code: Patched,
@@ -153,7 +157,8 @@ pub fn run<E>(
     })
 }
 
-/// Calls until told to stop; returns how often, from `GO` on, the sum of what came back, and whether it was disturbed.
+/// Calls until told to stop. Returns the number of calls since `GO`, the sum of their results, and
+/// whether the thread was disturbed.
 fn execute(code: Patched, phase: &AtomicUsize, ready: &AtomicUsize) -> (u64, u64, bool) {
     let function = black_box(code.function());
     let batch = || (0..CALLS).map(|_| u64::from(function())).sum::<u64>();
@@ -170,7 +175,7 @@ fn execute(code: Patched, phase: &AtomicUsize, ready: &AtomicUsize) -> (u64, u64
     (calls, sum, own.was_disturbed())
 }
 
-/// What a thread has had of its processor's time.
+/// A thread's share of its processor's time.
 struct OwnTime {
     start: u64,
     own_start: u64,
@@ -187,7 +192,7 @@ impl OwnTime {
     }
 }
 
-/// Toggles at the rate, until `end`. What comes late is not made up for.
+/// Toggles at the rate, until `end`. Late toggles are not made up for.
 fn pace<E>(
     rate: Rate,
     start: u64,

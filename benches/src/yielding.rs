@@ -1,18 +1,19 @@
-//! A future that suspends so many times, and how it is driven: what the benches of futures have in common.
+//! A future that suspends a given number of times, and its driver; shared by the benches of
+//! futures.
 
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// How often each future of a bench suspends; it is polled once more than that.
+/// The number of suspensions of each future in a bench; it is polled once more than that.
 pub const YIELDS: u32 = 9;
 
 /// Suspends once.
 pub struct Yield(bool);
 
 impl Yield {
-    /// One that has not.
+    /// Returns a future that has not suspended yet.
     #[expect(clippy::new_without_default, reason = "there is nothing default about it")]
     pub fn new() -> Self {
         Self(false)
@@ -27,7 +28,7 @@ impl Future for Yield {
     }
 }
 
-/// Polls through a pointer, as executors do, until the result is there.
+/// Polls through a pointer, as executors do, until the result is ready.
 pub fn drive(future: impl Future<Output = u64>) {
     let mut future = pin!(future);
     let mut future: Pin<&mut dyn Future<Output = u64>> = black_box(future.as_mut());
@@ -41,8 +42,8 @@ macro_rules! yielding {
     ($(#[$attribute:meta])* $name:ident) => {
         $(#[$attribute])*
         async fn $name(n: u32) -> u64 {
-            // As wide as the stack slot that `black_box` writes it to: a narrower one would have the `pop` that gives the slot
-            // back wait for the store, if there is nothing else in the frame.
+            // As wide as the stack slot to which `black_box` writes it. A narrower variable, alone
+            // in the frame, would make the `pop` that frees the slot wait for the store.
             let mut sum = 0_u64;
             for step in 0..u64::from(n) {
                 $crate::yielding::Yield::new().await;

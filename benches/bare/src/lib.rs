@@ -1,7 +1,8 @@
-//! What `#[probe]` expands to with bare NOPs in place of sites: the same attribute on the same functions, an aligned 5-byte NOP at
-//! each place where a site would be, and nothing else: no record, definition, stub or cold block. The baseline of latent code.
+//! Expands `#[probe]` to bare NOPs: an aligned 5-byte NOP at each place of a site, without record,
+//! definition, stub or cold block. It supports the same attribute on the same functions. This is
+//! the baseline of latent code.
 //!
-//! A package that names this one as its `probe-runtime` gets it without a change of its sources.
+//! A package that names this crate as its `probe-runtime` needs no change of its sources.
 
 #![no_std]
 
@@ -11,7 +12,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// One NOP, as a site has it.
+/// One NOP, placed like a site.
 #[macro_export]
 macro_rules! nop {
     () => {
@@ -26,7 +27,7 @@ macro_rules! nop {
     };
 }
 
-/// At the entry, and at each exit.
+/// Places NOPs at the entry and at each exit.
 #[macro_export]
 macro_rules! function {
     ($probe:tt) => {
@@ -45,19 +46,19 @@ macro_rules! function {
     };
 }
 
-/// What has no site has nothing.
+/// A function without sites stays unchanged.
 #[macro_export]
 macro_rules! skipped {
     ($probe:tt $(inside)?) => {};
 }
 
-/// Nobody borrows a block's future.
+/// A block's future is never borrowed.
 #[macro_export]
 macro_rules! unfrozen {
     () => {};
 }
 
-/// Where each poll begins, and where it ends.
+/// Places NOPs where each poll begins and ends.
 #[macro_export]
 macro_rules! future {
     ($probe:tt; $stage:expr; $future:expr) => {
@@ -85,7 +86,7 @@ impl<F: Future> Future for Bare<F> {
     }
 }
 
-/// What the expansion names.
+/// The names that the expansion uses.
 #[doc(hidden)]
 pub mod __private {
     pub mod v1 {
@@ -95,12 +96,12 @@ pub mod __private {
 
         pub use crate::{Bare, function, future, skipped, unfrozen};
 
-        /// The type of an `async fn`'s first `return`.
+        /// Has the type of an `async fn`'s first `return`.
         pub fn returned<T>() -> T {
             unreachable!("no code calls it")
         }
 
-        /// What a function pointer returns.
+        /// The result type of a function pointer.
         pub trait Returning {
             type Output;
         }

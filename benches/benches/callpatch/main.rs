@@ -1,5 +1,5 @@
-//! `callpatch`: switching CALLs of five bytes, one in ten of which lies across two aligned words, beside the bare
-//! instructions that write.
+//! `callpatch`: switching CALLs of five bytes, one in ten of which lies across two aligned words,
+//! beside the bare write instructions.
 
 #[cfg(not(any(probe_off, probe_portable)))]
 mod passes;

@@ -1,6 +1,6 @@
 //! Programs of 20,000 CALLs, and passes over them.
 
-// Safety: relies on pages of this bench's own, which are writable and executed by nobody else.
+// Safety: relies on pages of this bench, which are writable and which no other thread executes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -13,7 +13,7 @@ use probe_runtime::patch::PatchError;
 use probe_runtime::patch::call::Options;
 
 const SITES: usize = 20_000;
-/// The bytes of a page, and of a cache line.
+/// Bytes of a page, and of a cache line.
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 const RET: u8 = 0xc3;
@@ -38,13 +38,15 @@ struct Program {
     callee: usize,
     /// The CALLs, in ascending order.
     sites: Vec<usize>,
-    /// The aligned word of each that switching writes, and what it holds while the CALL is active.
+    /// The aligned word of each CALL that switching writes, with its value while the CALL is
+    /// active.
     words: Vec<(usize, u64)>,
 }
 
 impl Program {
-    /// Of every so many CALLs, one lies across aligned words, at the four splits in turns; the others begin at the
-    /// four other offsets in turns. Before each lie 4 to 35 bytes, in no order, and what its offset takes; after it, a `ret`.
+    /// Creates a program. One CALL in `one_in` lies across aligned words, with the four splits in
+    /// rotation. The others begin at the four other offsets in rotation. Before each lie 4 to 35
+    /// bytes, in no order, and padding to its offset. A `ret` follows.
     fn new(one_in: usize) -> Self {
         let len = (PAGE + 64 * SITES).next_multiple_of(PAGE);
         let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -53,7 +55,7 @@ impl Program {
         let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED, "no memory that may be written and executed");
         let callee = start as usize;
-        // SAFETY: the new mapping, for good.
+        // SAFETY: the new mapping, which is never unmapped.
         let code = unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>(), len) };
         code.fill(INT3);
         code[0] = RET;
@@ -86,7 +88,7 @@ impl Program {
 
     fn activate(&self, sites: &[usize], options: Options) -> Result<(), PatchError> {
         for &site in sites {
-            // SAFETY: a CALL of this program's, and what it has called before.
+            // SAFETY: a CALL of this program, with the target that it had before.
             assert!(unsafe { options.activate_call(site, self.callee) }?);
         }
         Ok(())
@@ -95,13 +97,13 @@ impl Program {
 
 fn deactivate(sites: &[usize], options: Options) -> Result<(), PatchError> {
     for &site in sites {
-        // SAFETY: a CALL of a program's, which does nothing.
+        // SAFETY: a CALL of a program, to a function that does nothing.
         assert!(unsafe { options.deactivate_call(site) }?);
     }
     Ok(())
 }
 
-/// The aligned word that switching a site writes.
+/// Returns the aligned word that switching a site writes.
 fn word(site: usize) -> usize {
     if site % 8 == 7 { site + 1 } else { site & !7 }
 }
@@ -111,10 +113,10 @@ fn read(word: usize) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(word as *mut u64) }
 }
 
-/// Makes all sites active or latent, whatever they are.
+/// Makes all sites active or latent, whatever their state.
 fn prepare(program: &Program, sites: &[usize], options: Options, active: bool) {
     for &site in sites {
-        // SAFETY: a CALL of this program's, and what it has called before.
+        // SAFETY: a CALL of this program, with the target that it had before.
         let result = unsafe {
             if active { options.activate_call(site, program.callee) } else { options.deactivate_call(site) }
         };
@@ -122,7 +124,8 @@ fn prepare(program: &Program, sites: &[usize], options: Options, active: bool) {
     }
 }
 
-/// A pass over these sites each way, each after an untimed pass the other way.
+/// Returns a pass over these sites in each direction; each follows an untimed pass in the other
+/// direction.
 fn passes<'a>(program: &'a Program, sites: &'a [usize], options: Options) -> [Case<'a>; 2] {
     let calls = sites.len() as u64;
     [("activate", true), ("deactivate", false)].map(|(name, active)| {
@@ -139,7 +142,7 @@ fn passes<'a>(program: &'a Program, sites: &'a [usize], options: Options) -> [Ca
     })
 }
 
-/// Memory that is writable anyway: passes over all sites, and over their words.
+/// Measures passes over all sites and over their words, in memory that is always writable.
 fn open(program: &Program, scale: Scale, suffix: &str) {
     let options = Options::new().text(TextPolicy::Open);
     let calls = SITES as u64;
@@ -172,7 +175,7 @@ fn open(program: &Program, scale: Scale, suffix: &str) {
     print("deactivate", "deactivate", suffix, &medians);
 }
 
-/// Text that is opened and sealed for each site: one site in a hundred.
+/// Measures text that is opened and sealed for each site: one site in a hundred.
 fn sealed(program: &Program, scale: Scale) {
     let sites: Vec<usize> = program.sites.iter().copied().step_by(101).collect();
     let system_calls = Case::new("two system calls", sites.len() as u64, |_| {

@@ -1,7 +1,9 @@
-//! CPU time over latent: of the whole process, user and system, from its start to its end, with attaching and the report's text.
+//! CPU time relative to latent probes. It covers the whole process, user and system, from start to
+//! end, including attaching and the report's text.
 //!
-//! Runs take turns: nothing attached; all entries and exits counted; profiled with each budget. A round gives a ratio for each, and
-//! the ratios a median with its interval of confidence.
+//! Runs alternate: nothing attached, all entries and exits counted, profiled with each budget. A
+//! round gives a ratio for each. The result is the median of the ratios with its confidence
+//! interval.
 
 use probe_benches::tally::Interval;
 use probe_benches::{Scale, figure};
@@ -17,10 +19,11 @@ const BUDGETS: (&str, &str) = (watched::BUDGET, "1");
 /// Numbers of threads.
 const THREADS: (&str, &str) = (watched::THREADS, "1,8");
 
-/// Rounds for one figure at the most; it is done when its interval is no wider than so many points to either side.
+/// The largest number of rounds for one figure.
 const ROUNDS: u64 = 200;
+/// A figure is done when its interval extends at most this many points to either side.
 const SURE: f64 = 0.3;
-/// A block of rounds, after which that is asked.
+/// The number of rounds between two checks of the interval.
 const BLOCK: u64 = 20;
 
 /// Prints the figures of all programs.
@@ -44,11 +47,12 @@ pub fn compare(scale: Scale, subjects: &[Subject]) {
     lines.iter().for_each(|line| println!("{line}"));
 }
 
-/// The same program on so many threads, with as much work as takes so long, if it has amounts.
+/// Returns the same program on this many threads, with work for this many seconds, if its work is
+/// variable.
 fn of_seconds(subject: &Subject, threads: u64, seconds: f64) -> Subject {
     let mut subject = subject.on(threads);
     if subject.is_scaled() {
-        // The second time without the error that the start of the process makes.
+        // The second pass removes the error from the start of the process.
         for _ in 0..2 {
             let taken = subject.cost(LATENT).processor_seconds.max(0.001);
             #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
@@ -63,7 +67,7 @@ fn of_seconds(subject: &Subject, threads: u64, seconds: f64) -> Subject {
 
 const LATENT: Watch<'static> = Watch { by: watched::LATENT, probes: None, budget: None };
 
-/// A line of the table for each way.
+/// Returns a line of the table for each variant.
 fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) -> Vec<String> {
     let count = Watch { by: watched::COUNT, ..LATENT };
     let profiles = budgets.iter().map(|it| Watch { by: watched::PROFILE, budget: Some(it), ..LATENT });

@@ -1,4 +1,5 @@
-//! Crates that others wrote, each with a driver of ours (`../../drivers`): programs of their own, since the crates are patched as text.
+//! Third-party crates, each with a driver in `../../drivers`. They are separate programs, since the
+//! bench patches the crates' sources.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,15 +12,15 @@ use probe_tests::crates::{
 
 use super::program::Input;
 
-/// A crate, and what is done with it.
+/// A crate and its driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Driven {
     pub name: &'static str,
     pub input: Input,
-    /// As much work as takes a quarter of a second or so.
+    /// Work for about a quarter of a second.
     pub work: u64,
     of: Crate,
-    /// Dependencies of it that are patched, too.
+    /// Dependencies of the crate that are patched, too.
     with: &'static [Crate],
     probes: &'static str,
 }
@@ -30,7 +31,7 @@ const fn driven(name: &'static str, of: Crate, probes: &'static str, work: u64) 
 
 pub const DEFLATE: Driven = driven("deflate", MINIZ_OXIDE, "miniz_oxide::**", 1);
 
-/// All of them.
+/// All crates.
 pub const DRIVEN: [Driven; 9] = [
     DEFLATE,
     Driven { with: &[REGEX_SYNTAX, AHO_CORASICK], ..driven("regexes", REGEX_AUTOMATA, REGEXES, 4) },
@@ -43,7 +44,8 @@ pub const DRIVEN: [Driven; 9] = [
     driven("hashes", TWOX_HASH, "twox_hash::**", 30),
 ];
 
-/// How often a state's key is asked for depends on a hash table, whose order differs from run to run.
+/// `borrow` is excluded: the number of its calls depends on the order of a hash table, which
+/// differs between runs.
 const REGEXES: &str = "regex_automata::**, regex_syntax::**, aho_corasick::**, \
                        !regex_automata::util::determinize::state::borrow";
 
@@ -61,7 +63,8 @@ fn main() -> Result<(), probe_runtime::Error> {
 ";
 
 impl Driven {
-    /// Builds the program below `root`, with a probe in each of the crate's functions that can take one.
+    /// Builds the program below `root`, with a probe in each of the crate's functions that can have
+    /// one.
     pub fn build(&self, root: &Path) -> PathBuf {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let runtime = here.parent().expect("the workspace").join("probe-runtime");

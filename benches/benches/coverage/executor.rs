@@ -13,17 +13,17 @@ use probe_runtime::probe;
 
 use super::made::{compute, next};
 
-/// What a connection's two ends share.
+/// The queue that a connection's two ends share.
 type Queue = Rc<RefCell<VecDeque<u64>>>;
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Ready when there is something.
+/// Is ready when the queue has a message.
 #[probe]
 async fn receive(queue: &Queue) -> u64 {
     poll_fn(|_| queue.borrow_mut().pop_front().map_or(Poll::Pending, Poll::Ready)).await
 }
 
-/// Ready when there is room.
+/// Is ready when the queue has room.
 #[probe]
 async fn send(queue: &Queue, message: u64) {
     poll_fn(|_| if queue.borrow().len() < 4 { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -35,7 +35,7 @@ fn encode(message: u64) -> u64 {
     compute(10 + message % 32)
 }
 
-/// Polled once more than the message says.
+/// Is polled once more than `message % 8`.
 #[probe]
 async fn handle(message: u64) -> u64 {
     for _ in 0..message % 8 {
@@ -68,7 +68,8 @@ fn poll(task: &mut Task, context: &mut Context<'_>) -> bool {
     task.as_mut().poll(context).is_ready()
 }
 
-/// 64 connections with so many messages each, times 5; all futures are polled in turn until the last is done.
+/// Runs 64 connections with `5 * work` messages each. All futures are polled in rotation until the
+/// last one ends.
 #[probe]
 pub fn run(work: u64) {
     let mut tasks: VecDeque<Task> = VecDeque::new();

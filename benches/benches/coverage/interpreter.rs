@@ -1,4 +1,4 @@
-//! An interpreter: a tree of trait objects, some of them generic over what they compute.
+//! An interpreter: a tree of trait objects, some of them generic over their operation.
 
 use std::marker::PhantomData;
 
@@ -122,7 +122,7 @@ const START: usize = 0;
 const AT: usize = 1;
 const STEPS: usize = 2;
 
-/// How many steps Collatz's rule takes from `START` to 1.
+/// Counts the steps of Collatz's rule from `START` to 1.
 fn collatz() -> Tree {
     let half = binary::<Quotient>(variable(AT), number(2));
     let more = binary::<Sum>(binary::<Product>(number(3), variable(AT)), number(1));
@@ -139,7 +139,7 @@ fn collatz() -> Tree {
     ]))
 }
 
-/// The steps from each number up to `20 * work`.
+/// Counts the steps from each number up to `20 * work`.
 #[probe]
 pub fn run(work: u64) -> u64 {
     let tree = collatz();

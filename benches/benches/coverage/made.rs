@@ -1,4 +1,4 @@
-//! Programs whose calls come as an estimate likes them least. Each does the same on every run.
+//! Programs with call patterns that are hard to estimate. Each does the same on every run.
 
 use std::hint::black_box;
 use std::thread;
@@ -10,7 +10,7 @@ pub fn compute(steps: u64) -> u64 {
     (0..steps).fold(black_box(0x9e37_79b9_7f4a_7c15), |state: u64, _| next(state))
 }
 
-/// The next of a row of pseudo-random numbers (xorshift64).
+/// Returns the next pseudo-random number (xorshift64).
 pub fn next(mut state: u64) -> u64 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -36,7 +36,7 @@ pub mod bursts {
         (0..steps).for_each(|_| _ = black_box(steady()));
     }
 
-    /// A million calls in two bursts, with something even before, between and after.
+    /// Makes a million calls in two bursts, with even work before, between and after.
     #[probe]
     pub fn run(work: u64) {
         calm(25 * work);
@@ -75,7 +75,7 @@ pub mod phases {
         let mut state = hot + 1;
         for _ in 0..work {
             state = next(state);
-            // One call in 256 is of another phase's function.
+            // One call in 256 goes to another phase's function.
             let which = if state.is_multiple_of(256) { state / 256 } else { hot };
             black_box(match which % 3 {
                 0 => read(),
@@ -88,7 +88,7 @@ pub mod phases {
         }
     }
 
-    /// In each third, another function is hot.
+    /// Calls another function often in each third of the time.
     #[probe]
     pub fn run(work: u64) {
         (0..3).for_each(|hot| phase(6_000 * work / (1 + hot % 2), hot));
@@ -118,7 +118,7 @@ pub mod startup {
         }
     }
 
-    /// All calls come in the first tenth of the time.
+    /// Makes all calls in the first tenth of the time.
     pub fn run(work: u64) {
         (0..6 * work).for_each(load);
         black_box(compute(2_500_000 * work));
@@ -152,7 +152,7 @@ pub mod recursion {
         if n < 2 { n } else { black_box(fibonacci(n - 1)) + fibonacci(n - 2) }
     }
 
-    /// Ten thousand frames deep; mutual; a tree.
+    /// Recurses in three ways: ten thousand frames deep, mutually, and in a tree.
     #[probe]
     pub fn run(work: u64) {
         for round in 0..work {
@@ -207,7 +207,7 @@ pub mod mixture {
         }
     }
 
-    /// Calls of 10 ns to 200 µs in a random order, at even rates.
+    /// Makes calls of 10 ns to 200 µs in a random order, at even rates.
     #[probe]
     pub fn run(work: u64, threads: u64) {
         thread::scope(|scope| {

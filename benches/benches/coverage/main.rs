@@ -1,9 +1,11 @@
-//! `coverage`: whether the sampling profiler's numbers are as sure as it says, over many runs of programs that do the same each time; and what it costs them.
+//! `coverage`: tests whether the sampling profiler's errors are as it claims, over many runs of
+//! programs that do the same each time, and measures its cost.
 //!
-//! Each run is a process of its own, with the profiler at its defaults. Sections, of which `PROBE_BENCH_SECTIONS` may name one:
-//! - `rows`: calls and times beside the truth (see `runs.rs`). A row's calls are exact, a lower bound, or estimated: 95 in
-//!   100 estimates ought to have the truth within their error.
-//! - `cpu`: CPU time over that of the same program with nobody attached (see `cpu.rs`).
+//! Each run is a process of its own, with the profiler at its defaults. `PROBE_BENCH_SECTIONS`
+//! selects sections:
+//! - `rows`: calls and times beside the truth (see `runs.rs`). A row's calls are exact, a lower
+//!   bound, or estimated: of 100 estimates, 95 should have the truth within their error.
+//! - `cpu`: CPU time relative to the same program with nothing attached (see `cpu.rs`).
 
 use std::env;
 use std::process::ExitCode;

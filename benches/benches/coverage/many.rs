@@ -1,4 +1,5 @@
-//! 2,000 functions: the one of rank `r` is called a part of `1/r` of all times, in a random order.
+//! 2,000 functions: the number of calls of the one of rank `r` is proportional to `1/r`, in a
+//! random order.
 
 use std::hint::black_box;
 
@@ -36,12 +37,12 @@ macro_rules! ten_modules {
     (@ modules) => { ten_modules!(functions: m0 m1 m2 m3 m4 m5 m6 m7 m8 m9); };
 }
 
-/// Twenty times ten times ten.
+/// Twenty times ten times ten modules.
 mod all {
     ten_modules!(modules: n0 n1 n2 n3 n4 n5 n6 n7 n8 n9 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19);
 }
 
-/// Calls them so many times in all, times 30,000.
+/// Makes `30,000 * work` calls in all.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 pub fn run(work: u64) {
     let mut functions = Vec::new();

@@ -1,4 +1,4 @@
-//! Calls inside of calls: of two very different lengths, and mutually recursive to depths that vary.
+//! Nested calls: with two very different lengths, and mutually recursive to varying depths.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use super::made::{compute, next};
 pub mod lengths {
     use super::{black_box, compute, next, probe};
 
-    /// 0.2 µs; one call in 512 takes 300 µs, and with it most of the time.
+    /// Takes 0.2 µs; one call in 512 takes 300 µs, and these take most of the time.
     #[probe]
     fn fetch(key: u64) -> u64 {
         compute(if key.is_multiple_of(512) { 150_000 } else { 100 })
@@ -43,7 +43,7 @@ pub mod lengths {
         query(query(key))
     }
 
-    /// Five levels, of which each has the two lengths of the innermost.
+    /// Calls five levels, each of which has the two lengths of the innermost one.
     #[probe]
     pub fn run(work: u64) {
         (0..10 * work).fold(0x9e37_79b9_7f4a_7c15, |key, _| black_box(serve(key)));
@@ -53,14 +53,14 @@ pub mod lengths {
 pub mod descent {
     use super::{black_box, compute, next, probe};
 
-    /// What is left of an expression, as pseudo-random numbers, and how deep it may still be.
+    /// The rest of an expression, as pseudo-random numbers, and its remaining depth.
     struct Expression {
         state: u64,
         depth: u64,
     }
 
     impl Expression {
-        /// Whether the grammar goes on in this way, of so many.
+        /// Returns whether the grammar continues in this way, one of `ways`.
         fn is_next(&mut self, ways: u64) -> bool {
             self.state = next(self.state);
             self.depth > 0 && (self.state >> 32).is_multiple_of(ways)
@@ -103,7 +103,7 @@ pub mod descent {
         compute(digits % 16)
     }
 
-    /// Expressions of one number up to some thousand, at most 4 to 256 brackets deep.
+    /// Parses expressions of one to some thousand numbers, at most 4 to 256 brackets deep.
     #[probe]
     pub fn run(work: u64) {
         let mut state = 0x9e37_79b9_7f4a_7c15;

@@ -1,4 +1,5 @@
-//! An outline of Rust sources: tokens, trees of brackets, and how often each word follows `fn`, `struct` or `mod`.
+//! An outline of Rust sources: tokens, trees of brackets, and how often each word follows `fn`,
+//! `struct` or `mod`.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// As far as bytes are of this kind.
+    /// Takes all leading bytes of this kind.
     fn take_while(&mut self, is_in: impl Fn(u8) -> bool) -> &'a str {
         let rest = &self.text[self.at..];
         let length = rest.bytes().position(|byte| !is_in(byte)).unwrap_or(rest.len());
@@ -70,7 +71,7 @@ impl<'a> Lexer<'a> {
         Token::Text(self.text.get(start..end).unwrap_or_default())
     }
 
-    /// A lifetime is a sign, and a word; a character is a text.
+    /// Reads a lifetime as a sign and a word, or a character as a text.
     fn quote(&mut self) -> Token<'a> {
         let length = if self.peek(1) == b'\\' { 4 } else { 3 };
         if self.peek(length - 1) == b'\'' {
@@ -116,7 +117,7 @@ struct Outline<'a> {
     letters: usize,
 }
 
-/// The trees up to the bracket that closes them.
+/// Returns the trees up to the bracket that closes them.
 #[probe]
 fn group<'a>(lexer: &mut Lexer<'a>) -> Vec<Tree<'a>> {
     let mut trees = Vec::new();
@@ -159,14 +160,14 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// Reads the text so many times; returns the items, and letters of all words.
+/// Reads the text this many times; returns the number of items, and of letters in all words.
 #[probe]
 pub fn run(text: &str, times: u64) -> (usize, usize) {
     let mut last = (0, 0);
     for _ in 0..times {
         let mut lexer = Lexer::new(text);
         let mut outline = Outline::default();
-        // What closes more than was opened ends a group.
+        // A surplus closing bracket ends a group.
         while lexer.at < text.len() {
             outline.visit(&group(&mut lexer));
         }

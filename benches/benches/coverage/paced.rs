@@ -1,4 +1,4 @@
-//! Programs that do not work all the time, or not on the same threads: pauses, and threads that soon end.
+//! Programs that pause, or whose threads end soon.
 
 use std::hint::black_box;
 use std::thread;
@@ -11,7 +11,7 @@ use super::made::{compute, next};
 pub mod pauses {
     use super::{Duration, Instant, black_box, compute, next, probe, thread};
 
-    /// As long as the profiler's epoch.
+    /// The length of the profiler's epoch.
     const PERIOD: Duration = Duration::from_millis(10);
 
     #[probe]
@@ -29,7 +29,7 @@ pub mod pauses {
         thread::sleep(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Some 3 ms.
+    /// Works for some 3 ms.
     #[probe]
     fn batch(mut state: u64) -> u64 {
         for _ in 0..20_000 {
@@ -39,7 +39,7 @@ pub mod pauses {
         state
     }
 
-    /// Works 3 ms of each 10, and sleeps until these are over.
+    /// Works for 3 ms of each 10, and sleeps the rest.
     #[probe]
     pub fn run(work: u64) {
         let mut state = 0x9e37_79b9_7f4a_7c15;
@@ -75,7 +75,7 @@ pub mod churn {
         }
     }
 
-    /// Four threads at a time, each for one job of some 20 µs.
+    /// Runs four threads at a time, each for one job of some 20 µs.
     #[probe]
     pub fn run(work: u64) {
         for four in 0..10 * work {

@@ -12,7 +12,7 @@ use super::nesting::{descent, lengths};
 use super::paced::{churn, pauses};
 use super::{executor, interpreter, made, many, outline, watched};
 
-/// What a program works with besides an amount.
+/// The input of a program besides its amount of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
     None,
@@ -22,21 +22,21 @@ pub enum Input {
     Prose,
     /// SQLite with a probe in each function, and a workload.
     Sqlite,
-    /// So many functions of C, and a workload.
+    /// This many functions of C, and a workload.
     Functions(u64),
 }
 
-/// A program of this file's, or of `examples/programs`.
+/// A program of this bench or of `examples/programs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     pub name: &'static str,
     pub probes: &'static str,
     pub input: Input,
-    /// As much work as takes a quarter of a second or so.
+    /// Work for about a quarter of a second.
     pub work: u64,
-    /// Takes part in one round of so many.
+    /// The program takes part in one round of this many.
     pub every: u64,
-    /// Takes long to build: left out of a taste.
+    /// The program takes long to build, so the smoke test leaves it out.
     pub is_large: bool,
     run: fn(u64, &str),
 }
@@ -49,7 +49,7 @@ const fn library(name: &'static str, input: Input, work: u64) -> Program {
     Program { input, ..made(name, "**", work, |_, _| ()) }
 }
 
-/// Those whose functions are this program's, or come with their input.
+/// The programs whose functions are in this bench, or come with their input.
 pub const PROGRAMS: [Program; 18] = [
     made("bursts", "coverage::made::bursts::**", 100, |work, _| made::bursts::run(work)),
     made("phases", "coverage::made::phases::**", 100, |work, _| made::phases::run(work)),
@@ -76,12 +76,13 @@ pub const PROGRAMS: [Program; 18] = [
 
 const MIXTURE: &str = "coverage::made::mixture::**";
 
-/// Runs the program that the arguments name, watched.
+/// Runs the program that the arguments name, with `by` attached.
 pub fn child(by: &str) -> Result<(), Error> {
     let [_, name, work, input] = &env::args().collect::<Vec<_>>()[..] else { panic!("three arguments") };
     let work = work.parse().expect("an amount");
     if let Some(program) = ALL.iter().find(|it| it.name == name) {
-        // On more threads, which hull is merged with which is a matter of who is first: only without a truth.
+        // On several threads, the merged hulls depend on the order in which threads finish. So this
+        // only runs without a truth.
         return watched::run(by, program.probes, || _ = (program.run)(work, watched::threads()));
     }
     let program = PROGRAMS.iter().find(|it| it.name == name).expect("one of the programs");

@@ -1,7 +1,8 @@
-//! Processes that want the same processors, as on a busy machine.
+//! Competing processes, as on a busy machine.
 //!
-//! Each is in a session of its own, so that the scheduler gives its turns to whole programs
-//! (autogroup; a container's group is the same): the threads of one program run, and wait, together.
+//! Each is in a session of its own. The scheduler then gives time slices to whole programs
+//! (autogroup; a container's group has the same effect): the threads of one program run, and wait,
+//! together.
 
 use std::env;
 use std::os::unix::process::parent_id;
@@ -10,16 +11,16 @@ use std::process::{Child, Command};
 use super::made::compute;
 use super::watched;
 
-/// So many of them run beside the programs.
+/// The number of competing processes.
 const RIVALS: &str = "PROBE_BENCH_RIVALS";
-/// What such a process is told to attach.
+/// The mode of such a process, in place of a consumer.
 pub const RIVAL: &str = "rival";
 
-/// They end with this.
+/// Ends the processes when dropped.
 pub struct Rivals(Vec<Child>);
 
 impl Rivals {
-    /// As many as the variable says; none, if it is not set.
+    /// Starts as many processes as the variable says; none if it is not set.
     pub fn start() -> Self {
         let number = env::var(RIVALS).map_or(0, |it| it.parse().expect("a number"));
         let this = env::current_exe().expect("a program knows its path");
@@ -34,14 +35,14 @@ impl Rivals {
 impl Drop for Rivals {
     fn drop(&mut self) {
         for rival in &mut self.0 {
-            // One that has ended needs neither.
+            // Both fail if the process has ended already.
             let _ = rival.kill();
             let _ = rival.wait();
         }
     }
 }
 
-/// Computes until the bench has ended, however that was.
+/// Computes until the bench has ended, for whatever reason.
 pub fn compete() {
     let bench = parent_id();
     while parent_id() == bench {

@@ -1,8 +1,10 @@
-//! Rounds of runs, in which the programs take turns, so that whatever else the machine does hits all alike.
+//! Rounds of runs, in which the programs alternate, so that other load on the machine affects all
+//! alike.
 //!
-//! Calls: the truth is what `Count` has in another process, twice the same. Times: that of the functions with the most time among those whose
-//! calls take a microsecond or more. In each round `Latency` measures one of them, alone, in a process of its own: two readings of
-//! the clock a call, whose time is subtracted.
+//! The truth about calls is the result of `Count` in another process, twice the same. The truth
+//! about times covers the functions with the most time among those whose calls take a microsecond
+//! or more. In each round `Latency` measures one of them, alone, in a process of its own. Each call
+//! has two readings of the clock, whose time is subtracted.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -15,14 +17,14 @@ use super::rivals::Rivals;
 use super::subject::{Subject, Watch, listed};
 use super::watched;
 
-/// Rounds at full scale, unless the time that this variable allows (seconds) is over before.
+/// Rounds at full scale, unless the time limit (seconds) of this variable ends them earlier.
 const ROUNDS: u64 = 100;
 const TIME: &str = "PROBE_BENCH_SECONDS";
-/// Rounds at full scale.
+/// The variable for the number of rounds at full scale.
 const ROUNDS_VARIABLE: &str = "PROBE_BENCH_ROUNDS";
-/// Functions of a program whose times are measured, at most.
+/// The largest number of measured functions of a program.
 const TIMED: usize = 4;
-/// Shorter calls would be disturbed by being measured.
+/// Measuring would disturb shorter calls.
 const LONG_NS: u64 = 1_000;
 
 struct Runs {
@@ -32,7 +34,7 @@ struct Runs {
     times: Times,
 }
 
-/// Takes the truth, runs the rounds, and prints.
+/// Determines the truth, runs the rounds, and prints.
 pub fn compare(scale: Scale, subjects: &[Subject]) {
     let threads: Vec<u64> = listed(watched::THREADS, "1");
     let all = threads.iter().flat_map(|threads| subjects.iter().map(|it| it.on(*threads)));
@@ -59,7 +61,7 @@ pub fn compare(scale: Scale, subjects: &[Subject]) {
 }
 
 impl Runs {
-    /// `None` if the program does not do the same again.
+    /// Returns `None` if two runs of the program differ.
     fn of(subject: Subject) -> Option<Self> {
         let count = Watch { by: watched::COUNT, ..Watch::default() };
         let truth = subject.show(count);
@@ -68,7 +70,8 @@ impl Runs {
             return None;
         }
         let mut times = Times::default();
-        // Measuring all functions takes a hundred times as long where most are tiny; a taste names those that are long.
+        // Measuring all functions takes a hundred times as long if most are tiny. A short run is
+        // enough to name the long ones.
         let measured = subject.taste().show(Watch { by: watched::TIME, ..count });
         for name in timed(&measured, &truth) {
             times.expect(&name);
@@ -95,7 +98,8 @@ impl Runs {
     }
 }
 
-/// The functions with the most time, as far as their calls are long when all functions are measured.
+/// Returns the functions with the most time, among those whose calls are long when all functions
+/// are measured.
 fn timed(measured: &Rows, truth: &Rows) -> Vec<String> {
     let long = measured.iter().filter_map(|(name, it)| {
         let total = it.total?.value;
@@ -107,7 +111,7 @@ fn timed(measured: &Rows, truth: &Rows) -> Vec<String> {
     long.into_iter().take(TIMED).map(|(_, name)| name.clone()).collect()
 }
 
-/// The time that the variable allows.
+/// The time limit of the variable.
 pub struct Timer(Instant, Duration);
 
 impl Timer {

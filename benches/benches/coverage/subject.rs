@@ -1,4 +1,4 @@
-//! A program with its work, and how a run of it is started.
+//! A program with its work, and the start of its runs.
 
 use std::env;
 use std::fs;
@@ -17,14 +17,14 @@ use super::program::{Input, PROGRAMS};
 use super::{thousands, watched};
 
 pub const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
-/// Names of programs with commas between; all, if it is not set.
+/// The names of the programs to run, separated by commas; all if it is not set.
 const ONLY: &str = "PROBE_BENCH_ONLY";
-/// A program of anyone's that calls `init_from_env`, in place of all others: `NAME=COMMAND ARGUMENTS`; several with `;`
-/// between. `{}` in an argument stands for an amount of work.
+/// Other programs that call `init_from_env`, in place of all programs here:
+/// `NAME=COMMAND ARGUMENTS`, separated by `;`. `{}` in an argument stands for an amount of work.
 const OTHERS: &str = "PROBE_BENCH_PROGRAM";
 /// The amount of work of those programs.
 const WORK: &str = "PROBE_BENCH_WORK";
-/// So many times as much work as a quarter of a second.
+/// A factor for the work of a quarter of a second.
 const LONGER: &str = "PROBE_BENCH_LONGER";
 
 /// A program, and an amount of work.
@@ -32,7 +32,7 @@ const LONGER: &str = "PROBE_BENCH_LONGER";
 pub struct Subject {
     pub name: String,
     pub work: u64,
-    /// Takes part in one round of so many.
+    /// The program takes part in one round of this many.
     pub every: u64,
     pub threads: u64,
     how: How,
@@ -42,23 +42,23 @@ pub struct Subject {
 enum How {
     /// Compiled with `watched.rs`.
     Watched { program: PathBuf, input: PathBuf },
-    /// By the variable `PROBES`.
+    /// Controlled by the variable `PROBES`.
     Asked { command: Vec<String> },
 }
 
-/// What is attached in a run.
+/// The consumer of a run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Watch<'a> {
     /// One of the words of `watched.rs`.
     pub by: &'a str,
-    /// All of the program's, if it is not said.
+    /// Selects the probes; all of the program if `None`.
     pub probes: Option<&'a str>,
-    /// In percent; the default, if it is not said.
+    /// The budget in percent; the default if `None`.
     pub budget: Option<&'a str>,
 }
 
 impl Subject {
-    /// What a run shows.
+    /// Returns the rows of a run.
     pub fn show(&self, watch: Watch<'_>) -> Rows {
         let report = Path::new(ROOT).join(format!("coverage-{}.csv", std::process::id()));
         let mut command = self.command(watch);
@@ -71,7 +71,7 @@ impl Subject {
         }
     }
 
-    /// What a run takes that shows nothing; it makes the report as text all the same.
+    /// Returns the cost of a run that prints nothing, but still makes the report's text.
     pub fn cost(&self, watch: Watch<'_>) -> Cost {
         let mut command = self.command(watch);
         command.env(watched::QUIET, "1").stdout(Stdio::null());
@@ -81,23 +81,23 @@ impl Subject {
         cost::run(&mut command)
     }
 
-    /// The same on so many threads, each with its part of the work.
+    /// Returns the same program on this many threads, each with its part of the work.
     pub fn on(&self, threads: u64) -> Self {
         Self { threads, ..self.clone() }
     }
 
-    /// A tenth of the work, if there may be another amount.
+    /// Returns a program with a tenth of the work, if its work is variable.
     pub fn taste(&self) -> Self {
         let work = if self.is_scaled() { self.work.div_ceil(10) } else { self.work };
         Self { work, ..self.clone() }
     }
 
-    /// What figures call it.
+    /// Returns the name in figures.
     pub fn label(&self) -> String {
         if self.threads == 1 { self.name.clone() } else { format!("{}_{}t", self.name, self.threads) }
     }
 
-    /// Whether there may be another amount of work.
+    /// Returns whether the amount of work is variable.
     pub fn is_scaled(&self) -> bool {
         match &self.how {
             How::Watched { .. } => true,
@@ -112,7 +112,7 @@ impl Subject {
                 command.env(watched::VARIABLE, by).env(watched::THREADS, self.threads.to_string());
                 command.args([self.name.as_str(), &self.work.to_string()]).arg(input);
                 command.envs(probes.map(|it| (watched::PROBES, it)));
-                // What this process was given is not for the runs.
+                // This process's own budget does not apply to the runs.
                 command.env_remove(watched::BUDGET).envs(budget.map(|it| (watched::BUDGET, it)));
                 command
             }
@@ -134,8 +134,8 @@ impl Subject {
     }
 }
 
-/// The programs asked for, built, with what they need. In a taste, those that take long to build are left out, and the others do a tenth
-/// of the work.
+/// Builds the requested programs with their inputs. The smoke test leaves out those that take long
+/// to build, and the others do a tenth of the work.
 pub fn subjects(scale: Scale) -> Vec<Subject> {
     if let Ok(others) = env::var(OTHERS) {
         return others.split(';').map(other).collect();
@@ -163,7 +163,7 @@ pub fn subjects(scale: Scale) -> Vec<Subject> {
     programs.chain(driven).chain(known).collect()
 }
 
-/// The numbers that a variable lists, with commas between.
+/// Returns the numbers that a variable lists, separated by commas.
 pub fn listed<T: FromStr>(variable: &str, default: &str) -> Vec<T> {
     let text = env::var(variable).unwrap_or_else(|_| default.to_owned());
     let number = |it: &str| it.trim().trim_end_matches('%').parse().ok();
@@ -179,7 +179,7 @@ fn other(text: &str) -> Subject {
     Subject { name: name.trim().to_owned(), work, every: 1, threads: 1, how: How::Asked { command } }
 }
 
-/// What a program reads, or loads.
+/// Returns the file that a program reads or loads.
 fn file(input: Input) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     match input {
@@ -191,7 +191,7 @@ fn file(input: Input) -> PathBuf {
     }
 }
 
-/// A file with all files of a folder with this ending, one after the other.
+/// Joins all files of a folder with this extension into one file.
 fn joined(folder: &Path, ending: &str) -> PathBuf {
     fn add_to(all: &mut String, folder: &Path, ending: &str) {
         let entries = fs::read_dir(folder).expect("a folder of the repository");

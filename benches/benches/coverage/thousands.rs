@@ -1,4 +1,4 @@
-//! Libraries of thousands of small C functions with probes, made while the bench runs.
+//! Libraries of thousands of small C functions with probes, generated while the bench runs.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use probe_tests::real::{CodeBase, Way};
 
-/// So many functions. One in 50 takes about a microsecond, one in 1,000 ten; two in three call another one that is not
-/// around them. The workload calls the functions of rank `2^k` to `2^(k+1)`, in an order like a random one, as often
-/// for each `k`.
+/// Returns the code of this many functions. One in 50 takes about a microsecond, one in 1,000 ten.
+/// Two in three call another function outside their own computation. For each `k`, the workload
+/// calls the functions of rank `2^k` to `2^(k+1)` equally often, in a pseudo-random order.
 fn code(functions: u64) -> String {
     let mut code = String::from("#include <stdint.h>\n");
     for number in 0..functions {
@@ -17,9 +17,9 @@ fn code(functions: u64) -> String {
             _ if number % 50 == 3 => 1_000,
             _ => 1 + number % 16,
         };
-        // Half as far, so that chains of calls are short.
+        // Half the number, so that chains of calls are short.
         let inner = if number % 3 == 0 { String::new() } else { format!(" + f{}(x)", number / 2) };
-        // No two are alike, or the compiler would make one of them.
+        // All functions differ, or the compiler would merge equal ones.
         writeln!(
             code,
             "__attribute__((noinline)) static uint64_t f{number}(uint64_t x) {{\n    \
@@ -43,7 +43,7 @@ fn code(functions: u64) -> String {
     code
 }
 
-/// The library's file, below `root`.
+/// Builds the library below `root`, and returns its file.
 pub fn build(root: &Path, functions: u64) -> PathBuf {
     let source = root.join(format!("thousands-{functions}.c"));
     let code = code(functions);

@@ -1,6 +1,7 @@
-//! What a child process does: attaches, works, and prints a line for each function that a report shows.
+//! The work of a child process: attaches, works, and prints a line for each function in its report.
 //!
-//! The driver of another crate is compiled with this file, too: it needs `probe-runtime` and nothing else.
+//! The drivers of other crates are compiled with this file, too, so it depends on `probe-runtime`
+//! only.
 
 use std::env;
 use std::hint::black_box;
@@ -10,30 +11,31 @@ use probe_runtime::{
     Budget, Count, Error, FunctionProfile, Kind, Latency, ProbeSet, Profiler, TextPolicy, probe, select,
 };
 
-/// Says what a child attaches, as below. Its arguments are the program's name, the amount of work, and the path of the input.
+/// Names the consumer that a child attaches, one of the following. The child's arguments are the
+/// program's name, the amount of work, and the path of the input.
 pub const VARIABLE: &str = "PROBE_BENCH_COVERAGE";
-/// Nothing.
+/// No consumer.
 pub const LATENT: &str = "latent";
 /// `Count`: the truth about calls.
 pub const COUNT: &str = "count";
 /// `Latency`: the truth about times, if few functions are selected.
 pub const TIME: &str = "time";
-/// The profiler, with the defaults, or the budget that [`BUDGET`] names.
+/// The profiler, with the defaults, or the budget in [`BUDGET`].
 pub const PROFILE: &str = "profile";
 
-/// Selects other probes than all of the program's.
+/// Selects probes other than all of the program.
 pub const PROBES: &str = "PROBE_BENCH_PROBES";
 /// The profiler's budget, in percent.
 pub const BUDGET: &str = "PROBE_BENCH_BUDGET";
-/// On how many threads; one, if it is not set.
+/// The number of threads; one if it is not set.
 pub const THREADS: &str = "PROBE_BENCH_THREADS";
-/// If set, reports are made as text, and nothing is printed.
+/// If set, reports are made as text, but not printed.
 pub const QUIET: &str = "PROBE_BENCH_QUIET";
 
-/// Works while `by` is attached, and prints a line for each function that was called, with tabs between:
-/// its file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`];
-/// the time of all calls in nanoseconds and its error, or `-`; and the mean of a call in the same way.
-/// Numbers are whole, as in tables.
+/// Works while `by` is attached, and prints a line for each called function, separated by tabs: its
+/// file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`]; the
+/// time of all calls in nanoseconds and its error, or `-`; and the mean time of a call in the same
+/// form. Numbers are whole, as in tables.
 pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     let others = env::var(PROBES);
     let probes = others.as_deref().unwrap_or(probes);
@@ -79,12 +81,12 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`THREADS`] says.
+/// Returns the number in [`THREADS`].
 pub fn threads() -> usize {
     env::var(THREADS).map_or(1, |it| it.parse().expect("a number of threads"))
 }
 
-/// The work in equal parts, one for each thread.
+/// Divides the work equally among the threads.
 pub fn in_threads(work: u64, part: impl Fn(u64) + Sync) {
     match threads() as u64 {
         1 => part(work),
@@ -97,9 +99,9 @@ pub fn in_threads(work: u64, part: impl Fn(u64) + Sync) {
 
 pub const EXACT: &str = "exact";
 pub const ESTIMATED: &str = "estimated";
-/// `calls` are a lower bound, without an upper one.
+/// `calls` are a lower bound; there is no upper bound.
 pub const AT_LEAST: &str = "at least";
-/// Of times: calls of the function inside of itself count more than once.
+/// The total time counts nested calls of the same function more than once.
 pub const RECURSIVE: &str = "recursive";
 
 fn profiler() -> Profiler {
@@ -128,19 +130,19 @@ fn print(it: &FunctionProfile) {
     println!();
 }
 
-/// Whether a profile shows a lower bound of the calls only.
+/// Returns whether a profile shows only a lower bound of the calls.
 fn is_at_least(shown: &FunctionProfile) -> bool {
     shown.calls().is_at_least()
 }
 
-/// Times without what measuring adds to each call. What was subtracted is the error.
+/// Prints times without the measuring time of each call. The subtracted time is the error.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
 fn print_times(timed: &Latency, reading: f64) {
     let latencies = timed.latencies();
     for it in latencies.iter().filter(|it| it.calls() > 0) {
         let name = format_args!("{}:{} {}", it.function().file(), it.function().line(), it.path());
         let added = reading * it.calls() as f64;
-        // Only what is measured alone has all of its time in itself.
+        // Only a function that is measured alone has equal own and total times.
         let kind = if it.own() < it.total() { RECURSIVE } else { EXACT };
         let total = it.total() as f64 - added;
         println!("{name}\t{}\t0\t{kind}\t{total:.0}\t{added:.0}\t-\t-", it.calls());
@@ -153,7 +155,7 @@ fn nothing() {
     black_box(());
 }
 
-/// The mean of an empty call, in nanoseconds, as `Latency` has it.
+/// Returns the mean time of an empty call in nanoseconds, measured by `Latency`.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
 fn reading() -> Result<f64, Error> {
     const CALLS: u32 = 20_000;

@@ -1,4 +1,5 @@
-//! `jvm`: switching a call site with the JVM's `MutableCallSite` and `VolatileCallSite`, beside `patch::call` in the same run.
+//! `jvm`: switching a call site with the JVM's `MutableCallSite` and `VolatileCallSite`, beside
+//! `patch::call` in the same run.
 
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
 mod run;

@@ -1,4 +1,4 @@
-//! The JVM's lines as figures, with our own beside each.
+//! Prints the JVM's lines as figures, each beside the figure of `patch::call`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,7 +14,7 @@ use probe_benches::{Scale, figure, median, pin};
 use probe_runtime::patch::PatchError;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/CallSites.java");
-/// The rates that `CallSites.java` knows; it has 0 for flat out.
+/// The rates in `CallSites.java`, where 0 means full speed.
 const RATES: [(&str, Rate); 5] = [
     ("1000", Rate::PerSecond(1_000)),
     ("10000", Rate::PerSecond(10_000)),
@@ -37,12 +37,13 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     throughput(scale, &jvm, own)
 }
 
-/// Idle: activation and deactivation.
+/// Measures idle activation and deactivation.
 fn switches(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     let pairs = scale.of(10_000);
     for (name, first) in [("activate", false), ("deactivate", true)] {
         let samples = (0..scale.of(301)).map(|_| pair_after(own, pairs, first));
-        // Each sample has as many of the other kind, which cost the same: both are one write of one word.
+        // Each sample has as many switches of the other kind, at the same cost: both are one write
+        // of one word.
         let ns = median(samples.collect::<Result<_, _>>()?);
         figure(&format!("jvm/callpatch-{name}"), format_args!("{ns:.1}"), "ns", 1.0, "itself");
         for kind in ["mutable", "volatile"] {
@@ -59,7 +60,7 @@ fn switches(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Nanoseconds a switch, of pairs that begin with one way or the other.
+/// Returns the nanoseconds a switch, in pairs that begin with one direction.
 fn pair_after(own: Toggled, pairs: u64, is_on: bool) -> Result<f64, PatchError> {
     own.set(is_on)?;
     let start = Instant::now();
@@ -70,7 +71,7 @@ fn pair_after(own: Toggled, pairs: u64, is_on: bool) -> Result<f64, PatchError> 
     Ok(ns_each(start, 2 * pairs))
 }
 
-/// An active site's call, beyond the loop that it is in.
+/// Measures a call of an active site, without its loop.
 fn calls(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     own.set(true)?;
     let count = scale.of(200_000);
@@ -109,7 +110,7 @@ fn calls(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One executor beside a patcher.
+/// Measures one executor beside a patcher.
 fn throughput(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     let second = ticks_per_second();
     let time = if scale == Scale::Full { second * 6 / 1_000 } else { second / 1_000 };
@@ -160,14 +161,14 @@ fn ns_each(start: Instant, count: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// What the JVM has printed: numbers, by the words before them.
+/// The JVM's output: numbers, by the words before them.
 struct Jvm {
     version: String,
     numbers: BTreeMap<String, Vec<f64>>,
 }
 
 impl Jvm {
-    /// Runs the source; `None` where there is no `java`.
+    /// Runs the source; `None` without `java`.
     fn run(scale: Scale) -> Result<Option<Self>, Box<dyn Error>> {
         let version = match Command::new("java").arg("-version").output() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -186,7 +187,7 @@ impl Jvm {
         let mut numbers = BTreeMap::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let words: Vec<_> = line.split(' ').collect();
-            // `toggled KIND RATE` has a number among its words.
+            // `toggled KIND RATE` contains a number among its words.
             let names = match words[0] {
                 "loop" => 1,
                 "toggled" => 3,

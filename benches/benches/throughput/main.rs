@@ -1,5 +1,5 @@
-//! `throughput`: how many calls executors make of an instruction that another thread toggles, by its rate; as in figures 12
-//! to 14 of "Living on the edge".
+//! `throughput`: how many calls executors make of an instruction that another thread toggles, by
+//! its rate. See figures 12 to 14 of "Living on the edge".
 
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
 mod run;

@@ -1,4 +1,4 @@
-//! The matrix of ways, rates and executors, its table, figures and chart.
+//! The matrix of ways, rates and executors, with its table, figures and chart.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,17 +10,17 @@ use probe_benches::toggling::{self, Rate, Run, is_crowded};
 use probe_benches::{Scale, figure, median, processors};
 use probe_runtime::patch::PatchError;
 
-/// What one way gave, at one rate.
+/// The result of one way at one rate.
 struct Point {
     rate: Rate,
     calls_per_second: f64,
     toggles_per_second: f64,
     share_on: f64,
-    /// Of the mean of always on and always off.
+    /// Relative to the mean of always on and always off.
     ratio: f64,
 }
 
-/// What one way gave.
+/// The results of one way.
 struct Row {
     toggled: Toggled,
     points: Vec<Point>,
@@ -28,7 +28,8 @@ struct Row {
 
 pub fn run() -> Result<(), Box<dyn Error>> {
     let scale = Scale::from_args();
-    // 6 ms each: short enough to be left alone for, and as long on as off even at the lowest rate.
+    // 6 ms each: short enough to be undisturbed, and with equal time on and off even at the lowest
+    // rate.
     let second = ticks_per_second();
     let time = if scale == Scale::Full { second * 6 / 1_000 } else { second / 1_000 };
     let mut panels = Vec::new();
@@ -59,12 +60,13 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Each round runs all ways at all rates, and with each state for good. Returns the share of disturbed runs as well.
+/// Runs all ways at all rates, and in each constant state, in every round. Also returns the share
+/// of disturbed runs.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
 fn measure(executors: usize, rounds: u64, time: (u64, u64)) -> Result<(Vec<Row>, f64), PatchError> {
     let ways = Toggled::all();
     let rates = &Rate::ALL[1..];
-    // By way: always off, always on, each rate.
+    // For each way: always off, always on, each rate.
     let mut samples: Vec<Vec<Vec<Run>>> = vec![vec![Vec::new(); 2 + rates.len()]; ways.len()];
     for round in 0..=rounds {
         for (way, samples) in ways.iter().zip(&mut samples) {

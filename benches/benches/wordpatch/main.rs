@@ -1,4 +1,5 @@
-//! `wordpatch`: replacing one instruction, whole in a word or across two cache lines, one by one or a thousand at a time.
+//! `wordpatch`: replacing one instruction, within a word or across two cache lines, one by one or a
+//! thousand at a time.
 
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
 mod run;

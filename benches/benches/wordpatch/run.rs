@@ -1,6 +1,7 @@
-//! The cases: idle, while another thread executes the instruction, and a thousand under way.
+//! The cases: idle, while another thread executes the instruction, and a thousand in progress.
 
-// Safety: relies on instructions in memory of their own, writable for good, that nobody but this thread patches.
+// Safety: relies on instructions in memory of their own that stays writable and that only this
+// thread patches.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::RefCell;
@@ -15,7 +16,7 @@ use probe_benches::{Case, Medians, Scale, figure, interleave, pin};
 use probe_runtime::patch::word::{Options, Pending, Wait};
 use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
-/// How many patches are under way at once.
+/// The number of patches in progress at once.
 const UNDER_WAY: u64 = 1_000;
 const OPEN: Options = Options::new().text(TextPolicy::Open);
 
@@ -27,7 +28,7 @@ pub fn run() {
     a_thousand(scale);
 }
 
-/// What is toggled, and the two instructions.
+/// The code to toggle, and its two instructions.
 #[derive(Clone, Copy)]
 struct Site {
     code: Patched,
@@ -47,7 +48,7 @@ impl Site {
 
     fn patch(&self, value: [u8; LEN]) {
         loop {
-            // SAFETY: one instruction of five bytes, in text that is writable for good.
+            // SAFETY: one instruction of five bytes, in text that stays writable.
             match unsafe { self.options.patch(self.code.site(), Bytes::from(value)) } {
                 Ok(()) => return,
                 // The other thread has not left the trap yet.
@@ -58,7 +59,7 @@ impl Site {
     }
 }
 
-/// Blocking patches.
+/// Measures blocking patches.
 fn one_by_one(scale: Scale, is_busy: bool) {
     let straddling = Place::AcrossLines(2);
     let sites = [
@@ -117,14 +118,15 @@ fn report(medians: &Medians, is_busy: bool) {
     }
 }
 
-/// Asynchronous patches: all are started, then all are taken on by a step in turns, until none is left.
+/// Measures asynchronous patches: all are started, then each advances by a step in rotation until
+/// all are done.
 fn a_thousand(scale: Scale) {
     let sites = straddlers(usize::try_from(UNDER_WAY).unwrap_or_default(), 2);
     let word = OpenWord::new();
     let mut under_way: Vec<Pending> = Vec::with_capacity(sites.len());
     let mut round = |options: Options, value: [u8; LEN]| {
         for site in &sites {
-            // SAFETY: one instruction of five bytes, in text that is writable for good.
+            // SAFETY: one instruction of five bytes, in text that stays writable.
             let pending = unsafe { options.start(*site, Bytes::from(value)) };
             under_way.push(pending.unwrap_or_else(|error| panic!("{error}")));
         }
@@ -155,7 +157,8 @@ fn a_thousand(scale: Scale) {
         ],
     );
     for site in &sites {
-        // SAFETY: five bytes of a mapping that lives for good, which nobody patches any more.
+        // SAFETY: five bytes of a mapping that is never unmapped and that no thread patches any
+        // more.
         assert_eq!(unsafe { (*site as *const [u8; LEN]).read() }, sub(SUB));
     }
     for name in ["thousand-barrier", "thousand-tmax"] {
@@ -164,7 +167,7 @@ fn a_thousand(scale: Scale) {
     }
 }
 
-/// What another thread executes, if there is one.
+/// The function that another thread executes, if any.
 #[derive(Default)]
 struct Executed {
     function: AtomicU64,
@@ -173,7 +176,7 @@ struct Executed {
 }
 
 impl Executed {
-    /// From now on that; returns when it is so.
+    /// Changes the function; returns when the other thread executes it.
     fn set(&self, code: Option<Patched>) {
         let site = code.map_or(0, |code| code.function() as usize as u64);
         self.function.store(site, Ordering::Relaxed);
@@ -183,7 +186,7 @@ impl Executed {
         }
     }
 
-    /// Runs `work` beside that thread, or alone.
+    /// Runs `work`, and if `is_busy`, the other thread beside it.
     fn beside<T>(&self, is_busy: bool, work: impl FnOnce() -> T) -> T {
         self.stop.store(!is_busy, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -202,7 +205,7 @@ impl Executed {
     fn execute(&self) {
         let function = self.function.load(Ordering::Relaxed);
         if function != 0 {
-            // SAFETY: an address that `set` has made of such a function.
+            // SAFETY: an address that `set` has stored, of such a function.
             let function = unsafe {
                 std::mem::transmute::<usize, extern "C" fn() -> u32>(
                     usize::try_from(function).unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! For the bench `startup`: 50,000 functions without probes. Says when `main` was reached.
+//! For the bench `startup`: 50,000 functions without probes. Prints the time at which `main` was
+//! reached.
 
 use std::hint::black_box;
 

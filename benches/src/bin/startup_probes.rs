@@ -1,5 +1,6 @@
-//! For the bench `startup`: 50,000 functions with 100,000 sites. Says when `main` was reached; with an argument,
-//! also how many nanoseconds the first `select` took, and how many probes it found.
+//! For the bench `startup`: 50,000 functions with 100,000 sites. Prints the time at which `main`
+//! was reached; with an argument, also the nanoseconds of the first `select`, and the number of
+//! probes that it found.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! A median, and between which samples the true one lies.
+//! A median, and the samples between which the true one lies.
 
-/// A median with its confidence interval: the truth is within it in at least 95 of 100 cases, whatever the
-/// distribution. From the order of the samples alone (a sign test).
+/// A median with its confidence interval. The truth is within it in at least 95 of 100 cases, for
+/// any distribution. It is computed from the order of the samples alone (a sign test).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
     /// The median of the samples; the mean of the middle two of an even number.
@@ -13,10 +13,10 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of these samples.
+    /// Computes the interval of these samples.
     ///
     /// # Panics
-    /// Where there are none.
+    /// If there are none.
     pub fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         let number = samples.len();
@@ -28,17 +28,17 @@ impl Interval {
         Self { median, low, high }
     }
 
-    /// Half its width.
+    /// Returns half its width.
     pub fn half(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 }
 
-/// How many samples lie outside, on each side: the most for which fewer than 2.5 in 100 cases have so many above the
-/// true median, or below.
+/// Returns how many samples lie outside on each side: the largest number for which, in fewer than
+/// 2.5 of 100 cases, so many samples are above (or below) the true median.
 fn outer(samples: usize) -> Option<usize> {
     let (mut rank, mut sum) = (None, 0.0);
-    // Binomial probabilities as logarithms, since 2^-n is nothing for many samples.
+    // Binomial probabilities as logarithms, since 2^-n underflows for many samples.
     let mut term = -(f64::from(u32::try_from(samples).ok()?)) * std::f64::consts::LN_2;
     for below in 0..samples / 2 {
         sum += term.exp();
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_sign_test() {
-        // Published tables: the first value with so many samples.
+        // Published tables: the first value with this many samples.
         assert_eq!(
             [5, 6, 9, 12, 20, 40, 100].map(outer),
             [None, Some(0), Some(1), Some(2), Some(5), Some(13), Some(39)]

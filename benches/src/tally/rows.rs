@@ -1,24 +1,24 @@
-//! What a run has shown, as it prints it.
+//! The rows that a run prints.
 
 use std::collections::BTreeMap;
 
-/// How sure the calls of a row are said to be.
+/// The kind of a row's number of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An interval of width 0.
     Exact,
-    /// The truth is said to be within the error.
+    /// An estimate whose error should include the truth.
     Estimated,
     /// A lower bound.
     AtLeast,
-    /// Exact; but the function's calls inside of itself count more than once in its time.
+    /// Exact, but the function's time counts its nested calls more than once.
     Recursive,
 }
 
-/// A time in nanoseconds, and how far it may be off.
+/// A time in nanoseconds, and its error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
-    /// As shown.
+    /// The shown value.
     pub value: u64,
     /// Two standard errors; the largest number if the value is a lower bound.
     pub error: u64,
@@ -27,29 +27,29 @@ pub struct Time {
 /// The error of a lower bound.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// A function as shown.
+/// The row of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shown {
-    /// Calls, as estimated, or counted.
+    /// The number of calls, estimated or counted.
     pub calls: u64,
-    /// How far they may be off.
+    /// The error of the calls.
     pub error: u64,
-    /// What that means.
+    /// The meaning of the error.
     pub kind: Kind,
     /// The time of all calls, if it is shown.
     pub total: Option<Time>,
-    /// That of a call in the mean, if it is shown.
+    /// The mean time of a call, if it is shown.
     pub mean: Option<Time>,
 }
 
-/// What a run has shown, by function.
+/// The rows of a run, by function.
 pub type Rows = BTreeMap<String, Shown>;
 
-/// Lines of a name, its calls, their error, their kind, their time and its error, a call's mean time
-/// and its error, with tabs between.
+/// Reads lines of a name, its calls, their error, their kind, their time and its error, a call's
+/// mean time and its error, separated by tabs.
 ///
 /// # Panics
-/// If they are no such lines, or name a function twice.
+/// If the text has other lines, or names a function twice.
 pub fn rows(text: &str) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines() {
@@ -71,10 +71,10 @@ pub fn rows(text: &str) -> Rows {
     rows
 }
 
-/// A report of `Count`, `Latency` or `Profiler` as CSV.
+/// Reads a report of `Count`, `Latency` or `Profiler` as CSV.
 ///
 /// # Panics
-/// If it is none, or names a function twice.
+/// If the text is not such a report, or names a function twice.
 pub fn from_csv(text: &str) -> Rows {
     let mut rows = Rows::new();
     let mut lines = text.lines().map(cells);
@@ -84,12 +84,12 @@ pub fn from_csv(text: &str) -> Rows {
             let at = heading.iter().position(|it| it == name)?;
             Some(cells[at].as_str()).filter(|it| !it.is_empty())
         };
-        // A probe's, or a function's.
+        // The row of a probe, or of a function.
         if cell("kind").is_some_and(|kind| kind != "entry") {
             continue;
         }
         let number = |names: &[&str]| names.iter().find_map(|name| cell(name)).map_or(0, whole);
-        // Where there is a column for it, but no error, the number is a lower bound.
+        // If there is a column for the error, but no value, the number is a lower bound.
         let error = |name: &str| {
             let is_unknown = heading.iter().any(|it| it == name) && cell(name).is_none();
             if is_unknown { UNKNOWN } else { number(&[name]) }
@@ -103,7 +103,7 @@ pub fn from_csv(text: &str) -> Rows {
         let kind = match of_calls {
             UNKNOWN => Kind::AtLeast,
             _ if cell("calls_error").is_some_and(|it| it != "0") => Kind::Estimated,
-            // A report of `Latency` has both.
+            // A report of `Latency` has both columns.
             _ if number(&["own_ns"]) < number(&["busy_ns"]) => Kind::Recursive,
             _ => Kind::Exact,
         };
@@ -119,14 +119,15 @@ fn add(rows: &mut Rows, name: &str, shown: Shown) {
     assert!(rows.insert(name.to_owned(), shown).is_none(), "{name} is shown twice");
 }
 
-/// The nearest number of calls, or nanoseconds, that is not below 0; [`UNKNOWN`] of what is infinite.
+/// Returns the nearest number of calls, or nanoseconds, that is not below 0; [`UNKNOWN`] for
+/// infinity.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far fewer than 2^52")]
 fn whole(text: &str) -> u64 {
     let number: f64 = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
     number.round() as u64
 }
 
-/// The cells of a line of RFC 4180 that holds all of its text.
+/// Returns the cells of a line of RFC 4180 whose text has no line feed.
 fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let (mut is_quoted, mut letters) = (false, line.chars().peekable());

@@ -1,6 +1,7 @@
-//! Total times as a profiler shows them, beside exact ones of other runs.
+//! Compares a profiler's total times with exact ones of other runs.
 //!
-//! Each run is another one for the machine, too: a truth of times is a median, and single runs lie around it.
+//! The machine's state differs between runs. So the true time is a median, and single runs vary
+//! around it.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,10 @@ use super::rows::UNKNOWN;
 use super::{Interval, PROMISED, Rows, Time, percent};
 use crate::{figure, median};
 
-/// What runs have said of one function.
+/// The times of one function, from all runs.
 #[derive(Default, Debug)]
 struct Function {
-    /// Nanoseconds in each exact run, and what was subtracted for measuring.
+    /// Nanoseconds in each exact run, and the subtracted time for measuring.
     exact: Vec<(f64, f64)>,
     shown: Vec<Time>,
     means: Vec<Time>,
@@ -22,14 +23,14 @@ struct Function {
 #[derive(Default, Debug)]
 pub struct Times(BTreeMap<String, Function>);
 
-/// Compared.
+/// The comparison of one function.
 struct Compared {
     truth: f64,
     /// Two standard deviations of exact runs, as a part of the truth.
     spread: f64,
-    /// Two standard errors of the truth, and half of what was subtracted.
+    /// Two standard errors of the truth, and half of the subtracted time.
     doubt: f64,
-    /// What is shown, by the truth.
+    /// The shown time, relative to the truth.
     ratio: Interval,
     within: usize,
     means_within: usize,
@@ -41,7 +42,7 @@ impl Times {
         self.0.entry(name.to_owned()).or_default();
     }
 
-    /// The functions.
+    /// Returns the functions.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -54,7 +55,7 @@ impl Times {
         function.calls = calls;
     }
 
-    /// Adds what a profiler has shown; functions without a time are passed over.
+    /// Adds the times that a profiler has shown; functions without a time are skipped.
     pub fn add(&mut self, shown: &Rows) {
         for (name, function) in &mut self.0 {
             function.shown.extend(shown.get(name).and_then(|it| it.total));
@@ -62,7 +63,8 @@ impl Times {
         }
     }
 
-    /// Prints the figures: the share of times with the truth within their error, and how far off they are.
+    /// Prints the figures: the share of times with the truth within their error, and how far off
+    /// they are.
     pub fn print_figures(&self, program: &str) {
         let compared: Vec<_> = self.compared().collect();
         let shown = compared.iter().map(|(_, function, _)| function.shown.len()).sum();
@@ -79,7 +81,7 @@ impl Times {
         figure(&name, format_args!("{off:+.1}"), "% off in the median", ratio, "the truth");
     }
 
-    /// Goes above the rows that [`print`](Self::print) prints.
+    /// The heading of the rows that [`print`](Self::print) prints.
     pub const HEADING: &str = "program          function                                  calls   µs a call  truth ± %  runs ± % | \
                                runs  of truth (95 in 100)    within % | means within %";
 
@@ -118,7 +120,8 @@ impl Function {
         let middle = |values: Vec<f64>| Interval::of(values).median;
         let truth = middle(self.exact.iter().map(|it| it.0).collect());
         let added = middle(self.exact.iter().map(|it| it.1).collect());
-        // As robust as the median, and that of a normal distribution: one that is disturbed says nothing of the others.
+        // As robust as the median, and equal to a normal distribution's: one disturbed run does not
+        // affect the result.
         let off = middle(self.exact.iter().map(|it| (it.0 - truth).abs()).collect());
         let spread = 2.0 * 1.4826 * off;
         // The variance of a median is π/2 of the mean's.
@@ -166,7 +169,7 @@ mod tests {
         let [(name, function, it)] = &compared[..] else { panic!("one function") };
         assert_eq!((*name, function.shown.len(), it.within), ("f", 4, 2));
         assert_eq!((function.means.len(), it.means_within), (2, 1));
-        // The middle one of how far the runs are off is 10.
+        // The median distance of the runs from the truth is 10.
         assert!((it.truth - 1_000.0).abs() < 1e-9 && (it.spread - 0.029_652).abs() < 1e-9);
         assert!((it.ratio.median - 1.075).abs() < 1e-9);
         let doubt = (0.029_652 * (std::f64::consts::FRAC_PI_2 / 5.0).sqrt()).hypot(0.01);
