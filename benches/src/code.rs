@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mix_passes_for_another() {
+    fn mixed_instructions_differ_from_whole_ones() {
         let instructions = [call(0, LEN + TO_ONE as usize), mov(MOV), sub(SUB)];
         for (at, one) in instructions.iter().enumerate() {
             for other in &instructions[at + 1..] {

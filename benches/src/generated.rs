@@ -72,9 +72,10 @@ macro_rules! generated_functions {
             ".if .Lgenerated_probes",
             "2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
             ".endif",
-            // As bytes, since the assembler takes ten times as long for an instruction: lea rax,
-            // [rdi + 1]; imul rax, rax, 0x5bd1e995; mov rcx, rax; shr rcx, 29; xor rax, rcx; imul
-            // rax, rax, 0x1b873593; lea rax, [rax + rcx + 17]; then up to 28 times nop.
+            // As bytes, since the assembler takes ten times as long for instructions:
+            // lea rax, [rdi + 1]; imul rax, rax, 0x5bd1e995; mov rcx, rax; shr rcx, 29;
+            // xor rax, rcx; imul rax, rax, 0x1b873593; lea rax, [rax + rcx + 17];
+            // then up to 28 times nop.
             "3: .byte 0x48, 0x8d, 0x47, 0x01, 0x48, 0x69, 0xc0, 0x95, 0xe9, 0xd1, 0x5b, 0x48, 0x89, 0xc1, 0x48, 0xc1, 0xe9, 0x1d, \
                 0x48, 0x31, 0xc8, 0x48, 0x69, 0xc0, 0x93, 0x35, 0x87, 0x1b, 0x48, 0x8d, 0x44, 0x08, 0x11",
             ".fill .Lgenerated_n % 5 * 7, 1, 0x90",

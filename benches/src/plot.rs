@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stay_on_their_axis() {
+    fn values_beyond_an_axis_are_drawn_at_its_end() {
         let axis = Axis::logarithmic("", 10.0, 1_000.0);
         assert!((axis.place(100.0) - 0.5).abs() < 1e-9);
         assert!([axis.place(0.0) - 0.0, axis.place(1e9) - 1.0].iter().all(|off| off.abs() < 1e-9));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_holds_its_words() {
+    fn a_chart_contains_its_labels() {
         let line = Line { name: "a line".into(), points: vec![(0.0, 1.0), (1.0, 2.0)], apart: Vec::new() };
         let (x, y) = (Axis::named("rate (1/s)", ["0", "1k"]), Axis::linear("share (%)", 100.0));
         let panel = Panel { title: "A panel".into(), x, y, lines: vec![line] };

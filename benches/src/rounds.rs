@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_one() {
+    fn the_median_is_the_middle_sample() {
         assert!((median(vec![3.0, 1.0, 1000.0, 2.0, 2.5]) - 2.5).abs() < 1e-9);
     }
 

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_held_against_the_truth() {
+    fn rows_are_compared_with_the_truth() {
         let truth = calls(
             "a\t7\t0\texact\nb\t2000\t0\texact\nc\t500\t0\texact\n\
              d\t1001\t0\texact\ne\t1000\t0\texact\nf\t90\t0\texact\n",

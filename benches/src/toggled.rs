@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_two_values() {
+    fn each_state_has_its_value() {
         for toggled in Toggled::all() {
             let function = toggled.code.function();
             for is_on in [true, false, false, true] {

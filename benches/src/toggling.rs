@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn executors_return_what_the_site_makes() {
+    fn executors_return_the_values_of_the_site() {
         let code = Patched::new(Place::Aligned, |_| mov(7));
         let run = run(code, 2, Rate::PerSecond(0), (1_000_000, 1_000_000_000), |_| Ok::<_, ()>(())).unwrap();
         assert!((run.mean - 7.0).abs() < 1e-9 || run.calls_per_second < 1.0, "{run:?}");

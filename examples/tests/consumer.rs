@@ -39,7 +39,7 @@ fn a_mistake_in_its_options_is_pointed_at() {
 }
 
 #[test]
-fn it_has_the_formats_that_it_says_and_help_lists_it() {
+fn an_unsupported_format_is_an_error_and_help_lists_the_consumer() {
     let run = Run::example("consumer").probes("consumer::answered=large").out("large.json").finish();
     assert!(run.stderr.contains("`large` has no report as .json; it has txt"), "{run:?}");
     let run = Run::example("consumer").probes("help").finish();

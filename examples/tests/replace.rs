@@ -4,7 +4,7 @@ use probe_examples::Run;
 
 #[test]
 #[cfg(not(probe_off))]
-fn each_step_is_as_it_says() {
+fn each_step_prints_its_effect() {
     let run = Run::example("replace").finish();
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
     let expected = "  looking up pear

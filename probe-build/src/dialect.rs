@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_path_is_what_stands_between_the_lines() {
+    fn the_search_path_is_between_its_two_lines() {
         let output = "Using built-in specs.\n#include \"...\" search starts here:\n a\n#include <...> search starts here:\n \
                       /usr/lib/gcc/x86_64-linux-gnu/12/include\n /usr/include\nEnd of search list.\n /not/this\n";
         assert_eq!(

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_flag_decides_what_rules_sites_out() {
+    fn the_last_flag_decides_whether_there_are_sites() {
         let cases = [
             ("-O2 -fPIC -Wall", None),
             ("-flto", Some("-flto")),

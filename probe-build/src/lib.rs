@@ -73,8 +73,8 @@
 //! - Functions from the system's headers (mostly instances of the standard library's templates),
 //!   unless [`Build::system_headers`] includes them. Functions that [`Build::exclude_functions`],
 //!   [`Build::exclude_files`] and [`Build::min_instructions`] exclude.
-//! - Functions that are written in assembly (`asm("…")` at file scope). Nobody else knows what
-//!   they return in flags, or which registers they expect to survive.
+//! - Functions that are written in assembly (`asm("…")` at file scope). Their results in
+//!   flags and the registers that they expect to survive are unknown.
 //! - Functions that are not understood: naked functions (from which hooks are removed again);
 //!   inline assembly that returns; an indirect jump, if the compiler does not tell whether it
 //!   leaves the function; returns of a special form (`-mlvi-cfi`,

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_apart_and_stable() {
+    fn names_are_distinct_and_stable() {
         let mut names = Names { out_dir: Path::new("/out"), roots: Vec::new(), taken: HashMap::new() };
         let mut stem = |source: &str| names.stem(Path::new(source)).unwrap();
         let all = ["a/x.c", "b/x.c", "a/x.cpp", "/a/x.c", "../a/x.c", "a/y.c"].map(&mut stem);

@@ -55,7 +55,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn utf8_stays_itself() {
+    fn utf8_is_unchanged() {
         assert_eq!(decode("été:\n\tret # ø".into()).as_deref(), Some("été:\n\tret # ø"));
         assert_eq!(decode(b"\t.byte 248 # \xf8\n".to_vec()).unwrap().chars().count(), 15);
         assert_eq!(decode("\u{f7ff8}".into()), None);
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn every_byte_survives_a_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(text) = decode(bytes.clone()) {
                 prop_assert_eq!(encode(text), bytes);
             }

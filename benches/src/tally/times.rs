@@ -152,7 +152,7 @@ mod tests {
     use crate::tally::rows;
 
     #[test]
-    fn times_are_held_against_the_median_of_exact_runs() {
+    fn times_are_compared_with_the_median_of_exact_runs() {
         let mut times = Times::default();
         times.expect("f");
         times.expect("never measured");

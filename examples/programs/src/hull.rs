@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_are_the_same_in_another_way() {
+    fn monotone_chains_find_the_same_corners() {
         for batch in 0..20 {
             let points = geometry::scatter(batch);
             assert_eq!(geometry::hull(&points), by_chains(points), "{batch}");

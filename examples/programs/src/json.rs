@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_read_as_it_was_meant() {
+    fn an_order_is_read_as_written() {
         let mut json = String::new();
         write_order(&mut json, 4).unwrap();
         let item = |n: u64| Item { name: format!("part {n}/4"), count: 2, cents: 95 + 7 * n };

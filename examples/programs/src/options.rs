@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_textbook_is_right() {
+    fn a_textbook_example_has_the_published_price() {
         // Hull, "Options, Futures, and Other Derivatives", example 15.6.
         let call =
             Contract { spot: 42.0, strike: 40.0, years: 0.5, rate: 0.1, volatility: 0.2, is_call: true };

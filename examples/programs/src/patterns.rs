@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_between_other_letters() {
+    fn words_are_runs_of_ascii_letters() {
         let words: Vec<_> =
             TEXT.split(|c: char| !c.is_ascii_alphabetic()).filter(|it| !it.is_empty()).collect();
         let [all, capitalised, ..] = read(&compile());

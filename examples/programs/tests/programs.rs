@@ -64,7 +64,7 @@ fn results_are_exact() {
 }
 
 #[test]
-fn each_profiles_itself() {
+fn each_program_profiles_itself() {
     for program in ALL {
         let run = Run::example(program.name).arg("--profile").arg(WORK.to_string()).arg("2").finish();
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
@@ -87,7 +87,7 @@ fn each_profiles_itself() {
 }
 
 #[test]
-fn the_environment_asks_for_more() {
+fn the_environment_attaches_and_mistakes_are_explained() {
     let probes = "probe_programs::hull::geometry::merge=latency";
     let run = Run::example("hull").arg("4").arg("1").probes(probes).finish();
     assert_eq!(run.code, Some(0), "{run:?}");

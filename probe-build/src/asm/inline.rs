@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_allowed() {
+    fn harmless_inline_assembly_is_allowed() {
         for text in [
             "",
             "# 3 \"a.c\" 1\n\tcpuid",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_not() {
+    fn inline_assembly_that_leaves_is_rejected() {
         for text in [
             "ret",
             "rep; ret",

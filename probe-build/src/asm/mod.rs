@@ -3,10 +3,10 @@
 //! ```text
 //! source ──▶ line      each line taken apart
 //!        ──▶ section   the section of each line
-//!        ──▶ debug     file and line; debug information taken out
+//!        ──▶ debug     file and line; debug information removed
 //!        ──▶ function  the lines of each function
-//!        ──▶ exits     EntryReturn: returns and tail calls             (entry; inline: what the user wrote himself)
-//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with; targets, transfer, state; naked)
+//!        ──▶ exits     EntryReturn: returns and tail calls             (entry; inline: the user's own assembly)
+//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: their arguments; targets, transfer, state; naked)
 //!        ──▶ written   functions that the user wrote in assembly: named only
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```

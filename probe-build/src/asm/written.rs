@@ -72,7 +72,7 @@ mod tests {
     use crate::asm::line::lines;
 
     #[test]
-    fn labels_that_are_functions() {
+    fn only_labels_with_a_function_type_are_functions() {
         let text = "\
 #APP
 .type a, @function; .type b,%function

@@ -139,7 +139,7 @@ fn cpp_through_hooks() {
 /// Functions of one name in two files, and a header's function in three: the report has the file
 /// and line of each.
 #[test]
-fn functions_are_told_by_name_file_and_line() {
+fn functions_are_reported_by_name_file_and_line() {
     for compiler in Compiler::all() {
         let out_dir = directory(&format!("told-{compiler:?}"));
         let mut build = build(&out_dir, compiler.name(false));

@@ -47,7 +47,7 @@ fn saved_registers_are_restored_at_exits() {
 }
 
 #[test]
-fn parts_are_parts_without_a_type() {
+fn cold_parts_need_no_type() {
     let text = "\
 \t.type\tf,@function
 f:                                      # @f
@@ -179,7 +179,7 @@ fn a_conditional_tail_call_becomes_a_jump_around_it() {
 }
 
 #[test]
-fn hooks_become_sites_of_the_function_they_speak_of() {
+fn hooks_become_sites_of_the_function_that_they_pass() {
     let source = "\
 \t.file\t\"a.c\"
 \t.text
