@@ -109,7 +109,7 @@ impl Glob {
         Self::new(segments, "/")
     }
 
-    /// A glob over a probe's path, with the roles of its bytes and its segments.
+    /// Makes a glob over a probe's path, from the roles of its bytes and its segments.
     pub(super) fn path(text: &str, marks: &[Mark], segments: Vec<Range<usize>>) -> Self {
         let segments = segments.into_iter().map(|range| {
             let marks = &marks[range.clone()];

@@ -99,7 +99,7 @@ pub(super) fn is_in_operator(segment: &str) -> bool {
     ends_in_operator(segment.trim_end_matches(goes_on_in_operator))
 }
 
-/// The message about a character that is not allowed.
+/// Returns the message about a character that is not allowed.
 fn not_in_a_path(wrong: char) -> String {
     let hint = match wrong {
         '!' => "; `!` belongs at the beginning of a term",

@@ -42,14 +42,14 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The key and the value of a part such as `kind=entry`. A path has no key, also if the name of an
+/// Returns the key and the value of a part such as `kind=entry`. A path has no key, also if the name of an
 /// operator, or a bracket, holds a `=`.
 pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
     part.split_once('=').filter(|(key, _)| is_word(key) && !ends_in_operator(key))
 }
 
-/// The length of the word at the beginning of a text. A backslash may escape whitespace in it, and
+/// Returns the length of the word at the beginning of a text. A backslash may escape whitespace in it, and
 /// the comma before an `@`.
 fn word_len(text: &str) -> usize {
     let mut is_escaped = false;
