@@ -35,7 +35,7 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
         ("open", TextPolicy::Open, false),
         ("sealed-counted", TextPolicy::Sealed, true),
     ] {
-        finstrument::text(policy);
+        finstrument::text_policy(policy);
         let object = Instrumented::load(name, functions, Hooks::Ours);
         let counting =
             if is_counted { Some(finstrument::attach(Count::new(), 6 * functions)?) } else { None };
@@ -52,7 +52,7 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
         }
         // This includes the patching at the second call.
         let mean = trimmed_mean(&mut samples) + trimmed_mean(&mut again);
-        finstrument::text(TextPolicy::Sealed);
+        finstrument::text_policy(TextPolicy::Sealed);
         // The time to open and seal a page that has been written before.
         let two_protects =
             median(object.functions().iter().map(|function| open_and_seal(*function)).collect());
@@ -70,7 +70,7 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
             2 * functions
         );
     }
-    finstrument::text(TextPolicy::Sealed);
+    finstrument::text_policy(TextPolicy::Sealed);
     Ok(())
 }
 

@@ -74,7 +74,7 @@ fn child(what: &str) -> Result<(), Error> {
             counts.iter().filter(|it| it.hits > 0).for_each(|it| println!("{}", it.probe.path()));
         }
         PROFILE => {
-            let profiler = select("**")?.text(TextPolicy::Open).attach(Profiler::new())?;
+            let profiler = select("**")?.text_policy(TextPolicy::Open).attach(Profiler::new())?;
             work();
             let profile = profiler.profile();
             profile.iter().filter(|it| it.counted() > 0).for_each(|it| println!("{}", it.path()));

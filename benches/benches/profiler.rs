@@ -27,7 +27,7 @@ struct Row {
 }
 
 fn attach(program: &Program) -> Attachment<Profiler> {
-    let set = select(program.probes).expect("its probes").text(TextPolicy::Open);
+    let set = select(program.probes).expect("its probes").text_policy(TextPolicy::Open);
     set.attach(Profiler::new()).expect("nothing else is attached")
 }
 

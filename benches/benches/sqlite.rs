@@ -49,7 +49,7 @@ fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     let again = plain.built.copy("again").load();
     let ways = [Way::EntryReturn, Way::InstrumentFunctions, Way::EmptyHooks, Way::Hooks];
     let [entry_return, hooks_removed, empty_hooks, discovered] = ways.map(|way| SQLITE.load(ROOT, way));
-    finstrument::text(TextPolicy::Open);
+    finstrument::text_policy(TextPolicy::Open);
     assert_eq!(discovered.workload(work.0), work.1);
     // An operation finds the exit hooks that are reached by jumps.
     finstrument::start();
@@ -78,7 +78,7 @@ fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
 
 /// Activates and deactivates all sites.
 fn switching(scale: Scale, way: Way, text: TextPolicy, visibility: Visibility) -> Result<(), Error> {
-    let set = select("**")?.text(text).visibility(visibility);
+    let set = select("**")?.text_policy(text).visibility(visibility);
     let attachment = set.attach(Count::new())?;
     let sites = attachment.report().patched();
     assert_eq!(sites, probes().iter().map(probe_runtime::ProbeInfo::sites).sum::<usize>());

@@ -52,7 +52,7 @@ fn main() -> Result<(), Error> {
 }
 
 fn attach(text: TextPolicy, visibility: Visibility) -> Result<Attachment<Count>, Error> {
-    select("**::switched kind=entry")?.text(text).visibility(visibility).attach(Count::new())
+    select("**::switched kind=entry")?.text_policy(text).visibility(visibility).attach(Count::new())
 }
 
 /// Measures text that stays open, without system calls.

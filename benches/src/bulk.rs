@@ -81,7 +81,7 @@ fn attach(
     visibility: Visibility,
     count: usize,
 ) -> Result<Attachment<Count>, Error> {
-    let set = select(SELECTOR)?.text(text).visibility(visibility);
+    let set = select(SELECTOR)?.text_policy(text).visibility(visibility);
     let start = Instant::now();
     let attachment = set.attach(Count::new())?;
     let ns = per_site(start, count);

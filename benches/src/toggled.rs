@@ -53,7 +53,7 @@ impl Toggled {
     /// changes its target; whole instructions across two cache lines.
     pub fn all() -> Vec<Self> {
         let split = Place::AcrossLines;
-        let word = |wait| How::Word(word::Options::new().text(TextPolicy::Open).wait(wait));
+        let word = |wait| How::Word(word::Options::new().text_policy(TextPolicy::Open).wait(wait));
         vec![
             Self::call(),
             Self::new("call-1-4", split(1), How::Call),
@@ -72,7 +72,7 @@ impl Toggled {
     /// Errors of the patch engine.
     pub fn set(&self, is_on: bool) -> Result<(), PatchError> {
         let (site, one, two) = (self.code.site(), self.code.one(), self.code.two());
-        let calls = call::Options::new().text(TextPolicy::Open);
+        let calls = call::Options::new().text_policy(TextPolicy::Open);
         match (self.how, is_on) {
             // SAFETY: a call site in writable memory, and a target that only sets the result's
             // register.

@@ -23,7 +23,7 @@ use crate::pages::TextError;
 /// let at = (&raw mut code) as usize;
 /// let (nop, value) = ([0x90; 2].into(), [0x66, 0x90].into());
 /// // SAFETY: memory of our own, which nobody executes.
-/// match unsafe { Options::new().text(TextPolicy::Open).replace(at, nop, value) } {
+/// match unsafe { Options::new().text_policy(TextPolicy::Open).replace(at, nop, value) } {
 ///     Err(PatchError::Foreign { found, .. }) => assert_eq!(found[0], 0xcc), // a breakpoint
 ///     other => panic!("{other:?}"),
 /// }

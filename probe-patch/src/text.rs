@@ -6,7 +6,7 @@
 /// use probe_patch::TextPolicy;
 /// use probe_patch::word::Options;
 /// // For code whose protection may not be changed: the kernel writes.
-/// let forced = Options::new().text(TextPolicy::Alias);
+/// let forced = Options::new().text_policy(TextPolicy::Alias);
 /// # let _ = forced;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -38,7 +38,7 @@ pub enum Error {
         /// Paths of the likeliest probes, best first.
         nearest: Vec<String>,
         /// Objects whose probes have a later version, see
-        /// [`unread_objects`](crate::unread_objects).
+        /// [`unreadable_objects`](crate::unreadable_objects).
         unread: Vec<String>,
     },
     /// The selector names only functions that a block with `#[probe]` has left out.

@@ -136,7 +136,7 @@ pub use {
     consumers::Count,
     control::{
         Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
-        unread_objects, unread_records,
+        unreadable_objects, unreadable_records,
     },
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},
@@ -144,7 +144,7 @@ pub use {
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
-    selector::{Selector, SelectorError, Subject},
+    selector::{Selectable, Selector, SelectorError},
     self_test::{SelfTest, self_test},
     spec::{Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register},
     syntax::{ParseError, Setting},

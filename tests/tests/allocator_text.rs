@@ -62,7 +62,7 @@ fn open(text: &Range<usize>) {
 
 fn attach(text: &Range<usize>, policy: TextPolicy) -> Attachment<Opens> {
     let opens = Opens { text: text.clone(), calls: AtomicU64::new(0) };
-    select("allocator_text::allocating").unwrap().text(policy).attach(opens).unwrap()
+    select("allocator_text::allocating").unwrap().text_policy(policy).attach(opens).unwrap()
 }
 
 /// The consumer is called for this thread's allocations, but for those under the lock.

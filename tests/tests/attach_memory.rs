@@ -52,7 +52,7 @@ functions!(m0 m1 m2 m3 m4 m5 m6 m7 m8 m9);
 
 /// What dropping an attachment to these probes asks for.
 fn detaching(selector: &str, probes: usize, consumer: impl Consumer) -> (u64, usize) {
-    let set = select(selector).unwrap().text(TextPolicy::Open);
+    let set = select(selector).unwrap().text_policy(TextPolicy::Open);
     assert_eq!(set.len(), probes);
     let attached = set.attach(consumer).unwrap();
     call_all();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use probe_runtime::{
-    Consumer, Count, Event, FieldInfo, Kind, ProbeState, ValueRef, probes, select, unread_records,
+    Consumer, Count, Event, FieldInfo, Kind, ProbeState, ValueRef, probes, select, unreadable_records,
 };
 use probe_tests::c_library::{makes, shared_library, source};
 use probe_tests::destroyer::Destroyer;
@@ -178,7 +178,7 @@ fn c_in_every_way() {
                 .all(|it| it.state() == ProbeState::Latent)
         );
     }
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
 }
 
 fn check_listing(pair: &Pair) {

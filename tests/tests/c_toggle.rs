@@ -85,7 +85,8 @@ fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, tim
                 [usize::try_from(random.below(3)).unwrap()];
             let visibility =
                 [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
-            let set = select("**").unwrap().text(text).visibility(visibility).strict(random.below(8) == 0);
+            let set =
+                select("**").unwrap().text_policy(text).visibility(visibility).strict(random.below(8) == 0);
             let count = set.attach(Count::new()).unwrap();
             let destroyer = (random.below(2) == 0).then(|| set.attach(destroyer()).unwrap());
             thread::sleep(Duration::from_micros(random.below(3000)));

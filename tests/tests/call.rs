@@ -16,7 +16,7 @@ use probe_tests::turn::turn;
 
 const PAGE: usize = 4096;
 const SEALED: Options = Options::new();
-const OPEN: Options = Options::new().text(TextPolicy::Open);
+const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
 
 /// Pages of this test's own, for good.
 fn map(pages: usize, rights: libc::c_int) -> usize {

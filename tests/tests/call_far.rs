@@ -14,7 +14,7 @@ use probe_runtime::patch::PatchError;
 use probe_runtime::patch::call::Options;
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate, walk};
 
-const OPEN: Options = Options::new().text(TextPolicy::Open);
+const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
 const PAGE: usize = 4096;
 const GIB: usize = 1 << 30;
 

@@ -16,7 +16,7 @@ use probe_tests::text::Text;
 const EXECUTORS: usize = 2;
 /// Switches of each site; there are 32 of them.
 const SWITCHES: u64 = 8_000;
-const OPEN: Options = Options::new().text(TextPolicy::Open);
+const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
 
 /// How often a thread has seen each of the two results.
 #[derive(Default)]

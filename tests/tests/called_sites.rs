@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
+use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unreadable_records};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;
 // The tests share the probes.
@@ -204,7 +204,7 @@ fn are_listed_like_all_others() {
     ] {
         assert!(found.contains(&expected), "{expected:?} in {found:?}");
     }
-    assert_eq!((found.len(), unread_records()), (4, 0));
+    assert_eq!((found.len(), unreadable_records()), (4, 0));
 }
 
 #[test]
@@ -241,7 +241,8 @@ fn straddlers_are_switched_in_every_way() {
         for (visibility, strict) in
             [(Visibility::Synchronous, false), (Visibility::Eventual, false), (Visibility::Synchronous, true)]
         {
-            let set = select("by_hand::across").unwrap().text(text).visibility(visibility).strict(strict);
+            let set =
+                select("by_hand::across").unwrap().text_policy(text).visibility(visibility).strict(strict);
             let hits = set.attach(Count::new()).unwrap();
             assert_eq!((hits.report().patched(), hits.report().refused()), (8, 0), "{text:?}");
             assert_eq!((across(), hits.total()), (8, 8));

@@ -70,7 +70,7 @@ fn sealed_by_the_other() {
     // This program's, and the plugin's own.
     assert_eq!(attach(), 2);
     let before = text.differences();
-    let set = select("**::own kind=exit").unwrap().text(TextPolicy::Open);
+    let set = select("**::own kind=exit").unwrap().text_policy(TextPolicy::Open);
     let hits = set.attach(Count::new()).unwrap();
     let site = text.differences().into_iter().find(|it| !before.contains(it)).unwrap().at;
     let page = site & !(PAGE - 1)..(site & !(PAGE - 1)) + PAGE;

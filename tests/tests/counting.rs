@@ -100,8 +100,8 @@ impl Modelled {
             return;
         }
         let is_counted = match self.wants {
-            Wants::Tally => true,
-            Wants::Either => self.is_counting[probe],
+            Wants::Counts => true,
+            Wants::Switchable => self.is_counting[probe],
             _ => false,
         };
         let expected = &mut self.expected[probe];
@@ -152,10 +152,10 @@ impl World {
             .map(|(_, at)| format!("counting::walked_{at}"))
             .collect();
         let text = [TextPolicy::Sealed, TextPolicy::Open][self.below(2)];
-        let set = select(&names.join(", ")).unwrap().text(text);
-        let wants = [Wants::Tally, Wants::Tally, Wants::Either, Wants::Hits][self.below(4)];
+        let set = select(&names.join(", ")).unwrap().text_policy(text);
+        let wants = [Wants::Counts, Wants::Counts, Wants::Switchable, Wants::Hits][self.below(4)];
         let attached = match wants {
-            Wants::Tally => Attached::Count(set.attach(Count::new()).unwrap()),
+            Wants::Counts => Attached::Count(set.attach(Count::new()).unwrap()),
             _ => Attached::Told(set.attach(Told::new(wants)).unwrap()),
         };
         let (is_off, is_counting, expected) = ([false; 3], [false; 3], [Expected::default(); 3]);
@@ -386,7 +386,7 @@ struct Either(Arc<AtomicU64>);
 
 impl Consumer for Either {
     fn wants(&self) -> Wants {
-        Wants::Either
+        Wants::Switchable
     }
 
     fn hit(&self, _event: &Event<'_>) {

@@ -118,7 +118,7 @@ fn scenario() {
 
 fn ways() -> [ProbeSet; 2] {
     let set = || select("debugged::*").unwrap();
-    [set().text(TextPolicy::Alias), set().strict(true)]
+    [set().text_policy(TextPolicy::Alias), set().strict(true)]
 }
 
 fn tracer() -> u32 {

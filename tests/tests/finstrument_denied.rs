@@ -115,12 +115,12 @@ fn mprotect() {
 
 fn alias() {
     let (library, functions) = load_numbered("alias", FUNCTIONS);
-    finstrument::text(TextPolicy::Alias);
+    finstrument::text_policy(TextPolicy::Alias);
     deny_writable_code();
     call_all(&functions);
     let stats = finstrument::stats();
     assert_eq!((stats.patched, stats.waiting, stats.unpatched), (0, 2 * FUNCTIONS, 0));
-    let set = select("f* kind=entry").unwrap().text(TextPolicy::Alias);
+    let set = select("f* kind=entry").unwrap().text_policy(TextPolicy::Alias);
     // The kernel writes single bytes: what lies across two words stays a call, and counts.
     let kept = finstrument::unpatched();
     assert!(!kept.is_empty() && kept.len() < 2 * FUNCTIONS, "{} of {FUNCTIONS}", kept.len());

@@ -160,7 +160,8 @@ fn discovered() {
     assert!(listed("other").iter().chain(&listed("third")).all(is_latent));
 
     // They are probes like the others.
-    let theirs = select("other*, third*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let theirs =
+        select("other*, third*").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     assert_eq!((theirs.report().patched(), theirs.report().refused()), (4 * EACH, 0));
     let of_text = |library: &Library, name: &str| rights(&page_of(library.symbol(name).addr()));
     assert_eq!([of_text(&came, "other000"), of_text(&third, "third000")], [["rwxp"], ["rwxp"]]);

@@ -227,7 +227,7 @@ fn open() {
     // Some are no sites yet.
     names.iter().for_each(|name| _ = library.function(name)(0));
     let waiting = finstrument::stats().waiting;
-    let hits = select("open*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let hits = select("open*").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().refused()), (2 * EACH, 0), "{waiting} waited");
     let mut rounds = 0;
     for name in &names {

@@ -74,7 +74,7 @@ fn rights(addr: usize) -> String {
 
 fn open() {
     let path = object("open", 0);
-    finstrument::text(TextPolicy::Open);
+    finstrument::text_policy(TextPolicy::Open);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     let mut places = Vec::new();
     for _ in 0..4 {
@@ -92,7 +92,7 @@ fn open() {
     assert_eq!(one(1), 2);
     assert_eq!(calls.counts().hits("one", Kind::Entry), Some(1));
     assert_eq!(finstrument::stats().patched, 10);
-    finstrument::text(TextPolicy::Sealed);
+    finstrument::text_policy(TextPolicy::Sealed);
     assert_eq!((rights(one as usize).as_str(), unrestored_bytes()), ("r-xp", 0));
     drop(calls);
     library.close();
@@ -102,7 +102,7 @@ fn attached() {
     let path = object("attached", 0);
     let library = Library::open(&path);
     assert_eq!(library.function("one")(1), 2);
-    let hits = select("one").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let hits = select("one").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     assert_eq!((library.function("one")(1), hits.total()), (2, 2));
     library.close();
     let library = Library::open(&path);
@@ -117,7 +117,7 @@ fn attached() {
 
 fn held() {
     let path = object("held", 0);
-    finstrument::text(TextPolicy::Open);
+    finstrument::text_policy(TextPolicy::Open);
     for round in 0..70 {
         let library = Library::open(&path);
         let one = library.function("one");
@@ -126,7 +126,7 @@ fn held() {
         library.close();
         probes();
     }
-    finstrument::text(TextPolicy::Sealed);
+    finstrument::text_policy(TextPolicy::Sealed);
     assert_eq!(unrestored_bytes(), 0);
 }
 

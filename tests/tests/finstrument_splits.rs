@@ -63,7 +63,7 @@ fn assert_switched_off(original: [u8; 6], latent: [u8; 6], offset: usize, len: u
 fn every_split_of_every_form() {
     let folder = folder("splits");
     for (name, text) in [("sealed", TextPolicy::Sealed), ("open", TextPolicy::Open)] {
-        finstrument::text(text);
+        finstrument::text_policy(text);
         // `-z lazy`: the pointer is there when the hook is reached.
         let file = source(&folder, &format!("{name}.s"), &code());
         let library =
@@ -126,7 +126,7 @@ fn every_split_of_every_form() {
         assert_eq!(stats.patched - before.patched, 24);
         assert_eq!(stats.split_calls - before.split_calls, straddlers);
         assert_eq!((stats.unpatched, stats.waiting, stats.postponed, stats.lost), (0, 0, 0, 0));
-        finstrument::text(TextPolicy::Sealed);
+        finstrument::text_policy(TextPolicy::Sealed);
         library.close();
     }
 }

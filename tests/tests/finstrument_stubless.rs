@@ -64,7 +64,7 @@ fn check(functions: &[Function], errno: i32, why: &str) {
 
 fn refused() {
     let (library, functions) = load_numbered("refused", FUNCTIONS);
-    finstrument::text(TextPolicy::Alias);
+    finstrument::text_policy(TextPolicy::Alias);
     let execute = libc::PROT_EXEC.unsigned_abs();
     deny(libc::SYS_mprotect, argument(2), execute, execute);
     check(&functions, libc::EPERM, "does not let memory for its stub be made executable");

@@ -205,7 +205,7 @@ fn policies() {
     let folder = folder("tails-policies");
     for (number, policy) in [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias].into_iter().enumerate()
     {
-        finstrument::text(policy);
+        finstrument::text_policy(policy);
         let file = source(&folder, &format!("{number}.c"), CODE);
         let library = Library::open(&shared("gcc", &file, &format!("{number}.so"), &["-O2"]));
         let run = library.function("run");
@@ -220,7 +220,7 @@ fn policies() {
         drop(calls);
         for of in [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias] {
             let exits = select("kind(exit)").unwrap_or_else(|_| select("**").unwrap());
-            let hits = exits.text(of).attach(Count::new()).unwrap();
+            let hits = exits.text_policy(of).attach(Count::new()).unwrap();
             assert_eq!(run(10), sum_of(10));
             let expected: u64 = calls_of(10).iter().map(|(_, hits)| *hits).sum();
             if hits.report().is_complete() {

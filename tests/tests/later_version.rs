@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use probe_runtime::{Count, Error, probe, probes, select, unread_objects, unread_records};
+use probe_runtime::{Count, Error, probe, probes, select, unreadable_objects, unreadable_records};
 use probe_tests::c_library::{compile, makes, source};
 use probe_tests::library::Library;
 
@@ -25,13 +25,13 @@ fn library(name: &str, flags: &[&str]) -> PathBuf {
 fn a_later_version_is_named_and_left_alone() {
     let [later, both] = [library("liblater.so", &[]), library("libboth.so", &["-DBOTH"])];
     assert_eq!(own(1), 2);
-    assert_eq!((probes().len(), unread_objects()), (2, Vec::new()));
+    assert_eq!((probes().len(), unreadable_objects()), (2, Vec::new()));
 
     let plugin = Library::open(&later);
-    assert_eq!(unread_objects(), [later.display().to_string()]);
-    assert_eq!((probes().len(), unread_records()), (2, 0));
+    assert_eq!(unreadable_objects(), [later.display().to_string()]);
+    assert_eq!((probes().len(), unreadable_records()), (2, 0));
     let error = select("later::**").unwrap_err();
-    assert!(matches!(&error, Error::NoMatch { probes: 2, unread, .. } if *unread == unread_objects()));
+    assert!(matches!(&error, Error::NoMatch { probes: 2, unread, .. } if *unread == unreadable_objects()));
     let expected = format!(
         "; {} has probes of a later version of probe-runtime, which {} can't read: update it",
         later.display(),
@@ -44,12 +44,12 @@ fn a_later_version_is_named_and_left_alone() {
 
     // What is known in an object is read, whatever else it holds.
     let other = Library::open(&both);
-    assert_eq!(unread_objects(), [later.display().to_string(), both.display().to_string()]);
-    assert_eq!((probes().len(), unread_records()), (3, 0));
+    assert_eq!(unreadable_objects(), [later.display().to_string(), both.display().to_string()]);
+    assert_eq!((probes().len(), unreadable_records()), (3, 0));
     let known = select("**::known").unwrap().attach(Count::new()).unwrap();
     assert_eq!(((other.function("later_work"))(1), known.total()), (2, 1));
     assert_eq!(known.detach().patched(), 1);
     other.close();
     plugin.close();
-    assert_eq!((unread_objects(), hits.detach().is_complete()), (Vec::new(), true));
+    assert_eq!((unreadable_objects(), hits.detach().is_complete()), (Vec::new(), true));
 }

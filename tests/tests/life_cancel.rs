@@ -256,7 +256,7 @@ fn threads_that_toggle_are_cancelled() {
     let mut random = Random::new(5);
     let at = (toggled as fn(u64) -> u64 as *const ()).addr();
     for (text, strict) in WAYS {
-        let set = select("life_cancel::toggled").unwrap().text(text).strict(strict);
+        let set = select("life_cancel::toggled").unwrap().text_policy(text).strict(strict);
         let hits = set.attach(Count::new()).unwrap();
         TOGGLED.store(ptr::from_ref(&hits).cast_mut(), Ordering::SeqCst);
         let toggles = || TOGGLES.each_ref().map(|count| count.load(Ordering::SeqCst));

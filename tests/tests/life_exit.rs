@@ -170,7 +170,7 @@ fn start_threads(seed: u64) {
 fn toggle(random: &mut Random) {
     let text = [TextPolicy::Sealed, TextPolicy::Open][usize::from(random.below(2) == 0)];
     let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 0)];
-    let set = select("life_exit::work").unwrap().text(text).visibility(visibility);
+    let set = select("life_exit::work").unwrap().text_policy(text).visibility(visibility);
     if random.below(2) == 0 {
         let hits = set.attach(Yields).unwrap();
         assert_eq!(hits.detach().refused(), 0);

@@ -1,7 +1,7 @@
 //! What `probes()` tells of this program: each probe with its kind, place, fields and state, and nothing else.
 //! A process of its own, since the listing is compared whole, and states change while others attach.
 
-use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, point, probe, probes, select, unread_records};
+use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, point, probe, probes, select, unreadable_records};
 
 const WITH_POINTS: u32 = line!() + 2;
 #[probe]
@@ -84,7 +84,7 @@ fn the_listing_is_exact_and_follows_the_states() {
     let list = probes();
     assert_eq!(list.iter().map(row).collect::<Vec<_>>(), expected());
     assert!(list.iter().all(|probe| probe.file().ends_with("tests/listing.rs")));
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     for probe in &list {
         let name = probe.path();
         // Nobody calls it, so no code was made. In the portable backend a definition counts as one site.

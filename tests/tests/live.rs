@@ -145,7 +145,7 @@ fn toggle<C: Consumer>(toggler: usize, random: &mut Random, consumer: C) -> u64 
     // whoever is in a hit.
     let is_rapid = is_own && text == TextPolicy::Open && visibility == Visibility::Eventual;
     let pauses = random.below(if is_rapid { 2_000 } else { 12 });
-    let set = select(&selector).unwrap().text(text).visibility(visibility);
+    let set = select(&selector).unwrap().text_policy(text).visibility(visibility);
     let hold = (random.below(8) == 0).then(|| set.hold().unwrap());
     let attachment = set.attach(consumer).unwrap();
     drop(hold);

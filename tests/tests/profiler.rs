@@ -277,7 +277,7 @@ fn work(time: Duration) -> (u64, u64) {
 fn a_mix_is_estimated() {
     const TIME: Duration = Duration::from_secs(2);
     let _alone = ALONE.lock().unwrap();
-    let set = select("profiler::small, profiler::large").unwrap().text(TextPolicy::Open);
+    let set = select("profiler::small, profiler::large").unwrap().text_policy(TextPolicy::Open);
     let is_strict = std::env::var_os("PROBE_TEST_TIMING").is_some();
     // In builds without optimization, looking takes many times as long.
     let budget = Budget::percent(if is_strict { 1.0 } else { 20.0 });

@@ -280,7 +280,7 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
         // Each run begins at another time.
         NOW.store(seed * 0x9e37_79b9_7f4a, Relaxed);
         let profiler = Profiler::with_clock(now).stepped().budget(Budget::calls_per_second(budget));
-        let set = select("profiler_coverage::*").unwrap().text(TextPolicy::Open);
+        let set = select("profiler_coverage::*").unwrap().text_policy(TextPolicy::Open);
         let profiler = set.attach(profiler).unwrap();
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut run = Run {

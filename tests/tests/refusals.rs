@@ -144,25 +144,25 @@ fn mprotect_denied() {
             ": the system does not let its page be written: Operation not permitted (os error 1)"
         ));
     }
-    let error = set.clone().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let error = set.clone().text_policy(TextPolicy::Open).attach(Count::new()).unwrap_err();
     let Error::TextProtected { text: range, error: reason, .. } = &error else { panic!("{error}") };
     assert_eq!((range.start, range.end), (text.range().start, text.range().end));
     assert_eq!(reason.raw_os_error(), Some(libc::EPERM));
     let shown = format!(
         "text at {:#x}..{:#x} can't be kept writable: Operation not permitted (os error 1); \
-         TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or `text=alias` in PROBES, as in \
+         TextPolicy::Alias works here: write `.text_policy(TextPolicy::Alias)` in code, or `text=alias` in PROBES, as in \
          `count(text=alias)`",
         range.start, range.end
     );
     assert_eq!(error.to_string(), shown);
-    assert!(set.text(TextPolicy::Open).hold().is_err());
+    assert!(set.text_policy(TextPolicy::Open).hold().is_err());
     assert_eq!((first(1), second(1)), (2, 2));
     text.assert_as_in_file();
     assert!(probe_runtime::probes().iter().all(|probe| probe.state() == ProbeState::Latent));
 }
 
 fn mprotect_denied_while_open() {
-    let set = select("**::first").unwrap().text(TextPolicy::Open);
+    let set = select("**::first").unwrap().text_policy(TextPolicy::Open);
     let open = set.attach(Count::new()).unwrap();
     deny(libc::SYS_mprotect, argument(2), WRITE_EXEC, WRITE_EXEC);
     let sealed = select("**::second").unwrap().attach(Count::new()).unwrap();
@@ -207,7 +207,7 @@ fn membarrier_denied() {
         });
         for round in 0..2_000 {
             let policy = if round % 2 == 0 { TextPolicy::Sealed } else { TextPolicy::Open };
-            let set = select("**::first").unwrap().text(policy).visibility(Visibility::Synchronous);
+            let set = select("**::first").unwrap().text_policy(policy).visibility(Visibility::Synchronous);
             let alive = set.attach(Alive(AtomicU64::new(0x5555))).unwrap();
             assert_eq!(alive.failure(), None);
             drop(alive);

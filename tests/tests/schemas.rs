@@ -106,5 +106,5 @@ fn names_and_types_are_known_without_a_hit() {
     let fixed = types("generic");
     assert_eq!(fixed[0], ("x".to_owned(), None), "the copies disagree");
     assert_eq!(fixed[1].1, types("one")[0].1.map(|_| U64), "they agree on this one");
-    assert_eq!(probe_runtime::unread_records(), 0);
+    assert_eq!(probe_runtime::unreadable_records(), 0);
 }

@@ -52,7 +52,7 @@ fn states(of: &Attachment<Count>) -> [ProbeState; 3] {
 
 fn alone(policy: TextPolicy) {
     use ProbeState::{Active, Held};
-    let count = select("switch::*").unwrap().text(policy).attach(Count::new()).unwrap();
+    let count = select("switch::*").unwrap().text_policy(policy).attach(Count::new()).unwrap();
     let switch = count.switch();
     let off = ids("switch::one, switch::three");
     all();

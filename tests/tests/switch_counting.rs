@@ -52,7 +52,7 @@ struct Delivered {
 
 impl Consumer for Delivered {
     fn wants(&self) -> Wants {
-        if self.only_hits { Wants::Hits } else { Wants::Either }
+        if self.only_hits { Wants::Hits } else { Wants::Switchable }
     }
 
     fn needs_order(&self) -> bool {
@@ -69,7 +69,7 @@ impl Consumer for Delivered {
 
 impl Delivered {
     fn attached(self, name: &str) -> (Attachment<Self>, Switch, ProbeId) {
-        let set = select(&format!("switch_counting::{name}")).unwrap().text(TextPolicy::Open);
+        let set = select(&format!("switch_counting::{name}")).unwrap().text_policy(TextPolicy::Open);
         let attached = set.attach(self).unwrap();
         let switch = attached.switch();
         (attached, switch, id(name))

@@ -200,7 +200,7 @@ fn batches_and_guards_race_on_the_same_pages() {
         let policies = [TextPolicy::Sealed, TextPolicy::Open];
         for round in 0..ROUNDS {
             let policy = policies[usize::try_from(round % 2).unwrap()];
-            let set = set.clone().text(policy).visibility(Visibility::Eventual);
+            let set = set.clone().text_policy(policy).visibility(Visibility::Eventual);
             let hits = set.attach(Count::new()).unwrap();
             let report = hits.report();
             assert_eq!((report.patched(), report.is_complete()), (2, true), "{report}");
@@ -227,7 +227,7 @@ fn a_batch_under_a_guard_seals_nothing() {
     let hits = select("text::*").unwrap().attach(Count::new()).unwrap();
     assert!(rights(&all).iter().all(|rights| rights == "rwxp"));
     // The other way round: the guard ends first, and leaves what an open attachment needs.
-    let held = select("**::first").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let held = select("**::first").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     guard.close().unwrap();
     assert!(rights(&all).iter().all(|rights| is_open(rights)));
     assert_eq!(held.pause().unchanged(), 1, "the other attachment listens");

@@ -48,7 +48,7 @@ fn operations() -> [fn(); 6] {
         || assert_eq!(unrestored_bytes(), 0),
         || switch(call::Options::new(), site(true)),
         || switch(call::Options::new().strict(true), site(false)),
-        || switch(call::Options::new().text(TextPolicy::Alias), site(false)),
+        || switch(call::Options::new().text_policy(TextPolicy::Alias), site(false)),
         || {
             // A `ret` is mapped near it, which takes a look at what there is.
             let at = FAR.load(Ordering::SeqCst) + 7;

@@ -69,7 +69,7 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or `text=alias` in \
+const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text_policy(TextPolicy::Alias)` in code, or `text=alias` in \
                            PROBES, as in `count(text=alias)`";
 
 /// Attaching under each policy that needs `mprotect` is refused with this error number, and changes nothing.
@@ -84,7 +84,7 @@ fn assert_all_refused(errno: i32) {
     }
     assert_eq!(report.alternative(), Some(TextPolicy::Alias));
     assert!(error.to_string().ends_with(ALIAS_WORKS), "{error}");
-    let error = set.text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let error = set.text_policy(TextPolicy::Open).attach(Count::new()).unwrap_err();
     let Error::TextProtected { text: range, error: reason, alternative } = &error else { panic!("{error}") };
     assert_eq!((range, reason.raw_os_error()), (&text.range(), Some(errno)));
     assert_eq!(*alternative, Some(TextPolicy::Alias));
@@ -101,7 +101,7 @@ fn assert_all_refused(errno: i32) {
 /// What was refused, `Alias` does.
 fn assert_the_kernel_writes(text: &Text) {
     for strict in [false, true] {
-        let set = select("text_denied::*").unwrap().text(TextPolicy::Alias).strict(strict);
+        let set = select("text_denied::*").unwrap().text_policy(TextPolicy::Alias).strict(strict);
         let hits = set.attach(Count::new()).unwrap();
         assert_eq!((hits.report().patched(), hits.report().refused()), (2, 0));
         assert_eq!((first(1), second(1), hits.total()), (2, 2, 2));
@@ -112,7 +112,7 @@ fn assert_the_kernel_writes(text: &Text) {
     let at = site(text);
     for nop in [[0x0f, 0x1f, 0x44, 0x00, 0x00], [0x0f, 0x1f, 0x44, 0x00, 0x08]] {
         // SAFETY: the NOP of a site for another, and back.
-        unsafe { word::Options::new().text(TextPolicy::Alias).patch(at, nop.into()) }.unwrap();
+        unsafe { word::Options::new().text_policy(TextPolicy::Alias).patch(at, nop.into()) }.unwrap();
         assert_eq!(first(1), 2);
     }
     text.assert_as_in_file();
@@ -120,7 +120,7 @@ fn assert_the_kernel_writes(text: &Text) {
 
 /// A site's address: the first byte that activating it changes.
 fn site(text: &Text) -> usize {
-    let set = select("text_denied::*").unwrap().text(TextPolicy::Alias);
+    let set = select("text_denied::*").unwrap().text_policy(TextPolicy::Alias);
     let _hits = set.attach(Count::new()).unwrap();
     text.differences()[0].at
 }
@@ -172,7 +172,7 @@ fn no_way_back() {
     let pages = Pages::new(&[RX, R]);
     let (one, two) =
         (OpenText::new(pages.at(0)..pages.at(2)).unwrap(), OpenText::new(pages.at(0)..pages.at(1)));
-    let hits = select("text_denied::*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let hits = select("text_denied::*").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     // Text can be opened, but not be sealed.
     deny(libc::SYS_mprotect, argument(2), ALL, RX.unsigned_abs());
     one.close().unwrap();
@@ -245,7 +245,8 @@ fn no_maps() {
     let Error::Refused(report) = &refused else { panic!("{refused}") };
     assert_eq!(*report.refusals()[0].reason(), RefusalReason::Unknown { errno: libc::EPERM });
     assert!(refused.to_string().contains("mount /proc, or leave a descriptor free"), "{refused}");
-    let refused = select("text_denied::*").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap_err();
+    let refused =
+        select("text_denied::*").unwrap().text_policy(TextPolicy::Alias).attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &refused else { panic!("{refused}") };
     assert_eq!(*report.refusals()[0].reason(), RefusalReason::NoAlias { errno: libc::EPERM });
     assert!(refused.to_string().contains("proc_mem.force_override"), "{refused}");

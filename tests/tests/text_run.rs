@@ -31,7 +31,7 @@ fn spread() {
 
 /// The three sites. Found through the kernel, so that nothing is known of their pages.
 fn sites(text: &Text) -> [usize; 3] {
-    let hits = select("**::site").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap();
+    let hits = select("**::site").unwrap().text_policy(TextPolicy::Alias).attach(Count::new()).unwrap();
     spread();
     assert_eq!((hits.total(), hits.report().patched()), (3, 3));
     let changed: Vec<_> =
@@ -55,7 +55,7 @@ fn protect(site: usize, rights: i32) {
 
 /// Attaches and detaches: two sites are switched, and the one in the middle is refused.
 fn refuses_one(policy: TextPolicy, strict: bool, middle: usize, reason: &RefusalReason) {
-    let set = select("**::site").unwrap().text(policy).strict(strict);
+    let set = select("**::site").unwrap().text_policy(policy).strict(strict);
     let hits = set.attach(Count::new()).unwrap();
     let check = |report: &Report, refused| {
         let counts = (report.patched(), report.unchanged(), report.refused(), report.unsealed());
@@ -115,7 +115,7 @@ fn unreadable() {
         }
     }
     // What stays open is opened whole.
-    let open = select("**::site").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let open = select("**::site").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap_err();
     assert!(matches!(open, Error::TextProtected { .. }), "{open}");
     assert_eq!(rights(&all), ["r-xp", "---p", "r-xp"]);
     protect(middle, RX);
@@ -137,7 +137,7 @@ fn sealed() {
         let reason = RefusalReason::Protected { errno: libc::EPERM };
         refuses_one(TextPolicy::Sealed, strict, middle, &reason);
         assert_eq!(rights(&(page(first).start..page(last).end)), ["r-xp"; 3]);
-        let set = select("**::site").unwrap().text(TextPolicy::Alias).strict(strict);
+        let set = select("**::site").unwrap().text_policy(TextPolicy::Alias).strict(strict);
         let hits = set.attach(Count::new()).unwrap();
         spread();
         assert_eq!((hits.report().patched(), hits.total(), hits.detach().patched()), (3, 3, 3));
@@ -178,7 +178,8 @@ fn unknown() {
         (TextPolicy::Alias, false, RefusalReason::NoAlias { errno }),
         (TextPolicy::Alias, true, RefusalReason::NoAlias { errno }),
     ] {
-        let error = select("**::site").unwrap().text(policy).strict(strict).attach(Count::new()).unwrap_err();
+        let error =
+            select("**::site").unwrap().text_policy(policy).strict(strict).attach(Count::new()).unwrap_err();
         let Error::Refused(report) = &error else { panic!("{error}") };
         assert_eq!(
             (report.patched(), report.unchanged(), report.refused()),

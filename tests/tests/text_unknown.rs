@@ -116,11 +116,13 @@ fn refused(denied: &str, unreadable: &str) {
         assert_eq!(unrestored_bytes(), 0);
         assert_eq!((first(1), second(1)), (2, 2));
     }
-    let open = select("text_unknown::*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let open =
+        select("text_unknown::*").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap_err();
     let Error::TextProtected { error, .. } = &open else { panic!("{open}") };
     assert_eq!(error.raw_os_error(), Some(errno));
     assert_eq!(OpenText::new(text.range()).unwrap_err(), TextError::Unknown { errno });
-    let alias = select("text_unknown::*").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap_err();
+    let alias =
+        select("text_unknown::*").unwrap().text_policy(TextPolicy::Alias).attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &alias else { panic!("{alias}") };
     assert_eq!(*report.refusals()[0].reason(), RefusalReason::NoAlias { errno });
     assert_eq!(text.differences(), []);
@@ -232,9 +234,10 @@ fn no_answer() {
 
 /// One of the probes is another attachment's, too.
 fn held_open() {
-    let set = select("text_unknown::*").unwrap().text(TextPolicy::Open);
+    let set = select("text_unknown::*").unwrap().text_policy(TextPolicy::Open);
     let all = set.attach(Count::new()).unwrap();
-    let one = select("text_unknown::first").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let one =
+        select("text_unknown::first").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     let _watched = Watched::new();
     no_answer();
     for (report, patched) in [(all.pause(), 1), (one.pause(), 1), (one.resume(), 1), (all.resume(), 1)] {

@@ -41,7 +41,7 @@ fn numbers(report: &Report) -> [usize; 4] {
 }
 
 fn walk(text: TextPolicy, visibility: Visibility) {
-    let set = select("toggled::work kind=entry").unwrap().text(text).visibility(visibility);
+    let set = select("toggled::work kind=entry").unwrap().text_policy(text).visibility(visibility);
     let hits = set.attach(Count::new()).unwrap();
     let site = Text::of_this_process().differences()[0].at;
     let (on, mut hit) = (bytes(site), 0);
@@ -95,7 +95,7 @@ fn others_on_its_probe_are_heeded() {
     let _turn = turn();
     let set = || select("toggled::shared kind=entry").unwrap();
     assert_eq!(shared(1), 1);
-    let open = set().text(TextPolicy::Open).visibility(Visibility::Eventual);
+    let open = set().text_policy(TextPolicy::Open).visibility(Visibility::Eventual);
     let (hits, also) = (open.attach(Count::new()).unwrap(), set().attach(Count::new()).unwrap());
     assert_eq!(numbers(&hits.pause()), [0, 1, 0, 0], "the other one listens");
     shared(1);

@@ -95,7 +95,7 @@ fn scenario() {
 }
 
 fn alias() -> ProbeSet {
-    select("trap_blocked::*").unwrap().text(TextPolicy::Alias)
+    select("trap_blocked::*").unwrap().text_policy(TextPolicy::Alias)
 }
 
 fn strict() -> ProbeSet {
@@ -336,7 +336,7 @@ fn silence() {
     // As without `/proc`.
     deny(libc::SYS_openat, argument(2), 0, 0);
     // SAFETY: one `mov` for another.
-    let error = unsafe { Options::new().text(TextPolicy::Open).patch(addr, TWO.into()) }.unwrap_err();
+    let error = unsafe { Options::new().text_policy(TextPolicy::Open).patch(addr, TWO.into()) }.unwrap_err();
     let said =
         "SIGTRAP: which threads block SIGTRAP can't be read from /proc/self/task: Operation not permitted";
     assert!(error.to_string().starts_with(said), "{error}");

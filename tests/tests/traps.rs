@@ -239,7 +239,8 @@ fn a_closed_descriptor_is_not_missed() {
     for is_reused in [false, true] {
         let value = if is_reused { ONE } else { TWO };
         // SAFETY: one `mov` for another.
-        let patch = unsafe { Options::new().text(TextPolicy::Alias).start(addr, value.into()) }.unwrap();
+        let patch =
+            unsafe { Options::new().text_policy(TextPolicy::Alias).start(addr, value.into()) }.unwrap();
         // SAFETY: nobody needs those above the standard ones.
         assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
         let files: Vec<_> =
@@ -267,7 +268,7 @@ fn fork_under_way(code: &mut Code, text: TextPolicy) {
     let functions: Vec<_> = (0..3).map(|_| straddler(code)).collect();
     let start = |at: usize| {
         // SAFETY: one `mov` for another.
-        unsafe { Options::new().text(text).start(functions[at].0, TWO.into()) }.unwrap()
+        unsafe { Options::new().text_policy(text).start(functions[at].0, TWO.into()) }.unwrap()
     };
     // Each as far as it can be: locked, and with the rest written.
     let (mut locked, mut written) = (start(0), start(1));

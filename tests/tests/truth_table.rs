@@ -50,7 +50,7 @@ impl Way {
             Self::Default => select("truth_table::work").unwrap(),
             Self::Rapid => {
                 let set = select("truth_table::work kind=entry").unwrap();
-                set.text(TextPolicy::Open).visibility(Visibility::Eventual)
+                set.text_policy(TextPolicy::Open).visibility(Visibility::Eventual)
             }
         }
     }

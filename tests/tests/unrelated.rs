@@ -249,7 +249,7 @@ fn resident() -> u64 {
 /// What many operations leave beside one hit that does not end.
 fn operations_leave_nothing(on: &str) {
     const OPERATIONS: u32 = 100_000;
-    let set = entry(on).text(TextPolicy::Open);
+    let set = entry(on).text_policy(TextPolicy::Open);
     let notes = Notes::default();
     let listens = set.attach(notes.consumer()).unwrap();
     let blocked = Blocked::new();

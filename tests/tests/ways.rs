@@ -17,7 +17,7 @@ fn every_way() -> impl Iterator<Item = (TextPolicy, bool)> {
 }
 
 fn selected((text, strict): (TextPolicy, bool)) -> ProbeSet {
-    select("ways::**").unwrap().text(text).strict(strict)
+    select("ways::**").unwrap().text_policy(text).strict(strict)
 }
 
 fn call_each(times: u64) {

@@ -33,7 +33,7 @@ fn every_way() -> Vec<Options> {
     let ways = waits
         .into_iter()
         .flat_map(|wait| [false, true].map(|strict| Options::new().wait(wait).strict(strict)));
-    ways.chain([Options::new().text(TextPolicy::Alias)]).collect()
+    ways.chain([Options::new().text_policy(TextPolicy::Alias)]).collect()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn every_length_at_every_place_is_replaced_whole() {
 fn who_runs_into_its_own_patch_finishes_it() {
     let _turn = turn();
     let mut code = Code::new();
-    let ways = [Options::new().strict(true), Options::new().text(TextPolicy::Alias)];
+    let ways = [Options::new().strict(true), Options::new().text_policy(TextPolicy::Alias)];
     for (offset, options) in offsets().flat_map(|offset| ways.map(|way| (offset, way))) {
         let (addr, call) = function(&mut code, offset);
         assert_eq!(call(), 1);
@@ -106,7 +106,7 @@ fn a_thousand_are_under_way_at_once() {
     let mut code = Code::new();
     let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 60 + at % 4)).collect();
     let _text = OpenText::new(code.range()).unwrap();
-    let options = Options::new().text(TextPolicy::Open);
+    let options = Options::new().text_policy(TextPolicy::Open);
     // SAFETY: one instruction each, for another.
     let mut patches: Vec<_> =
         functions.iter().map(|(addr, _)| unsafe { options.start(*addr, TWO.into()) }.unwrap()).collect();
@@ -211,7 +211,7 @@ fn of_two_patchers_one_wins_and_executors_see_both() {
     let (addr, call) = function(&mut code, 4_094);
     assert!(is_straddler(addr, 5));
     let _text = OpenText::new(code.range()).unwrap();
-    let options = Options::new().text(TextPolicy::Open);
+    let options = Options::new().text_policy(TextPolicy::Open);
     // SAFETY: one instruction, for another.
     let patch = |value: Bytes5| unsafe { options.patch(addr, value.into()) };
     let (stop, won, busy) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -278,7 +278,7 @@ fn what_is_no_text_is_an_error() {
         .flat_map(|text| cases.clone().map(|case| (text, case)))
     {
         // SAFETY: refused before anything is looked at.
-        let error = unsafe { Options::new().text(text).patch(addr, TWO.into()) }.unwrap_err();
+        let error = unsafe { Options::new().text_policy(text).patch(addr, TWO.into()) }.unwrap_err();
         assert!(matches!(error, PatchError::Text { addr: at, .. } if at == addr), "{error}");
         assert!(error.to_string().contains(&problem), "{error}");
     }

@@ -144,7 +144,7 @@ fn passes<'a>(program: &'a Program, sites: &'a [usize], options: Options) -> [Ca
 
 /// Measures passes over all sites and over their words, in memory that is always writable.
 fn open(program: &Program, scale: Scale, suffix: &str) {
-    let options = Options::new().text(TextPolicy::Open);
+    let options = Options::new().text_policy(TextPolicy::Open);
     let calls = SITES as u64;
     let stores = Case::prepared(
         "plain stores",

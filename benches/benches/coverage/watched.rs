@@ -40,7 +40,7 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     let others = env::var(PROBES);
     let probes = others.as_deref().unwrap_or(probes);
     let is_quiet = env::var_os(QUIET).is_some();
-    let selected = || Ok::<ProbeSet, Error>(select(probes)?.text(TextPolicy::Open));
+    let selected = || Ok::<ProbeSet, Error>(select(probes)?.text_policy(TextPolicy::Open));
     match by {
         LATENT => work(),
         COUNT => {
@@ -159,7 +159,7 @@ fn nothing() {
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
 fn reading() -> Result<f64, Error> {
     const CALLS: u32 = 20_000;
-    let timed = select("**::watched::nothing")?.text(TextPolicy::Open).attach(Latency::new())?;
+    let timed = select("**::watched::nothing")?.text_policy(TextPolicy::Open).attach(Latency::new())?;
     (0..CALLS).for_each(|_| nothing());
     let latencies = timed.latencies();
     Ok(latencies.iter().map(|it| it.total() as f64 / it.calls() as f64).sum())

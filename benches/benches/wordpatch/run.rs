@@ -18,7 +18,7 @@ use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 /// The number of patches in progress at once.
 const UNDER_WAY: u64 = 1_000;
-const OPEN: Options = Options::new().text(TextPolicy::Open);
+const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
 
 pub fn run() {
     let scale = Scale::from_args();

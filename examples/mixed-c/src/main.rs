@@ -209,7 +209,7 @@ fn profile(files: &[File], csv: Option<&str>) -> Result<(), Box<dyn Error>> {
         fs::write(csv, tree.to_csv()).map_err(|error| format!("can't write {csv}: {error}"))?;
     }
     drop(calls);
-    let profiler = select(FUNCTIONS)?.text(TextPolicy::Open).attach(Profiler::new())?;
+    let profiler = select(FUNCTIONS)?.text_policy(TextPolicy::Open).attach(Profiler::new())?;
     on_threads(files, ROUNDS)?;
     println!("{profiler}");
     Ok(())

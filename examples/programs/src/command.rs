@@ -34,7 +34,7 @@ fn run(program: &Program) -> Result<(), Box<dyn Error>> {
     let _probes = probe_runtime::init_from_env()?;
     let profiler = if profiles {
         // Rapid toggling needs text that stays writable.
-        Some(select(program.probes)?.text(TextPolicy::Open).attach(Profiler::new())?)
+        Some(select(program.probes)?.text_policy(TextPolicy::Open).attach(Profiler::new())?)
     } else {
         None
     };

@@ -51,7 +51,8 @@ fn a_budget_holds_while_the_rate_jumps() {
     assert!(busy > 1000.0 * calm, "from {calm:.0} calls a second to {busy:.0}");
     while start.elapsed() < time || slower.len() < 10 {
         let plain = cycles(8);
-        let attached = select(&probes).unwrap().text(TextPolicy::Open).attach(Profiler::new()).unwrap();
+        let attached =
+            select(&probes).unwrap().text_policy(TextPolicy::Open).attach(Profiler::new()).unwrap();
         // The cost of the first cycles differs from that of later ones.
         cycles(8);
         let before = attached.profile().cost();

@@ -56,7 +56,7 @@ impl Site {
             values: [MOV, value],
             protocol: trial.protocol,
             delay: trial.delay,
-            options: Options::new().wait(wait).text(TextPolicy::Open),
+            options: Options::new().wait(wait).text_policy(TextPolicy::Open),
         }
     }
 

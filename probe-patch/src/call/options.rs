@@ -28,7 +28,7 @@ use crate::word;
 /// let mut code = Code([0x90; 16]);
 /// code.0[6..11].copy_from_slice(&[0xe8, 0x00, 0x01, 0x00, 0x00]);
 /// let site = (&raw mut code.0[6]) as usize;
-/// let options = call::Options::new().text(TextPolicy::Open);
+/// let options = call::Options::new().text_policy(TextPolicy::Open);
 /// // SAFETY: five bytes of a CALL in memory of our own, which nobody executes.
 /// assert!(unsafe { options.deactivate_call(site) }?);
 /// // SAFETY: as above.
@@ -55,7 +55,7 @@ impl Options {
     /// an [`OpenText`] or as memory of its own, and switching takes no system call and no lock.
     /// [`TextPolicy::Alias`] goes through `int3`.
     #[must_use]
-    pub const fn text(mut self, text: TextPolicy) -> Self {
+    pub const fn text_policy(mut self, text: TextPolicy) -> Self {
         self.text = text;
         self
     }
@@ -100,7 +100,7 @@ impl Options {
     /// // A NOP of five bytes, in memory that is writable anyway.
     /// let mut code = Code([0x0f, 0x1f, 0x44, 0x00, 0x08, 0x90, 0x90, 0x90]);
     /// let site = (&raw mut code) as usize;
-    /// let options = call::Options::new().text(TextPolicy::Open).strict(true); // through `int3`
+    /// let options = call::Options::new().text_policy(TextPolicy::Open).strict(true); // through `int3`
     /// // SAFETY: five bytes of a NOP in memory of our own, which nobody executes.
     /// assert!(unsafe { options.activate_jump(site, site + 5) }?);
     /// // SAFETY: as above.
@@ -157,7 +157,7 @@ impl Options {
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
         // It opens files and waits, which are cancellation points.
         let _whole = Uncancellable::new();
-        let options = word::Options::new().strict(true).text(self.text);
+        let options = word::Options::new().strict(true).text_policy(self.text);
         if self.text != TextPolicy::Open {
             let bytes = site.0..site.0.saturating_add(SITE_LEN);
             check_readable(bytes).map_err(|error| PatchError::Text { addr: site.0, error })?;

@@ -26,7 +26,7 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering};
 pub(super) use super::state::{Phase, Progress, Ticket};
 
 /// What an entry needs of the world. The caller keeps the text of the steps writable.
-pub(crate) trait Ground {
+pub(crate) trait Backend {
     /// Puts `int3` at the first byte, if the instruction is as expected.
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
     /// Takes the `int3` away again. Returns whether it is gone.
@@ -184,7 +184,7 @@ impl Entry {
         plan: &Plan,
         how: How,
         owner: usize,
-        ground: &impl Ground,
+        backend: &impl Backend,
     ) -> Result<Ticket, NotStarted> {
         let idle = self.state();
         if idle.phase() != Phase::Idle || idle.is_joined() {
@@ -203,37 +203,37 @@ impl Entry {
         self.argument.store(argument, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.shape.store(Shape::new(ticket, plan.expected().len(), kind).0, Ordering::Release);
-        let started = self.lock(ticket, how, plan, ground);
+        let started = self.lock(ticket, how, plan, backend);
         self.leave(ticket);
         started.map(|()| ticket)
     }
 
-    fn lock(&self, ticket: Ticket, how: How, plan: &Plan, ground: &impl Ground) -> Result<(), NotStarted> {
-        if let Err(problem) = ground.lock(how, plan) {
+    fn lock(&self, ticket: Ticket, how: How, plan: &Plan, backend: &impl Backend) -> Result<(), NotStarted> {
+        if let Err(problem) = backend.lock(how, plan) {
             // If that fails, a signal handler on this thread took somebody else's `int3` for this
             // patch's, and went on with the patch.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
-        let is_first = self.wait_for_lock(ticket, how, ground);
+        let is_first = self.wait_for_lock(ticket, how, backend);
         // A signal handler on this thread has forked. In the child it ended the patches that it
         // found: this one, too, before its `int3`.
-        let is_late = !is_first && self.phase() == Phase::Idle && ground.take_back(how, plan);
+        let is_late = !is_first && self.phase() == Phase::Idle && backend.take_back(how, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
     /// Notes that `int3` is written. Returns whether this call did so first: a signal handler on
     /// this very thread may have run into the `int3`.
-    fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) -> bool {
-        self.stamp.store(ground.stamp(how), Ordering::Release);
+    fn wait_for_lock(&self, ticket: Ticket, how: How, backend: &impl Backend) -> bool {
+        self.stamp.store(backend.stamp(how), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
     /// Goes on for the owner of a patch, on the owner's thread, which was interrupted between
     /// writing `int3` and noting that.
-    pub(super) fn speak_for_owner(&self, ticket: Ticket, ground: &impl Ground) {
+    pub(super) fn speak_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
         if let Some((how, _)) = self.plan(ticket) {
-            self.wait_for_lock(ticket, how, ground);
+            self.wait_for_lock(ticket, how, backend);
         }
     }
 
@@ -248,11 +248,11 @@ impl Entry {
     }
 
     /// Takes the next step, if its wait has passed.
-    pub(super) fn step(&self, ticket: Ticket, ground: &impl Ground) -> Progress {
+    pub(super) fn step(&self, ticket: Ticket, backend: &impl Backend) -> Progress {
         if !self.join(ticket) {
             return self.progress(ticket);
         }
-        let stepped = self.take_step(ticket, ground);
+        let stepped = self.take_step(ticket, backend);
         match self.leave(ticket).progress(ticket) {
             Progress::Waiting if stepped => Progress::Stepped,
             progress => progress,
@@ -281,22 +281,22 @@ impl Entry {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, join).is_ok()
     }
 
-    fn take_step(&self, ticket: Ticket, ground: &impl Ground) -> bool {
+    fn take_step(&self, ticket: Ticket, backend: &impl Backend) -> bool {
         // The phase is read first: its stamp was stored before it.
         let phase = self.phase();
         let Some((how, plan)) = self.plan(ticket) else { return false };
-        if phase == Phase::Idle || !ground.has_passed(how, self.stamp.load(Ordering::Acquire)) {
+        if phase == Phase::Idle || !backend.has_passed(how, self.stamp.load(Ordering::Acquire)) {
             return false;
         }
         if phase == Phase::FirstWait {
-            if !ground.write_rest(how, &plan) {
+            if !backend.write_rest(how, &plan) {
                 return false;
             }
             // A later stamp of a slower thread only makes the wait longer.
-            self.stamp.store(ground.stamp(how), Ordering::Release);
+            self.stamp.store(backend.stamp(how), Ordering::Release);
             self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
         } else {
-            match ground.write_first(how, &plan) {
+            match backend.write_first(how, &plan) {
                 Last::Written => self.turn(ticket, phase, State(0)),
                 Last::Gone => self.turn(ticket, phase, State(State::FAILED)),
                 Last::Failed => return false,
@@ -317,7 +317,7 @@ impl Entry {
     /// Ends patches under way in the child of a fork, where only this thread goes on, and forgets
     /// who had joined. Instructions that can't be written now are left to threads that run into
     /// them.
-    pub(super) fn end_alone(&self, ground: &impl Ground) {
+    pub(super) fn end_alone(&self, backend: &impl Backend) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {
             return;
@@ -325,11 +325,11 @@ impl Entry {
         let plan = self.plan(state.ticket());
         let end = match (state.phase(), plan) {
             (Phase::Idle, _) | (_, None) => State(state.0 & State::FAILED),
-            (Phase::Locking, Some((how, plan))) if ground.unlock(how, &plan) => State(0),
+            (Phase::Locking, Some((how, plan))) if backend.unlock(how, &plan) => State(0),
             (Phase::Locking, Some(_)) => State(0).with_phase(Phase::FirstWait),
             (phase, Some((how, plan))) => {
-                let is_ready = ground.write_rest(how, &plan);
-                match is_ready.then(|| ground.write_first(how, &plan)) {
+                let is_ready = backend.write_rest(how, &plan);
+                match is_ready.then(|| backend.write_first(how, &plan)) {
                     Some(Last::Written) => State(0),
                     Some(Last::Gone) => State(State::FAILED),
                     Some(Last::Failed) | None => State(0).with_phase(phase),

@@ -5,7 +5,7 @@
 //! The world is one instruction of two parts, and an executor that holds its own, stale, copy of
 //! each. A barrier brings the copies up to date; nothing else has to.
 
-use super::entry::{Entry, Ground, How, Last, NotStarted, Phase, Progress, Ticket};
+use super::entry::{Backend, Entry, How, Last, NotStarted, Phase, Progress, Ticket};
 use super::plan::{INT3, Plan};
 use super::sync::{Arc, Mutex, thread};
 use crate::bytes::Bytes;
@@ -46,7 +46,7 @@ impl World {
     }
 }
 
-impl Ground for World {
+impl Backend for World {
     fn lock(&self, _how: How, plan: &Plan) -> Result<(), NotStarted> {
         self.with(|state| {
             if state.memory[..] != plan.expected()[..] {

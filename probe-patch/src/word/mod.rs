@@ -145,8 +145,8 @@
 // Safety: this module's two functions hand on what their callers promise.
 #![expect(unsafe_code, reason = "see above")]
 
+mod backend;
 mod entry;
-mod ground;
 pub(crate) mod many;
 pub(crate) mod options;
 mod pending;

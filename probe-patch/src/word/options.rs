@@ -6,8 +6,8 @@
 
 use std::io;
 
+use super::backend::Text;
 use super::entry::{Entry, NotStarted, Phase};
-use super::ground::Text;
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
@@ -25,7 +25,7 @@ use crate::text::TextPolicy;
 /// ```
 /// use probe_patch::TextPolicy;
 /// use probe_patch::word::{Options, Ticks, Wait};
-/// let fast = Options::new().text(TextPolicy::Open).wait(Wait::Tmax(Ticks(3_000)));
+/// let fast = Options::new().text_policy(TextPolicy::Open).wait(Wait::Tmax(Ticks(3_000)));
 /// let careful = Options::new().strict(true);
 /// # let _ = (fast, careful);
 /// ```
@@ -63,7 +63,7 @@ impl Options {
     ///   [`OpenText`](crate::OpenText) or as memory of its own. It takes no system call.
     /// - [`TextPolicy::Alias`] always goes through `int3`, and waits by barriers.
     #[must_use]
-    pub const fn text(mut self, text: TextPolicy) -> Self {
+    pub const fn text_policy(mut self, text: TextPolicy) -> Self {
         self.text = text;
         self
     }

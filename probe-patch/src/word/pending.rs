@@ -6,8 +6,8 @@
 use std::fmt;
 use std::hint;
 
+use super::backend::Text;
 use super::entry::{Entry, Progress, Ticket};
-use super::ground::Text;
 use super::options::read_instruction;
 use super::writable::Writable;
 use crate::bytes::Bytes;

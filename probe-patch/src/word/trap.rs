@@ -11,8 +11,8 @@
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
+use super::backend::Text;
 use super::entry::Phase;
-use super::ground::Text;
 use super::plan::INT3;
 use super::table;
 use super::wait::tsc;

@@ -156,7 +156,7 @@ impl<const N: usize> Frames<N> {
             self.over_at.store(mark, Relaxed);
         }
         self.over.store(self.over.load(Relaxed).saturating_add(1), Relaxed);
-        add(&self.too_deep, 1);
+        add_single_writer(&self.too_deep, 1);
         self.plain.store(0, Relaxed);
     }
 
@@ -289,7 +289,7 @@ impl<const N: usize> Frame<N> {
     /// Adds the time, or the counts, of a call that this call made.
     #[inline(always)]
     pub(super) fn add_inner(&self, elapsed: [u64; N]) {
-        let _ = std::array::from_fn::<_, N, _>(|at| add(&self.inner[at], elapsed[at]));
+        let _ = std::array::from_fn::<_, N, _>(|at| add_single_writer(&self.inner[at], elapsed[at]));
     }
 
     fn function(&self) -> u32 {
@@ -310,10 +310,10 @@ impl<const N: usize> Frame<N> {
 ///
 /// ```
 /// let hits = std::sync::atomic::AtomicU64::new(1);
-/// probe_runtime::calls::add(&hits, 2);
+/// probe_runtime::calls::add_single_writer(&hits, 2);
 /// assert_eq!(hits.into_inner(), 3);
 /// ```
 #[inline(always)]
-pub fn add(number: &AtomicU64, more: u64) {
+pub fn add_single_writer(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }

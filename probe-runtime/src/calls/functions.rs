@@ -11,7 +11,7 @@ use crate::registry::ProbeId;
 /// A function with probes in a selection.
 ///
 /// ```
-/// use probe_runtime::calls::{Calls, Ended, Meter};
+/// use probe_runtime::calls::{Calls, CallEnd, Meter};
 /// use probe_runtime::{Local, probe, select};
 ///
 /// /// Measures nothing.
@@ -25,7 +25,7 @@ use crate::registry::ProbeId;
 ///         []
 ///     }
 ///
-///     fn end(&self, _: &Ended<'_, 0, (), ()>) {}
+///     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
 /// }
 ///
 /// #[probe]
@@ -75,13 +75,13 @@ impl Function {
 /// A function whose calls can't be paired, because the selection lacks a kind of its probes.
 ///
 /// ```
-/// # use probe_runtime::calls::{Ended, Meter};
+/// # use probe_runtime::calls::{CallEnd, Meter};
 /// # struct Nothing;
 /// # impl Meter<0> for Nothing {
 /// #     type Head = ();
 /// #     type Part = ();
 /// #     fn read(&self, _: probe_runtime::Local<'_, (), ()>) -> [u64; 0] { [] }
-/// #     fn end(&self, _: &Ended<'_, 0, (), ()>) {}
+/// #     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
 /// # }
 /// use probe_runtime::calls::Calls;
 /// use probe_runtime::{Kind, probe, select};

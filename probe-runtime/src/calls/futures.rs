@@ -18,7 +18,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use super::frames::add;
+use super::frames::add_single_writer;
 use crate::per_thread::Zeroed;
 
 /// Pending futures that have a place in the table of the thread that entered them.
@@ -80,7 +80,7 @@ impl<const N: usize> Futures<N> {
             pending.future.load(Acquire) == which.future && pending.function.load(Relaxed) == which.function
         });
         let Some(pending) = same.or_else(|| self.places(which.future).find(is_gone)) else {
-            add(&self.lost, 1);
+            add_single_writer(&self.lost, 1);
             return;
         };
         if pending.future.load(Relaxed) != 0 {
@@ -105,7 +105,7 @@ impl<const N: usize> Pending<N> {
 
     /// Adds the time, or the counts, of a poll.
     pub(super) fn add(&self, elapsed: [u64; N]) {
-        self.busy.iter().zip(elapsed).for_each(|(busy, elapsed)| add(busy, elapsed));
+        self.busy.iter().zip(elapsed).for_each(|(busy, elapsed)| add_single_writer(busy, elapsed));
     }
 
     pub(super) fn start(&self) -> [u64; N] {

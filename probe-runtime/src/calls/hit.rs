@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::functions::{Act, Function, LeftOut, Selected, Step};
 use super::futures::Which;
-use super::meter::{Meter, Unpaired, Whole, difference};
+use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{Head, Memory, Thread};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
@@ -16,12 +16,12 @@ use crate::period::{Period, Since};
 
 /// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to
-/// [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for the consumer that holds it.
+/// [`hit`](Self::hit). [`LazyCalls`](super::LazyCalls) does both for the consumer that holds it.
 ///
 /// ```
 /// use std::sync::OnceLock;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Calls, Ended, Meter, add};
+/// use probe_runtime::calls::{Calls, CallEnd, Meter, add_single_writer};
 /// use probe_runtime::{Clock, Consumer, Error, Event, Local, ProbeSet, probe, select};
 ///
 /// /// The longest call of each function, in ticks; and how many calls each thread has made.
@@ -40,15 +40,15 @@ use crate::period::{Period, Since};
 ///     }
 ///
 ///     // Not needed, but faster.
-///     fn glance(&self) -> Option<[u64; 1]> {
+///     fn read_inline(&self) -> Option<[u64; 1]> {
 ///         self.clock.counter().map(|now| [now])
 ///     }
 ///
-///     fn end(&self, ended: &Ended<'_, 1, AtomicU64, AtomicU64>) {
-///         if let Some(whole) = ended.whole {
+///     fn end(&self, ended: &CallEnd<'_, 1, AtomicU64, AtomicU64>) {
+///         if let Some(call) = ended.completed {
 ///             // Only this thread writes.
-///             ended.part.store(ended.part.load(Relaxed).max(whole.total[0]), Relaxed);
-///             add(ended.head, 1);
+///             ended.part.store(ended.part.load(Relaxed).max(call.total[0]), Relaxed);
+///             add_single_writer(ended.head, 1);
 ///         }
 ///     }
 /// }
@@ -168,7 +168,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 self.begin(event, meter, function);
             }
         } else if step == Step::End {
-            let now = meter.glance();
+            let now = meter.read_inline();
             if self.end_plain(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
@@ -183,7 +183,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let thread = self.plain(event)?;
         let head = thread.local.head();
         if !M::NOTES {
-            head.frames.push_plain(function, || meter.glance())?;
+            head.frames.push_plain(function, || meter.read_inline())?;
             return Some(());
         }
         let (frame, outer) = head.frames.push_plain(function, || Some([0; N]))?;
@@ -200,7 +200,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let thread = self.plain(event)?;
         let call = thread.local.head().frames.pop_plain(function)?;
         thread.ended(meter, function, call, now, false, |elapsed| {
-            Some(Whole { total: elapsed, busy: elapsed })
+            Some(CompletedCall { total: elapsed, busy: elapsed })
         });
         Some(())
     }
@@ -229,14 +229,14 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let mark = frame(event);
         if let Some(call) = thread.take(function, mark, mark != 0) {
             thread.ended(meter, function, call, now, false, |elapsed| {
-                Some(Whole { total: elapsed, busy: elapsed })
+                Some(CompletedCall { total: elapsed, busy: elapsed })
             });
         }
     }
 
     #[inline(never)]
     fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: Step) {
-        let now = meter.glance();
+        let now = meter.read_inline();
         let begins = matches!(step, Step::Enter | Step::Resume);
         let Some(thread) = self.thread(event, function, begins) else { return };
         let now = now.unwrap_or_else(|| meter.read(thread.own()));
@@ -276,7 +276,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                     let (total, busy) = (difference(now, pending.start()), pending.busy());
                     pending.free();
                     thread.count(function, |part| &part.finished);
-                    Some(Whole { total, busy })
+                    Some(CompletedCall { total, busy })
                 });
             }
             Step::Cancel => match thread.pending(which) {

@@ -9,11 +9,11 @@ use crate::per_thread::{Local, Zeroed};
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Ended, Meter, OnceCalls};
+/// use probe_runtime::calls::{CallEnd, Meter, LazyCalls};
 /// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
 ///
 /// /// How deep calls are nested at most, on each thread.
-/// struct Depth(OnceCalls<0, Self>);
+/// struct Depth(LazyCalls<0, Self>);
 ///
 /// impl Meter<0> for Depth {
 ///     type Head = AtomicU64;
@@ -24,7 +24,7 @@ use crate::per_thread::{Local, Zeroed};
 ///         []
 ///     }
 ///
-///     fn glance(&self) -> Option<[u64; 0]> {
+///     fn read_inline(&self) -> Option<[u64; 0]> {
 ///         Some([])
 ///     }
 ///
@@ -33,7 +33,7 @@ use crate::per_thread::{Local, Zeroed};
 ///         outer + 1
 ///     }
 ///
-///     fn end(&self, ended: &Ended<'_, 0, AtomicU64, ()>) {
+///     fn end(&self, ended: &CallEnd<'_, 0, AtomicU64, ()>) {
 ///         ended.head.store(ended.head.load(Relaxed).max(ended.note), Relaxed);
 ///     }
 /// }
@@ -55,7 +55,7 @@ use crate::per_thread::{Local, Zeroed};
 ///     }
 /// }
 ///
-/// let depth = select("**::descend")?.attach(Depth(OnceCalls::new()))?;
+/// let depth = select("**::descend")?.attach(Depth(LazyCalls::new()))?;
 /// descend(3);
 /// let calls = depth.0.get().unwrap();
 /// assert_eq!(calls.heads().map(|local| local.head().load(Relaxed)).max(), Some(3));
@@ -77,11 +77,11 @@ pub trait Meter<const N: usize> {
     /// Then most hits save no registers, and the end of a call is read before anything else. If
     /// this returns `None`, the hit takes a longer path that uses [`read`](Self::read).
     #[inline(always)]
-    fn glance(&self) -> Option<[u64; N]> {
+    fn read_inline(&self) -> Option<[u64; N]> {
         None
     }
 
-    /// Begins a call or a poll. Returns a note, which the end of the call gets as [`Ended::note`],
+    /// Begins a call or a poll. Returns a note, which the end of the call gets as [`CallEnd::note`],
     /// and calls inside of it get as `outer`. The outermost calls of a thread get 0 as `outer`.
     /// Only called if [`NOTES`](Self::NOTES) is `true`.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
@@ -90,14 +90,14 @@ pub trait Meter<const N: usize> {
     }
 
     /// Ends a call or a poll.
-    fn end(&self, ended: &Ended<'_, N, Self::Head, Self::Part>);
+    fn end(&self, ended: &CallEnd<'_, N, Self::Head, Self::Part>);
 }
 
 /// A call, or a poll of a future, that has ended, on the thread that made it.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
-/// use probe_runtime::calls::{Ended, Meter, add};
+/// use probe_runtime::calls::{CallEnd, Meter, add_single_writer};
 /// use probe_runtime::{Clock, Local};
 ///
 /// /// The time in functions themselves, in ticks: for each of them, and for each thread.
@@ -111,15 +111,15 @@ pub trait Meter<const N: usize> {
 ///         [self.0.now()]
 ///     }
 ///
-///     fn end(&self, ended: &Ended<'_, 1, AtomicU64, AtomicU64>) {
+///     fn end(&self, ended: &CallEnd<'_, 1, AtomicU64, AtomicU64>) {
 ///         let [own] = ended.own(); // `elapsed` less `inner`
-///         add(ended.part, own);
-///         add(ended.head, own);
+///         add_single_writer(ended.part, own);
+///         add_single_writer(ended.head, own);
 ///     }
 /// }
 ///
 /// let (head, part) = (AtomicU64::new(0), AtomicU64::new(0));
-/// OwnTime(Clock::new()).end(&Ended {
+/// OwnTime(Clock::new()).end(&CallEnd {
 ///     function: 0,
 ///     head: &head,
 ///     part: &part,
@@ -127,12 +127,12 @@ pub trait Meter<const N: usize> {
 ///     inner: [30],
 ///     note: 0,
 ///     is_poll: false,
-///     whole: None,
+///     completed: None,
 /// });
 /// assert_eq!((head.into_inner(), part.into_inner()), (70, 70));
 /// ```
 #[derive(Debug)]
-pub struct Ended<'a, const N: usize, H, P> {
+pub struct CallEnd<'a, const N: usize, H, P> {
     /// The index of the function in [`Calls::functions`](super::Calls::functions).
     pub function: usize,
     /// The meter's data for this thread.
@@ -149,10 +149,10 @@ pub struct Ended<'a, const N: usize, H, P> {
     pub is_poll: bool,
     /// The whole call, if this was its end. `None` for a poll that ends without a result, and for a
     /// future whose entry was missed.
-    pub whole: Option<Whole<N>>,
+    pub completed: Option<CompletedCall<N>>,
 }
 
-impl<const N: usize, H, P> Ended<'_, N, H, P> {
+impl<const N: usize, H, P> CallEnd<'_, N, H, P> {
     /// Returns the part of `elapsed` that was not spent in calls inside of this one.
     pub fn own(&self) -> [u64; N] {
         difference(self.elapsed, self.inner)
@@ -162,17 +162,17 @@ impl<const N: usize, H, P> Ended<'_, N, H, P> {
 /// A call from its entry to its exit.
 ///
 /// ```
-/// use probe_runtime::calls::Whole;
+/// use probe_runtime::calls::CompletedCall;
 ///
 /// /// For how many ticks a future was not polled.
-/// fn awaited(whole: &Whole<1>) -> u64 {
-///     whole.total[0].saturating_sub(whole.busy[0])
+/// fn awaited(call: &CompletedCall<1>) -> u64 {
+///     call.total[0].saturating_sub(call.busy[0])
 /// }
 ///
-/// assert_eq!(awaited(&Whole { total: [1_000], busy: [300] }), 700);
+/// assert_eq!(awaited(&CompletedCall { total: [1_000], busy: [300] }), 700);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Whole<const N: usize> {
+pub struct CompletedCall<const N: usize> {
     /// The growth from entry to exit. For a future, only a clock gives a meaningful difference:
     /// between its polls it may move to another thread.
     pub total: [u64; N],

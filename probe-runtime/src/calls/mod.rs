@@ -38,14 +38,14 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
+mod lazy;
 mod meter;
-mod once;
 mod thread;
 
-pub use frames::add;
+pub use frames::add_single_writer;
 #[cfg(feature = "profiler")]
 pub(crate) use functions::{Act, Selected, Step};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
-pub use meter::{Ended, Meter, Unpaired, Whole};
-pub use once::OnceCalls;
+pub use lazy::LazyCalls;
+pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

@@ -6,9 +6,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::frames::{Frame, Frames, Mark, add};
+use super::frames::{Frame, Frames, Mark, add_single_writer};
 use super::futures::{Futures, Pending, Which};
-use super::meter::{Ended, Meter, Whole, difference};
+use super::meter::{CallEnd, CompletedCall, Meter, difference};
 use crate::dispatch::Event;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
@@ -70,7 +70,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     /// Adds one to a counter of a function.
     pub(super) fn count(self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
         if let Some(part) = self.local.parts().get(function as usize) {
-            add(of(part), 1);
+            add_single_writer(of(part), 1);
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         (frame, outer): Taken<'_, N>,
         now: [u64; N],
         is_poll: bool,
-        whole: impl FnOnce([u64; N]) -> Option<Whole<N>>,
+        completed: impl FnOnce([u64; N]) -> Option<CompletedCall<N>>,
     ) {
         let (elapsed, inner) = (difference(now, frame.started()), frame.inner());
         if let Some(outer) = outer {
@@ -134,8 +134,8 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         let function = function as usize;
         let Some(part) = self.local.parts().get(function) else { return };
         let note = if M::NOTES { frame.note.load(Relaxed) } else { 0 };
-        let whole = whole(elapsed);
-        meter.end(&Ended {
+        let completed = completed(elapsed);
+        meter.end(&CallEnd {
             function,
             head: &self.head().own,
             part: &part.own,
@@ -143,7 +143,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
             inner,
             note,
             is_poll,
-            whole,
+            completed,
         });
     }
 

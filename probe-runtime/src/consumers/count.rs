@@ -48,7 +48,7 @@ impl Count {
 
 impl Consumer for Count {
     fn wants(&self) -> Wants {
-        Wants::Tally
+        Wants::Counts
     }
 
     fn hit(&self, _event: &Event<'_>) {

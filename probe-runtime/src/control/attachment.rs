@@ -165,7 +165,7 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.foreign()
     }
 
-    /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Either); by path. Exact for
+    /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Switchable); by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
     /// unloaded since (which have no sites then). Of a [`Count`](crate::Count) that was [reset](Self::reset), what it has counted since.
     pub fn counts(&self) -> Counts {

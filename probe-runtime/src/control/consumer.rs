@@ -247,7 +247,7 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
 /// use probe_runtime::{Consumer, Count, Wants};
 ///
 /// // The runtime counts for it: hits don't call it.
-/// assert_eq!(Count::new().wants(), Wants::Tally);
+/// assert_eq!(Count::new().wants(), Wants::Counts);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -256,21 +256,21 @@ pub enum Wants {
     Hits,
     /// To have the hits of each probe counted, per thread and without a call; see
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
-    Tally,
+    Counts,
     /// To be called, or to have hits counted instead: of each probe as
     /// [`Switch::count`](crate::Switch::count) and [`Switch::deliver`](crate::Switch::deliver) say
     /// last; they are delivered at first, if its [`start`](Consumer::start) does not say otherwise.
-    Either,
+    Switchable,
 }
 
 impl Wants {
     /// Counters that an attachment with so many probes needs.
     pub(crate) fn counters(self, probes: usize) -> usize {
         match self {
-            Self::Tally => probes,
+            Self::Counts => probes,
             // One for what is suppressed.
             Self::Hits => 1,
-            Self::Either => 1 + probes,
+            Self::Switchable => 1 + probes,
         }
     }
 }
@@ -309,7 +309,7 @@ pub enum Start {
     /// Hits are delivered, or counted for one that wants that only.
     On,
     /// Hits are counted, as after [`Switch::count`](crate::Switch::count): of a consumer that wants
-    /// [either](Wants::Either). For others the same as [`On`](Self::On).
+    /// [either](Wants::Switchable). For others the same as [`On`](Self::On).
     Counted,
     /// Its sites stay latent, unless others listen, as after [`Switch::off`](crate::Switch::off).
     Off,

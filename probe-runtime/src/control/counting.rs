@@ -108,7 +108,7 @@ impl Control {
 
     /// How many of an attachment's hits were suppressed.
     pub(super) fn suppressed(&self, attachment: usize) -> u64 {
-        let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Tally);
+        let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Counts);
         let counter = attached.map(|attached| TallyAt::new(attached.tallies.start));
         counts(&std::iter::once(counter)).iter().sum()
     }

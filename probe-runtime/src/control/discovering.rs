@@ -66,7 +66,7 @@ impl Control {
         }
         let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
         let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
-        let mut attached = Attached::new(none, Wants::Tally, tallies.clone(), subscription, policy, text);
+        let mut attached = Attached::new(none, Wants::Counts, tallies.clone(), subscription, policy, text);
         attached.growth = Some(Growth::default());
         let number = self.place(attached);
         self.growing = Some(number);

@@ -57,7 +57,7 @@ pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::select;
 pub(crate) use set::has_no_probes;
-pub use set::{ProbeSet, probes, unread_objects, unread_records};
+pub use set::{ProbeSet, probes, unreadable_objects, unreadable_records};
 
 #[cfg(feature = "latency")]
 pub(crate) use baseline::Baseline;

@@ -75,7 +75,7 @@ impl Switch {
     }
 
     /// Has hits of these probes counted by the runtime from here on, in place of being delivered: a tenth of the cost, or less. For a
-    /// consumer that [wants either](crate::Wants::Either); of others, nothing changes. Sites of which hits are only counted then are led to
+    /// consumer that [wants either](crate::Wants::Switchable); of others, nothing changes. Sites of which hits are only counted then are led to
     /// code that counts; they stay active meanwhile. Nobody is waited for: hits under way on other threads may still be delivered, until
     /// a switch with [`Visibility::Synchronous`]. Sites that could not be led back by [`deliver`](Self::deliver) are in the
     /// [late report](crate::Attachment::late_report); their hits go on to be counted.
@@ -103,7 +103,7 @@ impl Switch {
     ///
     /// impl Consumer for Some {
     ///     fn wants(&self) -> Wants {
-    ///         Wants::Either
+    ///         Wants::Switchable
     ///     }
     ///
     ///     fn hit(&self, _event: &Event<'_>) {
@@ -146,7 +146,7 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Either) {
+        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Switchable) {
             return;
         }
         self.operate(&mut locked, &mut |control, access| {

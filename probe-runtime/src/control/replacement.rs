@@ -150,7 +150,7 @@ impl Control {
         // Through the kernel if somebody has asked for that, since the rest may be denied.
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
-        let attached = Attached::new(ids, Wants::Tally, 0..0, subscription, policy, HeldText::default());
+        let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
         let number = self.enlist(attached, std::iter::once(Action::Wrap), &[], &mut report);
         (Some(number), report)
     }

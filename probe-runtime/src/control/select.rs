@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::attached::Policy;
 use super::lock::operate;
-use super::set::{ProbeSet, unread_objects};
+use super::set::{ProbeSet, unreadable_objects};
 use super::state::Control;
 use crate::abi::Definition;
 use crate::error::Error;
@@ -119,6 +119,6 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
         alike.extend(nearest(path, &mut all().map(Definition::path)));
     }
     alike.truncate(SHOWN);
-    let (selector, unread, probes) = (selector.to_owned(), unread_objects(), probes().count());
+    let (selector, unread, probes) = (selector.to_owned(), unreadable_objects(), probes().count());
     Error::NoMatch { selector, probes, wider, nearest: alike, unread }
 }

@@ -48,25 +48,25 @@ pub fn probes() -> Vec<ProbeInfo> {
 ///
 /// ```
 /// // Probes of a later version of this crate are left alone.
-/// assert_eq!(probe_runtime::unread_records(), 0);
+/// assert_eq!(probe_runtime::unreadable_records(), 0);
 /// ```
-pub fn unread_records() -> usize {
+pub fn unreadable_records() -> usize {
     operate(|control| control.registry.skipped())
 }
 
 /// Whether there is nothing that any selector could name, nor an object that a later version could
 /// read.
 pub(crate) fn has_no_probes() -> bool {
-    operate(|control| control.registry.len() == 0) && unread_objects().is_empty()
+    operate(|control| control.registry.len() == 0) && unreadable_objects().is_empty()
 }
 
 /// Loaded objects whose probes are left alone because a later version of this crate laid them out: the names of their
 /// files. Of an object that has probes of several versions, those that this version knows are not left alone.
 ///
 /// ```
-/// assert!(probe_runtime::unread_objects().is_empty());
+/// assert!(probe_runtime::unreadable_objects().is_empty());
 /// ```
-pub fn unread_objects() -> Vec<String> {
+pub fn unreadable_objects() -> Vec<String> {
     // Elsewhere, nothing is read from objects.
     #[cfg(probe_backend = "x86_64")]
     return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
@@ -84,7 +84,7 @@ pub fn unread_objects() -> Vec<String> {
 ///
 /// let set = select("**::take_call")?;
 /// assert_eq!(set.probes().len(), 2); // entry and exit
-/// let hits = set.text(TextPolicy::Open).attach(Count::new())?;
+/// let hits = set.text_policy(TextPolicy::Open).attach(Count::new())?;
 /// take_call();
 /// assert_eq!(hits.total(), 2);
 /// # Ok::<(), probe_runtime::Error>(())
@@ -143,7 +143,7 @@ impl ProbeSet {
 
     /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.
     #[must_use]
-    pub fn text(mut self, policy: TextPolicy) -> Self {
+    pub fn text_policy(mut self, policy: TextPolicy) -> Self {
         self.policy.text = policy;
         self
     }
@@ -159,7 +159,7 @@ impl ProbeSet {
     /// Not the calls of `-finstrument-functions` hooks (feature `finstrument`) that lie across two words, nor the first hit that makes any
     /// of them a site: these are one write of an aligned word all the same. A hook makes it, in any thread, whatever signals that
     /// blocks, and waits for nobody, which an `int3` would ask of it. Where such a write is not to be relied on,
-    /// `finstrument::text(TextPolicy::Alias)` leaves first hits to operations, which then go through `int3`, and calls across two
+    /// `finstrument::text_policy(TextPolicy::Alias)` leaves first hits to operations, which then go through `int3`, and calls across two
     /// words what the compiler made them.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {

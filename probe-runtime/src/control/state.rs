@@ -169,9 +169,9 @@ impl Control {
         };
         let (suppressed, of_probes) = (tallies.start, tallies.start + wants.counters(0)..);
         let actions = of_probes.map(|tally| match wants {
-            Wants::Tally => Action::Tally(TallyAt::new(tally)),
+            Wants::Counts => Action::Tally(TallyAt::new(tally)),
             Wants::Hits => Action::Call { suppressed: TallyAt::new(suppressed), counted: None },
-            Wants::Either => {
+            Wants::Switchable => {
                 Action::Call { suppressed: TallyAt::new(suppressed), counted: Some(TallyAt::new(tally)) }
             }
         });
@@ -201,7 +201,7 @@ impl Control {
         self.remember(&ids);
         let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report);
         // Where it decides alone, the hooks of now are those of then.
-        if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Tally) {
+        if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Counts) {
             attached.mode = is_counted.then_some(Mode::Counting);
         }
         attachment

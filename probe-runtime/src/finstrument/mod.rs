@@ -157,6 +157,8 @@ mod stub;
 #[cfg(not(probe_discovers))]
 use stub as live;
 
-pub use live::{Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text, unpatched};
+pub use live::{
+    Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
+};
 pub use reason::{Reason, Unpatched};
 pub use stats::Stats;

@@ -96,9 +96,9 @@ pub fn stop_telling() {}
 ///
 /// ```
 /// use probe_runtime::{TextPolicy, finstrument};
-/// finstrument::text(TextPolicy::Open);
+/// finstrument::text_policy(TextPolicy::Open);
 /// ```
-pub fn text(_policy: TextPolicy) {}
+pub fn text_policy(_policy: TextPolicy) {}
 
 /// Attaches a [`Count`] to nothing.
 ///

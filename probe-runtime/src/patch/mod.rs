@@ -77,7 +77,7 @@ pub(crate) use text::{ALIAS_WORKS, Access};
 /// fn toggled() {}
 ///
 /// // The text stays writable while the attachment lives, so pausing takes no system call for it.
-/// let hits = select("**::toggled kind=entry")?.text(TextPolicy::Open).attach(Count::new())?;
+/// let hits = select("**::toggled kind=entry")?.text_policy(TextPolicy::Open).attach(Count::new())?;
 /// toggled();
 /// hits.pause();
 /// toggled();

@@ -282,7 +282,7 @@ mod tests {
         assert_eq!((works.alternative(), fails.alternative()), (Some(TextPolicy::Alias), None));
         let said = works.to_string();
         assert!(
-            said.contains("`.text(TextPolicy::Alias)`") && said.contains("`count(text=alias)`"),
+            said.contains("`.text_policy(TextPolicy::Alias)`") && said.contains("`count(text=alias)`"),
             "{said}"
         );
         assert!(!fails.to_string().contains("TextPolicy::Alias"), "{fails}");

@@ -3,7 +3,7 @@
 use super::TextPolicy;
 
 /// The hint to users where a trial has shown that this policy works.
-pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or \
+pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text_policy(TextPolicy::Alias)` in code, or \
     `text=alias` in PROBES, as in `count(text=alias)`";
 
 /// When threads execute what a batch has written.

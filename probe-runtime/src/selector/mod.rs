@@ -20,14 +20,14 @@ mod parsed;
 mod path;
 mod pointed;
 mod segment;
-mod subject;
+mod selectable;
 mod term;
 mod wider;
 mod words;
 
 pub use error::SelectorError;
 pub use parsed::Selector;
-pub use subject::Subject;
+pub use selectable::Selectable;
 
 pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::glob::Path;
 use super::term::{Term, beginning};
-use super::{SelectorError, Subject, parse, path, wider};
+use super::{Selectable, SelectorError, parse, path, wider};
 use crate::order;
 
 /// A parsed selector, which names a set of probes.
@@ -53,11 +53,11 @@ use crate::order;
 /// `group=`. Paths without `*` are not counted.
 ///
 /// ```
-/// use probe_runtime::{Kind, Selector, Subject};
+/// use probe_runtime::{Kind, Selector, Selectable};
 ///
 /// /// The entry of `net::tcp::handle`.
 /// struct Handle;
-/// impl Subject for Handle {
+/// impl Selectable for Handle {
 ///     fn path(&self) -> &str { "net::tcp::handle" }
 ///     fn kind(&self) -> Kind { Kind::Entry }
 ///     fn file(&self) -> &str { "src/net/tcp.rs" }
@@ -153,18 +153,18 @@ impl Selector {
     }
 
     /// Returns whether the selector names this probe.
-    pub fn matches(&self, subject: &impl Subject) -> bool {
+    pub fn matches(&self, subject: &impl Selectable) -> bool {
         self.find::<false>(subject, &mut [])
     }
 
     /// Returns the same as [`matches`](Self::matches), and records which terms name the probe.
-    pub(crate) fn matches_noting(&self, subject: &impl Subject, named: &mut Named) -> bool {
+    pub(crate) fn matches_noting(&self, subject: &impl Selectable, named: &mut Named) -> bool {
         self.find::<true>(subject, &mut named.0)
     }
 
     /// If `NOTES`, `named` has a place for each term. A term that is already recorded is not
     /// matched again.
-    fn find<const NOTES: bool>(&self, subject: &impl Subject, named: &mut [bool]) -> bool {
+    fn find<const NOTES: bool>(&self, subject: &impl Selectable, named: &mut [bool]) -> bool {
         let path = Path::new(subject.path());
         let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
         let mut is_found = Sides::<bool>::default();
@@ -251,7 +251,7 @@ mod tests {
 
     struct Probe<'a>(&'a str, Kind);
 
-    impl Subject for Probe<'_> {
+    impl Selectable for Probe<'_> {
         fn path(&self) -> &str {
             self.0
         }

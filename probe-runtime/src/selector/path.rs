@@ -135,7 +135,7 @@ pub(super) fn escape(path: &str) -> String {
 mod tests {
     use super::*;
     use crate::abi::Kind;
-    use crate::selector::{Selector, Subject};
+    use crate::selector::{Selectable, Selector};
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Selector {
@@ -145,7 +145,7 @@ mod tests {
     /// A probe with this path.
     struct Probe<'a>(&'a str);
 
-    impl Subject for Probe<'_> {
+    impl Selectable for Probe<'_> {
         fn path(&self) -> &str {
             self.0
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Subject;
+use super::Selectable;
 use super::glob::{Glob, Path};
 use crate::abi::Kind;
 
@@ -41,7 +41,7 @@ impl Term {
     }
 
     #[inline]
-    pub(super) fn matches(&self, subject: &impl Subject, path: &Path<'_>) -> bool {
+    pub(super) fn matches(&self, subject: &impl Selectable, path: &Path<'_>) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind()))
             && self.line.is_none_or(|line| line == subject.line())
             && self.path.as_ref().is_none_or(|glob| glob.matches(path))

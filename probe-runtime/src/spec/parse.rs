@@ -33,7 +33,7 @@ impl Request<'_> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
         let (attach, text) = self.row.read(self.options).expect("`requests` has read them");
-        Ok(Listening { reported: attach(&set.text(text))?, unmatched })
+        Ok(Listening { reported: attach(&set.text_policy(text))?, unmatched })
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Count, Counts, Kind, TextPolicy, Visibility, probes, select, unread_records};
+use probe_runtime::{Count, Counts, Kind, TextPolicy, Visibility, probes, select, unreadable_records};
 
 use super::accounts::{Account, Outcome};
 use super::object_file::{functions, hook_references};
@@ -80,7 +80,7 @@ pub fn accounts_are_complete(built: &Built) {
 /// If not.
 pub fn listing_is_right(base: &CodeBase, built: &Built) {
     let loaded = built.load();
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     let mut listed = BTreeMap::new();
     for probe in probes() {
         let key =
@@ -237,7 +237,7 @@ fn toggle(selector: &str, is_rapid: bool, is_over: impl Fn() -> bool) -> u64 {
     } else {
         (TextPolicy::Sealed, Visibility::Synchronous, 5)
     };
-    let set = select(selector).unwrap().text(text).visibility(visibility);
+    let set = select(selector).unwrap().text_policy(text).visibility(visibility);
     let attachment = set.attach(Count::new()).unwrap();
     assert_eq!(attachment.report().refused(), 0, "{}", attachment.report());
     for _ in 0..pauses {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 
 use probe_build::Sites;
-use probe_runtime::{Attachment, Count, Counts, Kind, lost_hits, probes, select, unread_records};
+use probe_runtime::{Attachment, Count, Counts, Kind, lost_hits, probes, select, unreadable_records};
 use probe_tests::c::{Compiler, Counter, Function, Language, Object, Tally, hits_by_function};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;
@@ -33,7 +33,7 @@ pub(super) fn play() {
     let run = |state: &str| compare(&object, language, &notes, state);
 
     run("latent");
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     check.every_function_has_its_probe();
     let all = select("**").unwrap();
     let counted = |state: &str, count: &Attachment<Count>| {

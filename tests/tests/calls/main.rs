@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use probe_runtime::calls::{Calls, Ended, Meter, OnceCalls, Unpaired};
+use probe_runtime::calls::{CallEnd, Calls, LazyCalls, Meter, Unpaired};
 use probe_runtime::{Attachment, Consumer, Error, Event, Kind, Local, ProbeSet, probe, select};
 #[cfg(unix)]
 use probe_tests::scenario::in_a_child;
@@ -45,7 +45,7 @@ struct Measured {
 }
 
 #[derive(Default)]
-struct Exact(OnceCalls<2, Self>);
+struct Exact(LazyCalls<2, Self>);
 
 impl Meter<2> for Exact {
     type Head = ();
@@ -57,7 +57,7 @@ impl Meter<2> for Exact {
         NOW.get()
     }
 
-    fn glance(&self) -> Option<[u64; 2]> {
+    fn read_inline(&self) -> Option<[u64; 2]> {
         Some(NOW.get())
     }
 
@@ -65,8 +65,8 @@ impl Meter<2> for Exact {
         outer + 1
     }
 
-    fn end(&self, ended: &Ended<'_, 2, (), Sums>) {
-        let whole = ended.whole.map_or([0; 3], |whole| [1, whole.total[0], whole.busy[0]]);
+    fn end(&self, ended: &CallEnd<'_, 2, (), Sums>) {
+        let whole = ended.completed.map_or([0; 3], |call| [1, call.total[0], call.busy[0]]);
         let [calls, total, busy] = whole;
         let more = [calls, total, busy, ended.elapsed[0], ended.own()[0], ended.own()[1], ended.note];
         for (sum, more) in ended.part.iter().zip(more) {

@@ -10,7 +10,7 @@ pub(super) fn no_execution() {
     hot(1);
     let rights = libc::PROT_READ | libc::PROT_EXEC;
     deny(libc::SYS_mprotect, argument(2), ALL, rights.unsigned_abs());
-    let set = select("counted_in_place::hot").unwrap().text(TextPolicy::Open);
+    let set = select("counted_in_place::hot").unwrap().text_policy(TextPolicy::Open);
     let maps = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     let counted = set.attach(Count::new()).unwrap();
     let before = maps();

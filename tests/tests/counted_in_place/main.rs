@@ -46,7 +46,7 @@ struct Either(std::sync::atomic::AtomicU64);
 
 impl Consumer for Either {
     fn wants(&self) -> Wants {
-        Wants::Either
+        Wants::Switchable
     }
 
     fn hit(&self, _event: &Event<'_>) {

@@ -48,7 +48,7 @@ pub(super) fn by_others() {
     ] {
         for visibility in [Visibility::Synchronous, Visibility::Eventual] {
             calls += beside_threads(|| {
-                let set = set.clone().text(policy).strict(strict).visibility(visibility);
+                let set = set.clone().text_policy(policy).strict(strict).visibility(visibility);
                 for at in 0..times {
                     let told = set.attach(Told).unwrap();
                     assert_eq!(told.report().refused(), 0, "{}", told.report());
@@ -72,7 +72,8 @@ pub(super) fn by_a_switch() {
     for policy in [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias] {
         // Blocks are not made under every policy, but used.
         drop(select("counted_in_place::hot").unwrap().attach(Count::new()).unwrap());
-        let either = select("counted_in_place::hot").unwrap().text(policy).attach(Either::default()).unwrap();
+        let either =
+            select("counted_in_place::hot").unwrap().text_policy(policy).attach(Either::default()).unwrap();
         let (switch, ids) =
             (either.switch(), either.probes().iter().map(probe_runtime::ProbeInfo::id).collect::<Vec<_>>());
         let sites = active_sites();

@@ -174,7 +174,7 @@ pub(super) fn under_each_policy() {
     let every = [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias];
     for (policy, strict) in every.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
         // Without blocks first, where the kernel writes.
-        let own = set.clone().text(policy).strict(strict);
+        let own = set.clone().text_policy(policy).strict(strict);
         let counted = own.attach(Count::new()).unwrap();
         let sites = active_sites();
         hits(5);

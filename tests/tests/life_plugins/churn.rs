@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use probe_runtime::{Count, Error, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
+use probe_runtime::{
+    Count, Error, Kind, ProbeState, TextPolicy, Visibility, probes, select, unreadable_records,
+};
 use probe_tests::library::Library;
 use probe_tests::random::Random;
 use probe_tests::text::Text;
@@ -64,7 +66,7 @@ pub(super) fn churn(seed: u64) {
                 let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
                 assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
                 // Those of a plugin that is being loaded.
-                assert!(unread_records() <= 2);
+                assert!(unreadable_records() <= 2);
                 assert_eq!(tally.counts().len(), 2);
                 looks += 1;
             }
@@ -90,7 +92,7 @@ pub(super) fn churn(seed: u64) {
     assert_eq!((hits(Kind::Entry), hits(Kind::Exit)), (Some(calls), Some(calls)));
     assert_eq!(tally.detach().patched(), 2);
     assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     Text::of_this_process().assert_as_in_file();
 }
 
@@ -117,7 +119,7 @@ fn toggle_all(random: &mut Random) -> u64 {
         _ => TextPolicy::Alias,
     };
     let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
-    let hits = select("**").unwrap().text(text).visibility(visibility).attach(Count::new()).unwrap();
+    let hits = select("**").unwrap().text_policy(text).visibility(visibility).attach(Count::new()).unwrap();
     assert_eq!(hits.report().refused(), 0, "{}", hits.report());
     let steps = random.below(6);
     for _ in 0..steps {
@@ -126,7 +128,7 @@ fn toggle_all(random: &mut Random) -> u64 {
             1 => hits.resume(),
             // Nobody counts on these.
             2 => match select("plugin::**") {
-                Ok(set) => set.text(text).hold().unwrap().report().clone(),
+                Ok(set) => set.text_policy(text).hold().unwrap().report().clone(),
                 Err(error) => {
                     assert!(matches!(error, Error::NoMatch { .. }), "{error}");
                     continue;

@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::Range;
 
 use probe_runtime::patch::OpenText;
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, probes, select, unread_records};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, probes, select, unreadable_records};
 use probe_tests::library::Library;
 use probe_tests::pages::PAGE;
 use probe_tests::text::Text;
@@ -16,7 +16,7 @@ use super::{own, plugin};
 /// Pausing and resuming in open text don't look, as long as all probes known are the executable's; all else does.
 pub(super) fn pausing_does_not_look() {
     let library = Library::open(&plugin("plugin"));
-    let set = select("plugin::each kind=entry, **::own kind=entry").unwrap().text(TextPolicy::Open);
+    let set = select("plugin::each kind=entry, **::own kind=entry").unwrap().text_policy(TextPolicy::Open);
     let hits = set.attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.late_report().to_string()), (2, empty()));
     library.close();
@@ -127,7 +127,7 @@ pub(super) fn taken_by_another() {
         panic!("attached to what another runtime has");
     };
     assert_eq!((report.refused(), report.refusals()[0].reason()), (1, &RefusalReason::Taken));
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
 
     // It gives its sites back as they were; and what it has not touched is free.
     assert_eq!((detach(), hits.detach().patched()), (3, 5));
@@ -151,18 +151,18 @@ pub(super) fn damaged() {
     // One look finds the plugin.
     let late = hits.late_report();
     assert_eq!((late.patched(), late.unchanged(), late.refused()), (0, 1, 0));
-    let sites = unread_records();
+    let sites = unreadable_records();
     assert!(sites >= 2, "{sites}");
     // Whoever looked at the sites again would find this one's breakpoint.
     let instruction = set_breakpoint(site, 0xcc);
     for _ in 0..10 {
-        assert_eq!(unread_records(), sites);
+        assert_eq!(unreadable_records(), sites);
         assert_eq!(select("caller::**").unwrap().len(), 2);
         assert_eq!(hits.late_report().refused(), 0);
     }
     pointers.iter().zip(whole).for_each(|(at, pointer)| assert_eq!(replace(*at, pointer), 0));
     assert_eq!(select("caller::**").unwrap().len(), 4);
-    assert_eq!((unread_records(), hits.late_report().refused()), (0, 1));
+    assert_eq!((unreadable_records(), hits.late_report().refused()), (0, 1));
     assert!(matches!(hits.late_report().refusals()[0].reason(), RefusalReason::Foreign { .. }));
 
     assert_eq!(set_breakpoint(site, instruction), 0xcc);

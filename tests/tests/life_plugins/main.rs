@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use probe_runtime::{Consumer, Count, Error, Event, Kind, ProbeState, probe, probes, select, unread_records};
+use probe_runtime::{
+    Consumer, Count, Error, Event, Kind, ProbeState, probe, probes, select, unreadable_records,
+};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
 use probe_tests::scenario;
@@ -207,7 +209,7 @@ extern "C" fn call_back() {
     let hits = select("**::own, caller::** kind=entry").unwrap().attach(Count::new()).unwrap();
     own(1);
     assert!(hits.counts().hits("life_plugins::own", Kind::Entry) >= Some(1));
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     assert_eq!(hits.detach().refused(), 0);
     CALLED_BACK.fetch_add(1, Ordering::Relaxed);
 }
@@ -315,14 +317,14 @@ fn half_loaded() {
         let looker = scope.spawn(|| {
             let mut unread = 0_u64;
             while Instant::now() < end {
-                unread += u64::from(unread_records() != 0);
+                unread += u64::from(unreadable_records() != 0);
             }
             unread
         });
         while Instant::now() < end {
             let library = Library::open(&plugin("caller"));
             assert_eq!(select("caller::**::long, caller::caller_sum").unwrap().len(), 4);
-            assert_eq!(unread_records(), 0);
+            assert_eq!(unreadable_records(), 0);
             library.close();
         }
         println!("seen half loaded: {}", looker.join().unwrap());

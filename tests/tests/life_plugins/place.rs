@@ -21,7 +21,7 @@ pub(super) fn taken_by_the_program() {
     for (protection, shown) in [(RW, "rw-p"), (RWX, "rwxp")] {
         let library = Library::open(&plugin("plugin"));
         let page = page_of((library.function("plugin_sum") as *const ()).addr());
-        let hits = select("plugin::**").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+        let hits = select("plugin::**").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
         assert_eq!((hits.report().patched(), rights(&page)), (5, vec!["rwxp".to_owned()]));
         library.close();
         assert!(!is_mapped(&plugin("plugin")));
@@ -48,7 +48,7 @@ pub(super) fn taken_by_the_program() {
 pub(super) fn others_come_and_go() {
     let library = Library::open(&plugin("plugin"));
     let page = page_of((library.function("plugin_sum") as *const ()).addr());
-    let hits = select("plugin::**").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let hits = select("plugin::**").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     for _ in 0..3 {
         Library::open(&plugin("caller")).close();
         assert_eq!(hits.late_report().unchanged(), 5);

@@ -174,7 +174,7 @@ fn arena() -> (Arena, Vec<CallSite>) {
 
 /// How calls are switched in a play.
 pub fn options(play: &Play) -> Options {
-    Options::new().text(play.text)
+    Options::new().text_policy(play.text)
 }
 
 /// Toggles one site after the other.

@@ -49,7 +49,7 @@ pub fn contention(play: &Play) -> Done {
     sites.retain(Site::is_straddler);
     play.random.clone().shuffle(&mut sites);
     let _open = play.open(&arena);
-    let options = Options::new().text(play.text);
+    let options = Options::new().text_policy(play.text);
     let rounds = play.toggles / sites.len() as u64 + 1;
     let (barrier, told) = (Barrier::new(PATCHERS), [const { AtomicU8::new(0) }; PATCHERS]);
     let (counts, seen) = while_executed(&arena.functions, play.executors, PATCHERS, |patcher, executors| {

@@ -59,7 +59,7 @@ fn arena() -> (Arena, Vec<Pair>) {
 pub fn mixed(play: &Play) -> Done {
     let (mut arena, pairs) = arena();
     let _open = play.open(&arena);
-    let options = word::Options::new().text(play.text);
+    let options = word::Options::new().text_policy(play.text);
     let one = play.toggles / pairs.len() as u64 + 1;
     let is_over = [const { AtomicBool::new(false) }; PAIRS];
     let barriers = [(); PAIRS].map(|()| Barrier::new(2));

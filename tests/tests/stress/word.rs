@@ -33,7 +33,7 @@ fn toggle_each(play: &Play, strict: bool, wait: Wait, aligned: u64) -> Done {
     let (mut arena, mut sites) = of_forms(1);
     play.random.clone().shuffle(&mut sites);
     let _open = play.open(&arena);
-    let options = Options::new().strict(strict).wait(wait).text(play.text);
+    let options = Options::new().strict(strict).wait(wait).text_policy(play.text);
     let weight = |site: &Site| if site.is_straddler() { 1 } else { aligned };
     let one = play.toggles / sites.iter().map(weight).sum::<u64>() + 1;
     let trapped = traps();
@@ -102,7 +102,7 @@ fn check(arena: &mut Arena, sites: &[Site], toggles: Vec<u64>, seen: Vec<Seen>, 
 pub fn asynchronous(play: &Play) -> Done {
     let (mut arena, sites) = of_forms(4);
     let _open = play.open(&arena);
-    let options = Options::new().text(play.text);
+    let options = Options::new().text_policy(play.text);
     let batches = (play.toggles / sites.len() as u64 + 1) | 1;
     let trapped = traps();
     let (send, receive) = channel::<Vec<Pending>>();

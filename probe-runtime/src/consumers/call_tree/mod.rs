@@ -13,7 +13,7 @@ use nodes::Nodes;
 pub use tree::{Tree, TreeNode};
 
 use super::shown::Shown;
-use crate::calls::{Ended, Meter, OnceCalls};
+use crate::calls::{CallEnd, LazyCalls, Meter};
 use crate::clock::Clock;
 use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
@@ -69,7 +69,7 @@ use crate::per_thread::Local;
 #[derive(Default, Debug)]
 pub struct CallTree {
     clock: Clock,
-    calls: OnceCalls<1, Self>,
+    calls: LazyCalls<1, Self>,
     shape: Shape,
 }
 
@@ -171,7 +171,7 @@ impl Meter<1> for CallTree {
     }
 
     #[inline(always)]
-    fn glance(&self) -> Option<[u64; 1]> {
+    fn read_inline(&self) -> Option<[u64; 1]> {
         self.clock.counter().map(|now| [now])
     }
 
@@ -181,8 +181,8 @@ impl Meter<1> for CallTree {
     }
 
     #[inline]
-    fn end(&self, ended: &Ended<'_, 1, Nodes, ()>) {
-        ended.head.end(ended.note, ended.own()[0], ended.is_poll, ended.whole.is_some());
+    fn end(&self, ended: &CallEnd<'_, 1, Nodes, ()>) {
+        ended.head.end(ended.note, ended.own()[0], ended.is_poll, ended.completed.is_some());
     }
 }
 

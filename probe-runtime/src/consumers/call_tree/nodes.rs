@@ -10,7 +10,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::calls::add;
+use crate::calls::add_single_writer;
 use crate::per_thread::{Local, Zeroed};
 
 /// The capacity of a tree, roots included. Node 0 means "no node".
@@ -91,15 +91,15 @@ impl Nodes {
     #[inline]
     pub(super) fn end(&self, note: u64, own: u64, is_poll: bool, is_whole: bool) {
         let Some(place) = usize::try_from(note).ok().and_then(|at| self.all.get(at)) else {
-            return add(&self.lost, 1);
+            return add_single_writer(&self.lost, 1);
         };
         if is_poll {
-            add(&place.polls, 1);
+            add_single_writer(&place.polls, 1);
         }
         if is_whole {
-            add(&place.calls, 1);
+            add_single_writer(&place.calls, 1);
         }
-        add(&place.own, own);
+        add_single_writer(&place.own, own);
     }
 
     #[inline]

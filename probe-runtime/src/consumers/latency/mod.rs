@@ -16,7 +16,7 @@ use buckets::Buckets;
 pub use report::{FunctionLatency, Latencies};
 
 use super::shown::Shown;
-use crate::calls::{Ended, Meter, OnceCalls, add};
+use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::Clock;
 use crate::control::{Baseline, Consumer, ProbeSet};
 use crate::dispatch::Event;
@@ -76,7 +76,7 @@ use crate::per_thread::{Local, Zeroed};
 #[derive(Default, Debug)]
 pub struct Latency {
     clock: Clock,
-    calls: OnceCalls<1, Self>,
+    calls: LazyCalls<1, Self>,
     began: Baseline<Latencies>,
 }
 
@@ -155,27 +155,27 @@ impl Meter<1> for Latency {
     }
 
     #[inline(always)]
-    fn glance(&self) -> Option<[u64; 1]> {
+    fn read_inline(&self) -> Option<[u64; 1]> {
         self.clock.counter().map(|now| [now])
     }
 
     #[inline(always)]
-    fn end(&self, ended: &Ended<'_, 1, (), Times>) {
+    fn end(&self, ended: &CallEnd<'_, 1, (), Times>) {
         let times = ended.part;
         let raise = |number: &AtomicU64, to: u64| {
             if to > number.load(Relaxed) {
                 number.store(to, Relaxed);
             }
         };
-        add(&times.busy, ended.elapsed[0]);
-        add(&times.own, ended.own()[0]);
+        add_single_writer(&times.busy, ended.elapsed[0]);
+        add_single_writer(&times.own, ended.own()[0]);
         if ended.is_poll {
-            add(&times.polls, 1);
+            add_single_writer(&times.polls, 1);
         }
-        let Some(whole) = ended.whole else { return };
-        let [total] = whole.total;
+        let Some(call) = ended.completed else { return };
+        let [total] = call.total;
         if ended.is_poll {
-            add(&times.total, total);
+            add_single_writer(&times.total, total);
         }
         raise(&times.longest, total);
         raise(&times.shortest, !total);

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::group::{BREAKS, EVENTS, Numbers};
-use crate::calls::add;
+use crate::calls::add_single_writer;
 use crate::per_thread::Zeroed;
 
 /// The sums of a function's calls.
@@ -28,18 +28,18 @@ impl Counts {
     #[inline]
     pub(super) fn call(&self, elapsed: &Numbers) {
         if elapsed[BREAKS] != 0 {
-            add(&self.uncounted, 1);
+            add_single_writer(&self.uncounted, 1);
             return;
         }
-        add(&self.calls, 1);
-        self.total.iter().zip(elapsed).for_each(|(total, more)| add(total, *more));
+        add_single_writer(&self.calls, 1);
+        self.total.iter().zip(elapsed).for_each(|(total, more)| add_single_writer(total, *more));
     }
 
     /// Adds a call or a poll that has ended; `own` has the events outside of inner calls.
     #[inline]
     pub(super) fn own(&self, elapsed: &Numbers, own: &Numbers) {
         if elapsed[BREAKS] == 0 {
-            self.own.iter().zip(own).for_each(|(sum, more)| add(sum, *more));
+            self.own.iter().zip(own).for_each(|(sum, more)| add_single_writer(sum, *more));
         }
     }
 }

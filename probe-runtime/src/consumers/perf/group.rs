@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 
 use super::event::PerfEvent;
 use super::plan::{Plan, Source};
-use crate::calls::add;
+use crate::calls::add_single_writer;
 use crate::os::perf::{Descriptor, MOST, Page, Times, keeping_errno};
 use crate::per_thread::Zeroed;
 
@@ -143,7 +143,7 @@ impl Group {
             // This reading must not be compared with an earlier or a later one.
             numbers = [0; NUMBERS];
             numbers[BREAKS] = self.breaks.load(Relaxed) + 1;
-            add(&self.breaks, 2);
+            add_single_writer(&self.breaks, 2);
         }
         numbers
     }
@@ -188,17 +188,20 @@ impl Group {
             left.give_back(process);
         }
         for (before, time) in self.times_before.iter().zip(&self.times) {
-            add(before, time.load(Relaxed));
+            add_single_writer(before, time.load(Relaxed));
             time.store(0, Relaxed);
         }
         // Earlier readings must not be compared with readings from now on.
-        add(&self.breaks, 1);
+        add_single_writer(&self.breaks, 1);
         let mut kept = NOTHING;
         match Opened::new(process, plan) {
             Ok((opened, state)) => {
                 kept = opened.kept;
                 self.state.store(state as u32, Relaxed);
-                add(if state == State::Pages { &self.by_pages } else { &self.by_system_call }, 1);
+                add_single_writer(
+                    if state == State::Pages { &self.by_pages } else { &self.by_system_call },
+                    1,
+                );
             }
             Err(error) => self.refuse(error),
         }
@@ -213,7 +216,7 @@ impl Group {
 
     #[cold]
     fn refuse(&self, error: i32) {
-        add(&self.refused, 1);
+        add_single_writer(&self.refused, 1);
         self.error.store(error, Relaxed);
         self.state.store(State::Refused as u32, Relaxed);
     }

@@ -24,7 +24,7 @@ use sampled::Sampled;
 
 use super::profiler::{Budget, Profiler};
 use super::shown::Shown;
-use crate::calls::{Calls, Ended, Meter, OnceCalls};
+use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
 use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -121,7 +121,7 @@ pub struct Perf {
     plan: OnceLock<Plan>,
     /// The time that a reading takes, in nanoseconds.
     cost_of_reading: OnceLock<f64>,
-    calls: OnceCalls<NUMBERS, Self>,
+    calls: LazyCalls<NUMBERS, Self>,
     sampled: Option<Sampled>,
 }
 
@@ -146,7 +146,7 @@ impl Perf {
             options: Options::default(),
             plan: OnceLock::new(),
             cost_of_reading: OnceLock::new(),
-            calls: OnceCalls::new(),
+            calls: LazyCalls::new(),
             sampled: None,
         }
     }
@@ -265,10 +265,10 @@ impl Meter<NUMBERS> for Perf {
     }
 
     #[inline]
-    fn end(&self, ended: &Ended<'_, NUMBERS, Group, Counts>) {
+    fn end(&self, ended: &CallEnd<'_, NUMBERS, Group, Counts>) {
         ended.part.own(&ended.elapsed, &ended.own());
-        if let Some(whole) = ended.whole {
-            ended.part.call(&whole.busy);
+        if let Some(call) = ended.completed {
+            ended.part.call(&call.busy);
         }
     }
 }

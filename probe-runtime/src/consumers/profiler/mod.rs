@@ -95,7 +95,7 @@ use crate::registry::ProbeId;
 /// # Which thread patches, and when
 /// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
 /// never patch: for them, a window ends by the clock. Keep text open for speed
-/// (`select("**")?.text(TextPolicy::Open)`): otherwise each batch opens and seals it.
+/// (`select("**")?.text_policy(TextPolicy::Open)`): otherwise each batch opens and seals it.
 ///
 /// # Budget
 /// The budget is empty at first, and grows with the CPU time that the program uses. It pays for
@@ -228,7 +228,7 @@ impl Profiler {
 
 impl Consumer for Profiler {
     fn wants(&self) -> Wants {
-        Wants::Either
+        Wants::Switchable
     }
 
     fn needs_thread(&self) -> bool {

@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::calls::add;
+use crate::calls::add_single_writer;
 use crate::per_thread::Zeroed;
 
 /// Declares the sums of a function: for each thread, and over all threads.
@@ -114,7 +114,7 @@ impl Part {
     #[inline(always)]
     pub(super) fn hit_window(&self, ago: u64) {
         if ago <= self.longest.load(Relaxed) {
-            add(&self.windows, 1);
+            add_single_writer(&self.windows, 1);
         }
     }
 
@@ -129,8 +129,8 @@ impl Part {
     /// Adds a timed call that has ended, with the number of hits inside.
     #[inline(always)]
     pub(super) fn end_timed(&self, elapsed: u64, hits: u64, is_of_window: bool) {
-        add(&self.time, elapsed);
-        add(&self.hits, hits);
+        add_single_writer(&self.time, elapsed);
+        add_single_writer(&self.hits, hits);
         if is_of_window && elapsed > self.longest.load(Relaxed) {
             self.longest.store(elapsed, Relaxed);
         }

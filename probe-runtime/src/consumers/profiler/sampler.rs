@@ -27,7 +27,7 @@ use super::plan::Mode;
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{Frame, Head, Pending};
 use super::time::Time;
-use crate::calls::{Act, Selected, Step, add};
+use crate::calls::{Act, Selected, Step, add_single_writer};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -217,7 +217,7 @@ impl Sampler {
         let local = self.memory.of(event)?;
         let part = local.parts().get(function)?;
         let head = local.head();
-        add(&head.hits, 1);
+        add_single_writer(&head.hits, 1);
         let mode = self.modes.get(function)?.load(Acquire);
         let key = self.key(mode, event.generation());
         let is_first =
@@ -229,8 +229,8 @@ impl Sampler {
         }
         let call = Call { function, mode, key, mark: mark.unwrap_or_default(), is_first };
         if begins(step) {
-            add(&part.delivered, 1);
-            add(&part.resumed, u64::from(step == Step::Resume));
+            add_single_writer(&part.delivered, 1);
+            add_single_writer(&part.resumed, u64::from(step == Step::Resume));
             if is_first {
                 part.hit_window(0);
             }
@@ -262,15 +262,15 @@ impl Sampler {
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
-                add(&part.begun, 1);
-                add(&part.nested, u64::from(is_nested));
+                add_single_writer(&part.begun, 1);
+                add_single_writer(&part.nested, u64::from(is_nested));
                 head.push();
                 return Some(depth);
             }
         }
         // The stack pointer identifies the exits of other calls.
         if call.mark == 0 {
-            add(&part.untimed, 1);
+            add_single_writer(&part.untimed, 1);
         }
         None
     }
@@ -293,7 +293,7 @@ impl Sampler {
         if call.is_always() {
             if began_before {
                 let since = self.since[call.function].load(Relaxed);
-                add(&part.spanned, self.time.now().saturating_sub(since));
+                add_single_writer(&part.spanned, self.time.now().saturating_sub(since));
             }
         } else if deadline != 0 {
             let now = self.time.now();
@@ -319,9 +319,9 @@ impl Sampler {
         let (begin, deadline) = self.window.span();
         let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
         let end_whole = |weight: u64| {
-            add(&part.whole, weight);
-            add(&part.own, weight * elapsed.saturating_sub(inner));
-            add(&part.inside, weight * calls);
+            add_single_writer(&part.whole, weight);
+            add_single_writer(&part.own, weight * elapsed.saturating_sub(inner));
+            add_single_writer(&part.inside, weight * calls);
         };
         let weight = self.window.weight.load(Relaxed);
         if call.is_always() {
@@ -335,8 +335,8 @@ impl Sampler {
         }
         let Some(outer) = head.drop_while(|frame| !self.is_current(frame, call)) else { return };
         if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(ALWAYS) == 0 {
-            add(&outer.inner, elapsed);
-            add(&outer.calls, 1);
+            add_single_writer(&outer.inner, elapsed);
+            add_single_writer(&outer.calls, 1);
             return;
         }
         let (pending, owner) = (&head.pending, outer.function.load(Relaxed));
@@ -345,9 +345,9 @@ impl Sampler {
             pending.owner.store(owner, Relaxed);
             pending.window.store(call.era(), Relaxed);
         }
-        add(&pending.time, weight * elapsed);
-        add(&pending.calls, weight);
-        add(&pending.seen, 1);
+        add_single_writer(&pending.time, weight * elapsed);
+        add_single_writer(&pending.calls, weight);
+        add_single_writer(&pending.seen, 1);
     }
 
     /// Returns the key that an entry and an exit must share to be paired.
@@ -397,8 +397,8 @@ impl Call {
 fn add_below(pending: &Pending, parts: &[Part]) {
     let [time, calls, seen] = pending.take();
     if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
-        add(&part.below, time);
-        add(&part.below_calls, calls);
-        add(&part.below_seen, seen);
+        add_single_writer(&part.below, time);
+        add_single_writer(&part.below_calls, calls);
+        add_single_writer(&part.below_seen, seen);
     }
 }

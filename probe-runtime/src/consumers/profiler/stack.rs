@@ -11,7 +11,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use crate::calls::add;
+use crate::calls::add_single_writer;
 use crate::per_thread::Zeroed;
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
@@ -106,7 +106,7 @@ impl Head {
     #[inline(always)]
     pub(super) fn push(&self) {
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
-        add(&self.timed, 1);
+        add_single_writer(&self.timed, 1);
     }
 
     /// Finds the innermost call of this function and key, and in C code of this mark. Returns its

@@ -17,7 +17,7 @@ use said::Said;
 
 use super::shown::Shown;
 use crate::abi::Kind;
-use crate::calls::{Ended, Meter, OnceCalls, add};
+use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
 use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
@@ -71,7 +71,7 @@ pub struct Slow {
     clock: Clock,
     /// Known before the first hit.
     scale: OnceLock<Scale>,
-    calls: OnceCalls<1, Self>,
+    calls: LazyCalls<1, Self>,
 }
 
 type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
@@ -134,7 +134,7 @@ const DEPTH: usize = 128;
 
 /// A thread's number, and the fields of its calls under way.
 type Head = (AtomicU64, [[AtomicU64; WORDS]; DEPTH]);
-/// Ended calls, slow calls, and the longest one in ticks.
+/// Calls that have ended, slow calls, and the longest one in ticks.
 type Part = [AtomicU64; 3];
 
 thread_local! {
@@ -170,7 +170,7 @@ impl Slow {
             said: Said::new(100),
             clock: Clock::new(),
             scale: OnceLock::new(),
-            calls: OnceCalls::new(),
+            calls: LazyCalls::new(),
         }
     }
 
@@ -262,7 +262,7 @@ impl Meter<1> for Slow {
     }
 
     #[inline(always)]
-    fn glance(&self) -> Option<[u64; 1]> {
+    fn read_inline(&self) -> Option<[u64; 1]> {
         self.clock.counter().map(|now| [now])
     }
 
@@ -282,16 +282,16 @@ impl Meter<1> for Slow {
     }
 
     #[inline]
-    fn end(&self, ended: &Ended<'_, 1, Head, Part>) {
-        let Some(whole) = ended.whole else { return };
-        let [total] = whole.total;
+    fn end(&self, ended: &CallEnd<'_, 1, Head, Part>) {
+        let Some(call) = ended.completed else { return };
+        let [total] = call.total;
         let [calls, slow, longest] = ended.part;
-        add(calls, 1);
+        add_single_writer(calls, 1);
         longest.store(longest.load(Relaxed).max(total), Relaxed);
         let Some(scale) = self.scale.get() else { return };
         let elapsed = Duration::from_nanos(scale.nanoseconds(total));
         if elapsed > self.over {
-            add(slow, 1);
+            add_single_writer(slow, 1);
             self.say(ended.function, elapsed, ended.head, ended.note);
         }
     }

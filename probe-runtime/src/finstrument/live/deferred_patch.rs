@@ -102,7 +102,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
-    match unsafe { Options::new().text(text).replace(at, expected, value) } {
+    match unsafe { Options::new().text_policy(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery),
         Err(PatchError::Signal { .. }) => {
             discovery.keep(Reason::NoTrap);

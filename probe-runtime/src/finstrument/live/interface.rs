@@ -73,11 +73,11 @@ pub fn stop_telling() {
 ///
 /// ```
 /// use probe_runtime::{TextPolicy, finstrument};
-/// finstrument::text(TextPolicy::Open);
+/// finstrument::text_policy(TextPolicy::Open);
 /// // … the program's functions are called for the first time …
-/// finstrument::text(TextPolicy::Sealed);
+/// finstrument::text_policy(TextPolicy::Sealed);
 /// ```
-pub fn text(policy: TextPolicy) {
+pub fn text_policy(policy: TextPolicy) {
     start();
     policy::set_text(policy);
     if policy != TextPolicy::Open {

@@ -83,7 +83,7 @@ pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) 
     let is_call = [active, Instruction::NOP5].into_iter().any(|now| {
         let (at, original, value) = Call::rewritten(call, now);
         // SAFETY: a site of the hook's, in a loaded object's text, and the call that it was.
-        unsafe { Options::new().text(text).replace(at, value, original) }.is_ok()
+        unsafe { Options::new().text_policy(text).replace(at, value, original) }.is_ok()
     });
     if is_call {
         discovery.end_site();

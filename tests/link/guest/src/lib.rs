@@ -38,7 +38,7 @@ pub extern "C" fn guest_detach() -> u64 {
 /// Attaches to all entries, and holds their text open; returns how many sites that has switched.
 #[unsafe(no_mangle)]
 pub extern "C" fn guest_attach_open() -> u64 {
-    let set = select("** kind=entry").expect("probes").text(TextPolicy::Open);
+    let set = select("** kind=entry").expect("probes").text_policy(TextPolicy::Open);
     let attached = set.attach(Count::new()).expect("attach");
     let patched = attached.report().patched() as u64;
     *ATTACHED.lock().expect("not poisoned") = Some(attached);
@@ -48,7 +48,7 @@ pub extern "C" fn guest_attach_open() -> u64 {
 /// Deactivates a call in code that can be written; returns whether that took a write.
 #[unsafe(no_mangle)]
 pub extern "C" fn guest_deactivate(site: u64) -> u64 {
-    let options = call::Options::new().text(TextPolicy::Open);
+    let options = call::Options::new().text_policy(TextPolicy::Open);
     let site = usize::try_from(site).expect("an address");
     // SAFETY: the host names a CALL in writable code, which it can do without.
     unsafe { options.deactivate_call(site) }.expect("a CALL").into()

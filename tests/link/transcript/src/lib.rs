@@ -49,7 +49,7 @@ pub fn list() {
     for probe in probes() {
         println!("probe {} {} {}", probe.path(), probe.kind().name(), probe.sites());
     }
-    assert_eq!(probe_runtime::unread_records(), 0);
+    assert_eq!(probe_runtime::unreadable_records(), 0);
 }
 
 /// The `hits` lines.

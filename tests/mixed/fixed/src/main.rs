@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use probe_runtime::{Count, select, unread_records};
+use probe_runtime::{Count, select, unreadable_records};
 
 unsafe extern "C" {
     fn gcc_entries(value: i32) -> i32;
@@ -31,7 +31,7 @@ fn work() -> Vec<i64> {
 
 fn main() {
     let latent = work();
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     let count = select("**").unwrap().attach(Count::new()).unwrap();
     assert_eq!(count.report().refused(), 0, "{}", count.report());
     assert_eq!(work(), latent);

@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use probe_runtime::{
-    Attachment, Count, FieldInfo, ProbeInfo, ProbeState, init_from_env, probe, probes, select, unread_records,
+    Attachment, Count, FieldInfo, ProbeInfo, ProbeState, init_from_env, probe, probes, select, unreadable_records,
 };
 
 /// Hits of one call: `middle::total` 1, `Reader::next` 3, `Reader::split` 2, `leaf::sum` 2, `leaf::decode` 4 (2 of them by
@@ -43,7 +43,7 @@ fn list() {
     for probe in placed() {
         println!("probe {} {} {}", probe.path(), probe.kind().name(), probe.sites());
     }
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
 }
 
 fn counts(hits: &Attachment<Count>) {

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use probe_runtime::{Attachment, Count, ProbeState, probe, probes, select, unread_records};
+use probe_runtime::{Attachment, Count, ProbeState, probe, probes, select, unreadable_records};
 
 /// Hits of one call: `double` 2, `old::keep` 1, `triple` 3, `new::keep` 2, `app::work` 1, and as many points as calls.
 #[probe]
@@ -25,7 +25,7 @@ fn one_runtime() {
     for probe in probes() {
         println!("probe {} {} {}", probe.path(), probe.kind().name(), probe.sites());
     }
-    assert_eq!(unread_records(), 0);
+    assert_eq!(unreadable_records(), 0);
     let hits = select("**").expect("probes").attach(Count::new()).expect("attach");
     assert!(hits.report().is_complete(), "{}", hits.report());
     println!("patched {}", hits.report().patched());

@@ -14,11 +14,11 @@ use crate::error::Error;
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Ended, Meter, OnceCalls, add};
+/// use probe_runtime::calls::{CallEnd, Meter, LazyCalls, add_single_writer};
 /// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
 ///
 /// /// Counts calls that have ended.
-/// struct EndedCalls(OnceCalls<0, Self>);
+/// struct EndedCalls(LazyCalls<0, Self>);
 ///
 /// impl Meter<0> for EndedCalls {
 ///     type Head = ();
@@ -28,8 +28,8 @@ use crate::error::Error;
 ///         []
 ///     }
 ///
-///     fn end(&self, ended: &Ended<'_, 0, (), AtomicU64>) {
-///         add(ended.part, 1);
+///     fn end(&self, ended: &CallEnd<'_, 0, (), AtomicU64>) {
+///         add_single_writer(ended.part, 1);
 ///     }
 /// }
 ///
@@ -46,15 +46,15 @@ use crate::error::Error;
 /// #[probe]
 /// fn finish() {}
 ///
-/// let ended = select("**::finish")?.attach(EndedCalls(OnceCalls::new()))?;
+/// let ended = select("**::finish")?.attach(EndedCalls(LazyCalls::new()))?;
 /// finish();
 /// let calls = ended.0.get().unwrap();
 /// assert_eq!(calls.parts(0).map(|part| part.load(Relaxed)).sum::<u64>(), 1);
 /// # Ok::<(), Error>(())
 /// ```
-pub struct OnceCalls<const N: usize, M: Meter<N>>(OnceLock<Calls<N, M>>);
+pub struct LazyCalls<const N: usize, M: Meter<N>>(OnceLock<Calls<N, M>>);
 
-impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
+impl<const N: usize, M: Meter<N>> LazyCalls<N, M> {
     /// Creates it without calls.
     pub const fn new() -> Self {
         Self(OnceLock::new())
@@ -84,13 +84,13 @@ impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
     }
 }
 
-impl<const N: usize, M: Meter<N>> Default for OnceCalls<N, M> {
+impl<const N: usize, M: Meter<N>> Default for LazyCalls<N, M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const N: usize, M: Meter<N>> fmt::Debug for OnceCalls<N, M> {
+impl<const N: usize, M: Meter<N>> fmt::Debug for LazyCalls<N, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }

@@ -10,7 +10,7 @@ use crate::registry::ProbeInfo;
 /// method only when it needs that property; most need only the path.
 ///
 /// ```
-/// use probe_runtime::{Kind, Selector, Subject};
+/// use probe_runtime::{Kind, Selector, Selectable};
 ///
 /// /// An event of a recorded trace.
 /// struct Recorded {
@@ -18,7 +18,7 @@ use crate::registry::ProbeInfo;
 ///     kind: Kind,
 /// }
 ///
-/// impl Subject for Recorded {
+/// impl Selectable for Recorded {
 ///     fn path(&self) -> &str { &self.path }
 ///     fn kind(&self) -> Kind { self.kind }
 ///     fn file(&self) -> &str { "src/net.rs" }
@@ -30,7 +30,7 @@ use crate::registry::ProbeInfo;
 /// assert!(!Selector::parse("group=db")?.matches(&event)); // it is in no group
 /// # Ok::<(), probe_runtime::SelectorError>(())
 /// ```
-pub trait Subject {
+pub trait Selectable {
     /// Returns the probe's path.
     fn path(&self) -> &str;
     /// Returns the kind of place that the probe marks.
@@ -47,7 +47,7 @@ pub trait Subject {
 
 macro_rules! subjects {
     ($($ty:ty, $this:ident => $group:expr;)*) => { $(
-        impl Subject for $ty {
+        impl Selectable for $ty {
             fn group(&self) -> Option<&str> {
                 let $this = self;
                 $group

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::entry::{Ground, How, Last, NotStarted};
+use super::entry::{Backend, How, Last, NotStarted};
 use super::plan::{INT3, Plan};
 use super::wait::{Ticks, Wait};
 use crate::code::TextWord;
@@ -42,7 +42,7 @@ impl How {
 /// The text of this process.
 pub(super) struct Text;
 
-impl Ground for Text {
+impl Backend for Text {
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted> {
         let is_rest_as_expected = || plan.second_word().is_none_or(is_as_expected);
         if !is_rest_as_expected() {
