@@ -74,8 +74,9 @@ impl Registry {
             return;
         }
         for mut wanted in self.wanted(ids) {
-            if let Some((_, last)) = wanted.sites.last() {
-                self.fill_up(last.index() + 1, &mut wanted);
+            // The probes come in batches, so the last one is not the greatest.
+            if let Some(last) = wanted.sites.iter().map(|(_, id)| id.index()).max() {
+                self.fill_up(last + 1, &mut wanted);
             }
             if let Err(refusal) = self.map_blocks(&wanted) {
                 self.blocks.refusal = Some(refusal);
@@ -117,7 +118,8 @@ impl Registry {
         all
     }
 
-    /// Adds sites of the probes from `next` on, to the end of a page.
+    /// Adds sites of the probes from `next` on, to the end of a page. All wanted probes come before
+    /// `next`, so no site is added twice.
     fn fill_up(&self, next: usize, wanted: &mut Wanted) {
         let per_page = page_size() / LEN;
         let room = wanted.sites.len().next_multiple_of(per_page) - wanted.sites.len();
