@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, TryLockError};
 use std::thread;
 
 use probe_runtime::{
@@ -100,8 +100,10 @@ impl Reporter for LargeOnes {
 impl fmt::Display for LargeOnes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the last {} answers of {} bytes and more:", self.capacity, self.least)?;
-        for line in self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            writeln!(f, "  {line}")?;
+        // A report does not wait, either: the writer may be a thread that a fork left behind.
+        match self.lines.try_lock() {
+            Ok(lines) => lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?,
+            Err(_) => writeln!(f, "  (another thread is writing)")?,
         }
         let (seen, missed) = (self.seen.load(Ordering::Relaxed), self.missed.load(Ordering::Relaxed));
         write!(f, "{seen} answers seen; {missed} large ones not kept, for another thread was writing")

@@ -5,6 +5,7 @@ mod file;
 mod help;
 mod listing;
 mod output;
+mod rendering;
 mod watch;
 mod when;
 
@@ -14,7 +15,8 @@ use std::process;
 
 use destination::{Destination, Run};
 use listing::Listed;
-use output::{Attached, Output, Ticket, say};
+use output::{Ticket, say};
+use rendering::{Attached, Output};
 use watch::Watching;
 use when::When;
 
@@ -171,7 +173,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     if attached.is_empty() {
         return Ok(EnvGuard::default());
     }
-    let opened = Output::new(run, destination, attached).open();
+    let opened = output::open(Output::new(run, destination, attached));
     let ticket = opened.map_err(|path| {
         let problem = format!(
             "another guard of `init_from_env` reports to {} already; call it once, in `main`",

@@ -1,205 +1,110 @@
-//! Reports at the program's end.
+//! Reports while the program runs, and at its end.
 //!
-//! Life cycle: [`Output::open`] adds the attachments to a list of the whole program ▸ when a
-//! guard drops, [`close`] takes its attachments out, reports and detaches ▸ when the process
-//! exits, an `atexit` function reports the attachments that are left, which stay attached.
+//! Life cycle: [`open`] adds an output to a list of the whole program ▸ when a guard drops,
+//! [`close`] reports, takes the attachments out and detaches ▸ when the process exits, an `atexit`
+//! function reports the attachments that are left, which stay attached.
 //!
-//! One lock guards the list and is held while reports are written. An `exit` on another thread
-//! therefore waits until they are complete. The lock is taken across forks, before the control
-//! lock, which reports take. A thread that holds it takes no lock of the program's, and none of the
-//! standard library's that the program may hold: [`say`] writes to stderr without one.
+//! A report has three steps. The thread takes a number and a share of the attachments under the
+//! list's lock ▸ it [renders](super::rendering) without the lock ▸ it writes under the lock, unless
+//! a report with a later number was written meanwhile. So files and streams get no older report
+//! after a newer one. An `exit` on another thread waits at most until pieces are written, and writes
+//! the last report itself.
+//!
+//! The lock is taken across forks, before the control lock. A thread that holds it takes no lock of
+//! the program's, and none of the standard library's that the program may hold: [`say`] writes to
+//! stderr without one.
 //!
 //! [`report_all`] reports at intervals and at signals. A process that is killed, aborts, or becomes
 //! another program (`exec`) does not report.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
-use super::destination::{Destination, Pattern, Run, by_path};
 use super::file;
+use super::rendering::{Attached, Output, Piece};
 use crate::control::prepare;
-#[cfg(feature = "metrics")]
-use crate::dispatch::lost_hits;
-#[cfg(feature = "metrics")]
-use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
-use crate::os::fork;
 use crate::os::kept::Kept;
-use crate::spec::{Format, Reported};
 use probe_patch::__runtime::{AcrossForks, Rank, Ready};
 
-static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
+static OUTPUTS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 
-/// Attached consumers, and the destination of their reports.
-pub(super) struct Output {
-    run: Run,
-    destination: Destination,
-    attached: Vec<Attached>,
-    /// The process that made the output.
-    process: u64,
+/// An output in the list, with the numbers of the last report that was begun and of the last one
+/// that was written.
+pub(super) struct Listed {
+    output: Output,
+    begun: u64,
+    written: u64,
 }
 
-/// One consumer, with its number and name in the variable.
-pub(super) struct Attached {
-    pub(super) number: usize,
-    pub(super) consumer: String,
-    pub(super) reported: Box<dyn Reported>,
+impl Listed {
+    /// Whether no later report was written yet.
+    fn may_write(&self, number: u64) -> bool {
+        self.written < number
+    }
 }
 
 /// Index of an output in the list.
 #[derive(Debug)]
 pub(super) struct Ticket(usize);
 
-/// Locks the list. While the lock is held, no other thread reports, exits, or forks.
-pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
-    // Reports take the control lock under this one.
+/// Locks the list. While the lock is held, no other thread writes reports, exits, or forks.
+pub(super) fn outputs() -> MutexGuard<'static, Vec<Listed>> {
     prepare();
     READY.prepare();
-    // Only a bug of ours panics under the lock. The list is consistent after each step even then.
+    // The list is consistent after each step, so a panic under the lock does no harm.
     OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Output {
-    pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
-        Self { run, destination, attached, process: fork::process() }
-    }
-
-    /// Adds the output to the list, so that it reports at the end. Must come after the first
-    /// operation on probes.
-    ///
-    /// # Errors
-    /// The first of its files to which another open output of this process reports.
-    pub(super) fn open(self) -> Result<Ticket, PathBuf> {
-        static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(|| {
-            if !os::exit::install(at_exit) {
-                say(
-                    "PROBES: the system has no room for a call at the program's exit (atexit); reports come \
-                     when the guard drops, but not when the program exits before that",
-                );
-            }
-        });
-        let own = self.replaced();
-        // This object may be pinned by now, even if that failed when the list was first locked. If
-        // it still fails, nothing is attached.
-        let _ = READY.require();
-        let mut outputs = outputs();
-        let (mut taken, mut inherited) = (None, Vec::new());
-        for output in outputs.iter_mut() {
-            let Some(path) = output.replaced().into_iter().find(|path| own.contains(path)) else { continue };
-            if output.process == self.process {
-                taken = Some(path);
-            } else {
-                // The output is a parent's, and the parent reports it to a file of its own.
-                inherited.append(&mut output.attached);
-            }
+/// Adds an output to the list, so that it reports at the end. Must come after the first operation
+/// on probes.
+///
+/// # Errors
+/// The first of its files to which another open output of this process reports.
+pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        if !os::exit::install(at_exit) {
+            say("PROBES: the system has no room for a call at the program's exit (atexit); reports come \
+                 when the guard drops, but not when the program exits before that");
         }
-        let opened = if let Some(path) = taken {
-            Err((path, self))
+    });
+    let own = output.replaced();
+    // This object may be pinned by now, even if that failed when the list was first locked. If it
+    // still fails, nothing is attached.
+    let _ = READY.require();
+    let mut outputs = outputs();
+    let (mut taken, mut inherited) = (None, Vec::new());
+    for Listed { output: other, .. } in outputs.iter_mut() {
+        let Some(path) = other.replaced().into_iter().find(|path| own.contains(path)) else { continue };
+        if other.process == output.process {
+            taken = Some(path);
         } else {
-            outputs.push(self);
-            // Closed outputs stay in the list, empty, so the index stays valid.
-            Ok(Ticket(outputs.len() - 1))
-        };
-        drop(outputs);
-        // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
-        drop(inherited);
-        opened.map_err(|(path, _)| path)
-    }
-
-    /// Writes to stderr the notes that only text reports contain.
-    fn say_notes(&self) {
-        for it in &self.attached {
-            for note in it.reported.notes() {
-                note.lines().for_each(|line| it.say(line.trim_start()));
-            }
+            // The output is a parent's, and the parent reports it to a file of its own.
+            inherited.push(mem::take(&mut other.attached));
         }
     }
-
-    /// Returns the files that this output's reports replace.
-    fn replaced(&self) -> Vec<PathBuf> {
-        match &self.destination {
-            Destination::Stderr => Vec::new(),
-            Destination::Files(pattern) => {
-                let files = self.paths(pattern).into_iter();
-                files.filter(|path| !file::is_stream(path)).collect()
-            }
-        }
-    }
-
-    fn report(&self) {
-        match &self.destination {
-            Destination::Stderr => {
-                let columns = os::stderr::columns();
-                let text = |it: &dyn Reported| match columns {
-                    Some(columns) => it.report_within(columns),
-                    None => it.report(Format::Text).content,
-                };
-                self.attached.iter().for_each(|it| say(&text(&*it.reported)));
-            }
-            Destination::Files(pattern) => {
-                if pattern.format != Format::Text {
-                    self.say_notes();
-                }
-                for (path, content) in self.files(pattern) {
-                    write(&path, &content);
-                }
-            }
-        }
-    }
-
-    /// Returns the file of each consumer.
-    fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
-        let process = process::id();
-        let run = Run { process, is_forked: false, ..self.run.clone() };
-        let is_forked = self.run.is_forked || self.process != fork::process();
-        let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
-        let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
-        // A child shares its parent's stream; under another name there would be no stream.
-        let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
-        paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()
-    }
-
-    /// Returns each file with its content.
-    fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let paths = self.paths(pattern);
-        let file = |all: Vec<usize>| (paths[all[0]].clone(), self.content(pattern.format, &all));
-        by_path(&paths).into_iter().map(file).collect()
-    }
-
-    /// Renders the reports of these attachments, one after the other, each ending with a newline.
-    /// Writes to stderr the notes on missing figures that the format can't hold.
-    fn content(&self, format: Format, all: &[usize]) -> String {
-        #[cfg(feature = "metrics")]
-        if format == Format::Prometheus {
-            let mut metrics = Metrics::default();
-            all.iter().for_each(|at| self.attached[*at].reported.measure(&mut metrics));
-            metrics.count_lost(lost_hits());
-            return metrics.to_prometheus();
-        }
-        let mut content = String::new();
-        for at in all {
-            let attached = &self.attached[*at];
-            let report = attached.reported.report(format);
-            if !report.missing.is_empty() {
-                attached.say(&report.missing.join("; "));
-            }
-            content.push_str(&report.content);
-            if !content.ends_with('\n') {
-                content.push('\n');
-            }
-        }
-        content
-    }
+    let opened = if let Some(path) = taken {
+        Err((path, output))
+    } else {
+        outputs.push(Listed { output, begun: 0, written: 0 });
+        // Closed outputs stay in the list, empty, so the index stays valid.
+        Ok(Ticket(outputs.len() - 1))
+    };
+    drop(outputs);
+    // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
+    inherited.into_iter().for_each(detach);
+    opened.map_err(|(path, _)| path)
 }
 
-impl Attached {
-    fn say(&self, text: &str) {
-        say(&format!("PROBES, consumer {} ({}): {text}", self.number, self.consumer));
+/// Detaches the consumers. A thread that still renders their last report has a share of them, and so
+/// has one that a fork left behind in the parent: then their sites become latent here, and the
+/// last share detaches.
+fn detach(attached: Arc<Vec<Attached>>) {
+    if let Err(shared) = Arc::try_unwrap(attached) {
+        shared.iter().for_each(|it| it.reported.pause());
     }
 }
 
@@ -218,57 +123,64 @@ pub(super) fn say(text: &str) {
 
 /// Returns whether this is the forked child of a process that had an output.
 pub(super) fn is_forked() -> bool {
-    outputs().iter().any(|output| output.run.is_forked || output.process != fork::process())
+    outputs().iter().any(|listed| listed.output.is_forked())
 }
 
 /// Writes the current reports of one output.
 pub(super) fn report(ticket: &Ticket) {
     // Writing is a cancellation point.
     let _whole = Uncancellable::new();
-    if let Some(output) = outputs().get(ticket.0) {
-        output.report();
+    report_at(ticket.0);
+}
+
+fn report_at(at: usize) {
+    let (number, output) = {
+        let mut outputs = outputs();
+        let listed = &mut outputs[at];
+        listed.begun += 1;
+        (listed.begun, listed.output.clone())
+    };
+    let pieces = output.render();
+    let mut outputs = outputs();
+    let listed = &mut outputs[at];
+    if listed.may_write(number) {
+        listed.written = number;
+        for piece in pieces {
+            match piece {
+                Piece::Said(text) => say(&text),
+                Piece::File(path, content) => write(&path, &content),
+            }
+        }
     }
 }
 
-/// Writes the current reports of all outputs, then calls `then` before another thread can report or
+/// Writes the current reports of all outputs, then calls `then` before another thread can write or
 /// exit.
 pub(super) fn report_all(then: impl FnOnce()) {
     let _whole = Uncancellable::new();
-    let outputs = outputs();
-    report_each(&outputs);
+    let len = outputs().len();
+    (0..len).for_each(report_at);
+    let _outputs = outputs();
     then();
-}
-
-/// Writes the reports of each output. A panic prints its message, but stops neither the other
-/// reports nor the program's end.
-fn report_each(outputs: &[Output]) {
-    for output in outputs {
-        let _ = catch_unwind(AssertUnwindSafe(|| output.report()));
-    }
 }
 
 /// Writes the last reports of an output, and detaches its consumers.
 pub(super) fn close(ticket: &Ticket) {
     let _whole = Uncancellable::new();
-    let mut outputs = outputs();
-    let Some(output) = outputs.get_mut(ticket.0) else { return };
-    output.report();
-    let attached = mem::take(&mut output.attached);
-    drop(outputs);
+    report_at(ticket.0);
+    let attached = mem::take(&mut outputs()[ticket.0].output.attached);
     // Detaching waits for hits, which may be on threads that fork.
-    drop(attached);
+    detach(attached);
 }
 
 extern "C" fn at_exit() {
-    let _whole = Uncancellable::new();
-    let mut outputs = outputs();
-    report_each(&outputs);
+    report_all(|| ());
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
-    outputs.iter_mut().for_each(|output| mem::forget(mem::take(&mut output.attached)));
+    outputs().iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));
 }
 
 thread_local! {
-    static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Output>>> = const { Kept::new() };
+    static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Listed>>> = const { Kept::new() };
 }
 
 /// Forks take the list's lock.
@@ -288,38 +200,105 @@ fn after_fork() {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::process;
+
+    use super::super::destination::{Destination, Run};
     use super::*;
-    use crate::spec::Rendered;
+    #[cfg(feature = "metrics")]
+    use crate::metrics::Metrics;
+    use crate::spec::{Format, Rendered, Reported};
 
     #[test]
     fn forks_take_the_list_once_it_has_an_output() {
         drop(outputs());
         READY.unpin();
         drop(outputs());
-        let run =
-            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
-        let ticket = Output::new(run, Destination::Stderr, Vec::new()).open().unwrap();
+        let ticket = open(output("-", &[])).unwrap();
         assert!(READY.is_ready());
         close(&ticket);
     }
 
-    struct Panics;
+    /// A consumer whose report is the result of a function.
+    struct Made(fn() -> Rendered);
 
-    impl Reported for Panics {
+    impl Reported for Made {
         fn report(&self, _format: Format) -> Rendered {
-            panic!("this report panics")
+            (self.0)()
         }
 
-        fn report_within(&self, _columns: usize) -> String {
-            panic!("this report panics")
+        fn report_within(&self, _columns: usize) -> Rendered {
+            (self.0)()
         }
 
         fn notes(&self) -> Vec<String> {
             Vec::new()
         }
 
+        fn pause(&self) {}
+
         #[cfg(feature = "metrics")]
         fn measure(&self, _into: &mut Metrics) {}
+    }
+
+    fn panics() -> Rendered {
+        panic!("this report panics")
+    }
+
+    fn output(destination: &str, reports: &[fn() -> Rendered]) -> Output {
+        let run =
+            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
+        let attached = reports.iter().zip(1..).map(|(report, number)| Attached {
+            number,
+            consumer: "made".to_owned(),
+            reported: Box::new(Made(*report)),
+        });
+        Output::new(run, Destination::parse(destination, false).unwrap(), attached.collect())
+    }
+
+    #[test]
+    fn a_report_that_panics_is_left_out_and_the_others_are_written() {
+        let good = || Rendered { content: "good".to_owned(), missing: vec!["2 calls".to_owned()] };
+        let said = |text: &str| Piece::Said(text.to_owned());
+        let panicked = said("PROBES, consumer 1 (made): its report panicked, and is left out");
+        let missing = said("PROBES, consumer 2 (made): 2 calls");
+        assert_eq!(output("-", &[panics, good]).render(), [panicked, missing, said("good")]);
+        let pieces = output("made.txt", &[panics, good]).render();
+        assert_eq!(pieces.last(), Some(&Piece::File("made.txt".into(), "good\n".to_owned())));
+        assert_eq!(pieces.len(), 3);
+        // The guard drops as always, and the attachments are gone.
+        let ticket = open(output("-", &[panics])).unwrap();
+        close(&ticket);
+        assert!(outputs()[ticket.0].output.attached.is_empty());
+    }
+
+    #[test]
+    fn no_lock_is_held_while_reports_are_rendered() {
+        // A thread that forks, or exits, would wait for ever if this report waited for it.
+        let beside_a_fork = || {
+            let forks = std::thread::spawn(|| {
+                before_fork();
+                after_fork();
+            });
+            forks.join().unwrap();
+            Rendered::from("rendered beside a fork".to_owned())
+        };
+        let ticket = open(output("-", &[beside_a_fork])).unwrap();
+        report(&ticket);
+        close(&ticket);
+    }
+
+    #[test]
+    fn an_older_report_is_not_written_after_a_newer_one() {
+        let ticket = open(output("-", &[])).unwrap();
+        let written = || outputs()[ticket.0].written;
+        report(&ticket);
+        assert_eq!(written(), 1);
+        // A report with number 2 is still being rendered when the one with number 3 is written.
+        outputs()[ticket.0].begun += 1;
+        report(&ticket);
+        assert_eq!(written(), 3);
+        assert!(!outputs()[ticket.0].may_write(2) && outputs()[ticket.0].may_write(4));
+        close(&ticket);
     }
 
     /// Makes this process report a consumer that panics, at two signals; the second ends the
@@ -335,11 +314,7 @@ pub(super) mod tests {
             before(panic);
             REPORTS.fetch_add(1, Ordering::Relaxed);
         }));
-        let attached =
-            vec![Attached { number: 1, consumer: "panics".to_owned(), reported: Box::new(Panics) }];
-        let run =
-            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
-        assert!(Output::new(run, Destination::Stderr, attached).open().is_ok());
+        assert!(open(output("-", &[panics])).is_ok());
         start();
         // SAFETY: no pointers.
         unsafe {

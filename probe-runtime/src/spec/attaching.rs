@@ -228,12 +228,14 @@ impl SpecAttachment {
         unmatched_lines(&self.unmatched).filter(move |line| !said.contains(line.as_str()))
     }
 
-    /// Returns the report as JSON, see the chapter on reports.
+    /// Returns the report as JSON, see the chapter on reports. A consumer of the program without
+    /// that format reports as text.
     pub fn to_json(&self) -> String {
         self.reported.report(Format::Json).content
     }
 
-    /// Returns the rows of the report as comma-separated values (RFC 4180).
+    /// Returns the rows of the report as comma-separated values (RFC 4180). A consumer of the
+    /// program without that format reports as text.
     pub fn to_csv(&self) -> String {
         self.reported.report(Format::Csv).content
     }

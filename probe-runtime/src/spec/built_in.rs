@@ -35,6 +35,9 @@ impl Reporter for Count {
     const OPTIONS: &'static [&'static str] = &["all"];
     const EXAMPLE: &'static str = "all";
     const FORMATS: &'static [Format] = COLLECTED;
+    const TEXT_HAS_NOTES: bool = true;
+    #[cfg(feature = "metrics")]
+    const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         Self::with_settings(settings)
@@ -50,11 +53,6 @@ impl Reporter for Count {
 
     fn notes(counts: &Attachment<Self>) -> Vec<String> {
         notes_of_counts(counts.untyped())
-    }
-
-    #[cfg(feature = "metrics")]
-    fn measure(counts: &Attachment<Self>, into: &mut Metrics) {
-        <Self as Measured>::measure(counts, into);
     }
 }
 
@@ -78,6 +76,9 @@ impl Reporter for Latency {
     const NAME: &'static str = "latency";
     const ABOUT: &'static str = "how long calls take: a histogram for each function";
     const FORMATS: &'static [Format] = COLLECTED;
+    const TEXT_HAS_NOTES: bool = true;
+    #[cfg(feature = "metrics")]
+    const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
 
     fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
         Ok(Self::new())
@@ -85,11 +86,6 @@ impl Reporter for Latency {
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         table!(calls, format, latencies)
-    }
-
-    #[cfg(feature = "metrics")]
-    fn measure(calls: &Attachment<Self>, into: &mut Metrics) {
-        <Self as Measured>::measure(calls, into);
     }
 }
 
@@ -100,6 +96,7 @@ impl Reporter for Slow {
     const OPTIONS: &'static [&'static str] = &["over", "at_most"];
     const EXAMPLE: &'static str = "over=5ms";
     const FORMATS: &'static [Format] = TABLE;
+    const TEXT_HAS_NOTES: bool = true;
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         Self::with_settings(settings)
@@ -117,6 +114,7 @@ impl Reporter for CallTree {
     const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
+    const TEXT_HAS_NOTES: bool = true;
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         Self::with_settings(settings)
@@ -134,8 +132,8 @@ impl Reporter for CallTree {
         Rendered { content: write(&tree), missing: missing_lines(tree.lost(), tree.left_out()) }
     }
 
-    fn report_within(calls: &Attachment<Self>, columns: usize) -> String {
-        format!("{calls:columns$}")
+    fn report_within(calls: &Attachment<Self>, columns: usize) -> Rendered {
+        format!("{calls:columns$}").into()
     }
 }
 
@@ -146,6 +144,7 @@ impl Reporter for Profiler {
     const OPTIONS: &'static [&'static str] = &["budget"];
     const EXAMPLE: &'static str = "budget=1%";
     const FORMATS: &'static [Format] = TABLE;
+    const TEXT_HAS_NOTES: bool = true;
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         settings.iter().try_fold(Self::new(), |profiler, it| {
@@ -165,6 +164,7 @@ impl Reporter for Perf {
     const OPTIONS: &'static [&'static str] = &["events", "budget"];
     const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
     const FORMATS: &'static [Format] = TABLE;
+    const TEXT_HAS_NOTES: bool = true;
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         Self::with_settings(settings)

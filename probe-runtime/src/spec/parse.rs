@@ -32,7 +32,8 @@ impl Request<'_> {
     pub(crate) fn attach(&self) -> Result<Listening, Error> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
-        let (attach, text) = self.row.read(self.options).expect("`requests` has read them");
+        // `requests` has read them, but a consumer may change its mind.
+        let (attach, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
         Ok(Listening { reported: attach(&set.text_policy(text))?, unmatched })
     }
 }
@@ -89,7 +90,9 @@ fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Reques
         return Err(ParseError { at: equals + 1, problem: unknown(name) });
     };
     let at_options = end - right.len() + name.len() + 1;
-    let _ = row.read(options).map_err(|mistake| mistake.after(at_options))?;
+    let read = row.read(options);
+    let within = |error: ParseError| error.within(options.unwrap_or_default()).after(at_options).within(text);
+    let _ = read.map_err(within)?;
     let selector = &text[start..equals];
     let at_selector = start + selector.len() - selector.trim_start().len();
     let selector = selector.trim();

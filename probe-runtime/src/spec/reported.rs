@@ -1,4 +1,4 @@
-//! Attachments of any consumer that reports, without its type.
+//! Attachments of consumers that report, whatever their types.
 
 use std::any::Any;
 
@@ -8,13 +8,17 @@ use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 
-/// An attachment that reports. Its methods are those of its consumer's [`Reporter`].
-pub(crate) trait Reported: Any + Send {
+/// An attachment that reports, as its consumer's [`Reporter`] says.
+pub(crate) trait Reported: Any + Send + Sync {
+    /// Returns the current report. A format that its consumer lacks is replaced by text.
     fn report(&self, format: Format) -> Rendered;
 
-    fn report_within(&self, columns: usize) -> String;
+    fn report_within(&self, columns: usize) -> Rendered;
 
     fn notes(&self) -> Vec<String>;
+
+    /// Makes the sites latent.
+    fn pause(&self);
 
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics);
@@ -22,19 +26,42 @@ pub(crate) trait Reported: Any + Send {
 
 impl<C: Reporter> Reported for Attachment<C> {
     fn report(&self, format: Format) -> Rendered {
-        C::report(self, format)
+        if format != Format::Text && format != Format::Prometheus && C::FORMATS.contains(&format) {
+            return C::report(self, format);
+        }
+        with_notes(self, C::report(self, Format::Text))
     }
 
-    fn report_within(&self, columns: usize) -> String {
-        C::report_within(self, columns)
+    fn report_within(&self, columns: usize) -> Rendered {
+        with_notes(self, C::report_within(self, columns))
     }
 
     fn notes(&self) -> Vec<String> {
         C::notes(self)
     }
 
+    fn pause(&self) {
+        // Sites that are refused stay as they are. The consumer's report is written by now.
+        let _ = Attachment::pause(self);
+    }
+
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics) {
-        C::measure(self, into);
+        if let Some(measure) = C::MEASURE {
+            measure(self, into);
+        }
     }
+}
+
+/// Adds the notes to a text report that does not end with them.
+fn with_notes<C: Reporter>(attachment: &Attachment<C>, mut rendered: Rendered) -> Rendered {
+    if !C::TEXT_HAS_NOTES {
+        for note in C::notes(attachment) {
+            if !rendered.content.is_empty() && !rendered.content.ends_with('\n') {
+                rendered.content.push('\n');
+            }
+            rendered.content.push_str(&note);
+        }
+    }
+    rendered
 }

@@ -48,7 +48,9 @@ use crate::syntax::{ParseError, Setting};
 ///     }
 ///
 ///     fn report(first: &Attachment<Self>, _format: Format) -> Rendered {
-///         first.hits.lock().unwrap().join("\n").into()
+///         // A thread may hold the lock in `hit`; after a fork, that thread is not in the child.
+///         let hits = first.hits.try_lock().map_or_else(|_| Vec::new(), |hits| hits.clone());
+///         hits.join("\n").into()
 ///     }
 /// }
 ///
@@ -61,6 +63,14 @@ use crate::syntax::{ParseError, Setting};
 /// assert!(attached[0].to_string().ends_with("::query"));
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
+///
+/// # Where reports are rendered
+/// With `PROBES`, a report is rendered on the thread that drops the guard, on the thread that calls
+/// `exit`, and on a thread of this crate for signals and intervals, also on several of them at
+/// once. This crate holds no lock meanwhile. Yet `exit` may come while its thread, or another one,
+/// holds a lock of the program. A forked child also reports, and a thread of its parent may have
+/// held a lock when it forked. So a report takes locks by `try_lock`, or reads atomics. It must
+/// not call `exit`. A panic leaves out this report, and no other.
 pub trait Reporter: Consumer + Sized {
     /// Its name in `PROBES`: small letters, digits, `-` and `_`.
     const NAME: &'static str;
@@ -75,38 +85,40 @@ pub trait Reporter: Consumer + Sized {
     const EXAMPLE: &'static str = "";
 
     /// The formats of its reports, among them [`Format::Text`]. `PROBES_OUT` refuses a file with
-    /// the ending of another format.
+    /// the ending of another format. [`Format::Prometheus`] is among them if there is a `MEASURE`.
     const FORMATS: &'static [Format] = &[Format::Text];
+
+    /// Whether its text reports end with the [`notes`](Self::notes). If not, they are added.
+    const TEXT_HAS_NOTES: bool = false;
+
+    /// Adds the measured figures to a report in [`Format::Prometheus`]:
+    /// `Some(<Self as Measured>::measure)`.
+    #[cfg(feature = "metrics")]
+    const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = None;
 
     /// Makes a consumer from the options after its name, in the order of the text. Each option's
     /// name is one of [`OPTIONS`](Self::OPTIONS). It may be called more than once for a text.
     ///
     /// # Errors
     /// An error for an option that can't be read. [`Setting::invalid_value`] and
-    /// [`Setting::invalid_name`] make an error that points at the option.
+    /// [`Setting::invalid_name`] make an error that points at the option, [`ParseError::new`] one
+    /// about options that are missing or contradict each other.
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError>;
 
-    /// Returns the current report in one of its formats.
+    /// Returns the current report, in one of its [`FORMATS`](Self::FORMATS) other than
+    /// [`Format::Prometheus`].
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
 
     /// Returns the report as text for a terminal with this many columns.
-    fn report_within(attachment: &Attachment<Self>, columns: usize) -> String {
+    fn report_within(attachment: &Attachment<Self>, columns: usize) -> Rendered {
         let _ = columns;
-        Self::report(attachment, Format::Text).content
+        Self::report(attachment, Format::Text)
     }
 
     /// Returns notes that complete the report: a consumer that failed, hits that were not
     /// delivered, sites that were refused. They are written to stderr for formats other than text.
-    /// A text report must itself end with them.
     fn notes(attachment: &Attachment<Self>) -> Vec<String> {
         notes(attachment.untyped())
-    }
-
-    /// Adds the measured figures to the report in [`Format::Prometheus`]. A consumer with that
-    /// format is most likely [`Measured`](crate::metrics::Measured), and calls its method.
-    #[cfg(feature = "metrics")]
-    fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
-        let _ = (attachment, into);
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Row {
     pub(crate) example: &'static str,
     pub(crate) formats: &'static [Format],
     options: &'static [&'static str],
+    /// Whether it adds figures to a report in Prometheus's text.
+    is_measured: bool,
     make: fn(&[Setting<'_>]) -> Result<Attach, ParseError>,
     consumer: fn() -> TypeId,
 }
@@ -80,8 +82,8 @@ type Next = OnceLock<Box<Registered>>;
 static REGISTERED: Next = Next::new();
 
 /// Makes a consumer available to [`Spec`](crate::Spec), [`attach_spec`](crate::attach_spec) and
-/// `PROBES`. Call it before [`init_from_env`](crate::init_from_env). Registering a consumer again
-/// changes nothing.
+/// `PROBES`. Call it in `main`, before [`init_from_env`](crate::init_from_env), and before another
+/// thread may fork. Registering a consumer again changes nothing.
 ///
 /// See [`Reporter`] for an example.
 ///
@@ -131,6 +133,10 @@ impl Row {
             example: C::EXAMPLE,
             formats: C::FORMATS,
             options: C::OPTIONS,
+            #[cfg(feature = "metrics")]
+            is_measured: C::MEASURE.is_some(),
+            #[cfg(not(feature = "metrics"))]
+            is_measured: false,
             make: make::<C>,
             consumer: TypeId::of::<C>,
         }
@@ -167,10 +173,21 @@ impl Row {
                 format!("its option `{option}` can't be read; an option's name has {names} only")
             });
         }
+        let is_again = |(at, option): &(usize, &&str)| self.options[..*at].contains(*option);
+        if let Some((_, option)) = self.options.iter().enumerate().find(is_again) {
+            return Err(format!("its option `{option}` is there twice"));
+        }
         if !self.formats.contains(&Format::Text) {
             return Err("its formats lack `Format::Text`".to_owned());
         }
-        Ok(())
+        match (self.formats.contains(&Format::Prometheus), self.is_measured) {
+            (true, false) if !cfg!(feature = "metrics") => {
+                Err("`Format::Prometheus` needs the feature `metrics`".to_owned())
+            }
+            (true, false) => Err("`Format::Prometheus` needs its `MEASURE`".to_owned()),
+            (false, true) => Err("it has a `MEASURE`, and its formats lack `Format::Prometheus`".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the text in parentheses. Returns a consumer ready to attach, and the text policy. The
@@ -255,7 +272,16 @@ mod tests {
                 row(&["a b"], text),
                 "its option `a b` can't be read; an option's name has small letters, digits, `-` and `_` only",
             ),
+            (row(&["a", "b", "a"], text), "its option `a` is there twice"),
             (row(&[], csv), "its formats lack `Format::Text`"),
+            (
+                row(&[], &[Format::Text, Format::Prometheus]),
+                if cfg!(feature = "metrics") {
+                    "`Format::Prometheus` needs its `MEASURE`"
+                } else {
+                    "`Format::Prometheus` needs the feature `metrics`"
+                },
+            ),
         ] {
             assert_eq!(row.check().unwrap_err(), problem);
         }

@@ -20,9 +20,34 @@ pub struct ParseError {
 }
 
 impl ParseError {
+    /// An error about all options of a consumer: one is missing, or two contradict each other. It
+    /// points at the place where they begin.
+    ///
+    /// ```
+    /// use probe_runtime::{ParseError, Setting};
+    ///
+    /// fn limit<'a>(settings: &[Setting<'a>]) -> Result<Setting<'a>, ParseError> {
+    ///     settings.first().copied().ok_or_else(|| ParseError::new("write `first(limit=10)`"))
+    /// }
+    /// # assert!(limit(&[]).is_err());
+    /// ```
+    pub fn new(problem: impl Into<String>) -> Self {
+        Self { at: 0, problem: problem.into() }
+    }
+
     /// Returns the error with its place moved by this many bytes.
     pub(crate) fn after(self, bytes: usize) -> Self {
         Self { at: bytes + self.at, ..self }
+    }
+
+    /// Returns the error with a place in this text, at most at its end. A consumer may return an
+    /// error that it made for another text.
+    pub(crate) fn within(mut self, text: &str) -> Self {
+        self.at = self.at.min(text.len());
+        while !text.is_char_boundary(self.at) {
+            self.at -= 1;
+        }
+        self
     }
 }
 

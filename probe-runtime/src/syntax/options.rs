@@ -35,7 +35,8 @@ impl<'a> Setting<'a> {
     }
 
     /// Returns the value: the text after the `=`, without spaces around it. Empty if there is no
-    /// `=`.
+    /// `=`. Options end at the first `)`, and a comma ends each of them, so a value contains
+    /// neither.
     pub fn value(&self) -> &'a str {
         self.value
     }

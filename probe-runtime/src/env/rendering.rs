@@ -1,0 +1,175 @@
+//! Rendering the reports of one output. A program's own consumers render here, too, so no lock is
+//! held: they may wait for locks that a thread holds which forks or exits. A panic in one report
+//! is contained, and stops no other report.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+
+use super::destination::{Destination, Pattern, Run, by_path};
+use super::file;
+#[cfg(feature = "metrics")]
+use crate::dispatch::lost_hits;
+#[cfg(feature = "metrics")]
+use crate::metrics::Metrics;
+use crate::os;
+use crate::os::fork;
+use crate::spec::{Format, Rendered, Reported};
+
+/// Attached consumers, and the destination of their reports. Clones share the attachments.
+#[derive(Clone)]
+pub(super) struct Output {
+    run: Run,
+    destination: Arc<Destination>,
+    pub(super) attached: Arc<Vec<Attached>>,
+    /// The process that made the output.
+    pub(super) process: u64,
+}
+
+/// One consumer, with its number and name in the variable.
+pub(super) struct Attached {
+    pub(super) number: usize,
+    pub(super) consumer: String,
+    pub(super) reported: Box<dyn Reported>,
+}
+
+/// A part of a report that is ready to be written.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Piece {
+    /// Text for stderr.
+    Said(String),
+    File(PathBuf, String),
+}
+
+impl Output {
+    pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
+        let (destination, attached) = (Arc::new(destination), Arc::new(attached));
+        Self { run, destination, attached, process: fork::process() }
+    }
+
+    /// Returns whether this process, or its parent, is a forked child of the one that made the
+    /// output.
+    pub(super) fn is_forked(&self) -> bool {
+        self.run.is_forked || self.process != fork::process()
+    }
+
+    /// Returns the files that this output's reports replace.
+    pub(super) fn replaced(&self) -> Vec<PathBuf> {
+        match &*self.destination {
+            Destination::Stderr => Vec::new(),
+            Destination::Files(pattern) => {
+                let files = self.paths(pattern).into_iter();
+                files.filter(|path| !file::is_stream(path)).collect()
+            }
+        }
+    }
+
+    /// Renders the current reports, in the order in which they are to be written.
+    pub(super) fn render(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        match &*self.destination {
+            Destination::Stderr => {
+                let columns = os::stderr::columns();
+                for it in self.attached.iter() {
+                    let rendered = it.contained(&mut pieces, |reported| match columns {
+                        Some(columns) => reported.report_within(columns),
+                        None => reported.report(Format::Text),
+                    });
+                    pieces.extend(rendered.map(|it| Piece::Said(it.content)));
+                }
+            }
+            Destination::Files(pattern) => {
+                if pattern.format != Format::Text {
+                    self.attached.iter().for_each(|it| it.note(&mut pieces));
+                }
+                let paths = self.paths(pattern);
+                for all in by_path(&paths) {
+                    let content = self.content(pattern.format, &all, &mut pieces);
+                    pieces.push(Piece::File(paths[all[0]].clone(), content));
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Returns the file of each consumer.
+    fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
+        let run = Run { process: process::id(), is_forked: false, ..self.run.clone() };
+        let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
+        let own = pattern.paths(&Run { is_forked: self.is_forked(), ..run.clone() }, &consumers);
+        // A child shares its parent's stream; under another name there would be no stream.
+        let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
+        paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()
+    }
+
+    /// Renders the reports of these attachments, one after the other, each ending with a newline.
+    fn content(&self, format: Format, all: &[usize], pieces: &mut Vec<Piece>) -> String {
+        let attached = all.iter().map(|at| &self.attached[*at]);
+        #[cfg(feature = "metrics")]
+        if format == Format::Prometheus {
+            let mut metrics = Metrics::default();
+            for it in attached {
+                let _ = it.contained(pieces, |reported| reported.measure(&mut metrics));
+            }
+            metrics.count_lost(lost_hits());
+            return metrics.to_prometheus();
+        }
+        let mut content = String::new();
+        for it in attached {
+            let Some(rendered) = it.contained(pieces, |reported| reported.report(format)) else { continue };
+            content.push_str(&rendered.content);
+            if !content.ends_with('\n') {
+                content.push('\n');
+            }
+        }
+        content
+    }
+}
+
+impl Attached {
+    fn said(&self, text: &str) -> Piece {
+        Piece::Said(format!("PROBES, consumer {} ({}): {text}", self.number, self.consumer))
+    }
+
+    /// Adds the notes that only text reports contain.
+    fn note(&self, pieces: &mut Vec<Piece>) {
+        for note in self.contained(pieces, Reported::notes).unwrap_or_default() {
+            pieces.extend(note.lines().map(|line| self.said(line.trim_start())));
+        }
+    }
+
+    /// Returns the result of the consumer's code. If that panics, a line says so besides the panic's
+    /// message.
+    fn contained<T: Missing>(
+        &self,
+        pieces: &mut Vec<Piece>,
+        of: impl FnOnce(&dyn Reported) -> T,
+    ) -> Option<T> {
+        let Ok(result) = catch_unwind(AssertUnwindSafe(|| of(&*self.reported))) else {
+            pieces.push(self.said("its report panicked, and is left out"));
+            return None;
+        };
+        if !result.missing().is_empty() {
+            pieces.push(self.said(&result.missing().join("; ")));
+        }
+        Some(result)
+    }
+}
+
+/// The result of a consumer's code that may say what its format has no place for.
+trait Missing {
+    fn missing(&self) -> &[String] {
+        &[]
+    }
+}
+
+impl Missing for Rendered {
+    fn missing(&self) -> &[String] {
+        &self.missing
+    }
+}
+
+impl Missing for Vec<String> {}
+#[cfg(feature = "metrics")]
+impl Missing for () {}
