@@ -37,7 +37,8 @@ pub(super) type Deliver = unsafe extern "C" fn(
 /// Calls the one consumer, which has type `L`.
 ///
 /// # Safety
-/// Only the way in may call it, as the module says, with a subscription of a consumer of type `L`.
+/// Only the way in may call it, as the module says, with the calling thread's slot and with a
+/// subscription of a consumer of type `L`.
 pub(super) unsafe extern "C" fn deliver<L: Listener>(
     definition: &'static Definition,
     frame: *const Value<'static>,
@@ -56,7 +57,8 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     }
     // SAFETY: see above; the consumer is alive, since it was not closed after the mark.
     let consumer = unsafe { subscription.consumer_as::<L>() };
-    let errno = slot.errno();
+    // SAFETY: the way in passes the slot that it has marked, which is the calling thread's.
+    let errno = unsafe { slot.errno() };
     let at = Place { frame, slot, generation: subscription.generation() };
     let event = Event::new(definition, hook.probe(), at);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| consumer.hit(&event))) {
@@ -68,7 +70,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
 /// Handles all members of a hook, one after the other.
 ///
 /// # Safety
-/// Only the way in may call it, as the module says.
+/// Only the way in may call it, as the module says, with the calling thread's slot.
 pub(super) unsafe extern "C" fn each(
     definition: &'static Definition,
     frame: *const Value<'static>,
@@ -82,8 +84,9 @@ pub(super) unsafe extern "C" fn each(
     tell(definition, frame, slot, hook, false);
 }
 
-/// Handles all members of a hook. If `is_suppressing`, the hit comes from inside a consumer, and
-/// counts its calls as suppressed instead.
+/// Handles all members of a hook, for a hit of the calling thread, which owns `slot`. If
+/// `is_suppressing`, the hit comes from inside a consumer, and counts its calls as suppressed
+/// instead.
 #[inline(always)]
 pub(super) fn tell(
     definition: &'static Definition,
@@ -157,7 +160,8 @@ fn call(
     slot: &'static Slot,
 ) {
     slot.presence().begin_call(subscription.mark());
-    let errno = slot.errno();
+    // SAFETY: `tell` hands on the calling thread's slot.
+    let errno = unsafe { slot.errno() };
     let at = Place { frame: frame.cast(), slot, generation: subscription.generation() };
     subscription.call(&Event::new(definition, hook.probe(), at));
     errno.restore();

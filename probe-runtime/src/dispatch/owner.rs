@@ -1,6 +1,6 @@
 //! The owner of a slot, as consumers may know it.
 
-// Safety: relies on callers, who ask on the thread that owns the slot.
+// Safety: relies on the callers of `errno`, who ask on the thread that owns the slot.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,14 @@ use crate::os;
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 impl Slot {
-    /// Returns the owner's error number, which a hit must not change. Must be called on the owner's
-    /// thread.
+    /// Returns the owner's error number, which a hit must not change.
+    ///
+    /// # Safety
+    /// The calling thread owns the slot.
     #[inline(always)]
-    pub(super) fn errno(&self) -> os::thread::Errno {
-        // SAFETY: this thread owns the slot, and has noted where its error number is.
+    pub(super) unsafe fn errno(&self) -> os::thread::Errno {
+        // SAFETY: the calling thread owns the slot. An owner calls `note_thread` before its first
+        // hit, so the slot holds the place of this thread's error number.
         unsafe { os::thread::Errno::keep(self.errno.load(Ordering::Relaxed)) }
     }
 
