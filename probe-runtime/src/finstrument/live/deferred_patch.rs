@@ -23,10 +23,10 @@ pub(super) fn patch_deferred(exclusive: Exclusive<'_>, pending: &mut Pending, lo
     if deferred.is_empty() && shared.is_empty() {
         return;
     }
-    loaded.renew(exclusive.frozen);
+    loaded.renew(exclusive.frozen());
     for discovery in shared {
         let is_there =
-            loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen, discovery, known));
+            loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen(), discovery, known));
         // It may be in the lists of sites, so these are made anew.
         pending.is_all |= is_there && shared::unpatch(exclusive, discovery);
     }
@@ -53,7 +53,7 @@ fn waits(discovery: &Discovery) -> bool {
 /// is known.
 fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
     let Some(known) =
-        loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen, discovery, known))
+        loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known))
     else {
         return has_trap;
     };

@@ -1,9 +1,13 @@
-//! Discoveries, as the registry and the control deal with them: the provider's side.
+//! The provider of discovered call sites, as the registry and the control use it.
+//!
+//! Life: a hook registers the provider before it publishes its first discovery. The next operation
+//! makes the only [`Finder`], which the registry owns until the process ends.
 
 use std::any::Any;
 use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, Wanted};
@@ -17,32 +21,63 @@ use crate::os::objects::Frozen;
 use crate::patch::{Access, Batch, Mode, Report, Site};
 use crate::registry::provider::{self, CallSite, Due, Entry, Findings, Garbage, Provider};
 
-static ENTRY: Entry = Entry { get_ready: super::interface::get_ready, begin: || Box::new(Finder::default()) };
+static ENTRY: Entry = Entry { get_ready: super::interface::get_ready, begin: Finder::begin };
 
-/// Makes operations look at discoveries from now on, once something is noted.
+/// Whether there is a [`Finder`].
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Makes later operations look for noted discoveries.
 pub(super) fn register() {
     provider::register(&ENTRY);
 }
 
-/// Proof that the control lock is held: the provider has the only one, and the registry the only
-/// provider.
-#[derive(Default)]
+/// Proof that the calling thread holds the control lock. The [`Finder`] has the only one and lends
+/// it to other modules; only the holder of the control lock reaches the `Finder`.
 pub(super) struct Locked(());
 
-/// Proof that the control lock is held and that no object goes.
+/// Proof that the calling thread holds the control lock and that no object can be unloaded.
 #[derive(Clone, Copy)]
 pub(super) struct Exclusive<'a> {
-    pub(super) locked: &'a Locked,
-    pub(super) frozen: &'a Frozen,
+    locked: &'a Locked,
+    frozen: &'a Frozen,
 }
 
-/// What is known of discoveries between operations.
-#[derive(Default)]
+impl<'a> Exclusive<'a> {
+    fn new(locked: &'a Locked, frozen: &'a Frozen) -> Self {
+        Self { locked, frozen }
+    }
+
+    pub(super) fn locked(self) -> &'a Locked {
+        self.locked
+    }
+
+    pub(super) fn frozen(self) -> &'a Frozen {
+        self.frozen
+    }
+}
+
+/// The control's knowledge of discoveries between operations.
 struct Finder {
     pending: Pending,
     loaded: Loaded,
     names: Names,
     locked: Locked,
+}
+
+impl Finder {
+    /// Makes the only `Finder`, for the registry.
+    ///
+    /// # Panics
+    /// If there is one. A second one would forge the proof of the control lock.
+    fn begin() -> Box<dyn Provider> {
+        assert!(!HAS_BEGUN.swap(true, Ordering::Relaxed), "the registry has the only provider");
+        Box::new(Self {
+            pending: Pending::default(),
+            loaded: Loaded::default(),
+            names: Names::default(),
+            locked: Locked(()),
+        })
+    }
 }
 
 impl Provider for Finder {
@@ -52,12 +87,12 @@ impl Provider for Finder {
     }
 
     fn patch_pending(&mut self, frozen: &Frozen) -> Due {
-        patch_deferred(Exclusive { locked: &self.locked, frozen }, &mut self.pending, &mut self.loaded);
+        patch_deferred(Exclusive::new(&self.locked, frozen), &mut self.pending, &mut self.loaded);
         self.pending.due()
     }
 
     fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings {
-        let (pending, exclusive) = (take(&mut self.pending), Exclusive { locked: &self.locked, frozen });
+        let (pending, exclusive) = (take(&mut self.pending), Exclusive::new(&self.locked, frozen));
         if is_all {
             return reconcile_all(exclusive, &mut self.loaded);
         }
@@ -67,8 +102,8 @@ impl Provider for Finder {
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report) {
         let mode = if active { Mode::Active } else { Mode::Latent };
         let (mut switched, mut sites) = (Vec::new(), Vec::new());
-        // Real calls have no bytes to switch; calls across two words are switched in their own way;
-        // the others are sites that were discovered lately.
+        // Real calls have no bytes to switch. Split calls are switched in their own way. The others
+        // are sites that the registry does not list as settled yet.
         for call in discoveries(calls) {
             match call.set_wanted(active) {
                 Wanted::Changed => report.add_patched(1),
@@ -78,7 +113,7 @@ impl Provider for Finder {
             }
         }
         sites.sort_unstable_by_key(|site: &Site| site.addr);
-        // Who holds text open may have opened it before they were discovered there.
+        // An attachment may have opened the text before these sites were discovered in it.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
         Batch::new(mode, report).switch(&sites, access_to_sites);
         split_calls::switch_each(&self.locked, &switched, access, report);
@@ -110,11 +145,67 @@ impl Provider for Finder {
     }
 }
 
-/// A call site as the discovery that it is: nobody else makes any.
+/// Returns the discovery behind a call site; `None` for a call site of another provider, which is a
+/// bug: there is one provider.
 pub(super) fn of(call: &'static dyn CallSite) -> Option<&'static Discovery> {
-    (call as &dyn Any).downcast_ref()
+    let discovery = (call as &dyn Any).downcast_ref();
+    debug_assert!(discovery.is_some(), "a call site of another provider");
+    discovery
 }
 
 fn discoveries(calls: &[&'static dyn CallSite]) -> impl Iterator<Item = &'static Discovery> {
     calls.iter().filter_map(|call| of(*call))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::abi::Definition;
+    use crate::registry::ProbeId;
+
+    #[test]
+    fn there_is_one_provider() {
+        // No unit test discovers anything, so the registry of this process never begins it.
+        let _first = (ENTRY.begin)();
+        assert!(catch_unwind(ENTRY.begin).is_err());
+    }
+
+    struct Foreign;
+
+    impl CallSite for Foreign {
+        fn definition(&'static self) -> Option<&'static Definition> {
+            None
+        }
+
+        fn site(&'static self) -> Option<Site> {
+            None
+        }
+
+        fn is_settled(&self) -> bool {
+            false
+        }
+
+        fn places(&self) -> usize {
+            0
+        }
+
+        fn probe(&self) -> Option<ProbeId> {
+            None
+        }
+
+        fn set_probe(&self, _id: ProbeId) {}
+
+        fn tally(&self) -> Option<usize> {
+            None
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a call site of another provider")]
+    fn a_call_site_of_another_provider_is_a_bug() {
+        of(&Foreign);
+    }
 }

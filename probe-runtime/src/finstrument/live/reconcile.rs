@@ -23,7 +23,7 @@ pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Fi
     if published().next().is_none() {
         return Findings::default();
     }
-    loaded.renew(exclusive.frozen);
+    loaded.renew(exclusive.frozen());
     let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
     let gone = left.map(Unloaded::new).collect();
     reconcile_each(exclusive, published().map(Place::discovery), gone, loaded)
@@ -31,7 +31,7 @@ pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Fi
 
 /// Looks at pending discoveries, while no object has gone.
 pub(super) fn reconcile_pending(exclusive: Exclusive<'_>, pending: Pending, loaded: &mut Loaded) -> Findings {
-    loaded.renew(exclusive.frozen);
+    loaded.renew(exclusive.frozen());
     reconcile_each(exclusive, pending.discoveries.into_iter(), Vec::new(), loaded)
 }
 
@@ -44,7 +44,7 @@ fn reconcile_each(
     let mut living: Vec<&'static Discovery> = Vec::new();
     let mut holders: Vec<&Known> = Vec::new();
     for discovery in discoveries {
-        match loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen, discovery, known)) {
+        match loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known)) {
             Some(known) if discovery.object().is_some() => {
                 // Neighbours are mostly in one object.
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
@@ -54,7 +54,7 @@ fn reconcile_each(
             }
             // The next look names it.
             Some(_) => pending::note(discovery),
-            None => gone.extend(unload(exclusive.locked, discovery)),
+            None => gone.extend(unload(exclusive.locked(), discovery)),
         }
     }
     living.sort_by_key(|discovery| discovery.text());
