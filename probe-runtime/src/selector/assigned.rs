@@ -2,13 +2,13 @@
 //! kind=entry=count`.
 //!
 //! The text is cut in the same way as by the selector's parser, so commas in brackets or after a
-//! backslash belong to the path. A `=` assigns unless it is part of the term: the one of `kind=` or
-//! `group=`, one in brackets or after a backslash, or one in the name of an operator. In
+//! backslash belong to the path. A `=` assigns unless it is part of the term: the one of a
+//! [`Key`] such as `kind=`, one in brackets or after a backslash, or one in the name of an operator. In
 //! `geo::operator===count` the last `=` assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
 use super::path::is_in_operator;
-use super::words::Words;
+use super::words::{Key, Words};
 
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
@@ -41,14 +41,13 @@ pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assig
 
 /// Returns the last `=` that does not belong to the part itself.
 fn last_equals(part: &str) -> Option<usize> {
-    let is_key = |at: usize| ["kind", "group"].contains(&&part[..at]);
     if part.starts_with('@') {
         return part.rfind('=');
     }
     let marks = marks(part, Escapes::Read);
     let at = part.rmatch_indices('=').map(|(at, _)| at).find(|at| marks[*at] == Mark::Outside)?;
     let ends_operator = part[at + 1..].is_empty() && is_in_operator(last_segment(&part[..at]));
-    (!is_key(at) && !ends_operator).then_some(at)
+    (Key::named(&part[..at]).is_none() && !ends_operator).then_some(at)
 }
 
 fn last_segment(path: &str) -> &str {
@@ -81,6 +80,11 @@ mod tests {
             (r"a\=b", 4, None),
         ] {
             assert_eq!(assigned(text, &mut Words::new(text), 0), Assigned { end, equals }, "{text}");
+        }
+        for key in Key::ALL.map(Key::name) {
+            let (alone, assigning) = (format!("{key}=x"), format!("{key}=x=count"));
+            let equals = [&alone, &assigning].map(|it| assigned(it, &mut Words::new(it), 0).equals);
+            assert_eq!(equals, [None, Some(key.len() + 2)], "{key}");
         }
         let text = "a, b=count";
         assert_eq!(assigned(text, &mut Words::new(text), 2), Assigned { end: 10, equals: Some(4) });

@@ -2,7 +2,7 @@
 
 use super::path;
 use super::term::{Group, Term};
-use super::words::{Words, keyed};
+use super::words::{Key, Words, keyed};
 use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
 use crate::abi::Kind;
 use crate::syntax::ParseError;
@@ -98,16 +98,17 @@ impl Parser<'_> {
         if let Some(file) = part.strip_prefix('@') {
             return self.file(term, at, file);
         }
-        match keyed(part) {
-            Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
-            Some(("group", value)) => self.groups(term, at, at + "group=".len(), value),
-            Some((key, _)) => self.error(
+        let Some((key, value)) = keyed(part) else { return self.path(term, at, part) };
+        let start = at + key.len() + 1;
+        match Key::named(key) {
+            Some(Key::Kind) => self.kinds(term, at, start, value),
+            Some(Key::Group) => self.groups(term, at, start, value),
+            None => self.error(
                 at,
                 format!(
                     "`{key}=` is not known; there are `kind=entry|exit|point|drop|suspend|resume|replace` and `group=…`"
                 ),
             ),
-            None => self.path(term, at, part),
         }
     }
 
@@ -196,6 +197,14 @@ impl Parser<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_unknown_key_names_the_known_ones() {
+        let problem = parse("kinds=entry").unwrap_err().problem;
+        for key in Key::ALL.map(Key::name) {
+            assert!(problem.contains(&format!("`{key}=")), "{key}: {problem}");
+        }
+    }
 
     #[test]
     fn every_mistake_is_shown_where_it_is() {

@@ -42,7 +42,29 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns the key and the value of a part such as `kind=entry`. A path has no key, also if the name of an
+/// A key that a part of a term may begin with, such as `kind` in `kind=entry`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Kind,
+    Group,
+}
+
+impl Key {
+    pub(super) const ALL: [Self; 2] = [Self::Kind, Self::Group];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Group => "group",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+}
+
+/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`Key`]. A path has no key, also if the name of an
 /// operator, or a bracket, holds a `=`.
 pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
