@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::spec::{FEATURES, Row};
+use crate::spec::{FEATURES, Format, Row};
 
 /// The value of `PROBES` that asks for help.
 pub(super) const ASKED: &str = "help";
@@ -30,8 +30,7 @@ const SELECTORS: [(&[&str], &str); 9] = [
 
 const OUT: &str = "\
 PROBES_OUT=/tmp/%e-%p-%c.json sends the reports to files: %e is the program's name, %p the
-process, %c the consumer, %n its number. The ending says the format: txt, json, csv; of call-tree
-also svg (a flame graph) and folded; with the feature `metrics`, of count and latency also prom.
+process, %c the consumer, %n its number. The ending says the format.
 
 Reports are made when the program ends, also by SIGINT, SIGTERM or SIGHUP (PROBES_SIGNALS=none:
 not by these); every so often, with PROBES_EVERY=10s; and when a signal asks, with
@@ -68,6 +67,8 @@ pub(super) fn text() -> String {
         off.push(needs(".prom", "metrics"));
     }
     section("\nNot in this program:\n", off);
+    let formats = Format::ALL.iter().map(|format| (format.ending().to_owned(), consumers(*format)));
+    section("\nEndings of reports, and their consumers:\n", formats.filter(|it| !it.1.is_empty()).collect());
     let _ = write!(text, "\n{OUT}");
     text
 }
@@ -76,6 +77,12 @@ pub(super) fn text() -> String {
 fn signature(row: &Row) -> String {
     let (name, example) = (row.name, row.example);
     if example.is_empty() { name.to_owned() } else { format!("{name}({example})") }
+}
+
+/// Returns the names of the consumers whose reports have this format.
+fn consumers(format: Format) -> String {
+    let names = Row::all().filter(|row| row.formats.contains(&format)).map(|row| row.name);
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -100,6 +107,10 @@ mod tests {
                 count(name) + Row::all().filter(|it| it.name == name && !it.example.is_empty()).count(),
                 1
             );
+        }
+        for format in Format::ALL {
+            let has = Row::all().any(|row| row.formats.contains(&format));
+            assert_eq!(count(format.ending()), usize::from(has), "{format:?}: {text}");
         }
         assert_eq!(text.contains("needs the feature"), text.contains("Not in this program:"));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
