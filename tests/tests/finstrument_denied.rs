@@ -125,7 +125,7 @@ fn alias() {
     let kept = finstrument::unpatched();
     assert!(!kept.is_empty() && kept.len() < 2 * FUNCTIONS, "{} of {FUNCTIONS}", kept.len());
     for kept in &kept {
-        assert_eq!((kept.reason(), kept.site().map(|site| site % 8 > 3)), (Reason::Straddles, Some(true)));
+        assert_eq!((kept.reason(), kept.site().map(|site| site % 8 > 3)), (Reason::SplitCall, Some(true)));
     }
     let stats = finstrument::stats();
     assert_eq!((stats.patched, stats.waiting, stats.split_calls), (2 * FUNCTIONS - kept.len(), 0, 0));

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::registry::ProbeInfo;
 
-/// Why a call of a hook stays a real call. Its hits are delivered all the same, each by a look-up.
+/// Why a call of a hook stays a real call. Its hits are delivered nevertheless, each by a look-up.
 ///
 /// ```
 /// use probe_runtime::finstrument::{Reason, unpatched};
@@ -41,7 +41,7 @@ pub enum Reason {
     NoTrap,
     /// The call lies across two aligned words, and [`TextPolicy::Alias`](crate::TextPolicy) can't
     /// write a whole word at once.
-    Straddles,
+    SplitCall,
     /// There is no stub for it to call. The system does not let memory be made executable
     /// (`PR_SET_MDWE`, a policy), or no memory is free within its reach of 2 GiB (`EEXIST`).
     NoStub {
@@ -60,7 +60,7 @@ impl Reason {
         match self {
             Self::NotACall => -1,
             Self::NoTrap => -2,
-            Self::Straddles => -3,
+            Self::SplitCall => -3,
             Self::Shared => -4,
             Self::Protected { errno } => errno,
             Self::NoStub { errno } => NO_STUB - errno,
@@ -72,7 +72,7 @@ impl Reason {
         match number {
             -1 => Self::NotACall,
             -2 => Self::NoTrap,
-            -3 => Self::Straddles,
+            -3 => Self::SplitCall,
             -4 => Self::Shared,
             below if below <= NO_STUB => Self::NoStub { errno: NO_STUB - below },
             errno => Self::Protected { errno },
@@ -97,7 +97,7 @@ impl fmt::Display for Reason {
             Self::NoTrap => f.write_str(
                 "TextPolicy::Alias goes through int3, and SIGTRAP has another handler, or is blocked by a thread",
             ),
-            Self::Straddles => f.write_str(
+            Self::SplitCall => f.write_str(
                 "it lies across two aligned words, of which TextPolicy::Alias can't write one at once",
             ),
             Self::NoStub { errno: libc::EEXIST } => {
@@ -167,7 +167,7 @@ mod tests {
         for reason in [
             Reason::NotACall,
             Reason::NoTrap,
-            Reason::Straddles,
+            Reason::SplitCall,
             Reason::Shared,
             Reason::Protected { errno: 13 },
             errnos[0],

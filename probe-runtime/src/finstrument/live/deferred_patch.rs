@@ -42,14 +42,14 @@ fn waits(discovery: &Discovery) -> bool {
         // Memory may have been short for a moment.
         State::Waiting | State::Unpatched(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
         State::Unpatched(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
-        State::Unpatched(Reason::Straddles) => policy::text() != TextPolicy::Alias,
+        State::Unpatched(Reason::SplitCall) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
         State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tails()),
         State::Unpatched(_) => false,
     }
 }
 
-/// Makes the text of a discovery what it should be. Returns whether traps can be handled, as far as
+/// Patches or switches a discovery, as its state asks for. Returns whether traps can be handled, as far as
 /// is known.
 fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
     let Some(known) =
@@ -84,9 +84,9 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
         let result =
             if is_alias { Ok(()) } else { split_calls::begin_deferred(exclusive, discovery, switch) };
         match result {
-            Ok(()) if is_alias => discovery.keep(Reason::Straddles),
+            Ok(()) if is_alias => discovery.keep(Reason::SplitCall),
             Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
-            // Somebody else holds it: try again the next time.
+            // Other code holds it: try again the next time.
             Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
         }
         return has_trap;
@@ -116,7 +116,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
             let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
             discovery.keep(Reason::Protected { errno });
         }
-        // A hook was faster, or somebody else holds it: try again the next time.
+        // A hook was faster, or other code holds it: try again the next time.
         Err(_) => {}
     }
     has_trap
