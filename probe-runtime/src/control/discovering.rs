@@ -1,4 +1,4 @@
-//! What the control does for a provider of call sites, on its behalf.
+//! Operations of the control for the provider of call sites.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
 use crate::registry::provider::{CallSite, Provider};
 
-/// The probe of a call site, as it is now.
+/// Returns the probe of a call site, as it is now.
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
     operate(|control| control.info(call.probe()?))
 }
 
-/// All discovered call sites that are in loaded objects, with their probes.
+/// Returns all discovered call sites of loaded objects, with their probes.
 pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
     operate(|control| {
         let all = control.registry.discovered().iter();
@@ -29,7 +29,8 @@ pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
     })
 }
 
-/// Attaches to all discovered probes, and to each that will be.
+/// Attaches to all discovered probes, and to each that is discovered later. The provider must be
+/// registered and noted.
 pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Result<Attachment<C>, Error> {
     ready::require()?;
     let consumer = Arc::new(consumer);
@@ -40,7 +41,8 @@ pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Resul
     Ok(Attachment::new(consumer, untyped))
 }
 
-/// Adds no more to it. Returns whether no thread can be about to give a probe one of its counters; not known inside a hit.
+/// Stops adding probes to the growing attachment. Returns whether it is certain that no thread is
+/// about to give a probe one of its counters; inside a hit it is not.
 pub(crate) fn end_growing() -> bool {
     operate(|control| {
         if let Some(growing) = control.registry.provider().and_then(Provider::end_growing) {
@@ -50,7 +52,7 @@ pub(crate) fn end_growing() -> bool {
     settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
 }
 
-/// Looks for what is new, and nothing else.
+/// Lists new probes, as every operation does, and does nothing else.
 pub(crate) fn look() {
     operate(|_| ());
 }
@@ -61,18 +63,17 @@ impl Control {
         capacity: usize,
         subscription: &Arc<Subscription>,
     ) -> Result<(usize, Report), Error> {
-        if self.registry.provider().is_none_or(|it| it.is_growing()) {
+        let provider = self.registry.provider().expect("`start` has registered the provider");
+        if provider.is_growing() {
             return Err(Error::Growing);
         }
         let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
+        provider.begin_growing(Arc::clone(subscription), tallies.clone());
         let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
-        let mut attached = Attached::new(none, Wants::Counts, tallies.clone(), subscription, policy, text);
+        let mut attached = Attached::new(none, Wants::Counts, tallies, subscription, policy, text);
         attached.growth = Some(Growth::default());
         let number = self.place(attached);
         self.growing = Some(number);
-        if let Some(provider) = self.registry.provider() {
-            provider.begin_growing(Arc::clone(subscription), tallies);
-        }
         let all = self.registry.discovered().to_vec();
         Ok((number, self.adopt(&all)))
     }
