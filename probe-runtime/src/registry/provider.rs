@@ -1,14 +1,15 @@
-//! Who finds probes that no object's tables list, and switches their call sites.
+//! The provider: finds probes that no object's tables list, and switches their call sites.
 //!
-//! Life: a provider [registers](register) before it publishes the first call site, and [notes](note)
-//! that it has found some. The next operation asks for the provider ([`Entry::begin`]), has it name
-//! what it has found, and lists that ([`discovered`](super::discovered)). The registry owns the
+//! Life: a provider [registers](register) before it publishes the first call site, and
+//! [notes](note) that it has found some. The next operation makes the provider ([`Entry::begin`]), has it name
+//! the call sites, and lists them ([`discovered`](super::discovered)). The registry owns the
 //! provider from then on, so its methods run under the control lock only.
 //!
-//! Cost: a load for each operation while nothing is noted; one dynamic call for each batch of call
-//! sites that an operation switches. Without a provider in the build, nothing.
+//! Cost: a load for each operation while nothing is noted. An operation that switches call sites
+//! gathers them in a vector and makes one dynamic call for all of them. The provider then makes
+//! another dynamic call for each, which tells its type. A build without a provider pays nothing.
 
-// Safety: relies on `register` being given what stays for ever.
+// Safety: relies on the type of `register`, which takes a reference that is valid for ever.
 #![expect(unsafe_code, reason = "see above")]
 #![cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
 
@@ -28,31 +29,32 @@ use crate::patch::{Access, Report, Site};
 /// Whether this build has a provider at all.
 pub(super) const IS_POSSIBLE: bool = cfg!(probe_discovers);
 
-/// How a provider is reached.
+/// The functions of a provider that run before the registry has it.
 pub(crate) struct Entry {
-    /// Sets up what the provider's hooks can't. Called before any lock is taken.
+    /// Allocates the resources that the provider's hooks need and can't allocate themselves. Runs
+    /// before any lock is taken.
     pub(crate) get_ready: fn(),
-    /// Makes the provider. Called once, by the holder of the control lock.
+    /// Makes the provider. The registry calls it once, under the control lock.
     pub(crate) begin: fn() -> Box<dyn Provider>,
 }
 
 static ENTRY: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
-/// Something was noted since the control looked last.
+/// Whether a provider has noted something since the last look.
 static NOTED: AtomicBool = AtomicBool::new(false);
-/// The control has to look at everything.
+/// Whether the next operation has to look at everything.
 static ALL: AtomicBool = AtomicBool::new(false);
 
-/// Tells the registry of the provider. There is one.
+/// Registers the provider. A program has at most one.
 pub(crate) fn register(entry: &'static Entry) {
     ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
 }
 
 fn registered() -> Option<&'static Entry> {
-    // SAFETY: null, or from `register`, which is given what stays for ever.
+    // SAFETY: null, or a `&'static Entry` from `register`.
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the next operation look at what its provider has found.
+/// Makes the next operation look at the provider's findings.
 pub(crate) fn note() {
     NOTED.store(true, Ordering::SeqCst);
 }
@@ -63,13 +65,14 @@ pub(crate) fn note_all() {
     note();
 }
 
-/// Whether an operation has to look.
+/// Returns whether an operation has to look.
 #[inline(always)]
 pub(crate) fn is_noted() -> bool {
     IS_POSSIBLE && NOTED.load(Ordering::SeqCst)
 }
 
-/// Sets up what there is to look at. An operation calls this before it takes a lock.
+/// Gets the provider ready, if there is something to look at. An operation calls this before it
+/// takes a lock.
 #[inline(always)]
 pub(crate) fn get_ready() {
     if is_noted() {
@@ -77,15 +80,15 @@ pub(crate) fn get_ready() {
     }
 }
 
-/// Who is registered, if there is something to look at, and whether that is everything. In this order:
-/// what is noted meanwhile is taken now, or the next time.
+/// Takes the note. Returns the registered provider if there was one, and whether it has to look at
+/// everything. The note is cleared first, so this operation or the next one sees a concurrent note.
 pub(super) fn take_noted() -> Option<(&'static Entry, bool)> {
     let entry = registered().filter(|_| is_noted())?;
     NOTED.store(false, Ordering::SeqCst);
     Some((entry, ALL.swap(false, Ordering::SeqCst)))
 }
 
-/// What was found, as far as it is named.
+/// Call sites that have names.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// Call sites in loaded objects, by address.
@@ -97,10 +100,10 @@ pub(crate) struct Findings {
     pub(crate) objects: Vec<crate::os::objects::Object>,
 }
 
-/// What hits may still be reading. Dropped once none does.
+/// Memory that hits may still be reading. The control drops it once none does.
 pub(crate) type Garbage = Box<dyn Any + Send>;
 
-/// How much a provider has found since the last look.
+/// The amount of call sites to list.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Due {
     #[default]
@@ -110,30 +113,34 @@ pub(crate) enum Due {
     All,
 }
 
-/// Finds call sites. `&mut self` is the proof that the caller holds the control lock: the registry
-/// has the only one.
+/// Finds call sites. Any reference to a provider proves that the calling thread holds the control
+/// lock: the registry has the only provider, only the holder of the lock reaches the registry, and
+/// providers are not `Sync`.
 pub(crate) trait Provider: Send {
-    /// Names what was found since the last time; everything, if `is_all`. Nothing is frozen.
+    /// Names the call sites found since the last time, or all of them if `is_all`. Objects may be
+    /// unloaded meanwhile.
     fn name_pending(&mut self, is_all: bool);
 
-    /// Patches what could not be patched when it was found. Returns how much there is to list.
+    /// Patches call sites that could not be patched when they were found. Returns how many there
+    /// are to list.
     fn patch_pending(&mut self, frozen: &Frozen) -> Due;
 
-    /// Lists everything; or what is pending alone, while no object has gone.
+    /// Lists all call sites, or only pending ones if `is_all` is false. All must be listed after an
+    /// unload.
     fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings;
 
-    /// Switches call sites, one batch.
+    /// Switches call sites as one batch. All of them are this provider's.
     #[cfg(probe_backend = "x86_64")]
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report);
 
-    /// Makes call sites count from their first hits on, with these counters. The caller adds those
-    /// that are known.
+    /// Makes call sites that are found from now on count from their first hits, with these
+    /// counters. The caller adds those that are listed.
     fn begin_growing(&mut self, subscription: Arc<Subscription>, tallies: Range<usize>);
 
-    /// Whether first hits count.
+    /// Returns whether first hits count.
     fn is_growing(&self) -> bool;
 
-    /// Makes later call sites stay latent, or not.
+    /// Pauses or resumes the counting of call sites that are found from now on.
     fn pause_growing(&mut self, is_paused: bool);
 
     /// Takes one of these counters for a call site that was found before. If none is left, the call
@@ -149,23 +156,25 @@ pub(crate) trait Provider: Send {
 
 /// A call site that no table lists.
 pub(crate) trait CallSite: Any + Sync {
+    /// Returns its definition, if it has one yet.
     fn definition(&'static self) -> Option<&'static Definition>;
 
-    /// The site, and its instruction while active.
+    /// Returns the site, with its instruction while active.
     #[cfg(probe_backend = "x86_64")]
     fn site(&'static self) -> Option<Site>;
 
-    /// Whether it is a site that only the control changes.
+    /// Returns whether it is a site that only the control changes.
     fn is_settled(&self) -> bool;
 
-    /// The number of places where it is switched, or called.
+    /// Returns the number of instructions that are switched, or that call.
     fn places(&self) -> usize;
 
-    /// Its probe, once it is listed.
+    /// Returns its probe; `None` before it is listed.
     fn probe(&self) -> Option<ProbeId>;
 
+    /// Records its probe, when the registry lists it.
     fn set_probe(&self, id: ProbeId);
 
-    /// The index of the counter that it was published with.
+    /// Returns the index of the counter that it was published with.
     fn tally(&self) -> Option<usize>;
 }
