@@ -1,4 +1,4 @@
-//! What was discovered, and what became of it.
+//! Numbers of discoveries, by their states.
 
 /// Numbers of call sites that were discovered since the process began, and of their states. From
 /// [`stats`](super::stats()).

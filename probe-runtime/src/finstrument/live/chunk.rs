@@ -152,7 +152,7 @@ pub(super) fn take_noted() -> impl Iterator<Item = Place> {
     })
 }
 
-/// Frees a place. Nobody may be looking at what was discovered there any more.
+/// Frees a place. No thread may be reading its discovery any more.
 pub(super) fn give_back(place: Place) {
     place.chunk.taken[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
     NOT_FULL.store(0, Ordering::Release);
@@ -210,7 +210,7 @@ impl Place {
 }
 
 fn load(at: &AtomicPtr<Chunk>) -> Option<&'static Chunk> {
-    // SAFETY: what was stored is a whole chunk, and stays.
+    // SAFETY: a stored pointer leads to a whole chunk, which is never freed.
     unsafe { at.load(Ordering::Acquire).as_ref() }
 }
 
@@ -224,7 +224,7 @@ impl Chunk {
         [start, start + size_of::<Self>()].into_iter().all(|end| Rel32::between(site, end).is_some())
     }
 
-    /// The places whose bits are set in what is read.
+    /// Returns the places whose bits are set in the words that `read` returns.
     fn places(
         &'static self,
         words: &'static [AtomicU64],

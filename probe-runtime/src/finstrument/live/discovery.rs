@@ -1,4 +1,4 @@
-//! What is known of one call site whose hook was reached.
+//! A discovery: one call site that has reached a hook.
 //!
 //! | state | the site | a hit |
 //! |---|---|---|
@@ -7,9 +7,10 @@
 //! | switched | across two words: what skips the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! `state` has the transitions between these, `wanted` whether somebody listens.
+//! `state` has the transitions between these; `wanted` has whether a consumer listens.
 
-// Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes them.
+// Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
+// them.
 #![expect(unsafe_code, reason = "see above")]
 
 mod hit;

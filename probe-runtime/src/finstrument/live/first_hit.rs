@@ -95,7 +95,7 @@ fn range(call: Call) -> Range<usize> {
     at..at + bytes.len()
 }
 
-/// The waiting call of this key, if it is still there, in the same pages as `own`.
+/// Returns the waiting call of this key, if it is still there, in the same pages as `own`.
 fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
     let other = table::find(key).and_then(Entry::discovery)?;
     let call = other.call().filter(|_| other.state() == State::Waiting && other.key() != discovery.key())?;
@@ -130,7 +130,7 @@ fn patch(all: &mut [Option<Patch>]) {
     }
 }
 
-/// The instruction that a site holds.
+/// Returns the instruction that a site should hold.
 fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
     if is_wanted { active } else { Instruction::NOP5 }
 }
@@ -151,14 +151,14 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     unsafe { write_word(whole) }.then_some(is_wanted)
 }
 
-/// A call has been replaced.
+/// Records that a call has been replaced.
 fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     if let Some(switch) = discovery.switch() {
         return split_calls::begun_now(discovery, switch);
     }
     patched(discovery);
     let Some(active) = discovery.active() else { return };
-    // Somebody may have changed `is_wanted` meanwhile, without seeing that there are bytes to
+    // An operation may have changed `is_wanted` meanwhile, without seeing that there are bytes to
     // change.
     while discovery.is_wanted() != is_written {
         let site = call.site().0;

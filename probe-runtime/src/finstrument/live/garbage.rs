@@ -11,7 +11,7 @@ use crate::dispatch::InlineHook;
 /// An inline hook that was replaced. Freed when no thread can be reading it.
 pub(super) struct ReplacedHook(&'static Discovery);
 
-// SAFETY: the hook is owned, and holds only what is `Send`.
+// SAFETY: the hook is owned, and all of its fields are `Send`.
 unsafe impl Send for ReplacedHook {}
 
 impl ReplacedHook {

@@ -14,12 +14,12 @@ use super::hooks::published;
 use super::provider::Locked;
 use crate::dispatch::{Inside, Subscription};
 
-/// How many such counters are kept. Counters beyond these are not used again.
+/// The number of unused counters that are kept. Further ones are not used again.
 const SPARES: usize = 64;
 
 static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
 
-/// What a hook needs to make a probe count.
+/// The growing attachment as hooks read it.
 pub(super) struct Growing {
     subscription: Arc<Subscription>,
     tallies: Range<usize>,
@@ -46,12 +46,12 @@ pub(super) fn begin(_locked: &Locked, subscription: Arc<Subscription>, tallies: 
     GROWING.store(Box::into_raw(Box::new(growing)), Ordering::SeqCst);
 }
 
-/// Whether discoveries count.
+/// Returns whether discoveries count.
 pub(super) fn is_growing() -> bool {
     !GROWING.load(Ordering::SeqCst).is_null()
 }
 
-/// Makes later discoveries stay latent, or not.
+/// Pauses or resumes the counting of later discoveries.
 pub(super) fn pause(_locked: &Locked, is_paused: bool) {
     // SAFETY: `end` takes the same proof, so nobody is there.
     if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
@@ -59,14 +59,14 @@ pub(super) fn pause(_locked: &Locked, is_paused: bool) {
     }
 }
 
-/// Ends the counting of discoveries. The result is for `limbo`.
+/// Ends the counting of discoveries. `limbo` must drop the result: hooks may still read it.
 pub(super) fn end(_locked: &Locked) -> Option<Box<Growing>> {
     let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
     (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
 }
 
-/// A counter for a probe that was discovered before, if there is one left.
+/// Takes a counter for a probe that was discovered before, if there is one left.
 pub(super) fn take_tally(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
     // SAFETY: `end` takes the same proof, so nobody is there.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
@@ -101,7 +101,7 @@ pub(super) fn give_back(_inside: &Inside, tally: usize) {
     }
 }
 
-/// The counter for the probe that is being discovered, if somebody counts and has a counter left.
+/// Takes a counter for the probe that is being discovered, if discoveries count and one is left.
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;

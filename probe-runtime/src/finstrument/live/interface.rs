@@ -108,7 +108,7 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
     control::attach_growing(count, capacity).map(|attachment| Attachment { attachment: Some(attachment) })
 }
 
-/// The call sites of loaded objects whose calls stay real calls, with the reasons.
+/// Returns the call sites of loaded objects whose calls stay real calls, with the reasons.
 ///
 /// ```
 /// for call in probe_runtime::finstrument::unpatched() {
@@ -128,7 +128,7 @@ pub fn unpatched() -> Vec<Unpatched> {
     all.collect()
 }
 
-/// Numbers of what was discovered until now.
+/// Returns the numbers of discoveries until now, by their states.
 ///
 /// ```
 /// let stats = probe_runtime::finstrument::stats();
@@ -151,7 +151,7 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Sets up for hooks what they can't set up themselves.
+/// Allocates the resources that hooks need and can't allocate themselves.
 pub(super) fn get_ready() {
     control::prepare();
     patch::make_room();

@@ -1,8 +1,8 @@
-//! The loaded objects, as discoveries need them: found by an address in their text, and told apart
-//! from others that lay in their place.
+//! The loaded objects. A look-up finds the object of an address in text, and a hash tells it from
+//! objects that were loaded at the same place before.
 //!
-//! Life: the dynamic linker is asked when there is something to look at, and again when an object
-//! has come or gone.
+//! Life: an operation that looks at discoveries lists the objects, and lists them again after an
+//! object has come or gone.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -27,7 +27,7 @@ pub(super) struct Known {
 }
 
 impl Loaded {
-    /// Looks again, if objects came or went.
+    /// Lists the objects again, if some came or went.
     pub(super) fn renew(&mut self, frozen: &Frozen) {
         let generation = Some(frozen.generation());
         if self.generation == generation {
@@ -49,7 +49,7 @@ impl Loaded {
         Self { generation: None, objects, texts }
     }
 
-    /// The object whose text holds an address.
+    /// Returns the object whose text holds an address.
     pub(super) fn at(&self, addr: usize) -> Option<&Known> {
         let after = self.texts.partition_point(|(range, _)| range.start <= addr);
         let (range, number) = self.texts.get(after.checked_sub(1)?)?;

@@ -1,5 +1,5 @@
-//! How functions are discovered: hooks ▶ table ▶ discoveries ▶ pending ▶ provider. What becomes of a
-//! call, and what that costs, is told [above](super).
+//! Discovers functions: hooks ▶ table ▶ discoveries ▶ pending ▶ provider. The [module above](super)
+//! describes the states of a call, and their costs.
 
 mod call;
 mod call_patch;

@@ -126,19 +126,19 @@ impl File {
         addr.wrapping_sub(self.base) as u64
     }
 
-    /// The name at this address.
+    /// Returns the name at this address.
     fn symbol(&self, addr: usize) -> Option<Symbol> {
         let found = self.loader.as_ref()?.find_symbol_info(self.offset(addr))?;
         let start = usize::try_from(found.address()).ok()?;
         Some(Symbol { addr: self.base.wrapping_add(start), path: plain(found.name()) })
     }
 
-    /// The source of an address.
+    /// Returns the source of an address.
     fn place(&self, addr: usize) -> Option<Place> {
         place(&self.loader.as_ref()?.find_location(self.offset(addr)).ok()??)
     }
 
-    /// The function at an address.
+    /// Describes the function at an address.
     fn describe(&self, function: usize) -> Described {
         let symbol = self.symbol(function);
         let place = self.place(function);
@@ -161,7 +161,7 @@ impl File {
         self.described(site, named.or(enclosing), place)
     }
 
-    /// The innermost function that was inlined at an address, if one was.
+    /// Returns the innermost function that was inlined at an address, if one was.
     fn inlined(&self, addr: usize) -> Option<Inlined> {
         let mut frames = self.loader.as_ref()?.find_frames(self.offset(addr)).ok()?;
         let innermost = frames.next().ok()??;
@@ -195,12 +195,12 @@ impl File {
     }
 }
 
-/// A location that has a file.
+/// Returns a location that has a file.
 fn place(location: &Location<'_>) -> Option<Place> {
     Some((short(location.file?), location.line.unwrap_or_default()))
 }
 
-/// Cut to the length that a definition can hold.
+/// Cuts a text to the length that a definition can hold.
 fn short(text: &str) -> String {
     let mut end = text.len().min(usize::from(u16::MAX) / 2);
     while !text.is_char_boundary(end) {

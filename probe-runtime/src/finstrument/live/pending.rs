@@ -1,7 +1,7 @@
 //! Discoveries that the control has yet to look at.
 //!
-//! Life: a hook that discovers something, or that puts something off, notes the discovery: a bit in
-//! its chunk. The next operation takes all notes, and looks at these discoveries alone. It looks at
+//! Life: a hook that makes a discovery, or defers work on one, notes the discovery: a bit in its
+//! chunk. The next operation takes all notes, and looks at these discoveries alone. It looks at
 //! everything if everything may have changed: after the text policy has changed, and in a forked
 //! child, since threads of the parent may have been about to note something.
 //!
@@ -41,7 +41,7 @@ impl Pending {
         Self { is_all: is_all && !discoveries.is_empty(), discoveries }
     }
 
-    /// How much there is to look at.
+    /// Returns how much there is to look at.
     pub(super) fn due(&self) -> Due {
         match (self.is_all, self.discoveries.is_empty()) {
             (true, _) => Due::All,
@@ -50,7 +50,7 @@ impl Pending {
         }
     }
 
-    /// Adds what was taken later.
+    /// Adds discoveries that were noted later.
     pub(super) fn add(&mut self, other: Self) {
         self.discoveries.extend(other.discoveries);
         self.is_all |= other.is_all;

@@ -65,8 +65,8 @@ fn reconcile_each(
     }
 }
 
-/// Whether a discovery speaks of this object: the one that it was named by, with what was made of
-/// the call.
+/// Returns whether a discovery belongs to this object: the one that it was named by, whose text
+/// still holds the call or its replacement.
 pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &Known) -> bool {
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
@@ -83,12 +83,12 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
     let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
-    // What is being switched begins with an `int3`, as does what a debugger has stopped at.
+    // A site that is being switched begins with an `int3`, as does one with a debugger's breakpoint.
     bytes[0] == 0xcc || site.owns(Instruction::from_bytes(bytes))
 }
 
-/// Whether a real call is still the one that was found. An object that lies in the place of the one
-/// that it was found in has another.
+/// Returns whether a real call is still the one that was found. Another object in the place of the
+/// call's own has another call there.
 fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
     let hook = hooks::address(discovery.hit().kind == Kind::Entry);
@@ -96,15 +96,15 @@ fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
         return true;
     }
     let (at, _) = call.instruction();
-    // SAFETY: in the text of a loaded object. Somebody stops there, if it is an `int3`.
+    // SAFETY: in the text of a loaded object. An `int3` there is a debugger's.
     let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == 0xcc;
     // In this order: a hook that has changed it is busy until it says so.
     is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
 fn unload(_locked: &Locked, discovery: &'static Discovery) -> Option<Unloaded> {
-    // Where a hook is faster, and puts the new object's in its place, that one says that it has
-    // left.
+    // A hook may be faster, and put the new object's discovery in its place. The old one is marked
+    // as left then.
     let entry = table::find(discovery.key())?;
     fast::empty(discovery);
     entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))

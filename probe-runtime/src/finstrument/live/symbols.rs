@@ -125,7 +125,7 @@ mod tests {
         // In two tables, or a copy that the compiler has made.
         assert!(!twins(&[("init", 1), ("init", 1)], "init"));
         assert!(!twins(&[("init", 1), ("init.constprop.0", 2)], "init"));
-        // Overloads; and what is made of one constructor.
+        // Overloads; and the variants of one constructor.
         assert!(twins(&[("_Z4pushi", 1), ("_Z4pushd", 2)], "push"));
         assert!(!twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC2Ev", 2)], "A::A"));
         assert!(twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC1Ei", 2)], "A::A"));

@@ -167,7 +167,7 @@ pub(super) struct Settled {
     error: Option<i32>,
 }
 
-/// Makes all of a function's jumps say what is wanted.
+/// Makes all of a function's jumps agree with `wanted`.
 pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
     let alias = if split_calls::may_write() { None } else { Some(Alias::open()) };
