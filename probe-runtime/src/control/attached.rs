@@ -1,4 +1,4 @@
-//! One attachment, as the control keeps it.
+//! The control's record of one attachment.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -23,7 +23,7 @@ impl Policy {
         Access::under(self.text, self.strict)
     }
 
-    /// Whether text stays writable, and is written by single writes.
+    /// Returns whether text stays writable, and is written by single writes.
     pub(super) fn is_open(self) -> bool {
         self.text == TextPolicy::Open && !self.strict
     }
@@ -34,34 +34,33 @@ pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
     pub(super) runs: Vec<Run>,
     pub(super) wants: Wants,
-    /// Its own counters: what [`Wants::counters`] says.
+    /// Its own counters, as many as [`Wants::counters`] says.
     pub(super) tallies: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
-    /// When hits may have found it first.
+    /// The time from which hits may have found it.
     pub(super) since: Era,
     pub(super) policy: Policy,
     pub(super) is_paused: Cell<bool>,
-    /// What its sites are to be while it alone decides on them; `None` if that is not the same for all.
+    /// The mode of its sites while it alone decides on them; `None` if they have several modes.
     pub(super) mode: Option<Mode>,
-    /// On how many of its probes it alone decides.
+    /// The number of its probes on which it alone decides.
     pub(super) sole: usize,
-    /// How many of its probes are switched off.
+    /// The number of its probes that are switched off.
     pub(super) off: usize,
-    /// How many of its parts are frozen.
+    /// The number of its parts that are frozen.
     pub(super) frozen: Cell<usize>,
     pub(super) text: HeldText,
-    /// What was done to its sites last without being asked for.
+    /// The last change to its sites that no caller has asked for.
     pub(super) late: Report,
-    /// Of the attachment that discovered probes are added to.
+    /// Present in the growing attachment only.
     pub(super) growth: Option<Growth>,
 }
 
-/// Which counters the probes of a growing attachment have: one for each definition that was
-/// discovered.
+/// The counters of a growing attachment: one for each discovered definition.
 #[derive(Default)]
 pub(super) struct Growth {
     pub(super) tallied: Vec<(ProbeId, usize)>,
-    /// Whether the attachment's list of probes says so.
+    /// Whether the attachment's list of probes agrees with `tallied`.
     pub(super) is_settled: bool,
 }
 
@@ -93,19 +92,20 @@ impl Attached {
         }
     }
 
-    /// Whether nothing but its being paused decides on its probes, and what they count is its own.
+    /// Returns whether it alone decides on all of its probes, none is switched off, and no part is
+    /// frozen.
     pub(super) fn decides_alone(&self) -> bool {
         self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
     }
 
-    /// What its sites are to be, and were left as, if that is the same for all and no probe has to be
-    /// asked.
+    /// Returns the mode that all of its sites were left in; `None` if each probe must be asked.
     pub(super) fn left(&self) -> Option<Mode> {
         let mode = if self.is_paused.get() { Some(Mode::Latent) } else { self.mode };
         mode.filter(|_| self.decides_alone())
     }
 
-    /// In how many of its counters, from the first, hits may be counted that are nobody else's, too.
+    /// Returns the number of its counters, from the first, that may have counted while no other
+    /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
         if self.growth.is_some() {
             return self.tallies.len();

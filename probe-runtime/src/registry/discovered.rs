@@ -1,8 +1,9 @@
-//! The probes that were discovered: not in any object's tables.
+//! Discovered probes, which no object's table lists.
 //!
-//! What is discovered while no object goes is added one by one ([`Registry::add_new`]), and looked at through its discovery, as
-//! are real calls. Once there is so much of it that sites side by side are worth a pass over all of them, it becomes sites like all others: a fraction of
-//! what there is waits for that, so each site has its share of a few passes.
+//! While no object goes, each discovery is added by itself ([`Registry::add_new`]), and operations
+//! look at it one by one, as at a real call. Once more than 256 of these are settled sites, and more
+//! than a quarter as many as there are grouped sites, a pass groups them with the others. So each
+//! site has its share of a few passes.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -17,11 +18,12 @@ use crate::patch::{Access, Report, Site};
 #[derive(Default)]
 pub(super) struct Discovered {
     all: Vec<(ProbeId, &'static dyn CallSite)>,
-    /// Those that are looked at one by one: real calls, those that are switched as such, and what is new.
+    /// Discoveries that operations look at one by one: real calls, calls that are switched as such,
+    /// and new sites.
     calls: BTreeMap<ProbeId, Vec<&'static dyn CallSite>>,
-    /// How many of these are sites by now.
+    /// The number of these that are settled sites.
     settled: usize,
-    /// The others.
+    /// The sites of all other discoveries.
     sites: Vec<(ProbeId, Site)>,
 }
 
@@ -30,7 +32,7 @@ impl Discovered {
         *self = Self::default();
     }
 
-    /// Adds one whose site is about to be grouped, if it is one.
+    /// Adds a discovery. The caller is about to group its site, if it is a settled one.
     pub(super) fn add(&mut self, id: ProbeId, discovery: &'static dyn CallSite) {
         match discovery.site().filter(|_| discovery.is_settled()) {
             Some(site) => {
@@ -55,17 +57,17 @@ impl Discovered {
         &self.all
     }
 
-    /// Those of a probe that are looked at one by one.
+    /// Returns the discoveries of a probe that operations look at one by one.
     pub(super) fn calls(&self, id: ProbeId) -> &[&'static dyn CallSite] {
         self.calls.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The sites of the others, with their probes.
+    /// Returns the sites of all other discoveries, with their probes.
     pub(super) fn sites(&self) -> &[(ProbeId, Site)] {
         &self.sites
     }
 
-    /// Takes the sites out of those that are looked at one by one; returns them.
+    /// Moves settled sites from `calls` to `sites`; returns them.
     fn settle(&mut self) -> &[(ProbeId, Site)] {
         self.settled = 0;
         let known = self.sites.len();
@@ -83,7 +85,7 @@ impl Discovered {
 }
 
 impl Registry {
-    /// Adds what was discovered while no object has gone; returns what was not there yet.
+    /// Adds discoveries while no object has gone; returns those that are new.
     pub(super) fn add_new(
         &mut self,
         living: &[&'static dyn CallSite],
@@ -111,24 +113,25 @@ impl Registry {
         added
     }
 
-    /// What was discovered, with its probes.
+    /// Returns all discoveries, with their probes.
     pub(crate) fn discovered(&self) -> &[(ProbeId, &'static dyn CallSite)] {
         self.discovered.all()
     }
 
-    /// Whether something was discovered that an attachment may not have opened the text of.
+    /// Returns whether there are discoveries, whose text an attachment may not have opened.
     #[inline(always)]
     pub(crate) fn has_discovered(&self) -> bool {
         provider::IS_POSSIBLE && !self.discovered.all.is_empty()
     }
 
-    /// Whether any probe has sites that are looked at one by one.
+    /// Returns whether any discovery is looked at one by one.
     #[inline(always)]
     pub(crate) fn has_calls(&self) -> bool {
         provider::IS_POSSIBLE && !self.discovered.calls.is_empty()
     }
 
-    /// What is looked at one by one of neighbouring probes: real calls, calls that are switched as such, and sites that are new.
+    /// Returns the discoveries of neighbouring probes that operations look at one by one: real
+    /// calls, calls that are switched as such, and new sites.
     pub(crate) fn calls_of_run(
         &self,
         run: RangeInclusive<usize>,
@@ -137,7 +140,7 @@ impl Registry {
         self.discovered.calls.range(run).flat_map(|(_, calls)| calls).copied()
     }
 
-    /// Switches what is looked at one by one of these probes.
+    /// Switches the discoveries of these probes that operations look at one by one.
     #[inline(never)]
     pub(crate) fn switch_calls(
         &self,
@@ -152,13 +155,13 @@ impl Registry {
         }
     }
 
-    /// Who has found something, if anybody has.
+    /// Returns the provider, once an operation has made it.
     pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
         self.provider.as_deref_mut().map(|provider| provider as _)
     }
 
-    /// Has names given to what was found since the last time. Before objects are frozen and
-    /// [refreshed](Self::refresh), which takes in what has a name.
+    /// Names new discoveries. Runs before objects are frozen and [refreshed](Self::refresh), which
+    /// lists named discoveries.
     pub(crate) fn name_pending(&mut self) {
         if let Some((entry, is_all)) = provider::take_noted() {
             self.provider.get_or_insert_with(entry.begin).name_pending(is_all);

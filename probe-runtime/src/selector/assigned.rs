@@ -3,8 +3,8 @@
 //!
 //! The text is cut in the same way as by the selector's parser, so commas in brackets or after a
 //! backslash belong to the path. A `=` assigns unless it is part of the term: the one of a
-//! [`Key`] such as `kind=`, one in brackets or after a backslash, or one in the name of an operator. In
-//! `geo::operator===count` the last `=` assigns. Pure.
+//! [`Key`] such as `kind=`, one in brackets or after a backslash, or one in the name of an
+//! operator. In `geo::operator===count` the last `=` assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
 use super::path::is_in_operator;

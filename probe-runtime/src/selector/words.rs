@@ -64,8 +64,8 @@ impl Key {
     }
 }
 
-/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`Key`]. A path has no key, also if the name of an
-/// operator, or a bracket, holds a `=`.
+/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`Key`]. A
+/// path has no key, also if the name of an operator, or a bracket, holds a `=`.
 pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
     part.split_once('=').filter(|(key, _)| is_word(key) && !ends_in_operator(key))

@@ -49,8 +49,8 @@ fn waits(discovery: &Discovery) -> bool {
     }
 }
 
-/// Patches or switches a discovery, as its state asks for. Returns whether traps can be handled, as far as
-/// is known.
+/// Patches or switches a discovery, as its state asks for. Returns whether traps can be handled, as
+/// far as is known.
 fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
     let Some(known) =
         loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known))

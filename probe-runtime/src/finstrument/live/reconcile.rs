@@ -83,7 +83,7 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
     let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
-    // A site that is being switched begins with an `int3`, as does one with a debugger's breakpoint.
+    // A site that is being switched begins with an `int3`, as does one with a breakpoint.
     bytes[0] == 0xcc || site.owns(Instruction::from_bytes(bytes))
 }
 
