@@ -8,11 +8,12 @@
 //! |---|---|
 //! | has had 25 ticks of processor time | blocks for good: no chance shows a thread that blocks for moments only then |
 //! | was asleep; its mask leaves out what the C library keeps for itself | blocks for good: the program's own mask, and a wait |
-//! | was asleep; its mask leaves out nothing | may be waiting for its creator |
+//! | was asleep; its mask has signals of the C library | may be waiting for its creator, or ending |
 //! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
 //!
 //! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has
-//! ended, and one of the kernel's own (of `io_uring`), executes no code of the program's any more.
+//! ended, one that the kernel is ending, and one of the kernel's own (of `io_uring`) execute no
+//! code of the program's any more.
 //!
 //! Emulators (gVisor, qemu-user) have `stat` files that say of every thread that it blocks nothing.
 //! So before the first look this thread blocks a signal for a moment, and reads whether its own
@@ -58,6 +59,8 @@ const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
 /// the C library.
 const LIBRARYS_OWN: u64 = 0b11 << 31;
+/// `PF_EXITING`, see `linux/sched.h`: the thread never returns to the program.
+const EXITING: u64 = 0x4;
 /// `PF_IO_WORKER`, see `linux/sched.h`.
 const IO_WORKER: u64 = 0x10;
 
@@ -199,8 +202,8 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
     reason = "that it can't be read is another answer than that it does not block"
 )]
 fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
-    let Fields { stat, blocked, is_kernels } = Fields::parse(stat)?;
-    let is_over = matches!(stat.state, b'Z' | b'X');
+    let Fields { stat, blocked, is_kernels, is_exiting } = Fields::parse(stat)?;
+    let is_over = is_exiting || matches!(stat.state, b'Z' | b'X');
     Some((blocked & TRAP != 0 && !is_kernels && !is_over).then_some(stat))
 }
 
@@ -211,6 +214,8 @@ struct Fields {
     blocked: u64,
     /// Whether it is a thread of the kernel's own.
     is_kernels: bool,
+    /// Whether the kernel is ending it, which may take long: it waits for locks meanwhile.
+    is_exiting: bool,
 }
 
 impl Fields {
@@ -223,9 +228,11 @@ impl Fields {
         let fields: Vec<_> = rest.split_ascii_whitespace().take(30).collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let state = *fields.first()?.as_bytes().first()?;
-        let is_kernels = number(9)? & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
+        let flags = number(9)?;
+        let is_kernels = flags & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
+        let is_exiting = flags & EXITING != 0;
         let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
-        Some(Self { stat: found, blocked: number(32)?, is_kernels })
+        Some(Self { stat: found, blocked: number(32)?, is_kernels, is_exiting })
     }
 }
 
@@ -235,9 +242,9 @@ fn mask(status: &str) -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-/// Whether a mask that blocks the signal leaves out what the C library keeps for itself. Pure.
+/// Whether a mask blocks the signal, and neither of the C library's own. Pure.
 fn is_own_mask(mask: u64) -> bool {
-    mask & TRAP != 0 && mask & LIBRARYS_OWN != LIBRARYS_OWN
+    mask & TRAP != 0 && mask & LIBRARYS_OWN == 0
 }
 
 fn name(thread: u32) -> String {
@@ -346,6 +353,7 @@ mod tests {
         let is_found =
             |name, state, flags| blocking(stat(name, state, flags, TRAP).as_bytes()).unwrap().is_some();
         assert!(!is_found("a", "Z", 0));
+        assert!(!is_found("a", "D", EXITING), "it waits for a lock of the kernel's");
         assert!(!is_found("iou-wrk-7", "S", IO_WORKER));
         assert!(is_found("iou-wrk-7", "S", 0), "a program's own name");
         assert!(is_found("vcpu", "S", IO_WORKER));
@@ -362,8 +370,9 @@ mod tests {
 
     #[test]
     fn a_mask_is_a_programs_own_or_the_librarys() {
-        assert!(is_own_mask(TRAP) && is_own_mask(!LIBRARYS_OWN) && is_own_mask(!(1 << 31)));
+        assert!(is_own_mask(TRAP) && is_own_mask(!LIBRARYS_OWN));
         assert!(!is_own_mask(u64::MAX), "of a thread that is being created");
+        assert!(!is_own_mask(!(1 << 32)), "of a thread that ends: it leaves out SIGSETXID only");
         assert!(!is_own_mask(0) && !is_own_mask(!TRAP), "it was, and unblocks the signal by now");
     }
 
