@@ -149,8 +149,10 @@ fn a_small_one() {
 #[ignore = "builds and tests many crates, or the one that PROBE_SOAK_CRATES names"]
 fn all_of_them() {
     let asked = env::var("PROBE_SOAK_CRATES").unwrap_or_else(|_| "1".to_owned());
+    let chosen: Vec<_> = CRATES.iter().filter(|it| asked == "1" || asked == it.name).collect();
+    assert!(!chosen.is_empty(), "PROBE_SOAK_CRATES={asked} is no crate here: {:?}", CRATES.map(|it| it.name));
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    for it in CRATES.iter().filter(|it| asked == "1" || asked == it.name) {
+    for it in chosen {
         for places in [Places::Functions, Places::Blocks] {
             holds(it, places);
             holds_at_length(it, places);

@@ -50,9 +50,15 @@ fn handle(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) 
     }
 }
 
+/// Seconds after which a child is taken to hang.
+const LIMIT: libc::c_uint = 120;
+
 /// Runs a scenario in a child; returns how it ended.
 fn child(test: &str) -> Option<ExitStatus> {
     if env::var_os(CHILD).is_some() {
+        // A child that goes on for ever ends by this signal.
+        // SAFETY: no pointers.
+        unsafe { libc::alarm(LIMIT) };
         return None;
     }
     let output = Command::new(env::current_exe().unwrap())
