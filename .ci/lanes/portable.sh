@@ -2,5 +2,7 @@
 # The portable backend.
 source "$(dirname "$0")/../common.sh"
 
+tools
+
 step 'tests of the portable backend'
 RUSTFLAGS='--cfg probe_portable' cargo test -p probe-patch -p probe-runtime -p probe-tests -p probe-metrics-tests --target-dir target/portable

@@ -2,6 +2,8 @@
 # Tests beside the code, and the documentation's examples.
 source "$(dirname "$0")/../common.sh"
 
+tools
+
 step 'unit tests'
 cargo test --workspace --lib --bins
 

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Whole tests in place of slices, then the tests of other people's crates. Runs only by name, before
+# a release: it takes long. See tests/README.md.
+source "$(dirname "$0")/../common.sh"
+
+tools
+
+step 'whole integration tests'
+PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
+
+step "other people's crates"
+cargo test -p probe-tests --test crates all_of_them -- --ignored
