@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use crate::whole;
+
 pub mod site_table;
 pub mod transcript;
 
@@ -123,11 +125,12 @@ impl Configuration {
         self
     }
 
-    /// Builds with the release profile, but leaves the runtime unoptimised: where a configuration differs in what is linked and how, its code is that of
-    /// the others, and most of what there is to compile. The program's own sites and what is inlined there are optimised all the same.
+    /// Builds with the release profile, but leaves the runtime unoptimised, which takes most of the
+    /// time to compile. The program's own sites and the code inlined there are optimised. The whole
+    /// tests optimise the runtime, too: see `whole`.
     #[must_use]
     pub fn release_on_plain_runtime(mut self) -> Self {
-        self.optimised = Optimised::Program;
+        self.optimised = if whole::is_asked_for() { Optimised::All } else { Optimised::Program };
         self
     }
 

@@ -1,5 +1,6 @@
 //! Which flags are tried with which strategy.
 
+use std::collections::BTreeSet;
 use std::env;
 
 use probe_build::Sites;
@@ -24,7 +25,13 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             })
             .collect();
     }
-    let is_whole = whole::is_asked_for();
+    chosen(compiler, language, whole::is_asked_for())
+}
+
+/// The choice of pairs; a slice of it has fewer pairs, and each of their flags.
+fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe> {
+    let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
+    let recipe = |sites, flags: &str| Recipe::new(compiler, language, sites, flags);
     let (entry_return, hooks): (&[&str], &[&str]) = match language {
         Language::C if is_whole => (
             &[
@@ -37,21 +44,28 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             ],
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt", "-Os -mno-red-zone"],
         ),
-        Language::C => {
-            (&["-O0 -g", "-Os -g -fcf-protection=full"], &["-O2 -g -fcf-protection=full", "-O3 -fno-plt"])
-        }
+        Language::C => (
+            &[
+                "-O0 -g",
+                "-Os -g -fcf-protection=full -ffunction-sections",
+                "-O3 -mno-red-zone -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none",
+            ],
+            &["-O2 -g -fcf-protection=full", "-O3 -fno-plt"],
+        ),
         Language::Cpp if is_whole => (
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt -ffunction-sections"],
             &["-O1 -g", "-O2 -fno-plt"],
         ),
         Language::Cpp => (&["-O2 -g -fcf-protection=full"], &["-O1 -g"]),
     };
-    // Parts of functions in sections of their own, jumps from one into another; returns by way of a thunk.
+    // Parts of functions in sections of their own, jumps from one into another; returns by way of a
+    // thunk.
     let special: &[&str] = match compiler {
         Compiler::Clang => &["-O2 -fbasic-block-sections=all"],
         Compiler::Gcc => &["-O2 -mfunction-return=thunk -fcf-protection=none"],
     };
-    // Where handlers of exceptions lie apart, there are hooks among them; where returns are jumps, there are tables beside them.
+    // Handlers of exceptions that lie apart have hooks among them; jumps that return have tables
+    // beside them.
     let special_hooks: &[&str] = match (compiler, language) {
         (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) => special,
         _ => &[],
@@ -64,6 +78,17 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
         with(strategies[1], special_hooks),
     ]
     .concat()
+}
+
+#[test]
+fn a_slice_has_each_flag() {
+    for compiler in Compiler::ALL {
+        let flags = |is_whole| -> BTreeSet<&str> {
+            let recipes = [Language::C, Language::Cpp].map(|it| chosen(compiler, it, is_whole)).concat();
+            recipes.iter().flat_map(|recipe| recipe.flags.iter().copied()).collect()
+        };
+        assert_eq!(flags(false), flags(true), "{compiler:?}");
+    }
 }
 
 /// Flags that go with every level.

@@ -107,20 +107,12 @@ fn lld_release() {
 
 #[test]
 fn lld_fat_lto() {
-    check_app(
-        &configuration("lld_fat_lto").release_on_plain_runtime().setting("LTO", "fat"),
-        Linker::Lld,
-        &expected(),
-    );
+    check_app(&configuration("lld_fat_lto").release().setting("LTO", "fat"), Linker::Lld, &expected());
 }
 
 #[test]
 fn lld_thin_lto() {
-    check_app(
-        &configuration("lld_thin_lto").release_on_plain_runtime().setting("LTO", "thin"),
-        Linker::Lld,
-        &expected(),
-    );
+    check_app(&configuration("lld_thin_lto").release().setting("LTO", "thin"), Linker::Lld, &expected());
 }
 
 #[test]
@@ -180,11 +172,7 @@ fn gnu_release() {
 
 #[test]
 fn gnu_fat_lto() {
-    check_app(
-        &configuration("gnu_fat_lto").release_on_plain_runtime().setting("LTO", "fat"),
-        Linker::Gnu,
-        &expected(),
-    );
+    check_app(&configuration("gnu_fat_lto").release().setting("LTO", "fat"), Linker::Gnu, &expected());
 }
 
 #[test]
