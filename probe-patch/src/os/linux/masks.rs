@@ -6,7 +6,7 @@
 //!
 //! | in all of many looks, it blocks the signal and | it |
 //! |---|---|
-//! | has had 25 ticks of processor time | blocks for good: no chance shows a thread that blocks for moments only then |
+//! | has had two ticks of processor time | blocks for good: nothing of a moment takes as long |
 //! | was asleep; its mask leaves out what the C library keeps for itself | blocks for good: the program's own mask, and a wait |
 //! | was asleep; its mask has signals of the C library | may be waiting for its creator, or ending |
 //! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
@@ -50,10 +50,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 64;
 /// The first looks follow each other at once, the later ones after this.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
-/// Ticks of processor time (10 ms each): on an overloaded machine, a thread that creates others all
-/// the time is stopped within that, often, and each time looks as if it had never unblocked. In 25
-/// ticks it is stopped, and looked at, too often for that.
-const LONG: u64 = 25;
+/// Ticks of processor time (10 ms each) that nothing of a moment takes.
+const LONG: u64 = 2;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
