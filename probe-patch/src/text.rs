@@ -4,10 +4,11 @@
 ///
 /// ```
 /// use probe_patch::TextPolicy;
-/// use probe_patch::word::Options;
-/// // For code whose protection may not be changed: the kernel writes.
-/// let forced = Options::new().text_policy(TextPolicy::Alias);
-/// # let _ = forced;
+///
+/// // For code whose protection may not be changed: the kernel writes. Hand it to
+/// // `word::Options::text_policy` or `call::Options::text_policy`.
+/// let policy = TextPolicy::Alias;
+/// assert_ne!(policy, TextPolicy::default());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TextPolicy {
