@@ -215,7 +215,9 @@ impl Configuration {
             cargo.arg("--release");
         }
         if self.optimised == Optimised::Program {
-            cargo.arg("--config=profile.release.package.probe-runtime.opt-level=0");
+            for package in ["probe-patch", "probe-runtime"] {
+                cargo.arg(format!("--config=profile.release.package.{package}.opt-level=0"));
+            }
         }
         for (key, value) in &self.settings {
             cargo.env(
