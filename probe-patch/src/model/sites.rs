@@ -1,5 +1,6 @@
 //! An instruction of five bytes in one aligned word, such as a probe's site: any number of switches
-//! between a NOP and JMPs or CALLs, with no sync between them, ever.
+//! between a NOP and JMPs or CALLs, with no sync between them, ever. `probe-runtime` checks that
+//! its plans write these three only.
 
 use std::collections::HashSet;
 

@@ -245,6 +245,41 @@ mod tests {
         }
     }
 
+    // `probe-patch`'s model of instruction fetch tries all mixes of these three, in any order.
+    #[cfg(probe_backend = "x86_64")]
+    proptest! {
+        #[test]
+        fn any_site_holds_one_of_three_instructions(
+            addr in 0x7000_0000_usize..0x7000_1000,
+            cold in -(1_isize << 30)..1 << 30,
+            block in -(1_isize << 30)..1 << 30,
+            is_call: bool,
+            has_block: bool,
+            bytes: [u8; 5],
+        ) {
+            const LINE: usize = crate::arch::backend::block::LEN;
+            let addr = SiteAddr(addr);
+            let (cold, block) = (addr.0.wrapping_add_signed(cold), addr.0.wrapping_add_signed(block) & !(LINE - 1));
+            prop_assume!(block != addr.0 & !(LINE - 1));
+            let branch = |target, is_call| Instruction::branch(Rel32::between(addr, target).unwrap(), is_call);
+            let mut site = Site::new(addr, branch(cold, is_call));
+            if has_block {
+                prop_assert!(site.set_block(block));
+            }
+            let counting = if has_block { branch(block, false) } else { branch(cold, is_call) };
+            let own = [Instruction::NOP5, branch(cold, is_call), counting];
+            let modes = [Mode::Latent, Mode::Active, Mode::Counting];
+            prop_assert_eq!(modes.map(|mode| site.instruction(mode)), own);
+            for (wanted, to) in modes.into_iter().zip(own) {
+                for found in own {
+                    prop_assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
+                }
+                let foreign = Instruction::from_bytes(bytes);
+                prop_assert_eq!(replacement(foreign, site, wanted).is_ok(), own.contains(&foreign));
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn writes_nothing_but_the_two_instructions(bits: u64, offset in 0_usize..8, active: bool, bytes: [u8; 5]) {
