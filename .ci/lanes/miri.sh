@@ -12,8 +12,8 @@ miri() {
 if cargo +nightly miri --version >/dev/null 2>&1 \
     || rustup toolchain install nightly --profile minimal --component miri,rust-src; then
     miri -p probe-runtime --target-dir target/miri --test interpreted
-    RUSTFLAGS='--cfg probe_in_place' miri -p probe-patch --target-dir target/miri-in-place --lib -- table:: word:: --skip model::
-    RUSTFLAGS='--cfg probe_in_place' miri -p probe-runtime --target-dir target/miri-in-place --lib -- table:: patch::plan::
+    RUSTFLAGS='--cfg probe_in_place' miri -p probe-patch --target-dir target/miri-in-place --lib -- bytes:: call::plan code:: pages::known pages::runs table:: word:: --skip model::
+    RUSTFLAGS='--cfg probe_in_place' miri -p probe-runtime --target-dir target/miri-in-place --lib -- abi:: table:: patch::plan::
 else
     echo 'left out: there is no Miri'
 fi
