@@ -15,9 +15,9 @@
 //! the engine relies on aligned writes being atomic for fetch, and 1 byte where it relies on
 //! nothing.
 //!
-//! `protocol` looks at protocols in general, `sites` at the three instructions of a probe's site, `word` at the plans of wordpatch, and `model` in
-//! `call` at those of callpatch. Each claim has its counterpart, in which the model is shown a
-//! protocol that is wrong and has to find out.
+//! `protocol` looks at protocols in general, `sites` at the three instructions of a probe's site,
+//! `word` at the plans of wordpatch, and `model` in `call` at those of callpatch. Each claim has its
+//! counterpart, in which the model is shown a protocol that is wrong and has to find out.
 
 mod effect;
 mod fetch;

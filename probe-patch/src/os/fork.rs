@@ -1,12 +1,12 @@
 //! Hooks around `fork`, wherever there is one.
 //!
 //! Hooks before a fork run in the reverse order of their installation, so that locks are best taken
-//! in that order too. Those of this crate are installed at its first use. A program that takes a
-//! lock of its own in a hook (`pthread_atfork`), and also uses this crate while it holds that lock,
-//! must install that hook after this crate's first use (`OpenText::new` is one, and `probes()` of
-//! `probe-runtime`): its lock is then taken before this crate's, as everywhere else. Installed
-//! earlier, it is taken after them: a fork and such a use on another thread may then wait for each
-//! other for ever.
+//! in that order too. Those of this crate are installed when it first opens text, or first needs a
+//! trap. A program that takes a lock of its own in a hook (`pthread_atfork`), and also uses this
+//! crate while it holds that lock, must install that hook later (`unrestored_bytes` installs this
+//! crate's at once, and `probes()` those of `probe-runtime`, too): its lock is then taken before
+//! this crate's, as everywhere else. Installed earlier, it is taken after them: a fork and such a
+//! use on another thread may then wait for each other for ever.
 //!
 //! They run for `fork` alone. A child by `vfork` or `posix_spawn` has its parent's memory, and
 //! nothing to do but to become another program; a hit there is one of the thread that it borrows. A

@@ -1,0 +1,56 @@
+//! When hooks around forks are installed. A process of its own: it counts them, from none.
+#![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use probe_patch::word::{INT3, Options};
+use probe_patch::{TextPolicy, unrestored_bytes};
+
+type Hook = Option<extern "C" fn()>;
+
+static INSTALLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    fn __register_atfork(before: Hook, parent: Hook, child: Hook, object: *mut c_void) -> c_int;
+}
+
+/// In the C library's place, and with its effect.
+#[unsafe(no_mangle)]
+extern "C" fn pthread_atfork(before: Hook, parent: Hook, child: Hook) -> c_int {
+    INSTALLED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: functions of an object that stays.
+    unsafe { __register_atfork(before, parent, child, ptr::null_mut()) }
+}
+
+/// A page of a NOP5, as a JIT has it.
+fn page() -> usize {
+    let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping.
+    let page = unsafe { libc::mmap(ptr::null_mut(), 4096, rights, flags, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    // SAFETY: the first bytes of the page.
+    unsafe { page.cast::<[u8; 5]>().write([0x0f, 0x1f, 0x44, 0x00, 0x00]) };
+    page as usize
+}
+
+#[test]
+fn text_that_the_caller_keeps_open_installs_none_and_a_question_installs_them_early() {
+    let installed = || INSTALLED.load(Ordering::Relaxed);
+    let at = page();
+    let open = Options::new().text_policy(TextPolicy::Open);
+    let mov = |number| [0xb8, number, 0, 0, 0].into();
+    // SAFETY: one instruction for another on a page that is executed by nobody and stays.
+    unsafe { open.patch(at, mov(1)) }.unwrap();
+    assert_eq!(installed(), 0);
+    assert_eq!(unrestored_bytes(), 0);
+    let hooks = installed();
+    assert_ne!(hooks, 0);
+    // SAFETY: as above.
+    unsafe { open.strict(true).patch(at, mov(2)) }.unwrap();
+    assert_eq!(installed(), hooks, "the trap needs no more");
+    // SAFETY: the page's first byte.
+    assert_ne!(unsafe { ptr::read_volatile(at as *const u8) }, INT3);
+}
