@@ -66,7 +66,6 @@ pub mod __runtime {
         now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word},
         pages::{
             READY, WritableRuns, check_readable, close_held, forget_gone, make_room, renew, set_quieting,
-            while_locked,
         },
         poke::{poke, read},
         quiet::Quieting,

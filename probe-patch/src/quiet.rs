@@ -1,17 +1,18 @@
-//! Keeping a program's consumers out of a thread that holds the lock of open pages.
+//! Keeping code of a crate above's users out of a thread that holds the lock of open pages.
 //!
-//! Memory is allocated under that lock, and the program's allocator may have probes. A consumer
-//! that is called there could ask for the lock again, and would wait for its own thread. So the
-//! room that calls consumers is told when a thread takes the lock, and when it has let it go.
+//! Memory is allocated under that lock, and patched code in the program's allocator may lead to
+//! such a crate, which calls its users' code. That code could ask for the lock again, and would
+//! wait for its own thread. So the crate is told when a thread takes the lock, and when the thread
+//! has let it go.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// What the room that calls consumers does.
+/// The hooks of a crate above.
 pub struct Quieting {
-    /// From here on, no consumer is called on this thread. The number is handed to `end`.
+    /// From here on, it calls nobody on this thread. The number is handed to `end`.
     pub begin: fn() -> usize,
-    /// They are again, if they were before.
+    /// It does again, if it did before.
     pub end: fn(usize),
 }
 
@@ -22,7 +23,7 @@ pub(super) fn set(quieting: Quieting) {
     let _ = QUIETING.set(quieting);
 }
 
-/// While it lives, no consumer is called on this thread, if any can be called at all.
+/// While it lives, the crate above, if there is one, calls nobody on this thread.
 pub(super) struct Quiet {
     begun: Option<(&'static Quieting, usize)>,
     // It ends on the thread that it began on.
@@ -36,7 +37,7 @@ impl Quiet {
         quiet
     }
 
-    /// Under the lock: consumers may have become possible on the way to it.
+    /// Under the lock: the crate above may have come on the way to it.
     pub(super) fn renew(&mut self) {
         if self.begun.is_none() {
             self.begun = QUIETING.get().map(|quieting| (quieting, (quieting.begin)()));

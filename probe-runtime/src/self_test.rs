@@ -5,11 +5,20 @@ use probe_patch::SelfTestError;
 
 use crate::error::Error;
 
-/// What [`self_test`] has seen.
+/// For programs with probes, whose [`self_test`] returns it:
+///
+/// ```
+/// let seen = probe_runtime::self_test()?;
+/// println!("{} patches, {} traps: {seen}", seen.patches, seen.traps);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+///
+/// As the crate `probe-patch`, which makes the test, says it:
 #[doc(inline)]
 pub use probe_patch::SelfTest;
 
-/// Patches functions of its own, in this crate's text: see [`probe_patch::self_test`].
+/// Patches functions of its own, in the text of `probe-patch`: an instruction in one word and one
+/// that lies across two cache lines, while another thread executes it. Checks each result.
 ///
 /// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps
 /// needs. In builds that don't patch (other targets, `--cfg probe_portable`, `--cfg probe_off`)

@@ -25,8 +25,10 @@ pub enum Rank {
     /// Open pages.
     #[cfg(probe_backend = "x86_64")]
     Text,
-    Probes,
-    Reports,
+    /// Of a crate above.
+    Inner,
+    /// Of a crate above, and taken before the inner one.
+    Outer,
     /// Tests' own.
     #[cfg(test)]
     Test,
@@ -34,7 +36,7 @@ pub enum Rank {
     Forked,
 }
 
-const RANKS: usize = Rank::Reports as usize + 1 + if cfg!(test) { 2 } else { 0 };
+const RANKS: usize = Rank::Outer as usize + 1 + if cfg!(test) { 2 } else { 0 };
 
 /// What a room does around a fork, on the thread that forks.
 pub struct AcrossForks {
@@ -175,10 +177,10 @@ pub(super) mod tests {
     fn the_upper_room_takes_its_lock_first_and_lets_it_go_last() {
         let rooms = Rooms::new();
         assert!(logged(|| rooms.before()).is_empty());
-        rooms.add(Rank::Reports, &UPPER);
+        rooms.add(Rank::Outer, &UPPER);
         assert_eq!(logged(|| rooms.before()), ["upper before"]);
         // The order is that of their ranks, not that of their coming.
-        rooms.add(Rank::Probes, &LOWER);
+        rooms.add(Rank::Inner, &LOWER);
         assert_eq!(logged(|| rooms.before()), ["upper before", "lower before"]);
         assert_eq!(logged(|| rooms.in_parent()), ["lower in parent", "upper in parent"]);
         assert_eq!(logged(|| rooms.in_child()), ["lower in child", "upper in child"]);

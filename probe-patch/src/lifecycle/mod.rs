@@ -30,13 +30,20 @@ pub struct Ready {
     rank: Rank,
     hooks: AcrossForks,
     install: fn(),
+    is_kept: bool,
 }
 
 impl Ready {
     /// Of a room of this rank, which does so around forks, and installs what else it needs: at most
     /// once, before it is ready. `install` gets no other room ready.
     pub const fn new(rank: Rank, hooks: AcrossForks, install: fn()) -> Self {
-        Self { state: AtomicU8::new(NEW), rank, hooks, install }
+        Self { state: AtomicU8::new(NEW), rank, hooks, install, is_kept: true }
+    }
+
+    /// The same room where no other object's code leads to this one's: it need not stay loaded.
+    #[must_use]
+    pub const fn unkept(self) -> Self {
+        Self { is_kept: false, ..self }
     }
 
     /// Gets the room ready, if that has not been tried yet. Called before any of the room's locks
@@ -54,7 +61,9 @@ impl Ready {
         self.state.load(Ordering::Acquire) == READY
     }
 
-    /// As if the dynamic linker had not kept this code loaded when it was asked first.
+    /// As if the dynamic linker had not kept this code loaded when it was asked first. For tests,
+    /// also those of crates above; so it is no part of `cfg(test)`.
+    #[doc(hidden)]
     pub fn unpin(&self) {
         self.state.store(UNPINNED, Ordering::Release);
     }
@@ -69,10 +78,12 @@ impl Ready {
             return Ok(());
         }
         // Loading and saying why not may be cancellation points.
-        let _whole = Uncancellable::new();
+        let _whole = self.is_kept.then(Uncancellable::new);
         // Not while all is still: it waits for constructors, and these may wait for that. Several
         // threads may do it.
-        if let Err(unpinned) = pin() {
+        if self.is_kept
+            && let Err(unpinned) = pin()
+        {
             let _ = self.state.compare_exchange(NEW, UNPINNED, Ordering::AcqRel, Ordering::Acquire);
             return Err(unpinned);
         }
@@ -127,6 +138,20 @@ mod tests {
         assert_eq!((state(&ROOM), INSTALLED.load(Ordering::Relaxed)), (READY, 1));
         assert!(ROOM.require().is_ok());
         assert_eq!(INSTALLED.load(Ordering::Relaxed), 1);
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    #[test]
+    #[cfg_attr(miri, ignore = "pthread_setcancelstate(3)")]
+    fn a_room_that_need_not_stay_leaves_the_threads_cancellation_alone() {
+        static OBSERVED: AtomicU32 = AtomicU32::new(0);
+        static ROOM: Ready = Ready::new(Rank::Test, NOTHING, || {
+            let was_off = crate::os::cancel::tests::is_off();
+            OBSERVED.store(1 + u32::from(was_off), Ordering::Relaxed);
+        })
+        .unkept();
+        assert!(ROOM.require().is_ok());
+        assert_eq!((state(&ROOM), OBSERVED.load(Ordering::Relaxed)), (READY, 1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Any other system, where nothing is patched.
+//! Any other system, where nothing is patched; and of Linux, for crates above that patch nothing.
 
 /// There is no `fork`.
 #[cfg(any(not(unix), miri))]

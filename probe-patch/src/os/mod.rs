@@ -12,8 +12,7 @@
 pub mod fork;
 pub mod kept;
 
-#[cfg(not(probe_backend = "x86_64"))]
-mod generic;
+pub mod generic;
 #[cfg(not(probe_backend = "x86_64"))]
 pub use generic::*;
 

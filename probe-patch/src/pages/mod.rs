@@ -63,7 +63,7 @@ pub use asked::check_readable;
 pub use error::TextError;
 pub(super) use now::{NotOpen, write_now};
 pub use now::{close_held, make_room};
-pub use shared::{READY, set_quieting, while_locked};
+pub use shared::{READY, set_quieting};
 
 /// A guard that keeps text writable while it lives.
 ///
@@ -210,6 +210,9 @@ fn within(error: TextError, bytes: &Range<usize>) -> TextError {
 /// They are whole pages; 0 in a process where nothing went wrong. A later guard or batch on such
 /// pages tries again. If the system does not tell whether pages are writable, those that may be are
 /// counted.
+///
+/// The first call also installs this crate's hooks around `fork`, unless a patch has installed
+/// them. It touches no text.
 ///
 /// ```
 /// assert_eq!(probe_patch::unrestored_bytes(), 0);

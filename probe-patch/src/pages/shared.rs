@@ -31,7 +31,7 @@ pub(super) struct Pages {
 
 /// The mutex, held.
 pub(super) struct Locked {
-    // Unlocks before consumers may be called again.
+    // Unlocks before the crates above may call their users again.
     pages: MutexGuard<'static, Pages>,
     _quiet: Quiet,
     // The system calls under it may be cancellation points.
@@ -64,16 +64,10 @@ pub(super) fn lock() -> Locked {
 }
 
 /// Has this done around the mutex from here on, and waits for a thread that holds it without. So
-/// consumers may be called when this returns. This room is ready, or can't be.
+/// the crate above may call its users when this returns. This room is ready, or can't be.
 pub fn set_quieting(quieting: Quieting) {
     quiet::set(quieting);
     drop(lock());
-}
-
-/// Does something while the mutex is held: for tests.
-pub fn while_locked(run: impl FnOnce()) {
-    let _locked = lock();
-    run();
 }
 
 /// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
@@ -108,8 +102,7 @@ fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
 }
 
-/// Patches that other threads had under way are ended by the one that is left: last, since that may
-/// take the mutex.
+/// The thread that is left also ends the patches that others had under way.
 fn in_child() {
     after_fork();
     word::end_in_child();

@@ -7,11 +7,11 @@ use crate::dispatch::guarded;
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin_object};
+use crate::os::{AcrossForks, Rank, Ready, room};
 #[cfg(probe_backend = "x86_64")]
 use crate::patch::{Quieting, set_quieting};
-use probe_patch::__runtime::{AcrossForks, Rank, Ready};
 
-static READY: Ready = Ready::new(Rank::Probes, ACROSS_FORKS, install);
+static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install);
 
 const ACROSS_FORKS: AcrossForks = AcrossForks {
     before: lock::before_fork,
@@ -71,21 +71,19 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::patch::while_locked;
+    use crate::patch::WritableRuns;
 
     #[test]
     fn getting_ready_waits_for_a_thread_that_opens_text() {
         prepare();
-        let mut other = None;
-        while_locked(|| {
-            let ready = thread::spawn(install);
-            // Long enough for a thread that does not wait.
-            for _ in 0..10_000 {
-                thread::yield_now();
-            }
-            assert!(!ready.is_finished());
-            other = Some(ready);
-        });
-        assert!(other.is_some_and(|ready| ready.join().is_ok()));
+        let batch = WritableRuns::new();
+        let ready = thread::spawn(install);
+        // Long enough for a thread that does not wait.
+        for _ in 0..10_000 {
+            thread::yield_now();
+        }
+        assert!(!ready.is_finished());
+        drop(batch);
+        assert!(ready.join().is_ok());
     }
 }

@@ -27,7 +27,7 @@ use crate::control::prepare;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
-use probe_patch::__runtime::{AcrossForks, Rank, Ready};
+use crate::os::{AcrossForks, Rank, Ready, room};
 
 static OUTPUTS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
 
@@ -184,7 +184,7 @@ thread_local! {
 }
 
 /// Forks take the list's lock.
-static READY: Ready = Ready::new(Rank::Reports, ACROSS_FORKS, || ());
+static READY: Ready = room(Rank::Outer, ACROSS_FORKS, || ());
 
 const ACROSS_FORKS: AcrossForks =
     AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };

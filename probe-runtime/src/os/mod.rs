@@ -16,6 +16,7 @@
 //! - `cpu::{process, thread}`, and where code is patched `cpu::book`: CPU time;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
+//! - `room`: a room's locks across forks, and its installation, once;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a
 //!   serialising instruction when it returns;
@@ -25,7 +26,21 @@
 //! Nothing here knows about probes. `probe-patch` provides the services that patching and getting
 //! ready need, too.
 
-pub(crate) use probe_patch::__runtime::os::{cancel, fork, kept, pin};
+#[cfg(probe_backend = "off")]
+pub(crate) use probe_patch::__runtime::os::generic::{cancel, pin};
+#[cfg(not(probe_backend = "off"))]
+pub(crate) use probe_patch::__runtime::os::{cancel, pin};
+pub(crate) use probe_patch::__runtime::{
+    AcrossForks, Rank, Ready,
+    os::{fork, kept},
+};
+
+/// A room of this crate's, see `lifecycle` in `probe-patch`. With the feature `off`, no site leads
+/// to this code, so nothing is kept loaded.
+pub(crate) const fn room(rank: Rank, hooks: AcrossForks, install: fn()) -> Ready {
+    let room = Ready::new(rank, hooks, install);
+    if cfg!(probe_backend = "off") { room.unkept() } else { room }
+}
 
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod caught;

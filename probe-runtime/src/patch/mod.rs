@@ -1,7 +1,8 @@
 //! Changing code while threads execute it.
 //!
 //! The crate [`probe_patch`] changes code, also in programs without probes. This module re-exports
-//! all of it: where its examples say `probe_patch`, say `probe_runtime::patch`.
+//! all of it but its self-test, which is [`probe_runtime::self_test`](crate::self_test). If its
+//! examples say `probe_patch`, say `probe_runtime::patch`.
 //!
 //! - Sites of probes, a batch at a time: see below. [`ProbeSet`](crate::ProbeSet) uses these.
 //! - [`word`] replaces any instruction of up to 8 bytes, wherever it lies, at once or
@@ -85,15 +86,16 @@ pub(crate) use text::{ALIAS_WORKS, Access};
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 ///
-/// In general:
+/// In general, as the crate `probe-patch` says it (for its `probe_patch`, say
+/// `probe_runtime::patch`):
 #[doc(inline)]
 pub use probe_patch::TextPolicy;
 
 #[cfg(all(test, probe_backend = "x86_64"))]
-pub(crate) use probe_patch::__runtime::while_locked;
+pub(crate) use probe_patch::__runtime::WritableRuns;
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::{
-    NotNow, close_held, make_room, read_word, replace_now, write_text, write_text_now, write_word,
+    NotNow, close_held, make_room, read_word, replace_now, table, write_text, write_text_now, write_word,
 };
 #[cfg(probe_backend = "x86_64")]
 #[doc(inline)]

@@ -47,3 +47,23 @@ impl Drop for Uncancellable {
         }
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Whether this thread can't be cancelled now.
+    pub fn is_off() -> bool {
+        Uncancellable::new().outer == DISABLE
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "pthread_setcancelstate(3)")]
+    fn cancellation_is_off_while_it_lives() {
+        assert!(!is_off());
+        let whole = Uncancellable::new();
+        assert!(is_off());
+        drop(whole);
+        assert!(!is_off());
+    }
+}

@@ -63,7 +63,7 @@ fn map(_place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
 
 /// Lets `/proc/self/maps` say whose memory it is. Only advice: a kernel may not know how.
 pub fn name(start: usize, len: usize) {
-    let (what, name) = (libc::PR_SET_VMA_ANON_NAME, c"probe-runtime".as_ptr());
+    let (what, name) = (libc::PR_SET_VMA_ANON_NAME, c"probe-patch".as_ptr());
     let errno = errno();
     // SAFETY: names a mapping, which is the caller's own; the name is copied.
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_VMA, what, start, len, name) };

@@ -9,11 +9,7 @@
 
 use std::ffi::{CStr, c_char};
 
-/// The object that can't be kept, and why.
-pub struct Unpinned {
-    pub object: String,
-    pub reason: String,
-}
+pub use crate::os::generic::pin::Unpinned;
 
 /// Keeps the object that holds this code loaded until the process ends: `dlclose` no longer unloads
 /// it. The executable stays anyhow.

@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::discovery::Discovery;
-use probe_patch::__runtime::table::{self, Table};
+use crate::patch::table::{self, Table};
 
 static TABLE: Table<Entry, { 1 << 12 }, 18> = Table::new();
 
