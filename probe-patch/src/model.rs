@@ -16,8 +16,8 @@
 //! nothing.
 //!
 //! `protocol` looks at protocols in general, `sites` at the three instructions of a probe's site,
-//! `word` at the plans of wordpatch, and `model` in `call` at those of callpatch. Each claim has its
-//! counterpart, in which the model is shown a protocol that is wrong and has to find out.
+//! `word` at the plans of wordpatch, and `model` in `call` at those of callpatch. Each claim has
+//! its counterpart, in which the model is shown a protocol that is wrong and has to find out.
 
 mod effect;
 mod fetch;

@@ -125,9 +125,9 @@ impl Configuration {
         self
     }
 
-    /// Builds with the release profile, but leaves the runtime unoptimised, which takes most of the
-    /// time to compile. The program's own sites and the code inlined there are optimised. The whole
-    /// tests optimise the runtime, too: see `whole`.
+    /// Builds with the release profile, but leaves the runtime and `probe-patch` unoptimised, which
+    /// take most of the time to compile. The program's own sites and inlined code are optimised.
+    /// The whole tests optimise all of it: see `whole`.
     #[must_use]
     pub fn release_on_plain_runtime(mut self) -> Self {
         self.optimised = if whole::is_asked_for() { Optimised::All } else { Optimised::Program };
