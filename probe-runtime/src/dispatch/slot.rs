@@ -1,11 +1,10 @@
 //! A thread's slot: its mark, and its share of every counter.
 //!
-//! Life cycle: taken at the thread's first hit, from the free slots or from new memory ▸ given
-//! back when the thread ends, *with its counts*, which stay in every sum. Slots are never unmapped,
-//! so any thread may look at any slot at any time. A thread that hits a probe after the C library
-//! has reported its end takes a slot again. If no key is left that needs no heap, the library
-//! reports no end. In both cases a thread that needs a slot, or waits for one, asks the kernel
-//! whether its owner still exists ([`ended`](super::ended)).
+//! Life cycle: taken at the thread's first hit, from the free slots or from new memory ▸ given back
+//! when the thread ends, *with its counts*, which stay in every sum. Slots are never unmapped, so
+//! any thread may look at any slot. A thread that hits a probe after the C library has reported its
+//! end takes a slot again, and without a key that needs no heap, no end is reported. Then a thread
+//! that needs or awaits a slot asks the kernel for ended owners ([`ended`](super::ended)).
 //!
 //! Cost: 32 MiB of address space per thread, of which only touched pages take memory.
 

@@ -102,16 +102,16 @@ pub fn register<C: Reporter>() -> Result<(), Error> {
     let mut row = Row::of::<C>();
     row.check().map_err(|problem| Error::Register { name: C::NAME, problem })?;
     loop {
+        let mut next = &REGISTERED;
+        while let Some(registered) = next.get() {
+            next = &registered.next;
+        }
+        // The name is looked up after the end was found: a row that is added later takes this end.
         if let Some(other) = Row::named(C::NAME) {
             let problem = "another consumer has this name; choose another one".to_owned();
             let is_same = (other.consumer)() == TypeId::of::<C>();
             return if is_same { Ok(()) } else { Err(Error::Register { name: C::NAME, problem }) };
         }
-        let mut next = &REGISTERED;
-        while let Some(registered) = next.get() {
-            next = &registered.next;
-        }
-        // Another thread may have registered a consumer of the same name first.
         match next.set(Box::new(Registered { row, next: Next::new() })) {
             Ok(()) => return Ok(()),
             Err(back) => row = back.row,

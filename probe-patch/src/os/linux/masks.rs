@@ -11,16 +11,13 @@
 //! | was asleep; its mask has signals of the C library | may be waiting for its creator, or ending |
 //! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
 //!
-//! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has
-//! ended, one that the kernel is ending, and one of the kernel's own (of `io_uring`) execute no
-//! code of the program's any more.
+//! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has ended
+//! or is ending, and one of the kernel's own (of `io_uring`), execute none of the program's code.
 //!
-//! Emulators (gVisor, qemu-user) have `stat` files that say of every thread that it blocks nothing.
-//! So before the first look this thread blocks a signal for a moment, and reads whether its own
-//! says so; where not, nobody knows.
+//! In emulators (gVisor, qemu-user), `stat` says of every thread that it blocks nothing. So before
+//! the first look this thread blocks a signal and reads its own; if that is wrong, nobody knows.
 //!
-//! Cost: 10 to 14 µs a thread (one small file, most of it in the kernel), 10 µs for the handlers'
-//! masks.
+//! Cost: 10 to 14 µs a thread (one small file), 10 µs for the handlers' masks.
 
 // Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and
 // change nothing.
