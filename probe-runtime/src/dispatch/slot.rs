@@ -47,8 +47,7 @@ pub(crate) const UNREAD: usize = offset_of!(Slot, unread);
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
 pub(crate) const ALSO_UNREAD: usize = offset_of!(Slot, reserved);
 
-/// One counter: its place in every slot. Counted from 1, so that an optional one takes no more
-/// space.
+/// One counter: its place in every slot, from 1, so that an optional one takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TallyAt(NonZeroU32);
 

@@ -11,9 +11,8 @@
 //! Counted    the runtime counts       timed                             only paired
 //! Sampled    latent                   timed                             only paired
 //! ```
-//! A window ends by the clock, so only the beginning of a call decides whether it is timed. Entries
-//! and exits stay active for as long again, so that the call can end. All data belongs to the
-//! thread. The clock is read at both ends of a timed call, and at exits of no timed call.
+//! A window ends by the clock, so only a call's beginning decides whether it is timed. Entries and
+//! exits stay active for as long again, so that the call can end. All data belongs to the thread.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
