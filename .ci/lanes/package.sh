@@ -5,13 +5,19 @@ source "$(dirname "$0")/../common.sh"
 # Built from what is packaged. A package of a work in progress is one, too.
 step 'packages'
 packages=(probe-macros probe-patch probe-runtime probe-build)
-cargo package --allow-dirty "${packages[@]/#/--package=}"
+# Cargo takes a package for unchanged that has the same version: neither what earlier runs have
+# unpacked nor what they have compiled may stay.
+rm -rf target/packaged
+for package in "${packages[@]}"; do
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$package"-[0-9]*
+done
+cargo package --allow-dirty --target-dir target/packaged "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 for package in "${packages[@]}"; do
     files=(LICENSE-APACHE LICENSE-MIT README.md)
     # Files that the crate's documentation includes.
     while read -r file; do files+=("$file"); done < <(sed -n 's/.*include_str!("..\/\(docs\/.*\.md\)").*/\1/p' "$package/src/lib.rs")
-    held=$(tar -tzf "target/package/$package-$version.crate")
+    held=$(tar -tzf "target/packaged/package/$package-$version.crate")
     for file in "${files[@]}"; do
         grep -qx "$package-$version/$file" <<<"$held" || { echo "$package: its package lacks $file"; exit 1; }
     done

@@ -2,28 +2,15 @@
 #![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
 
 use std::arch::naked_asm;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use probe_patch::word::{INT3, Options, Pending, traps};
 use probe_patch::{Bytes, OpenText};
 
-type Hook = Option<extern "C" fn()>;
+mod atfork;
 
-static INSTALLED: AtomicU32 = AtomicU32::new(0);
-
-unsafe extern "C" {
-    fn __register_atfork(before: Hook, parent: Hook, child: Hook, object: *mut c_void) -> c_int;
-}
-
-/// In the C library's place, and with its effect.
-#[unsafe(no_mangle)]
-extern "C" fn pthread_atfork(before: Hook, parent: Hook, child: Hook) -> c_int {
-    INSTALLED.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: functions of an object that stays.
-    unsafe { __register_atfork(before, parent, child, ptr::null_mut()) }
-}
+use atfork::installed;
 
 #[unsafe(naked)]
 extern "C" fn number() -> u32 {
@@ -40,15 +27,15 @@ const fn mov(number: u8) -> [u8; 5] {
 #[test]
 fn hooks_are_installed_with_the_first_text_that_is_opened_and_a_child_ends_what_is_under_way() {
     let at = number as *const () as usize;
-    assert_eq!(INSTALLED.load(Ordering::Relaxed), 0);
+    assert_eq!(installed(), 0);
     OpenText::new(at..at + 5).and_then(OpenText::close).unwrap();
-    let installed = INSTALLED.load(Ordering::Relaxed);
-    assert_ne!(installed, 0);
+    let hooks = installed();
+    assert_ne!(hooks, 0);
 
     // SAFETY: one `mov` for another.
     let start = |to| unsafe { Options::new().strict(true).start(at, mov(to).into()) };
     start(2).and_then(Pending::wait).unwrap();
-    assert_eq!((number(), INSTALLED.load(Ordering::Relaxed)), (2, installed));
+    assert_eq!((number(), installed()), (2, hooks));
 
     let under_way = start(3).unwrap();
     let found = || {

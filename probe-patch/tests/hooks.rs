@@ -1,28 +1,14 @@
 //! When hooks around forks are installed. A process of its own: it counts them, from none.
 #![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
 
-use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use probe_patch::word::{INT3, Options};
 use probe_patch::{TextPolicy, unrestored_bytes};
 
-type Hook = Option<extern "C" fn()>;
+mod atfork;
 
-static INSTALLED: AtomicU32 = AtomicU32::new(0);
-
-unsafe extern "C" {
-    fn __register_atfork(before: Hook, parent: Hook, child: Hook, object: *mut c_void) -> c_int;
-}
-
-/// In the C library's place, and with its effect.
-#[unsafe(no_mangle)]
-extern "C" fn pthread_atfork(before: Hook, parent: Hook, child: Hook) -> c_int {
-    INSTALLED.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: functions of an object that stays.
-    unsafe { __register_atfork(before, parent, child, ptr::null_mut()) }
-}
+use atfork::installed;
 
 /// A page of a NOP5, as a JIT has it.
 fn page() -> usize {
@@ -38,7 +24,6 @@ fn page() -> usize {
 
 #[test]
 fn text_that_the_caller_keeps_open_installs_none_and_a_question_installs_them_early() {
-    let installed = || INSTALLED.load(Ordering::Relaxed);
     let at = page();
     let open = Options::new().text_policy(TextPolicy::Open);
     let mov = |number| [0xb8, number, 0, 0, 0].into();
