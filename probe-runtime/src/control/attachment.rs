@@ -1,4 +1,4 @@
-//! A consumer on a set of probes, for as long as it lives.
+//! A consumer's attachment to a set of probes.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,56 +10,70 @@ use super::untyped::Untyped;
 use crate::patch::{Refusal, Report};
 use crate::registry::{Counts, ProbeInfo};
 
-/// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
-/// it detaches: sites that nobody else listens to become latent, and the consumer is dropped.
+/// A consumer that is attached to probes, from [`ProbeSet::attach`](super::ProbeSet::attach). It
+/// derefs to the consumer. Dropping it detaches the consumer: its sites become latent unless other
+/// attachments listen, and the consumer is dropped.
 ///
-/// # What waits
-/// Dropping it, [`detach`](Self::detach) and [`pause`](Self::pause) return when no thread is inside this attachment's consumer any more:
-/// whoever calls them may then take away what the consumer uses. So don't call them while holding a lock that the consumer's `hit`
-/// takes: each would wait for the other. They, and [`hold`](crate::ProbeSet::hold), also wait for threads on their way between a site and a
-/// consumer, which takes these some instructions, so that counts have come to rest, but for at most one hit of each thread that has
-/// just passed a site.
+/// # Waiting
+/// Dropping the attachment, [`detach`](Self::detach) and [`pause`](Self::pause) return when no
+/// thread is inside its consumer any more, so the caller may then free whatever the consumer uses.
+/// Don't call them while holding a lock that the consumer's `hit` takes: this deadlocks.
 ///
-/// Nothing waits for a hit of another consumer, however long it may last, be it on the same probe. What such a hit may still
-/// be reading is freed by a later operation; of all operations beside one hit, that is no more than what was published when it was first seen.
+/// These calls and [`hold`](crate::ProbeSet::hold) also wait for threads between a site and a
+/// consumer, which are there for a few instructions. Counts are then at rest, except for at most
+/// one hit of each thread that has just passed a site.
 ///
-/// Inside a consumer's `hit`, no operation waits. An attachment that is dropped there leaves its
-/// consumer to a later operation that attaches, pauses, resumes, holds or detaches, on any thread,
-/// which drops it; what only asks (`probes`, `counts`, reports), or is a [`Switch`]'s, drops none.
-/// A consumer that leaves its hit by `longjmp` is waited for until its thread ends.
+/// No call waits for a hit of another consumer, however long the hit lasts, even if both consumers
+/// share a probe. A later operation frees the memory that such a hit may still be reading. However
+/// many operations run beside one hit, this is no more than was published when the hit was first
+/// seen.
 ///
-/// A signal handler that interrupts a hit must return. One that leaves by `siglongjmp` leaves its
-/// thread in that hit for good, as far as anybody can tell. Where it was between a site and a
-/// consumer, or a hit that is only counted, all that wait as above wait until that thread ends;
-/// where it was in a consumer, those of that consumer do, and no consumer is called on that thread
-/// any more. A counted hit is some ten instructions, so this is rare; but a program that leaves the
-/// handlers of its timers so meets it in time. Don't probe what such handlers interrupt.
+/// Inside a consumer's `hit`, no operation waits. If an attachment is dropped there, a later
+/// operation on any thread drops its consumer: one that attaches, pauses, resumes, holds or
+/// detaches. Queries (`probes`, `counts`, reports) and [`Switch`] drop no consumer. If a consumer
+/// leaves its hit by `longjmp`, these calls wait until its thread ends.
 ///
-/// # What may happen meanwhile
-/// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
-///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
-///   [counts](Self::counts). What is loaded is noticed by the next operation (of any attachment, [`select`](crate::select),
-///   [`probes`](crate::probes)): copies of probes that are attached to become active then, and
-///   [`late_report`](Self::late_report) tells how that went. Only [`pause`](Self::pause) and [`resume`](Self::resume) of
-///   [`TextPolicy::Open`](crate::TextPolicy::Open) don't look, as long as all probes known are the executable's. A plugin that uses a copy of this crate of its own, be it to
-///   list probes or to open text, stays loaded until the process ends, whatever `dlclose` is asked for. Don't use this crate
-///   from a `dl_iterate_phdr` callback.
-/// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
-///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
-///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)
-///   A program whose own `pthread_atfork` hook takes a lock that it also holds while it uses this crate installs that hook after
-///   its first use of this crate, so that both take their locks in the same order.
-///   `vfork` and `posix_spawn` change nothing. A child by a bare `clone` or `fork` system call may hit probes, but not
-///   use this crate.
-/// - **The process ends, or becomes another program** (`exit`, `exec`), with or without attachments, at any time. What is
-///   not dropped by then is not detached, and need not be.
-/// - **A thread is cancelled** (`pthread_cancel`). Operations of this crate are no cancellation points, and run to their
-///   end; so do hits, but for what the [consumer](Consumer::hit) itself does. Where the unwinding that follows meets
-///   Rust's frames is up to whoever cancels; a thread that may be cancelled asynchronously must not run Rust, so neither
-///   hit probes nor use this crate, while it may.
+/// A signal handler that interrupts a hit must return. If it leaves by `siglongjmp`, its thread
+/// counts as inside that hit for good:
+///
+/// - If the thread was between a site and a consumer, or in a hit that is only counted, all calls
+///   above that wait do so until the thread ends.
+/// - If the thread was in a consumer, calls that wait for this consumer do so until the thread
+///   ends, and no consumer is called on that thread any more.
+///
+/// A counted hit takes some ten instructions, so this is rare. A program that leaves its timers'
+/// handlers this way meets it sooner or later. Don't probe code that such handlers interrupt.
+///
+/// # While it is attached
+/// - **Objects may be loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also
+///   while this crate is at work. Constructors and destructors may use this crate. Probes of an
+///   unloaded object have no sites any more, and keep their [counts](Self::counts). The next
+///   operation (of any attachment, [`select`](crate::select), [`probes`](crate::probes)) notices
+///   loaded objects, and activates their copies of attached probes;
+///   [`late_report`](Self::late_report) holds the result. Only [`pause`](Self::pause) and
+///   [`resume`](Self::resume) under [`TextPolicy::Open`](crate::TextPolicy::Open) don't look for
+///   new objects, as long as all known probes are the executable's. A plugin that has its own copy
+///   of this crate stays loaded until the process ends, whatever `dlclose` is asked for, once it
+///   uses that copy, even if only to list probes or to open text. Don't use this crate from a
+///   `dl_iterate_phdr` callback.
+/// - **The process may fork.** The child has the attachment, too, with a copy of its counts, unless
+///   its consumer [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a
+///   child look at its objects if another thread of the parent was loading, unloading or looking at
+///   some. Operations in the child then wait for ever; hits go on.) If a program's own
+///   `pthread_atfork` hook takes a lock that the program also holds while it uses this crate,
+///   install that hook after the first use of this crate, so that both take their locks in the same
+///   order. `vfork` and `posix_spawn` change nothing. A child made by a bare `clone` or `fork`
+///   system call may hit probes, but must not use this crate.
+/// - **The process may end, or become another program** (`exit`, `exec`), with or without
+///   attachments, at any time. Attachments that still exist then are not detached, and need not be.
+/// - **A thread may be cancelled** (`pthread_cancel`). Operations of this crate are no cancellation
+///   points, and run to their end. So do hits, except for the [consumer](Consumer::hit)'s own code.
+///   The program is responsible for where the unwinding that follows meets Rust's frames. A thread
+///   that may be cancelled asynchronously must not run Rust code: it must neither hit probes nor
+///   use this crate during that time.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
-    /// Given up before the other, which drops the consumer at the right moment.
+    /// Dropped before `untyped`, which drops the consumer at the right moment.
     consumer: Arc<C>,
     untyped: Untyped,
 }
@@ -69,29 +83,37 @@ impl<C: Consumer> Attachment<C> {
         Self { consumer, untyped }
     }
 
-    /// What there is of it for all types.
+    /// Returns the part that does not depend on the consumer's type.
     pub(crate) fn untyped(&self) -> &Untyped {
         &self.untyped
     }
 
-    /// What activating the sites did; [`late_report`](Self::late_report) tells of those in objects that were loaded later.
+    /// Returns the result of activating the sites. [`late_report`](Self::late_report) covers
+    /// objects that were loaded later.
     pub fn report(&self) -> &Report {
         self.untyped.report()
     }
 
-    /// What was done to the sites last without being asked for; it looks for objects that came or went first. Each time there
-    /// are some, sites are made what they should be: copies in objects that were loaded are
-    /// [patched](Report::patched), others are [as wanted](Report::unchanged), and those that could not be, now or before, are
-    /// [refused](Report::refusals), also with [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
-    /// first to attach to a copy of the probe. (What two attachments share, one of them patches, and the other finds as
-    /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so. Call sites that were discovered (feature
-    /// `finstrument`) are made what they should be the same way; where nothing else is new, it tells of these alone.
+    /// Returns the result of the last change to the sites that no caller asked for. The call first
+    /// looks for objects that were loaded or unloaded. Each time it finds some, all sites concerned
+    /// are brought into their intended state:
     ///
-    /// After an unload, the report tells of all sites. After loads alone, it tells of the probes that
-    /// the new objects have copies of, and stays as it was if there are none. It tells of all sites
-    /// then, too, if some records can't be read, or if all probes were the executable's until then.
+    /// - Copies in new objects are [patched](Report::patched).
+    /// - Sites that already are in that state are [unchanged](Report::unchanged).
+    /// - Sites that could not be switched, now or before, are [refused](Report::refusals). The
+    ///   reason is [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
+    ///   first to attach to a copy of the probe.
     ///
-    /// Empty as long as nothing of the kind has happened.
+    /// If two attachments share a site, one of them patches it, and the other finds it unchanged.
+    /// The sites of a consumer that has [failed](Self::failure) are made latent in the same way.
+    /// Discovered call sites (feature `finstrument`) are switched in the same way, too; if nothing
+    /// else is new, the report covers them alone.
+    ///
+    /// After an unload, the report covers all sites. After loads alone, it covers the probes that
+    /// the new objects have copies of, and does not change if there are none. It also covers all
+    /// sites if some records can't be read, or if all probes were the executable's until then.
+    ///
+    /// The report is empty until the first such change.
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};
@@ -106,52 +128,58 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.late_report()
     }
 
-    /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
-    /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after it has returned is a hit,
-    /// and no thread is inside the consumer: it [waits](Self#what-waits) for that.
+    /// Stops the hits and keeps the counts: sites become latent unless other attachments listen.
+    /// With [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after
+    /// `pause` has returned is a hit, and no thread is inside the consumer: `pause`
+    /// [waits](Self#waiting) for that.
     ///
-    /// A thread may have passed a site before, and still be on its way, say evaluating a field.
-    /// Where hits are counted and nobody else listens, it counts that hit when it arrives; where
-    /// others count the same probe, the hit is only theirs. Where they are delivered, the consumer
-    /// is called no more once a synchronous pause has returned; after an
-    /// [`Eventual`](crate::Visibility::Eventual) one it is. A thread in another consumer on the
-    /// same probe counts that hit no more, either, after a synchronous pause.
+    /// A thread may have passed a site earlier and still be on its way to the consumer, evaluating
+    /// a field, say:
     ///
-    /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked
+    /// - If hits are counted and no other attachment listens, the thread counts that hit when it
+    ///   arrives.
+    /// - If others count the same probe, the hit is only theirs.
+    /// - If hits are delivered, the consumer is not called once a synchronous pause has returned.
+    ///   After an [`Eventual`](crate::Visibility::Eventual) pause it is called.
+    /// - A thread in another consumer on the same probe does not count the hit for this attachment
+    ///   after a synchronous pause.
+    ///
+    /// Cost: see the figure `toggle`. One probe with `Open` and `Eventual` takes one locked
     /// instruction on its site and two on the control lock. It takes up to three times as long if
     /// the calling code lies in the site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
         self.untyped.set_paused(true)
     }
 
-    /// Starts the hits again, after [`pause`](Self::pause). It waits for no hit. The attachment of a consumer that has
-    /// [failed](Self::failure) can't be resumed: its sites are refused, with
+    /// Starts the hits again after [`pause`](Self::pause). It waits for no hit. If the consumer has
+    /// [failed](Self::failure), the attachment can't be resumed: its sites are refused with
     /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
         self.untyped.set_paused(false)
     }
 
-    /// Switches some of its probes off and on, from any thread, while it stays attached.
+    /// Returns a handle that switches some of its probes off and on, from any thread.
     pub fn switch(&self) -> Switch {
         self.untyped.switch()
     }
 
-    /// Detaches, as dropping does, and tells what making the sites latent did. It [waits](Self#what-waits) until no thread is inside the
-    /// consumer, and drops that.
+    /// Detaches, as dropping does, and returns the result of making the sites latent. It
+    /// [waits](Self#waiting) until no thread is inside the consumer, and drops the consumer.
     pub fn detach(self) -> Report {
         let Self { consumer, mut untyped } = self;
         drop(consumer);
         untyped.leave()
     }
 
-    /// The attachment's probes, as they are now; those whose objects were unloaded since are
-    /// [`Unloaded`](crate::ProbeState::Unloaded).
+    /// Returns the attachment's probes in their present state. Probes whose objects were unloaded
+    /// since are [`Unloaded`](crate::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
         self.untyped.probes()
     }
 
-    /// Sites of its probes that hold other bytes than they were left with, with what was expected and found: somebody else has written
-    /// there, and hits may be lost. Reports say so below their tables. See [`ProbeInfo::foreign`].
+    /// Returns the sites of its probes whose bytes were changed by someone else, with the bytes
+    /// expected and found. Hits may be lost there. Reports say so below their tables. See
+    /// [`ProbeInfo::foreign`].
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};
@@ -165,26 +193,30 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.foreign()
     }
 
-    /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Switchable); by path. Exact for
-    /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
-    /// unloaded since (which have no sites then). Of a [`Count`](crate::Count) that was [reset](Self::reset), what it has counted since.
+    /// Returns the count of each probe, by path, if the consumer [wants](Consumer::wants) a tally,
+    /// always or [at times](crate::Wants::Switchable). Counts are exact for hits that ended before
+    /// the call, on any number of threads, including threads that have exited. They include probes
+    /// that were unloaded since, which have no sites. For a [`Count`](crate::Count) that was
+    /// [reset](Self::reset), they start at the last reset.
     pub fn counts(&self) -> Counts {
         self.untyped.counts()
     }
 
-    /// The same, and all counts begin at 0 again.
+    /// Returns the counts, and starts all of them at 0 again.
     pub(crate) fn reset_counts(&self) -> Counts {
         self.untyped.reset_counts()
     }
 
-    /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
-    /// handler that interrupted it.
+    /// Returns the number of hits that were not delivered because they happened inside a consumer:
+    /// from its own probes, or from a signal handler that interrupted it.
     pub fn suppressed(&self) -> u64 {
         self.untyped.suppressed()
     }
 
-    /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or
-    /// that this process is a forked child, and the consumer [needs a thread](Consumer::needs_thread) of the parent's.
+    /// Returns the reason why the consumer is not called any more: the message of its panic, or
+    /// that this process is a forked child and the consumer [needs a
+    /// thread](Consumer::needs_thread) of the parent's. Its sites are then latent unless other
+    /// attachments listen. Returns `None` while the consumer is called.
     pub fn failure(&self) -> Option<&str> {
         self.untyped.failure()
     }

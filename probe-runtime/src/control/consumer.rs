@@ -1,4 +1,4 @@
-//! Consumers, which can be attached to probes.
+//! Consumers, which are attached to probes.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::registry::ProbeId;
 ///
 /// Life: a consumer moves into [`ProbeSet::attach`](crate::ProbeSet::attach). It is called on every
 /// thread that hits one of the probes. It is dropped when its attachment is gone and no thread is
-/// inside it. A hit that lasts [delays nobody](crate::Attachment#what-waits) but threads that take
-/// this consumer away.
+/// inside it. A long hit [delays](crate::Attachment#waiting) only threads that detach or pause this
+/// consumer.
 ///
 /// A panic in [`hit`](Self::hit) ends there. The consumer is not called any more, its sites become
-/// latent, and its attachment [reports that](crate::Attachment::failure). (A panic of a field that
-/// is being [shown](crate::failed_captures) does not count as the consumer's.) Hits of probes that
-/// the consumer itself causes are delivered to nobody. They are counted as
+/// latent, and its attachment [reports the failure](crate::Attachment::failure). (A panic of a
+/// field that is being [shown](crate::failed_captures) does not count as the consumer's.) Hits that
+/// the consumer itself causes are delivered to no consumer. They are counted as
 /// [suppressed](crate::Attachment::suppressed).
 ///
 /// ```
@@ -41,14 +41,14 @@ use crate::registry::ProbeId;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub trait Consumer: Send + Sync + 'static {
-    /// Whether it is called with each hit, or only wants hits to be counted. Asked once, when it is
-    /// attached.
+    /// Returns whether the consumer is called with each hit, or only wants hits to be counted.
+    /// Called once, when it is attached.
     fn wants(&self) -> Wants {
         Wants::Hits
     }
 
-    /// Whether it is of no use without a thread of its own, such as one that empties its buffers.
-    /// Asked once, when it is attached.
+    /// Returns whether the consumer is useless without a thread of its own, such as one that
+    /// empties its buffers. Called once, when it is attached.
     ///
     /// A forked child has only the thread that forked. If a consumer needs a thread, its attachment
     /// is detached there: the consumer is not called any more, its sites become latent unless
@@ -59,8 +59,8 @@ pub trait Consumer: Send + Sync + 'static {
         false
     }
 
-    /// Whether a hit must begin only when everything before its site is done. Asked once, when it
-    /// is attached.
+    /// Returns whether a hit must begin only when everything before its site is done. Called once,
+    /// when the consumer is attached.
     ///
     /// Processors work ahead: they may execute a hit before the last of the function's own work, or
     /// beside it. Without order, a consumer that reads a clock measures calls under some 50 ns as
@@ -84,20 +84,20 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What becomes of hits of this one of its probes at first, until its [`Switch`] changes it.
-    /// Asked once for each probe, after [`prepare`](Self::prepare).
+    /// Returns how the consumer starts on this probe: the state until its [`Switch`] changes it.
+    /// Called once for each probe, after [`prepare`](Self::prepare).
     fn start(&self, probe: ProbeId) -> Start {
         let _ = probe;
         Start::On
     }
 
-    /// Called when it is attached and its sites are active. Start a thread here; the thread may
-    /// keep `switch` to make probes latent, and active again, while hits go on.
+    /// Called when the consumer is attached and its sites are active. Start a thread here; the
+    /// thread may keep `switch` to make probes latent, and active again, while hits go on.
     /// [`attach`](crate::ProbeSet::attach) calls it once, on its own thread. It may use this crate.
-    /// Hits may come before.
+    /// Hits may arrive before this call.
     ///
-    /// Such a thread ends with the consumer, whose `drop` tells it to end, and waits for that. (A
-    /// forked child has a copy of the consumer, but not the thread: see
+    /// Such a thread ends with the consumer: the consumer's `drop` tells it to end and waits for
+    /// it. (A forked child has a copy of the consumer, but not the thread: see
     /// [`needs_thread`](Self::needs_thread).)
     ///
     /// # Errors
@@ -119,7 +119,7 @@ pub trait Consumer: Send + Sync + 'static {
     fn hit(&self, event: &Event<'_>);
 }
 
-/// Dispatch, which stands below, calls each consumer through this trait of its own.
+/// Dispatch, a lower layer, calls consumers through its own trait.
 impl<C: Consumer> Listener for C {
     fn needs_thread(&self) -> bool {
         Consumer::needs_thread(self)
@@ -135,8 +135,8 @@ impl<C: Consumer> Listener for C {
     }
 }
 
-/// A closure or a function is called with each hit. [`ProbeSet::attach_fn`] infers a closure's
-/// parameter; here its type is written.
+/// A closure or a function is called with each hit. Its parameter's type must be written out here;
+/// [`ProbeSet::attach_fn`] infers it.
 ///
 /// ```
 /// use probe_runtime::{Event, probe, select};
@@ -155,7 +155,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
     }
 }
 
-/// A pointer to a consumer does the same as the consumer.
+/// The methods of a pointer to a consumer, which forward to the consumer.
 macro_rules! pointed_at {
     () => {
         fn wants(&self) -> Wants {
@@ -189,8 +189,8 @@ macro_rules! pointed_at {
     };
 }
 
-/// A consumer that is chosen at run time. (Of boxes, this one alone: a box of a closure is a
-/// closure itself.)
+/// A consumer that is chosen at run time. (Only this box is a consumer through its contents: a box
+/// of a closure is itself a closure.)
 ///
 /// ```
 /// use probe_runtime::{Consumer, Count, Event, probe, select};
@@ -209,9 +209,9 @@ impl Consumer for Box<dyn Consumer> {
     pointed_at!();
 }
 
-/// A consumer that others keep, too: what it has gathered is there when its attachment is gone. One
-/// that says that it is attached once (those that come with this crate, but for
-/// [`Count`](crate::Count)) is attached once, by whatever pointer.
+/// A shared consumer: its data outlives its attachment. A consumer that may be attached only once
+/// (each of this crate's own, except [`Count`](crate::Count)) may be attached once in total,
+/// through whatever pointer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -241,7 +241,7 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
     pointed_at!();
 }
 
-/// What a consumer wants of its probes.
+/// How a consumer takes part in the hits of its probes.
 ///
 /// ```
 /// use probe_runtime::{Consumer, Count, Wants};
@@ -252,30 +252,30 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Wants {
-    /// To be called.
+    /// The consumer is called with each hit.
     Hits,
-    /// To have the hits of each probe counted, per thread and without a call; see
+    /// The runtime counts the hits of each probe, per thread and without a call; see
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
     Counts,
-    /// To be called, or to have hits counted instead: of each probe as
-    /// [`Switch::count`](crate::Switch::count) and [`Switch::deliver`](crate::Switch::deliver) say
-    /// last; they are delivered at first, if its [`start`](Consumer::start) does not say otherwise.
+    /// The consumer is called, or hits are counted instead: for each probe, the last
+    /// [`Switch::count`](crate::Switch::count) or [`Switch::deliver`](crate::Switch::deliver)
+    /// decides. Hits are delivered at first, unless [`start`](Consumer::start) says otherwise.
     Switchable,
 }
 
 impl Wants {
-    /// Counters that an attachment with so many probes needs.
+    /// Returns the number of counters that an attachment to `probes` probes needs.
     pub(crate) fn counters(self, probes: usize) -> usize {
         match self {
             Self::Counts => probes,
-            // One for what is suppressed.
+            // One counts suppressed hits.
             Self::Hits => 1,
             Self::Switchable => 1 + probes,
         }
     }
 }
 
-/// What a consumer begins with, in a probe.
+/// The initial state of a consumer on a probe.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -306,11 +306,12 @@ impl Wants {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Start {
-    /// Hits are delivered, or counted for one that wants that only.
+    /// Hits are delivered, or counted if the consumer wants [counts](Wants::Counts) only.
     On,
-    /// Hits are counted, as after [`Switch::count`](crate::Switch::count): of a consumer that wants
-    /// [either](Wants::Switchable). For others the same as [`On`](Self::On).
+    /// Hits are counted, as after [`Switch::count`](crate::Switch::count), if the consumer is
+    /// [switchable](Wants::Switchable). For other consumers the same as [`On`](Self::On).
     Counted,
-    /// Its sites stay latent, unless others listen, as after [`Switch::off`](crate::Switch::off).
+    /// Its sites stay latent unless other attachments listen, as after
+    /// [`Switch::off`](crate::Switch::off).
     Off,
 }

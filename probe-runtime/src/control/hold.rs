@@ -1,4 +1,4 @@
-//! Forcing probes off.
+//! Holds, which force probes off.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::retired::settle;
 use crate::patch::Report;
 use crate::registry::ProbeId;
 
-/// Keeps probes latent while it lives, whoever is attached to them. From
-/// [`ProbeSet::hold`](super::ProbeSet::hold).
+/// A guard that keeps probes latent while it lives, even for attached consumers.
+/// [`ProbeSet::hold`](super::ProbeSet::hold) returns it.
 ///
-/// No consumer is taken away, so neither holding probes nor letting them go waits for one: a hit
-/// that is in a consumer goes on.
+/// Holding probes and releasing them detaches no consumer, so neither waits for one: a hit that is
+/// in a consumer goes on.
 #[must_use = "dropping the hold lets the probes go"]
 pub struct Hold {
     ids: Arc<[ProbeId]>,
@@ -29,13 +29,13 @@ impl Hold {
         Self { ids, policy, report, text, is_over: false }
     }
 
-    /// What making the sites latent did.
+    /// Returns the result of making the sites latent.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Lets the probes go, as dropping does, and tells what that did: sites that somebody listens
-    /// to, and nobody else holds, become active.
+    /// Releases the probes, as dropping does, and returns the result. Sites become active if an
+    /// attachment listens to them and no other hold remains.
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};
@@ -51,7 +51,8 @@ impl Hold {
         self.leave()
     }
 
-    /// The second time, from `drop` after `release`, there is nothing left to do.
+    /// Releases the probes on the first call. `drop` calls it again after `release`; that does
+    /// nothing.
     fn leave(&mut self) -> Report {
         if std::mem::replace(&mut self.is_over, true) {
             return Report::default();

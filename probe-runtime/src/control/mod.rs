@@ -1,14 +1,16 @@
-//! Who listens to what: selecting, attaching, pausing, holding, detaching.
+//! Listening to probes: selecting, attaching, pausing, holding, detaching.
 //!
-//! Life of an attachment: [`select`] ▸ [`ProbeSet::attach`] publishes a new hook for each probe, then
-//! activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it publishes hooks without
-//! it, makes sites that nobody else listens to latent, waits until no thread is inside of its consumer, and drops that.
+//! Life of an attachment: [`select`] ▸ [`ProbeSet::attach`] publishes a new hook for each probe,
+//! then activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it
+//! publishes hooks without it, makes sites latent unless other attachments listen, waits until no
+//! thread is inside its consumer, and drops the consumer.
 //!
-//! [`Switch`] does the same to some of its probes, from any thread.
+//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread.
 //!
-//! One lock guards all of it ([`lock`]: what is held together with it, in which order, and why). No consumer's code runs, and nobody waits for a hit to end, while it is held;
-//! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
-//! so that a probe in the allocator can't lead back here.
+//! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
+//! and the reasons. While it is held, no consumer's code runs, and no thread waits for a hit to
+//! end. Hits never take it. On the thread that holds it, calls of consumers are suppressed and
+//! counted, so that a probe in the allocator can't lead back here.
 
 mod attached;
 mod attachment;

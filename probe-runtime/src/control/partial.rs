@@ -1,4 +1,4 @@
-//! Switching some probes of an attachment off, and on again, while it stays attached.
+//! Switching some probes of an attachment off and on.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -15,19 +15,24 @@ use crate::os::cancel::Uncancellable;
 use crate::patch::{Access, RefusalReason, Report, Visibility};
 use crate::registry::{ProbeId, provider};
 
-/// Switches probes of one attachment off and on, from any thread: for consumers that sample, or that have heard enough of a
-/// probe. From [`Consumer::attached`](crate::Consumer::attached) or [`Attachment::switch`](crate::Attachment::switch). It does not keep
-/// the attachment alive: of one that is gone, it switches nothing.
+/// A handle that switches probes of one attachment off and on, from any thread: for consumers that
+/// sample, or that have seen enough hits of a probe.
+/// [`Consumer::attached`](crate::Consumer::attached) receives one, and
+/// [`Attachment::switch`](crate::Attachment::switch) returns one. It does not keep the attachment
+/// alive; once the attachment is gone, it switches nothing.
 ///
-/// Which thread patches: the one that calls [`on`](Self::on) or [`off`](Self::off), before the call returns; never the thread of a hit,
-/// which may not call them (they lock). A consumer whose hits decide leaves a mark, and has a thread of its own look at
-/// it.
+/// The thread that calls [`on`](Self::on) or [`off`](Self::off) patches, before the call returns. A
+/// hit must not call them, since they lock. A consumer whose hits decide sets a flag, and has a
+/// thread of its own check it.
 ///
-/// Others are not disturbed: probes that somebody else listens to as well stay active, and are only not delivered to this
-/// attachment. [`Attachment::pause`](crate::Attachment::pause) and holds come on top: a probe is active if nothing switches it off.
+/// Other attachments are not affected: their probes stay active, and only this attachment gets no
+/// hits of them. [`Attachment::pause`](crate::Attachment::pause) and holds apply as well: a probe
+/// is active if nothing switches it off.
 ///
-/// Cost, of a batch whose text is open ([`TextPolicy::Open`](crate::TextPolicy::Open)) and [`Eventual`](Visibility::Eventual): one locked instruction for each
-/// site and two on the control lock. [`Event::generation`](crate::Event::generation) does not change: who switches knows.
+/// Cost of an [`Eventual`](Visibility::Eventual) batch whose text is open
+/// ([`TextPolicy::Open`](crate::TextPolicy::Open)): one locked instruction for each site and two on
+/// the control lock. [`Event::generation`](crate::Event::generation) does not change; the caller
+/// must account for the switch.
 ///
 /// ```
 /// use probe_runtime::{Count, Visibility, probe, select};
@@ -60,39 +65,47 @@ impl Switch {
         Self { number, subscription: Arc::downgrade(subscription) }
     }
 
-    /// Switches these probes off: their sites become latent, unless others listen. Those that are not the attachment's are passed
-    /// over.
+    /// Switches these probes off: their sites become latent unless other attachments listen. Ids of
+    /// probes that are not the attachment's are ignored.
     ///
-    /// With [`Visibility::Synchronous`], no call that starts after it has returned is a hit; hits under way are not waited for.
+    /// With [`Visibility::Synchronous`], no call that starts after `off` has returned is a hit. It
+    /// does not wait for hits under way.
     pub fn off(&self, probes: &[ProbeId], visibility: Visibility) -> Report {
         self.set_off(probes, true, visibility)
     }
 
-    /// Switches these probes on again: with [`Visibility::Synchronous`], each call that starts after it has returned is a hit. Those of a
-    /// consumer that has [failed](crate::Attachment::failure) are refused.
+    /// Switches these probes on again. With [`Visibility::Synchronous`], each call that starts
+    /// after `on` has returned is a hit. If the consumer has [failed](crate::Attachment::failure),
+    /// the probes are refused.
     pub fn on(&self, probes: &[ProbeId], visibility: Visibility) -> Report {
         self.set_off(probes, false, visibility)
     }
 
-    /// Has hits of these probes counted by the runtime from here on, in place of being delivered: a tenth of the cost, or less. For a
-    /// consumer that [wants either](crate::Wants::Switchable); of others, nothing changes. Sites of which hits are only counted then are led to
-    /// code that counts; they stay active meanwhile. Nobody is waited for: hits under way on other threads may still be delivered, until
-    /// a switch with [`Visibility::Synchronous`]. Sites that could not be led back by [`deliver`](Self::deliver) are in the
-    /// [late report](crate::Attachment::late_report); their hits go on to be counted.
+    /// Lets the runtime count hits of these probes from now on, instead of delivering them. A
+    /// counted hit costs a tenth of a delivered one, or less. Changes nothing unless the consumer
+    /// is [switchable](crate::Wants::Switchable).
+    ///
+    /// Sites whose hits are then only counted are redirected to code that counts; they stay active
+    /// meanwhile. The call waits for no hit: hits under way on other threads may still be delivered
+    /// until a switch with [`Visibility::Synchronous`]. If [`deliver`](Self::deliver) could not
+    /// redirect some sites back, the [late report](crate::Attachment::late_report) lists them, and
+    /// their hits are still counted.
     pub fn count(&self, probes: &[ProbeId]) {
         self.set_counting(probes, true);
     }
 
-    /// Has hits of these probes delivered, in place of being [counted](Self::count); hits under way on other threads may still be counted.
+    /// Delivers hits of these probes again, instead of [counting](Self::count) them. Hits under way
+    /// on other threads may still be counted.
     pub fn deliver(&self, probes: &[ProbeId]) {
         self.set_counting(probes, false);
     }
 
-    /// How many hits of each of these probes were counted so far, by all threads, in place of being delivered. No less than of those that ended before; of a
-    /// probe that is hit meanwhile, it may be more a moment later. 0 where the attachment is gone, or never counts.
-    /// All since the attachment was made, whoever has reset what its reports tell.
+    /// Returns how many hits of each of these probes were counted so far, by all threads, instead
+    /// of being delivered. All hits that ended before the call are included, and possibly some that
+    /// happen meanwhile. A count is 0 if the attachment is gone or never counts. Counts start when
+    /// the attachment is made, regardless of resets.
     ///
-    /// Cost: the control lock, a search for each probe, and a load of each for each thread.
+    /// Cost: the control lock, a search for each probe, and a load for each probe and thread.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,8 +141,8 @@ impl Switch {
         }
     }
 
-    /// Of each of these probes, whether its sites have code of their own for hits that are only
-    /// counted.
+    /// Returns for each of these probes whether its sites have their own code for hits that are
+    /// only counted.
     #[cfg(feature = "profiler")]
     pub(crate) fn counted_in_place(probes: &[ProbeId]) -> Vec<bool> {
         #[cfg(probe_backend = "x86_64")]
@@ -167,7 +180,7 @@ impl Switch {
         let has_retired = locked.limbo.has_new();
         drop(locked);
         if has_retired {
-            // A consumer is never dropped here, which may be on a thread of its own.
+            // This drops no consumer: the caller may be a consumer's own thread.
             tidy();
         } else if visibility == Visibility::Synchronous {
             os::heavy_barrier();
@@ -175,9 +188,10 @@ impl Switch {
         report
     }
 
-    /// Runs what switches sites, with the access that it has to them, if its attachment is there.
+    /// Calls `run` with the access to use for the attachment's sites, if the attachment still
+    /// exists.
     fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access)) {
-        // As for pausing: in text that is open nothing can be in the way.
+        // As for pausing: the executable's open text needs neither new objects nor opening.
         let policy = self.find(locked).map(|attached| attached.policy);
         if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
             let access = locked.access_to_open(policy);
@@ -193,7 +207,7 @@ impl Switch {
         });
     }
 
-    /// Its attachment, unless that is gone: another may have its number.
+    /// Returns its attachment if it still exists. A later attachment may have the same number.
     fn find<'a>(&self, control: &'a Control) -> Option<&'a Attached> {
         let attached = control.attachments.get(self.number)?.as_ref()?;
         std::ptr::eq(Arc::as_ptr(&attached.subscription), self.subscription.as_ptr()).then_some(attached)
@@ -201,7 +215,8 @@ impl Switch {
 }
 
 impl Control {
-    /// Sites that this leads elsewhere stay active meanwhile.
+    /// Counts or delivers an attachment's hits of these probes. Sites that are redirected stay
+    /// active meanwhile.
     fn set_counting(
         &mut self,
         attachment: usize,
@@ -253,8 +268,8 @@ impl Control {
             if let (Some(true), Some(attached)) = (changed, &mut self.attachments[attachment]) {
                 attached.off = if is_off { attached.off + 1 } else { attached.off - 1 };
             }
-            // Where it listens alone, the hook stays, and only the sites change; unless what others
-            // counted is to be left out first.
+            // A sole listener's hook stays, and only the sites change, unless its part is frozen:
+            // it must first be thawed, so that hits counted for others are left out.
             let is_shared = |members: &Members| {
                 members.attachments(&self.parts).nth(1).is_some()
                     || members.part(&self.parts, attachment).is_some_and(|part| part.is_frozen)

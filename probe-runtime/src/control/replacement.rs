@@ -1,4 +1,4 @@
-//! A closure that runs instead of a function, for as long as its guard lives.
+//! Closures that run instead of a function while a guard lives.
 
 use std::any::Any;
 use std::fmt;
@@ -17,19 +17,19 @@ use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibil
 use crate::registry::ProbeInfo;
 use crate::replaced::Passed;
 
-/// A closure that runs instead of a function, from the `install` that
-/// [`#[probe(replace)]`](macro@crate::probe) gives to it. Dropping it removes the closure; several
-/// for one function are removed in any order.
+/// A guard of a closure that runs instead of a function. The `install` that
+/// [`#[probe(replace)]`](macro@crate::probe) gives to the function returns it. Dropping it removes
+/// the closure. Several closures of one function may be removed in any order.
 ///
-/// When the drop returns, no call of the function that begins runs the closure any more. Calls that
-/// are in it go on, whatever they may be waiting for: each keeps all that it runs alive, and the
-/// last of them drops the closure; where a consumer's hit is under way meanwhile, a later operation
-/// may. So the guard may be dropped anywhere, also inside of the closure.
+/// When the drop has returned, calls of the function that begin do not run the closure any more.
+/// Calls that are in it go on, however long they wait: each keeps alive all that it runs, and the
+/// last of them drops the closure. If a consumer's hit is under way at that time, a later operation
+/// may drop it. So the guard may be dropped anywhere, even inside the closure.
 ///
-/// Of objects that come and go, forks, the end of the process and cancelled threads holds what
-/// [`Attachment`](crate::Attachment) says; a forked child has the replacement, too. Objects that
-/// hold a function that was replaced, or a closure that was installed, stay loaded until the
-/// process ends.
+/// [`Attachment`](crate::Attachment#while-it-is-attached) describes objects that come and go,
+/// forks, the end of the process and cancelled threads; the same holds here. A forked child has the
+/// replacement, too. Objects that contain a replaced function or an installed closure stay loaded
+/// until the process ends.
 ///
 /// ```
 /// use probe_runtime::probe;
@@ -53,13 +53,13 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// What activating the function's sites did.
+    /// Returns the result of activating the function's sites.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// What became of copies of its sites that were loaded later, as
-    /// [`Attachment::late_report`](crate::Attachment::late_report) tells.
+    /// Returns the result of activating copies of its sites that were loaded later, as
+    /// [`Attachment::late_report`](crate::Attachment::late_report) does.
     pub fn late_report(&self) -> Report {
         operate(|control| {
             let attached = self.number.and_then(|number| control.attached(number));
@@ -67,7 +67,8 @@ impl Replacement {
         })
     }
 
-    /// The function's probe, of kind [`Replace`](crate::Kind::Replace), as it is now.
+    /// Returns the function's probe, of kind [`Replace`](crate::Kind::Replace), in its present
+    /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
         operate(|control| {
             let id = *control.attached(self.number?)?.ids.first()?;
@@ -75,12 +76,13 @@ impl Replacement {
         })
     }
 
-    /// Removes the closure, as dropping does, and tells what making the sites latent did.
+    /// Removes the closure, as dropping does, and returns the result of making the sites latent.
     pub fn remove(mut self) -> Report {
         self.leave()
     }
 
-    /// The second time, from `drop` after `remove`, there is nothing left to do.
+    /// Removes the closure on the first call. `drop` calls it again after `remove`; that does
+    /// nothing.
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = operate(|control| control.detach(number));
@@ -101,9 +103,9 @@ impl fmt::Debug for Replacement {
     }
 }
 
-/// What the macro's `install` calls: puts a closure of the type `W` in the way of calls of the
-/// function of `O`. `boxed` makes the closure a `W`; it is code of the object that the closure is
-/// of.
+/// Installs a closure of the type `W` in front of calls of a function of the type `O`. The macro's
+/// `install` calls this. `boxed` makes the closure a `W`; its code lies in the same object as the
+/// closure's.
 ///
 /// # Errors
 /// [`Error::WithoutProbes`], [`Error::Unpinned`], [`Error::NotReplaced`].
@@ -116,8 +118,8 @@ where
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
     crate::registry::see(definition);
     ready::require()?;
-    // Nobody could find the function again under its address, nor drop the closure, once they are
-    // unloaded.
+    // Once these objects were unloaded, the function could not be found by its address again, and
+    // the closure could not be dropped.
     ready::keep(std::ptr::from_ref(definition).addr())?;
     ready::keep((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
@@ -132,7 +134,8 @@ where
 }
 
 impl Control {
-    /// Returns the attachment's number, unless the probe is another runtime's.
+    /// Installs a wrapper; returns the attachment's number, or `None` if another runtime has taken
+    /// the probe.
     fn install(
         &mut self,
         definition: &'static Definition,
@@ -147,7 +150,7 @@ impl Control {
             }
             return (None, report);
         }
-        // Through the kernel if somebody has asked for that, since the rest may be denied.
+        // Writes through the kernel if any attachment does: other ways may be denied.
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
         let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());

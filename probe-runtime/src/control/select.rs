@@ -1,4 +1,4 @@
-//! From a selector's text to the probes that it names, or to what was probably meant.
+//! Finding the probes that a selector's text names, or suggestions if it names none.
 
 use std::sync::Arc;
 
@@ -12,16 +12,20 @@ use crate::patch::UnmatchedTerm;
 use crate::registry::ProbeId;
 use crate::selector::{Selector, nearest};
 
-/// So many suggestions are made.
+/// The number of suggestions.
 const SHOWN: usize = 3;
 
-/// The probes that a selector names. [`Selector`] has the grammar: `net::*`, `**::handle`, `@server.rs:42`, `kind=entry`,
-/// `group=db`, and several of them.
+/// Returns the probes that a selector names. [`Selector`] describes the grammar: `net::*`,
+/// `**::handle`, `@server.rs:42`, `kind=entry`, `group=db`, and combinations of them.
 ///
 /// # Errors
-/// [`Error::Selector`] where it is malformed; [`Error::NoMatch`] where it names none, with selectors like it that name some, or else the
-/// nearest probes; [`Error::Skipped`] where it names only functions that a block with `#[probe]` has left out. Of several terms, those
-/// that name nothing are told by the [report](super::Attachment::report) of whoever is attached to the set.
+/// - [`Error::Selector`] if the selector is malformed.
+/// - [`Error::NoMatch`] if it names no probe. The error suggests similar selectors that name some,
+///   or else the nearest probes.
+/// - [`Error::Skipped`] if it names only functions that a block with `#[probe]` has left out.
+///
+/// If only some of several terms name nothing, the [report](super::Attachment::report) of each
+/// attachment to the set lists them.
 ///
 /// ```
 /// use probe_runtime::{Error, select};
@@ -68,7 +72,7 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
         }
         let mut unmatched = Vec::new();
         for term in parsed.unnamed(&named) {
-            // Whoever lists many paths that are gone needs no suggestion for each.
+            // A long list of paths that no longer exist needs no suggestion for each.
             let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term)).flatten();
             unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
         }
@@ -81,13 +85,13 @@ fn definitions(control: &Control) -> impl Iterator<Item = (ProbeId, &Definition)
     ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
 }
 
-/// Why one term of a selector names nothing.
+/// Returns the reason why one term of a selector names nothing.
 fn nothing_of(control: &Control, term: &str) -> Option<String> {
-    // What is parsed as a part of a text is parsed alone, too.
+    // A term of a valid selector is a valid selector.
     Some(nothing(control, term, &Selector::parse(term).ok()?).to_string())
 }
 
-/// Why a selector names nothing, and what was probably meant.
+/// Returns the reason why a selector names nothing, with suggestions.
 fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
     let all = || definitions(control).map(|(_, definition)| definition);
     let skipped = all()
@@ -103,7 +107,7 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
     for candidate in parsed.wider() {
         let Ok(parsed) = Selector::parse(&candidate) else { continue };
         let count = probes().filter(|definition| parsed.matches(*definition)).count();
-        // As many are the same ones, by a longer name.
+        // The same number of probes means the same probes under a longer name.
         if count != 0 && wider.len() < SHOWN && wider.iter().all(|(_, known)| *known != count) {
             wider.push((candidate, count));
         }

@@ -1,4 +1,4 @@
-//! Selecting probes.
+//! Sets of probes, and lists of all probes and of unreadable ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::os::objects::freeze;
 use crate::patch::{TextPolicy, UnmatchedTerm, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
 
-/// All probes of the program, by path: the objects loaded now, latent and active, with and without sites.
+/// Returns all probes of the loaded objects, sorted by path: latent and active ones, with and
+/// without sites.
 ///
-/// Cost: the first use of this crate reads the tables of all loaded objects; later ones ask the dynamic linker
-/// whether anything has changed. The list itself is built anew each time.
+/// Cost: the first use of this crate reads the tables of all loaded objects. Later calls ask the
+/// dynamic linker whether anything has changed. Each call builds the list anew.
 ///
 /// ```
 /// #[probe_runtime::probe]
@@ -43,8 +44,9 @@ pub fn probes() -> Vec<ProbeInfo> {
     list
 }
 
-/// Sites that are left alone because their records, or the definitions that these name, can't be read: damaged, or written
-/// by a newer version. (Of an object that another thread is loading, some may count until that is done.)
+/// Returns the number of sites that are left alone because their records, or the definitions that
+/// these name, can't be read: they are damaged, or a newer version wrote them. (Some sites of an
+/// object that another thread is loading may count until it is loaded.)
 ///
 /// ```
 /// // Probes of a later version of this crate are left alone.
@@ -54,27 +56,28 @@ pub fn unreadable_records() -> usize {
     operate(|control| control.registry.skipped())
 }
 
-/// Whether there is nothing that any selector could name, nor an object that a later version could
-/// read.
+/// Returns whether no selector can name a probe, and no loaded object has probes of a later
+/// version.
 pub(crate) fn has_no_probes() -> bool {
     operate(|control| control.registry.len() == 0) && unreadable_objects().is_empty()
 }
 
-/// Loaded objects whose probes are left alone because a later version of this crate laid them out: the names of their
-/// files. Of an object that has probes of several versions, those that this version knows are not left alone.
+/// Returns the file names of loaded objects whose probes are left alone because they have the
+/// layout of a later version of this crate. If an object has probes of several versions, those of
+/// this version are still used.
 ///
 /// ```
 /// assert!(probe_runtime::unreadable_objects().is_empty());
 /// ```
 pub fn unreadable_objects() -> Vec<String> {
-    // Elsewhere, nothing is read from objects.
+    // Other backends read nothing from objects.
     #[cfg(probe_backend = "x86_64")]
     return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
     #[cfg(not(probe_backend = "x86_64"))]
     return Vec::new();
 }
 
-/// A set of probes, and how it is to be patched.
+/// A set of probes, and the way in which their sites are patched.
 ///
 /// ```
 /// use probe_runtime::{Count, TextPolicy, probe, select};
@@ -98,39 +101,39 @@ pub struct ProbeSet {
 }
 
 impl ProbeSet {
-    /// No probes.
+    /// Returns the empty set.
     #[cfg(all(feature = "finstrument", not(probe_discovers)))]
     pub(crate) fn none() -> Self {
         Self { ids: Arc::default(), policy: Policy::default(), unmatched: Arc::default() }
     }
 
-    /// How many probes there are.
+    /// Returns the number of probes.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none. [`select`](super::select()) never returns an empty set.
+    /// Returns whether the set is empty. [`select`](super::select()) never returns an empty set.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The probes' numbers, ascending.
+    /// Returns the probes' numbers, ascending.
     pub fn ids(&self) -> &[ProbeId] {
         &self.ids
     }
 
-    /// Terms of its selector that name nothing.
+    /// Returns the terms of its selector that named nothing.
     pub(crate) fn unmatched(&self) -> Arc<[UnmatchedTerm]> {
         Arc::clone(&self.unmatched)
     }
 
-    /// The probes, as they are now, but for those that were unloaded since.
+    /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control| control.infos(&self.ids))
     }
 
-    /// Runs `run` with the definitions of its probes that are loaded, which stay so meanwhile. Under
-    /// the control lock: it takes no other.
+    /// Calls `run` with the definitions of its loaded probes, which stay loaded meanwhile. The
+    /// control lock is held: `run` takes no other lock.
     pub(crate) fn with_definitions<T>(
         &self,
         run: impl FnOnce(&mut dyn Iterator<Item = (ProbeId, &Definition)>) -> T,
@@ -141,49 +144,61 @@ impl ProbeSet {
         })
     }
 
-    /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.
+    /// Sets how long text is writable. The default is [`TextPolicy::Sealed`].
     #[must_use]
     pub fn text_policy(mut self, policy: TextPolicy) -> Self {
         self.policy.text = policy;
         self
     }
 
-    /// Whether each site goes through `int3`, one byte at a time, rather than by one write of its aligned word: for
-    /// processors that promise nothing about such a write (see [`patch::word`](crate::patch::word)). Not if not said
-    /// otherwise. Costs two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal for each thread that runs
-    /// into it.
+    /// Sets whether each site is patched through `int3`, one byte at a time, instead of by one
+    /// write of its aligned word. This is for processors that promise nothing about such a write
+    /// (see [`patch::word`](crate::patch::word)). The default is `false`.
     ///
-    /// A thread that blocks `SIGTRAP`, a handler whose `sa_mask` holds it, and a debugger that keeps it, would have the process killed: a
-    /// batch that finds one refuses its sites, and names it. See [`word`](crate::patch::word#before-a-trap).
+    /// Cost: two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal
+    /// for each thread that runs into the `int3`.
     ///
-    /// Not the calls of `-finstrument-functions` hooks (feature `finstrument`) that lie across two words, nor the first hit that makes any
-    /// of them a site: these are one write of an aligned word all the same. A hook makes it, in any thread, whatever signals that
-    /// blocks, and waits for nobody, which an `int3` would ask of it. Where such a write is not to be relied on,
-    /// `finstrument::text_policy(TextPolicy::Alias)` leaves first hits to operations, which then go through `int3`, and calls across two
-    /// words what the compiler made them.
+    /// The process would be killed by a trap in a thread that blocks `SIGTRAP`, in a handler whose
+    /// `sa_mask` holds it, or under a debugger that keeps it. A batch that finds one of these
+    /// refuses its sites and names it. See [`word`](crate::patch::word#before-a-trap).
+    ///
+    /// Two kinds of writes are single writes of an aligned word even then (feature `finstrument`):
+    /// switching calls of `-finstrument-functions` hooks that lie across two words, and the first
+    /// hit that turns any such call into a site. A hook does this in any thread, whatever signals
+    /// the thread blocks, and can't wait for other threads as an `int3` requires. If such a write
+    /// can't be relied on, use `finstrument::text_policy(TextPolicy::Alias)`. It leaves first hits
+    /// to operations, which then go through `int3`, and leaves calls across two words as the
+    /// compiler made them.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.policy.strict = strict;
         self
     }
 
-    /// When a change is seen; [`Visibility::Synchronous`] if not said otherwise.
+    /// Sets when threads see a change. The default is [`Visibility::Synchronous`].
     #[must_use]
     pub fn visibility(mut self, visibility: Visibility) -> Self {
         self.policy.visibility = visibility;
         self
     }
 
-    /// Puts a consumer on all probes of the set and activates their sites, while all threads run. Once it has
-    /// returned (`Synchronous`), every call of a probed function that starts is a hit. It waits for no hit of anybody.
+    /// Attaches a consumer to all probes of the set and activates their sites, while all threads
+    /// run. Once it has returned (`Synchronous`), every call of a probed function that starts is a
+    /// hit. It waits for no hit of any consumer.
     ///
-    /// Sites that can't be activated are in the [report](Attachment::report); the others go on.
+    /// Sites that can't be activated are in the [report](Attachment::report); the others become
+    /// active.
     ///
     /// # Errors
-    /// [`Error::Refused`] if not one site could be activated, [`Error::TextProtected`] if the system does not
-    /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
-    /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it, and whatever the consumer's
-    /// [`prepare`](Consumer::prepare) and [`attached`](Consumer::attached) say. Nothing has changed then.
+    /// - [`Error::Refused`] if no site could be activated.
+    /// - [`Error::TextProtected`] if the system does not let text stay writable as
+    ///   [`TextPolicy::Open`] asks.
+    /// - [`Error::OutOfCounters`] if no counters are left.
+    /// - [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it.
+    /// - Any error that the consumer's [`prepare`](Consumer::prepare) or
+    ///   [`attached`](Consumer::attached) returns.
+    ///
+    /// After an error, nothing has changed.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         let consumer = Arc::new(consumer);
         let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
@@ -193,8 +208,8 @@ impl ProbeSet {
         Ok(attachment)
     }
 
-    /// The same with a closure that is told of each hit, and whose parameter's type is inferred; [`attach`](Self::attach) takes closures
-    /// that write it (`|event: &Event<'_>|`).
+    /// Attaches a closure that is called with each hit, and infers the type of its parameter.
+    /// [`attach`](Self::attach) takes closures that write the type (`|event: &Event<'_>|`).
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
@@ -224,10 +239,12 @@ impl ProbeSet {
         self.attach(closure)
     }
 
-    /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up. Once it has returned (`Synchronous`), no call that starts is
-    /// a hit, and what hits are counted has come to rest, but for at most one hit of each thread that has just
-    /// passed a site; consumers that are in a hit by then are [not waited
-    /// for](crate::Attachment#what-waits).
+    /// Forces the probes off, even for attached consumers, until the hold is dropped. Holds add up:
+    /// a probe is off while any hold on it exists.
+    ///
+    /// Once this call has returned (`Synchronous`), no call that starts is a hit, and counts are at
+    /// rest, except for at most one hit of each thread that has just passed a site. It does [not
+    /// wait](crate::Attachment#waiting) for consumers that are in a hit.
     ///
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).

@@ -1,4 +1,4 @@
-//! Switching the sites of probes, run by run, as a backend can.
+//! Switching the sites of probes, one run of neighbours at a time.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -7,10 +7,10 @@ use super::state::{Control, is_paused};
 use crate::patch::{Access, Mode, Report};
 use crate::registry::ProbeId;
 
-/// Neighbouring probes, whose sites lie side by side.
+/// A range of neighbouring probes. Their sites are neighbours in the registry's table.
 pub(super) type Run = RangeInclusive<usize>;
 
-/// The runs that ascending ids make.
+/// Groups ascending ids into runs.
 pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
     let mut runs = Vec::new();
     ids.iter().for_each(|id| extend(&mut runs, *id));
@@ -27,30 +27,30 @@ fn extend(runs: &mut Vec<Run>, id: ProbeId) {
 }
 
 impl Control {
-    /// How the last operation left the sites of a probe; `None` where nobody here has switched
-    /// them: another copy of this crate may have.
+    /// Returns the mode in which the last operation left the sites of a probe. Returns `None` if
+    /// this copy of the crate has not switched them; another copy may have.
     #[inline]
     pub(super) fn left(&self, id: ProbeId) -> Option<Mode> {
         let members = self.members(id).filter(|members| members.has_parts())?;
         Some(members.mode(&self.parts, self.tallies.of(id), is_paused(&self.attachments)))
     }
 
-    /// What the sites of a probe are to be.
+    /// Returns the mode that a probe's sites should have.
     #[inline]
     pub(super) fn mode_of(&self, id: ProbeId) -> Mode {
         self.left(id).unwrap_or(Mode::Latent)
     }
 
-    /// The same of each of these probes.
+    /// Returns [`left`](Self::left) of each of these probes.
     pub(super) fn left_each(&self, ids: &[ProbeId]) -> Vec<Option<Mode>> {
         ids.iter().map(|id| self.left(*id)).collect()
     }
 
-    /// Makes the sites of these probes what their members want, whatever that is for each. Returns
-    /// whether hits of all of them are only counted now.
+    /// Switches the sites of each of these probes to the mode that its members want. Returns
+    /// whether hits of all these probes are only counted now.
     ///
-    /// `left` tells how the sites of each were left, as far as that is known: the report notes
-    /// those that somebody else has switched since.
+    /// `left` holds the mode in which the sites of each probe were left, if that is known. The
+    /// report notes sites that differ from it: code outside this runtime has changed them.
     pub(super) fn switch_each(
         &mut self,
         ids: &[ProbeId],
@@ -58,7 +58,7 @@ impl Control {
         access: Access,
         report: &mut Report,
     ) -> bool {
-        // A batch for each pair of what the sites were left as and what they are to be.
+        // One batch for each pair of the mode that the sites were left in and the mode they get.
         let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
             let mode = self.mode_of(*id);
@@ -68,7 +68,8 @@ impl Control {
                 None => batches.push((left, mode, runs(&[*id]))),
             }
         }
-        // Through the kernel's table of mappings, and its rights: not where these may be denied.
+        // This reads the kernel's table of mappings and their rights, which `Alias` must avoid:
+        // access may be denied.
         #[cfg(probe_backend = "x86_64")]
         if access != Access::Alias {
             let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);

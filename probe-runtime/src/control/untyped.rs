@@ -1,4 +1,5 @@
-//! An attachment whatever its consumer's type is: what [`Attachment`](super::Attachment) does but for that, compiled once.
+//! The part of an [`Attachment`](super::Attachment) that does not depend on the consumer's type,
+//! compiled once.
 
 use std::mem;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ use crate::patch::{Refusal, Report, Visibility};
 use crate::period::Since;
 use crate::registry::{Counts, ProbeCount, ProbeId, ProbeInfo};
 
-/// Detaches when it drops, as [`Attachment`](super::Attachment) says. Whoever owns the consumer gives it up before.
+/// An attachment without its consumer's type. It detaches when it is dropped, as
+/// [`Attachment`](super::Attachment) describes. The owner of the consumer drops its reference
+/// first.
 pub(crate) struct Untyped {
     number: usize,
     subscription: Arc<Subscription>,
@@ -41,13 +44,13 @@ impl Untyped {
         Self { number, subscription, report, policy, since, counts, is_detached: false }
     }
 
-    /// Puts a consumer on a set's probes. It is not told of it yet: see [`finish`](Self::finish).
+    /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
     pub(super) fn begin(
         set: &ProbeSet,
         consumer: &dyn Consumer,
         subscription: Arc<Subscription>,
     ) -> Result<Self, Error> {
-        // Asked before the lock is taken: it is the consumer's own code.
+        // Called before the lock is taken: it runs the consumer's own code.
         let wants = consumer.wants();
         super::ready::require()?;
         consumer.prepare(set)?;
@@ -88,13 +91,13 @@ impl Untyped {
         Switch::new(self.number, &self.subscription)
     }
 
-    /// Detaches, once.
+    /// Detaches on the first call; later calls do nothing.
     pub(super) fn leave(&mut self) -> Report {
         if mem::replace(&mut self.is_detached, true) {
             return Report::default();
         }
         let report = operate(|control| control.detach(self.number));
-        // Whatever the visibility: nobody knows otherwise when the consumer may be dropped.
+        // Always synchronous: only the wait proves that the consumer may be dropped.
         if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&self.subscription))) {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
@@ -124,7 +127,8 @@ impl Untyped {
         self.counts.reset(|| self.all_counts(), Counts::since)
     }
 
-    /// What each probe has counted, whoever has reset what: what collectors get.
+    /// Returns the count of each probe since it was attached, regardless of resets. Collectors
+    /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control| {
             let counted = control.counted(self.number);
