@@ -1,29 +1,37 @@
-//! The control lock, and what is held together with it.
+//! The control lock, and the other locks that are held with it.
 //!
 //! # Objects that come and go
-//! Another thread may `dlclose` an object at any time, and its tables, definitions and text are gone. So whatever reads
-//! or writes those of an object other than the executable is done *frozen*, while the dynamic linker can't unmap
-//! anything ([`Control::with_objects`], [`os::objects::freeze`]): it first looks at which objects there are, brings
-//! what is attached up to date with them, and only then does what was asked for. What was unloaded before is forgotten
-//! by then, and what is there stays until the end. A program whose probes are all in its executable, which is never
-//! unloaded, freezes for that look alone; and not at all to pause and resume in text that is open anyway, which would take
-//! longer than the switch itself: these two alone notice nothing new there. (In text that is to be opened they do: another
-//! copy of this crate, in a plugin, may be about to seal it, and the freeze lets one of the two do so at a time.)
+//! Another thread may `dlclose` an object at any time, which unmaps its tables, definitions and
+//! text. So code that reads or writes these in any object but the executable runs *frozen*: the
+//! dynamic linker can't unmap anything meanwhile ([`Control::with_objects`],
+//! [`os::objects::freeze`]). A frozen operation first looks for objects that came or went, brings
+//! attachments up to date with them, and then does its work. By then, unloaded objects are
+//! forgotten, and present ones stay until the operation ends.
+//!
+//! The executable is never unloaded. If all probes are in it, an operation freezes for the look
+//! alone. Pausing and resuming in its open text do not freeze at all, since that would take longer
+//! than the switch itself; these two alone notice no new objects there. If they have to open text,
+//! they do freeze: another copy of this crate, in a plugin, may be about to seal it, and only one
+//! copy at a time can do so under the freeze.
 //!
 //! # Why this can't deadlock
-//! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`, constructors, destructors) ▸
-//! the control lock ▸ the dynamic linker's inner lock (around the list of objects and unmapping). Constructors and
-//! destructors may call this crate. A holder of the control lock never asks for the outer one: it opens no library, and
-//! uses no thread-local that has a destructor, nor one for the first time ([`lock`] touches one before). Under the inner
-//! lock nobody asks for the control lock, unless a program calls this crate from its own `dl_iterate_phdr` callback,
-//! which it must not. No consumer is called, nor dropped, under any of them.
+//! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`,
+//! constructors, destructors) ▸ the control lock ▸ the dynamic linker's inner lock (around the list
+//! of objects and unmapping). Constructors and destructors may call this crate. A holder of the
+//! control lock never takes the outer one: it opens no library, uses no thread-local that has a
+//! destructor, and uses no thread-local for the first time ([`lock`] touches one before). No thread
+//! takes the control lock under the inner lock, unless a program calls this crate from its own
+//! `dl_iterate_phdr` callback, which is forbidden. No consumer is called or dropped under any of
+//! these locks.
 //!
 //! # Cancellation and forks
-//! Whatever may reach a cancellation point runs uncancellable: the dynamic linker, opening and sealing text (which asks the
-//! kernel for its rights), writing it through the kernel, waiting for hits to end, dropping a consumer. Locking, allocating
-//! and writing to text that is open reach none, so pausing and resuming in the executable's open text does without.
-//! The lock is held across a fork, so the child finds what it guards
-//! whole, and no thread of ours is frozen then: glibc would leave the inner lock taken in the child for ever.
+//! Code that may reach a cancellation point runs uncancellable: calls of the dynamic linker,
+//! opening and sealing text (which reads its rights from the kernel), writing it through the
+//! kernel, waiting for hits to end, dropping a consumer. Locking, allocating and writing to open
+//! text reach none, so pausing and resuming in the executable's open text run without this.
+//!
+//! The lock is held across a fork, so the child finds the control's state whole. No thread of this
+//! crate is frozen then, or glibc would leave the inner lock taken in the child for ever.
 
 use std::cell::Cell;
 use std::mem;
@@ -42,19 +50,19 @@ use crate::registry::provider;
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
-/// Set where a consumer has failed while the lock was taken; the next holder sweeps.
+/// Set when a consumer fails while the lock is taken. The next holder sweeps.
 static SWEEP: AtomicBool = AtomicBool::new(false);
 
-/// The lock, held. Consumers are not called on this thread meanwhile.
+/// The held lock. Consumers are not called on this thread meanwhile.
 pub(super) struct Locked {
-    // Unlocks before consumers may be called again.
+    // Dropped first: the lock is free before consumers may be called again.
     control: MutexGuard<'static, Control>,
     guarded: Guarded,
-    // Looks again once the lock is free.
+    // Dropped last: sweeps once the lock is free.
     sweeper: Sweeper,
 }
 
-/// Sweeps, if somebody asked for it while the lock was held.
+/// Sweeps when dropped, if a thread asked for it while the lock was held.
 struct Sweeper;
 
 impl Drop for Sweeper {
@@ -71,19 +79,20 @@ pub(super) fn lock() -> Locked {
     lock_here()
 }
 
-/// The same, compiled into its caller: for what takes no longer than a call.
+/// [`lock`], inlined for callers whose own work takes no longer than a call.
 #[inline(always)]
 pub(super) fn lock_here() -> Locked {
     ready::prepare();
     touch_thread_locals();
     let guarded = Guarded::new();
-    // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
+    // A panic under the lock is a bug in this crate. The state is consistent between steps even
+    // then.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
     Locked { control, guarded, sweeper: Sweeper }
 }
 
 impl Locked {
-    /// Lets the lock go, as dropping does; compiled into its caller.
+    /// Releases the lock, as dropping does, inlined into the caller.
     #[inline(always)]
     pub(super) fn unlock(self) {
         let Self { control, guarded, sweeper } = self;
@@ -93,14 +102,14 @@ impl Locked {
     }
 }
 
-/// Runs an operation: under the lock, with all objects known and none of them going away.
+/// Runs an operation under the lock, with all objects known and none of them unloaded meanwhile.
 pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     let (mut run, mut done) = (Some(run), None);
     operate_through(&mut |control| done = run.take().map(|run| run(control)));
     done.expect("it was run")
 }
 
-/// The same, compiled once. Runs it once.
+/// The part of [`operate`] that is compiled once. Calls `run` once.
 fn operate_through(run: &mut dyn FnMut(&mut Control)) {
     let _whole = Uncancellable::new();
     provider::get_ready();
@@ -114,8 +123,9 @@ fn operate_through(run: &mut dyn FnMut(&mut Control)) {
     }
 }
 
-/// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark
-/// before he tries the lock, and who holds it looks at the mark after he has let it go.
+/// Detaches the consumers that have failed: now, or, if the lock is taken, once its holder releases
+/// it. The caller sets the mark before it tries the lock, and each holder checks the mark after it
+/// has released the lock.
 pub(crate) fn sweep() {
     SWEEP.store(true, Ordering::SeqCst);
     let _whole = Uncancellable::new();
@@ -135,7 +145,7 @@ pub(crate) fn sweep() {
 }
 
 impl Control {
-    /// Runs `run`, once, with all objects known, and none of them going away.
+    /// Calls `run` once, with all objects known and none of them unloaded meanwhile.
     pub(super) fn with_objects(&mut self, run: &mut dyn FnMut(&mut Self)) {
         let mut run_swept = |control: &mut Self| {
             control.sweep_marked();
@@ -149,13 +159,13 @@ impl Control {
             }
             is_fixed
         });
-        // The executable stays: nobody has to wait for the dynamic linker.
+        // The executable stays loaded: the dynamic linker need not be kept waiting.
         if is_fixed {
             run_swept(self);
         }
     }
 
-    /// Detaches what has failed, if anything has.
+    /// Detaches consumers that have failed, if the mark is set.
     fn sweep_marked(&mut self) {
         if SWEEP.swap(false, Ordering::SeqCst) {
             self.sweep();
@@ -178,15 +188,15 @@ impl DerefMut for Locked {
 }
 
 thread_local! {
-    /// Makes sure that this thread has its copies of this object's thread-locals, which may take the dynamic linker's outer
-    /// lock in a library that was loaded late.
+    /// Touched so that this thread has its copies of this object's thread-locals. In a library that
+    /// was loaded late, their first use may take the dynamic linker's outer lock.
     static TOUCHED: Cell<u8> = const { Cell::new(0) };
     static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
 }
 
 fn touch_thread_locals() {
     TOUCHED.with(|touched| {
-        // Its address is what has to be asked for.
+        // Taking the address allocates the thread-local.
         std::hint::black_box(touched.as_ptr());
     });
 }
@@ -204,13 +214,16 @@ pub(super) fn after_fork_in_parent() {
     drop(after_fork());
 }
 
-/// The child has one thread, so nothing is unloaded meanwhile; but another thread of the parent may have been unloading
-/// an object, and may have taken the dynamic linker's inner lock with it. So only sites of the executable are touched
-/// here; where there are others, the child's first operation goes on. Of the C library it takes the heap only, which glibc
-/// and musl make usable before they call this.
+/// Detaches orphaned consumers and releases the lock in a forked child.
+///
+/// The child has one thread, so no object is unloaded meanwhile. But another thread of the parent
+/// may have been unloading an object, and may have held the dynamic linker's inner lock. So only
+/// sites of the executable are touched here; if there are others, the child's first operation
+/// handles them. Of the C library, this uses only the heap, which glibc and musl make usable before
+/// they call this.
 pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
-    // One of them may have been about to say what it has discovered.
+    // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
     if control.orphan() {
@@ -219,7 +232,7 @@ pub(super) fn after_fork_in_child() {
     if control.registry.is_main_only() {
         control.sweep_marked();
     }
-    // It would ask the dynamic linker.
+    // Dropping it would call the dynamic linker.
     mem::forget(sweeper);
     drop(control);
     drop(guarded);

@@ -1,4 +1,4 @@
-//! Who listens to one probe, and the hook that they make.
+//! The attachments and holds of one probe, and the hook that results.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::dispatch::{Action, Published, Subscription, TallyAt};
 use crate::patch::Mode;
 use crate::registry::ProbeState;
 
-/// Who listens to one probe, and who holds it off.
+/// The attachments that listen to one probe, and the number of holds on it.
 ///
 /// | listening parts | holds | sites | hook |
 /// |---|---|---|---|
@@ -25,17 +25,17 @@ pub(super) struct Members {
     hook: Option<Published>,
 }
 
-/// What a new hook changes of how parts are counted.
+/// The effects of a new hook on the way in which parts are counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Turning {
-    /// Whether parts are to be frozen, or thawed.
+    /// Whether some parts must be frozen or thawed.
     pub(super) turns: bool,
-    /// Whether their attachments' own counters may count.
+    /// Whether the attachments' own counters may count from now on.
     pub(super) mixes: bool,
 }
 
 impl Members {
-    /// `is_paused` tells of each attachment whether it is.
+    /// Returns the probe's state. `is_paused` returns whether an attachment is paused.
     #[inline]
     pub(super) fn state(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> ProbeState {
         let listening = parts.of(&self.parts).any(|part| listens(part, &is_paused));
@@ -50,24 +50,24 @@ impl Members {
         !self.parts.is_empty()
     }
 
-    /// The attachment that alone decides on this probe.
+    /// Returns the attachment that alone decides on this probe, if there is one.
     #[inline]
     pub(super) fn sole(&self, parts: &Parts) -> Option<usize> {
         parts.sole(&self.parts).filter(|_| self.holds == 0).map(Part::attachment)
     }
 
-    /// The part of who listens, or would, as nobody else has one.
+    /// Returns the only part, whether it listens or not. `None` if there are several or none.
     #[inline]
     pub(super) fn sole_part<'a>(&self, parts: &'a Parts) -> Option<&'a Part> {
         parts.sole(&self.parts)
     }
 
-    /// The attachments that have parts.
+    /// Returns the attachments that have parts.
     pub(super) fn attachments(&self, parts: &Parts) -> impl Iterator<Item = usize> {
         parts.of(&self.parts).map(Part::attachment)
     }
 
-    /// An attachment's part.
+    /// Returns an attachment's part.
     #[inline]
     pub(super) fn part<'a>(&self, parts: &'a Parts, attachment: usize) -> Option<&'a Part> {
         parts.of(&self.parts).find(|part| part.attachment() == attachment)
@@ -82,14 +82,15 @@ impl Members {
         parts.remove(&mut self.parts, attachment)
     }
 
-    /// Switches an attachment's part; `None` where it has none, else whether that was a change.
+    /// Switches an attachment's part off or on. Returns whether that was a change; `None` if it has
+    /// no part.
     pub(super) fn set_off(&self, parts: &mut Parts, attachment: usize, is_off: bool) -> Option<bool> {
         let part = parts.find_mut(&self.parts, attachment)?;
         Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
     }
 
-    /// Has an attachment's hits counted, or delivered, from here on; those under way may do either.
-    /// No hook is published anew.
+    /// Counts or delivers an attachment's hits from now on; those under way may do either. No new
+    /// hook is published.
     pub(super) fn set_counting(
         &self,
         parts: &mut Parts,
@@ -104,7 +105,7 @@ impl Members {
         }
     }
 
-    /// What the sites of a probe with this counter are to be.
+    /// Returns the mode that the sites of a probe with this counter should have.
     #[inline]
     pub(super) fn mode(
         &self,
@@ -128,8 +129,8 @@ impl Members {
         self.holds -= 1;
     }
 
-    /// The parts that are in the hook. A sole part's hook is published even while it is paused or
-    /// off, so that switching it takes its sites alone.
+    /// Returns the parts that are in the hook. A sole part's hook is published even while it is
+    /// paused or off, so that switching it changes only its sites.
     #[inline]
     pub(super) fn hooked<'a>(
         &self,
@@ -140,7 +141,7 @@ impl Members {
         parts.of(&self.parts).filter(move |part| is_sole || listens(part, &is_paused))
     }
 
-    /// What a hook that is made of those who are to be in it changes, of a probe with this counter.
+    /// Returns the effects of a new hook of the present members, on a probe with this counter.
     #[inline]
     pub(super) fn turning(
         &self,
@@ -149,7 +150,7 @@ impl Members {
         is_paused: impl Fn(usize) -> bool + Clone,
     ) -> Turning {
         match parts.sole(&self.parts) {
-            // Most are.
+            // Most probes have one part.
             Some(sole) => Turning { turns: turns(sole, true, is_paused), mixes: counter.is_none() },
             None if self.parts.is_empty() => Turning::default(),
             None => self.turning_of_several(parts, counter, is_paused),
@@ -172,7 +173,7 @@ impl Members {
         Turning { turns, mixes: counter.is_none() || !is_joint }
     }
 
-    /// Freezes and thaws these, now that the probe's counter is at `sum`.
+    /// Freezes and thaws parts, now that the probe's counter is at `sum`. Calls `turned` with each.
     pub(super) fn turn(
         &self,
         parts: &mut Parts,
@@ -189,12 +190,12 @@ impl Members {
         });
     }
 
-    /// Notes that their attachments' own counters may count these parts' hits.
+    /// Notes that the attachments' own counters may count these parts' hits.
     pub(super) fn mix(&self, parts: &mut Parts) {
         parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
     }
 
-    /// Publishes a hook; returns the one that it replaces, for `limbo`.
+    /// Publishes a hook; returns the replaced one, which must go to `limbo`.
     #[inline]
     pub(super) fn publish(
         &mut self,
@@ -205,8 +206,8 @@ impl Members {
         if cfg!(probe_backend = "x86_64") {
             self.show(definitions, true);
         } else if let Some(hook) = &self.hook {
-            // The switch that follows shows or hides it; what is shown already must not be the old
-            // one.
+            // The switch that follows shows or hides the hook. A definition that shows a hook
+            // already must not keep the old one.
             for definition in definitions.filter(|definition| definition.is_hooked()) {
                 definition.hook().store(hook.as_ptr(), Ordering::Release);
             }
@@ -214,9 +215,9 @@ impl Members {
         old
     }
 
-    /// Shows the present hook to the probe's definitions, or hides it: there it is the switch where
-    /// there are no sites to patch. Returns how many began or ceased to be hooked, and how many did
-    /// not.
+    /// Shows the present hook to the probe's definitions, or hides it; where no sites are patched,
+    /// this is the switch. Returns how many definitions began or ceased to be hooked, and how many
+    /// did neither.
     #[inline]
     pub(super) fn show(
         &self,
@@ -230,7 +231,7 @@ impl Members {
             if !claim(definition) {
                 continue;
             }
-            // Nobody else writes it: whoever does has the control lock.
+            // Writers hold the control lock, so no other thread writes it now.
             let before = definition.hook().load(Ordering::Relaxed);
             definition.hook().store(hook, Ordering::Release);
             *(if before.is_null() == hook.is_null() { &mut unchanged } else { &mut switched }) += 1;
@@ -244,19 +245,20 @@ fn listens(part: &Part, is_paused: impl Fn(usize) -> bool) -> bool {
     !part.is_off && !is_paused(part.attachment())
 }
 
-/// Whether a part is to be frozen, or thawed. A sole one that does not listen stays as it is.
+/// Returns whether a part must be frozen or thawed. A sole part that does not listen stays as it
+/// is.
 #[inline]
 fn turns(part: &Part, is_sole: bool, is_paused: impl Fn(usize) -> bool) -> bool {
     let listens = listens(part, is_paused);
     if part.is_frozen { listens } else { !listens && !is_sole && part.action.counts() }
 }
 
-/// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has
-/// it.
+/// Takes a definition for this runtime. Returns `false` if another runtime in this process (a
+/// plugin's, say) has taken it.
 #[inline]
 pub(super) fn claim(definition: &Definition) -> bool {
     let ours = backend::entry(definition);
-    // Nobody takes it away again.
+    // A runtime never gives a definition back.
     if definition.entry().load(Ordering::Acquire) == ours {
         return true;
     }
@@ -277,7 +279,7 @@ mod tests {
         Action::Call { suppressed: TallyAt::new(7), counted }
     }
 
-    /// What of two attachments' parts is frozen, and what each has counted, as hooks are made.
+    /// Checks which of two attachments' parts are frozen, and their counts, as hooks are made.
     #[test]
     fn a_part_is_frozen_while_others_count_and_it_does_not_listen() {
         let (mut parts, mut members) = (Parts::default(), Members::default());
@@ -292,14 +294,14 @@ mod tests {
         };
         members.add(&mut parts, Part::new(0, tally()));
         assert_eq!(make(&members, &mut parts, 10, &[]), (vec![0], vec![(0, false, 0)]));
-        // Alone, it stays as it is, whatever it does.
+        // A sole part stays thawed while it is paused.
         assert_eq!(make(&members, &mut parts, 13, &[0]), (vec![], vec![(0, false, 3)]));
         members.add(&mut parts, Part::new(1, tally()));
         assert_eq!(make(&members, &mut parts, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
         assert_eq!(make(&members, &mut parts, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
         assert_eq!(make(&members, &mut parts, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
         assert_eq!(make(&members, &mut parts, 22, &[0, 1]).1, [(0, true, 6), (1, true, 8)]);
-        // What arrives late is not told to one that is alone again, until it listens.
+        // A part that becomes sole again gets no late hits until it listens.
         assert!(members.remove(&mut parts, 1).is_some());
         assert_eq!(make(&members, &mut parts, 25, &[0]), (vec![], vec![(0, true, 6)]));
         assert_eq!(make(&members, &mut parts, 25, &[]), (vec![0], vec![(0, false, 6)]));

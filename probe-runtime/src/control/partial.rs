@@ -191,7 +191,7 @@ impl Switch {
     /// Calls `run` with the access to use for the attachment's sites, if the attachment still
     /// exists.
     fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access)) {
-        // As for pausing: the executable's open text needs neither new objects nor opening.
+        // As for pausing: in the executable's open text, no look at the loaded objects is needed.
         let policy = self.find(locked).map(|attached| attached.policy);
         if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
             let access = locked.access_to_open(policy);

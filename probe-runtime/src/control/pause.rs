@@ -1,8 +1,8 @@
 //! Pausing an attachment, and resuming it.
 //!
-//! Cost: one site of the executable's, in text that stays open, to whose probe nobody else listens,
-//! takes one locked instruction, and two for the control lock. Several such sites take one locked
-//! instruction each, and the same two for the lock. A visibility that waits, waits besides.
+//! Cost: if an attachment alone listens to one site of the executable, in text that stays open, two
+//! locked instructions for the control lock and one for the site. Each further site takes one more.
+//! Synchronous visibility adds its wait.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) fn pause(
         if locked.switches_one(attached, on) {
             subscription.settle_locked(unsettled);
             locked.unlock();
-            // Made here, where it is returned: no copy waits for its parts.
+            // Built here, where it is returned, so that it is not copied.
             let mut report = Report::default();
             report.add_patched(1);
             return report;
@@ -50,7 +50,7 @@ pub(super) fn pause(
     pause_any(locked, attachment, subscription, is_paused, visibility)
 }
 
-/// The same of any attachment.
+/// Pauses or resumes any attachment, after [`pause`] has tried the fast path.
 #[inline(never)]
 fn pause_any(
     mut locked: Locked,
@@ -61,9 +61,10 @@ fn pause_any(
 ) -> Report {
     let mut report = Report::default();
     let control = &mut *locked;
-    // What is discovered from here on is as wanted.
+    // Call sites that are discovered from here on start in the new state.
     let is_growing = control.pause_growing(attachment, is_paused);
-    // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
+    // Text that must be opened requires the freeze: another copy of this crate may seal it at any
+    // other time.
     let is_fixed = control.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
     let unsettled = if is_fixed {
         control.set_paused(attachment, is_paused, &mut report)
@@ -85,7 +86,7 @@ fn pause_any(
         settle(visibility, is_paused.then_some(Awaited::Subscription(subscription)));
     }
     if is_growing && provider::is_noted() {
-        // Hooks that were at work meanwhile.
+        // Handles call sites that hooks discovered meanwhile.
         operate(|_| ());
     }
     if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
@@ -95,11 +96,12 @@ fn pause_any(
 }
 
 impl Control {
-    /// An attachment that pausing or resuming changes nothing of but its sites: it alone decides on
-    /// its probes, all of them the executable's, it holds their text open, and no retired hook
-    /// waits. With what its sites are while it is not paused. `None` if
-    /// [`set_paused`](Self::set_paused) has to look closer: so at a growing one, which has no
-    /// [`mode`](Attached::mode).
+    /// Returns an attachment of which pausing or resuming changes only the sites, and their mode
+    /// while it is not paused. Such an attachment alone decides on its probes, all of them are the
+    /// executable's, their text is held open, and no retired hook waits to be freed.
+    ///
+    /// Returns `None` if [`set_paused`](Self::set_paused) must decide. This includes a growing
+    /// attachment, which has no [`mode`](Attached::mode).
     #[cfg(probe_backend = "x86_64")]
     #[inline(always)]
     fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
@@ -112,7 +114,8 @@ impl Control {
         attached.mode.filter(|_| is_plain).map(|on| (attached, on))
     }
 
-    /// Switches the site of such an attachment, if it has one, and that holds what it was left with.
+    /// Switches the only site of such an attachment. Returns `false`, with nothing changed, if it
+    /// has several, or if the site's bytes were changed.
     #[cfg(probe_backend = "x86_64")]
     #[inline(always)]
     fn switches_one(&self, attached: &Attached, on: Mode) -> bool {
@@ -123,7 +126,7 @@ impl Control {
         self.unswitched.borrow().is_empty() && patch::exchange(site.addr, from, to)
     }
 
-    /// Switches all sites of such an attachment.
+    /// Switches all sites of an attachment from [`find_plain`](Self::find_plain).
     #[cfg(probe_backend = "x86_64")]
     #[inline(never)]
     fn switch_held(&self, attached: &Attached, on: Mode) -> Report {
@@ -133,8 +136,8 @@ impl Control {
         report
     }
 
-    /// Pauses or resumes an attachment; one that has failed can't be resumed. Returns what is to be
-    /// settled.
+    /// Pauses or resumes an attachment; one that has failed can't be resumed. Returns the state
+    /// that the caller must settle.
     pub(super) fn set_paused(
         &mut self,
         attachment: usize,
@@ -151,21 +154,22 @@ impl Control {
         }
         let decides_alone = attached.decides_alone() && cfg!(probe_backend = "x86_64");
         let left_each = if decides_alone { Vec::new() } else { self.left_each(&attached.ids) };
-        // Where some count and others do not, both are on.
+        // Sites that count and sites that call are both active.
         let left = attached.left().unwrap_or(Mode::Active);
         attached.is_paused.set(is_paused);
         let mode = attached.left().filter(|_| decides_alone);
-        // Whoever waits for nobody is promised nothing of hits under way, and saves an instruction.
+        // An eventual pause promises nothing about hits under way, and saves an instruction.
         if attached.policy.visibility == Visibility::Synchronous {
             attached.subscription.set_silent(is_paused);
         }
         let unsettled = attached.subscription.unsettle();
         let access = self.access_to_open(attached.policy);
-        // Writing to text that is held open is no cancellation point. Opening text, asking which
-        // rights it has, and mapping blocks may be.
+        // Writing to text that is held open is no cancellation point. Opening text, reading its
+        // rights, and mapping blocks may be.
         let _whole = (mode.is_none() || access != Access::Held).then(Uncancellable::new);
         if let Some(mode) = mode {
-            // Nobody else decides on these probes: their hooks stay, and only the sites change.
+            // No other attachment decides on these probes: their hooks stay, and only the sites
+            // change.
             self.change_runs(&attached.runs, mode, access, Some(left), report);
         } else {
             let ids = Arc::clone(&attached.ids);

@@ -1,4 +1,4 @@
-//! Getting ready for the first operation on probes, see `lifecycle` in `probe-patch`.
+//! Getting ready for the first operation on probes; see `lifecycle` in `probe-patch`.
 
 use super::lock;
 use crate::dispatch;
@@ -19,8 +19,8 @@ const ACROSS_FORKS: AcrossForks = AcrossForks {
     in_child: lock::after_fork_in_child,
 };
 
-/// Gets ready, if that has not been tried yet. Whoever holds a lock of this crate's, or is frozen,
-/// has called it before: it waits for constructors.
+/// Gets ready on the first call. It waits for constructors, so it must be called before taking a
+/// lock of this crate or freezing.
 #[inline]
 pub(crate) fn prepare() {
     #[cfg(probe_backend = "x86_64")]
@@ -28,24 +28,24 @@ pub(crate) fn prepare() {
     READY.prepare();
 }
 
-/// Whether it is, asked without waiting.
+/// Returns whether this is ready, without waiting.
 #[cfg(probe_discovers)]
 pub(crate) fn is_ready() -> bool {
     READY.is_ready()
 }
 
-/// Gets ready; for those who put hooks into the program.
+/// Gets ready, for callers that put hooks into the program.
 ///
 /// # Errors
 /// [`Error::Unpinned`].
 pub(super) fn require() -> Result<(), Error> {
-    // Its lock is taken under the control's, where nothing may wait for constructors.
+    // Its lock is taken under the control lock, where waiting for constructors is forbidden.
     #[cfg(probe_backend = "x86_64")]
     crate::patch::READY.require().map_err(unpinned)?;
     READY.require().map_err(unpinned)
 }
 
-/// Keeps the object loaded that holds this address.
+/// Keeps the object that contains this address loaded.
 ///
 /// # Errors
 /// [`Error::Unpinned`].
@@ -61,7 +61,7 @@ fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
 fn install() {
     dispatch::prepare();
     dispatch::on_failure(lock::sweep);
-    // Last: it waits for whoever has begun to open text before this room was ready.
+    // Last: it waits for threads that began to open text before this was ready.
     #[cfg(probe_backend = "x86_64")]
     set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
 }
@@ -78,7 +78,7 @@ mod tests {
         prepare();
         let batch = WritableRuns::new();
         let ready = thread::spawn(install);
-        // Long enough for a thread that does not wait.
+        // A thread that does not wait would end within these turns.
         for _ in 0..10_000 {
             thread::yield_now();
         }

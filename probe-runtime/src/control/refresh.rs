@@ -1,8 +1,7 @@
-//! Bringing what is attached up to date with the objects that are loaded, and with what was discovered.
+//! Updating attachments for loaded and unloaded objects, and for discovered call sites.
 //!
-//! Cost: where objects went, a pass over all probes and attachments; where they only came, or
-//! functions were discovered, what concerns these and their attachments; otherwise a question to the
-//! dynamic linker.
+//! Cost: after an unload, a pass over all probes and attachments. After loads or discoveries alone,
+//! a pass over the new probes and their attachments. Otherwise a query of the dynamic linker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +16,8 @@ use crate::patch::{Access, Report, TextPolicy};
 use crate::registry::{ProbeId, ProbeState};
 
 impl Control {
-    /// Looks for objects that came or went, and at what was discovered, and makes sites that are new what their probes want.
+    /// Looks for loaded, unloaded and discovered probes, and switches new sites to the mode that
+    /// their probes want.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         let Some(change) = self.registry.refresh(frozen) else { return };
         forget_unloaded_text(&change.gone);
@@ -33,7 +33,7 @@ impl Control {
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
         self.adopt(&change.found);
-        // Nobody ever listened to the others.
+        // Only these probes ever had members.
         let attached: Vec<_> = (0..self.members.len()).map(ProbeId::new).collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
@@ -44,7 +44,7 @@ impl Control {
         }
     }
 
-    /// Has whoever is attached to some of these probes listen to what is new of them, too.
+    /// Extends attachments to the new copies of these probes.
     fn take_in(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) {
         ids.sort_unstable();
         ids.dedup();
@@ -59,7 +59,8 @@ impl Control {
         by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids));
     }
 
-    /// Lets the definitions of probes that somebody listens to lead to their hooks; returns these probes.
+    /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
+    /// probes.
     pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
         ids.retain(|id| self.members(*id).is_some_and(Members::has_parts));
         self.leave_taken(frozen, &ids);
@@ -72,7 +73,8 @@ impl Control {
         ids
     }
 
-    /// Makes the sites of some of an attachment's probes what they should be, without being asked for it.
+    /// Switches the sites of some of an attachment's probes to their mode, without a call that
+    /// asked for it, and keeps the result as its late report.
     pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId]) {
         let mut late = Report::default();
         self.refuse_taken(ids, &mut late);
@@ -84,13 +86,14 @@ impl Control {
         self.keep_late(attachment, late);
     }
 
-    /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
+    /// Returns the access to new copies: through the kernel if any attachment writes so, since
+    /// other ways may be denied.
     pub(super) fn access_to_new(&self) -> Access {
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         Access::under(text, self.policies().any(|policy| policy.strict))
     }
 
-    /// Whether somebody has asked for text to be written through the kernel.
+    /// Returns whether any attachment writes text through the kernel.
     pub(super) fn uses_alias(&self) -> bool {
         self.policies().any(|policy| policy.text == TextPolicy::Alias)
     }

@@ -1,24 +1,26 @@
-//! What is known of probes: of those that are loaded, from their definitions; of those that are attached to and have
-//! been unloaded since, from a copy, so that what they counted keeps its name.
+//! Data of probes: from the definition while a probe is loaded, and from a copy once an attached
+//! probe is unloaded, so that its counts keep their name.
 
 use super::members::Members;
 use super::state::Control;
 use crate::registry::{ProbeId, ProbeInfo};
 
 impl Control {
-    /// A probe as it is now; `None` once it is unloaded.
+    /// Returns a probe in its present state; `None` once it is unloaded.
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
         Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.state_of(id)))
     }
 
-    /// Probes as they are now, their sites' bytes looked at; those that are unloaded are left out.
+    /// Returns probes in their present state, including changed bytes of their sites. Omits
+    /// unloaded probes.
     pub(super) fn infos(&self, ids: &[ProbeId]) -> Vec<ProbeInfo> {
         self.looked_at(ids, Self::info).map(|(_, info)| info).collect()
     }
 
-    /// Attached probes as they are now, their sites' bytes looked at, or as they were.
+    /// Returns attached probes in their present state, including changed bytes, or from the copy if
+    /// they are unloaded.
     pub(super) fn attached_infos(&self, ids: &[ProbeId]) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
         self.looked_at(ids, Self::attached_info)
     }
@@ -37,12 +39,12 @@ impl Control {
         })
     }
 
-    /// An attached probe as it is now, or as it was.
+    /// Returns an attached probe in its present state, or from the copy if it is unloaded.
     pub(super) fn attached_info(&self, id: ProbeId) -> Option<ProbeInfo> {
         self.info(id).or_else(|| self.remembered.get(&id).map(ProbeInfo::unloaded))
     }
 
-    /// Copies what is known of attached probes, while it is there: those of the executable stay.
+    /// Copies the data of attached probes that may be unloaded. Probes of the executable stay.
     pub(super) fn remember(&mut self, ids: &[ProbeId]) {
         if self.registry.is_main_only() {
             return;
@@ -57,7 +59,7 @@ impl Control {
         }
     }
 
-    /// Forgets those of the probes to which nobody is attached any more.
+    /// Drops the copies of probes that have no attachment any more.
     pub(super) fn forget(&mut self, ids: &[ProbeId]) {
         if self.remembered.is_empty() {
             return;

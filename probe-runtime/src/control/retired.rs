@@ -1,13 +1,13 @@
-//! What was unpublished, and how operations end: who is waited for, and what is freed.
+//! Unpublished data, and how operations end: which hits they wait for, and which data they free.
 //!
-//! | operation | waits for hits |
+//! | operation | waits |
 //! |---|---|
-//! | attach, resume, release, install, switch, discoveries | of nobody |
-//! | hold, remove a replacement | of nobody, but for threads between a site and a consumer |
-//! | pause, detach | the same, and of its own consumer |
+//! | attach, resume, release, install, switch, discoveries | never |
+//! | hold, remove a replacement | for threads between a site and a consumer |
+//! | pause, detach | for these, and for hits in its own consumer |
 //!
-//! Threads between a site and a consumer are there for some instructions, so counts have come to
-//! rest afterwards. Whatever else hits may still be reading is freed by a later operation
+//! Threads are between a site and a consumer for a few instructions, so counts are at rest after
+//! the wait. A later operation frees whatever other hits may still be reading
 //! ([`Limbo`](crate::dispatch::Limbo)).
 
 use std::ops::Range;
@@ -19,26 +19,27 @@ use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 use crate::registry::provider;
 
-/// What threads inside of a hit may still be using. It is there to be dropped.
+/// Data that threads inside a hit may still be using. Dropping it frees it.
 pub(super) enum Garbage {
     Hooks(Unpublished),
     Detached(Box<Detached>),
     Provider(provider::Garbage),
 }
 
-/// What an attachment leaves. Its consumer is among it where nobody has waited for that.
+/// The remains of an attachment. They include its consumer if no thread has waited for that.
 pub(super) struct Detached {
     pub(super) subscription: Arc<Subscription>,
     pub(super) tallies: Range<usize>,
-    /// In how many of these, from the first, hits may have been counted.
+    /// The number of counters, from the first, that may have counted hits.
     pub(super) used: usize,
 }
 
-/// Ends an operation, after the lock is released: has every thread see it, and waits for hits, if
-/// its visibility asks for either; frees what none can be using. `None` where nobody was waited
-/// for: so in a hit, where it may be one further down this very stack.
+/// Ends an operation after the lock is released: makes every thread see it, and waits for hits, if
+/// its visibility asks for either, and frees data that no thread can be using. Returns `None` if it
+/// waited for no hit. Inside a hit it never waits, since the awaited hit may be further down the
+/// same stack.
 pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Left> {
-    // It sleeps, and drops consumers.
+    // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();
     let is_synchronous = visibility == Visibility::Synchronous;
     if !is_synchronous && !lock().limbo.has_new() {
@@ -47,16 +48,16 @@ pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Op
     let (garbage, fenced) = collect(|_| true);
     free(garbage);
     let left = wait(&fenced?, awaited.filter(|_| is_synchronous)?);
-    // Those who were passing have moved on.
+    // Threads that were between a site and a consumer have moved on.
     if left.is_some() && !lock().limbo.is_empty() {
         free(collect(|_| true).0);
     }
     left
 }
 
-/// Frees what no thread can be using, but for consumers: who asks for something else need not run
-/// what their drop runs. What an attachment leaves is retired with its hooks, or after them. Nobody
-/// is waited for.
+/// Frees data that no thread can be using, except consumers: an operation that does not detach
+/// should not run the code of a consumer's `drop`. An attachment's remains are retired together
+/// with its hooks or after them. Waits for no thread.
 pub(super) fn tidy() {
     let _whole = Uncancellable::new();
     free(collect(|garbage| !matches!(garbage, Garbage::Detached(_))).0);
@@ -76,7 +77,7 @@ fn collect(is_asked_for: fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>)
 fn free(garbage: Vec<Garbage>) {
     let mut ranges = Vec::new();
     for one in garbage {
-        // Consumers are dropped here, and may do what they like: the lock is free.
+        // Consumers are dropped here. Their code may do anything: the lock is free.
         match one {
             Garbage::Hooks(hooks) => drop(hooks),
             Garbage::Detached(detached) => {

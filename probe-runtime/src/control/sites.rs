@@ -1,4 +1,4 @@
-//! The part of the control that knows of sites, where they are patched.
+//! The part of the control that deals with sites, on backends that patch them.
 
 use std::io;
 use std::ops::Range;
@@ -19,8 +19,8 @@ use crate::registry::provider::CallSite;
 pub(super) type HeldText = Vec<OpenText>;
 
 impl Control {
-    /// Makes all sites of these runs what the mode says. `left` is how the last operation left them,
-    /// if that is known.
+    /// Switches all sites of these runs to `mode`. `left` is the mode in which the last operation
+    /// left them, if that is known.
     #[inline(always)]
     pub(super) fn change_runs(
         &self,
@@ -42,8 +42,8 @@ impl Control {
             [run] if self.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
                 batch.switch(self.sites_of_run(run), access);
             }
-            // Each run of pages is opened once if its sites stand together. Those of one probe lie
-            // apart where it was inlined, those of several runs wherever they are.
+            // Sites in ascending order let each run of pages be opened once. An inlined probe's
+            // sites are scattered, and so are those of several runs.
             runs => {
                 let mut sites: Vec<Site> =
                     runs.iter().flat_map(|run| self.sites_of_run(run)).copied().collect();
@@ -65,7 +65,7 @@ impl Control {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
-    /// Lets the text of these probes stay writable, where the policy asks for it.
+    /// Opens the text of these probes, if the policy asks for it.
     pub(super) fn open_text(&self, ids: &[ProbeId], policy: Policy) -> Result<HeldText, Error> {
         if policy.text != TextPolicy::Open {
             return Ok(Vec::new());
@@ -82,7 +82,7 @@ impl Control {
                 Error::TextProtected { text, error: io::Error::from(error), alternative }
             })
         };
-        // Where one can't be opened, those before it are dropped, and so sealed.
+        // If one can't be opened, those before it are dropped, which seals them.
         self.registry.text_of(sites).into_iter().map(open).collect()
     }
 
@@ -92,7 +92,7 @@ impl Control {
         }
     }
 
-    /// Leaves sites in new objects alone whose definitions another runtime was the first to take.
+    /// Excludes sites in new objects whose definitions another runtime has taken first.
     pub(super) fn leave_taken(&mut self, frozen: &Frozen, attached: &[ProbeId]) {
         let definitions = |id: &ProbeId| {
             let id = *id;
@@ -105,7 +105,7 @@ impl Control {
         }
     }
 
-    /// Refuses the sites that are left to other runtimes.
+    /// Reports the sites of other runtimes as refused.
     pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
         for site in ids.iter().flat_map(|id| self.registry.taken(*id)) {
             report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
@@ -113,12 +113,12 @@ impl Control {
     }
 }
 
-/// Whether it can be written, as when it was opened: another copy of this crate may have sealed it.
+/// Returns whether the text is still writable. Another copy of this crate may have sealed it.
 pub(super) fn is_still_open(text: &HeldText) -> bool {
     text.iter().all(|segment| patch::renew(segment).is_ok())
 }
 
-/// Seals text, as far as nobody else holds it open.
+/// Seals text that no other attachment holds open.
 pub(super) fn close_text(text: HeldText, report: &mut Report) {
     for segment in text {
         if segment.close().is_err() {
@@ -127,8 +127,8 @@ pub(super) fn close_text(text: HeldText, report: &mut Report) {
     }
 }
 
-/// What was unloaded may have been loaded again at the same place, sealed, or its place may be the
-/// program's own by now.
+/// Forgets that these address ranges were open. The same object may have been loaded there again,
+/// sealed, or the program may use the range for something else by now.
 pub(super) fn forget_unloaded_text(unloaded: &[Range<usize>]) {
     patch::forget_gone(unloaded);
 }

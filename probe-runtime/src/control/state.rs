@@ -1,4 +1,4 @@
-//! What the control lock guards, and the steps that change it.
+//! The state that the control lock guards, and the steps that change it.
 
 #[cfg(probe_backend = "x86_64")]
 use std::cell::RefCell;
@@ -31,15 +31,15 @@ pub(super) struct Control {
     pub(super) growing: Option<usize>,
     pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
-    /// Where readings of consumers that were reset begin, by number.
+    /// The baselines of consumers that were reset, by number.
     pub(super) baselines: Vec<(usize, Kept)>,
-    /// What hits may still be reading.
+    /// Memory that hits may still be reading.
     pub(super) limbo: Limbo<Garbage>,
-    /// Whether places of unloaded call sites are in there that others could use.
+    /// Whether `limbo` holds places of unloaded call sites that others could use.
     pub(super) has_unloaded: bool,
     #[cfg(probe_backend = "x86_64")]
     pub(super) unswitched: RefCell<Unswitched>,
-    /// What is known of attached probes that may be unloaded.
+    /// Copies of the data of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
 
@@ -50,28 +50,29 @@ impl Control {
         }
     }
 
-    /// The numbers that attachments may have.
+    /// Returns the range of attachments' numbers.
     pub(super) fn numbers(&self) -> Range<usize> {
         0..self.attachments.len()
     }
 
-    /// How attachments patch.
+    /// Returns the policies of all attachments.
     pub(super) fn policies(&self) -> impl Iterator<Item = Policy> + '_ {
         self.attachments.iter().flatten().map(|attached| attached.policy)
     }
 
-    /// Who listens to a probe, if anybody ever did.
+    /// Returns a probe's members, if it ever had any.
     pub(super) fn members(&self, id: ProbeId) -> Option<&Members> {
         self.members.get(id.index())
     }
 
-    /// Whether anybody listens to a probe.
+    /// Returns a probe's state.
     pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
         let state = |members: &Members| members.state(&self.parts, is_paused(&self.attachments));
         self.members(id).map_or(ProbeState::Latent, state)
     }
 
-    /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
+    /// Changes a probe's members, and updates the number of probes on which each attachment alone
+    /// decides.
     pub(super) fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members, &mut Parts)) {
         if self.members.len() <= id.index() {
             self.members.resize_with(self.registry.len(), Members::default);
@@ -89,14 +90,14 @@ impl Control {
         }
     }
 
-    /// Publishes the hooks of those who listen to these probes, and retires those before.
+    /// Publishes new hooks of these probes' listeners, and retires the previous ones.
     pub(super) fn publish(&mut self, ids: &[ProbeId]) {
         self.turn(ids);
         let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
         let mut room = Room::default();
         for id in ids {
             let of_probe = &self.members[id.index()];
-            // Most have one.
+            // Most probes have one listener.
             match of_probe.sole_part(&self.parts) {
                 Some(sole) => room.add(1, matches!(sole.action, Action::Wrap)),
                 None => room.add(of_probe.hooked(&self.parts, &is_paused).count(), true),
@@ -136,7 +137,7 @@ impl Control {
         self.attachments[attachment].as_mut()
     }
 
-    /// Gives an attachment its number.
+    /// Stores an attachment; returns its number.
     pub(super) fn place(&mut self, mut attached: Attached) -> usize {
         let attachment = self.vacant();
         attached.since = self.limbo.now();
@@ -144,8 +145,9 @@ impl Control {
         attachment
     }
 
-    /// Attaches a consumer; returns the attachment's number and the report of its activation. `starts`
-    /// says what each probe begins with; [`Start::On`] if it says nothing.
+    /// Attaches a consumer; returns the attachment's number and the report of its activation.
+    /// `starts` holds the initial state of probes that do not begin with [`Start::On`], in
+    /// ascending order.
     pub(super) fn attach(
         &mut self,
         ids: &[ProbeId],
@@ -180,8 +182,8 @@ impl Control {
         Ok((attachment, report))
     }
 
-    /// Adds an attachment to its probes, with an action for each, and makes their sites what they
-    /// should be.
+    /// Adds an attachment to its probes, with an action for each, and switches their sites
+    /// accordingly. Returns the attachment's number.
     pub(super) fn enlist(
         &mut self,
         attached: Attached,
@@ -200,22 +202,22 @@ impl Control {
         self.publish(&ids);
         self.remember(&ids);
         let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report);
-        // Where it decides alone, the hooks of now are those of then.
+        // While it decides alone, its hooks don't change, so the mode stays valid.
         if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Counts) {
             attached.mode = is_counted.then_some(Mode::Counting);
         }
         attachment
     }
 
-    /// Whether an attachment of this policy can be switched while objects come and go: its text is
-    /// open, and its sites are the executable's.
+    /// Returns whether an attachment of this policy can be switched while objects come and go: its
+    /// text is open, and all sites are the executable's.
     #[inline(always)]
     pub(super) fn is_fixed(&self, policy: Policy) -> bool {
         policy.is_open() && self.registry.is_main_only()
     }
 
-    /// The access to the sites of an attachment, which has opened their text if its policy says so.
-    /// What is discovered may lie where it has opened nothing.
+    /// Returns the access to the sites of an attachment that has opened their text if its policy
+    /// says so. Discovered call sites may lie in text that it has not opened.
     #[inline(always)]
     pub(super) fn access_to_open(&self, policy: Policy) -> Access {
         let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
@@ -231,10 +233,10 @@ impl Control {
         self.change(id, |members, parts| members.add(parts, part));
     }
 
-    /// Leaves out the probes that another runtime has taken.
+    /// Returns the probes without those that another runtime has taken, which it refuses.
     pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_free = |id: &ProbeId| self.registry.definitions(*id).all(claim);
-        // Most often, there is no other.
+        // Most processes have one runtime.
         if ids.iter().all(is_free) {
             return ids.into();
         }
@@ -251,11 +253,11 @@ impl Control {
         })
     }
 
-    /// Takes an attachment out of all its probes. What it used is retired, not freed.
+    /// Removes an attachment from all its probes. Its memory is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
         self.settle_growth(attachment);
         let mut report = Report::default();
-        // Whether it is paused, it tells itself.
+        // The attachment itself knows whether it is paused.
         let left_all = self.attached(attachment).and_then(Attached::left);
         let left = match self.attached(attachment) {
             Some(attached) if left_all.is_none() => self.left_each(&attached.ids),
@@ -272,7 +274,7 @@ impl Control {
         }
         self.publish(&attached.ids);
         self.forget(&attached.ids);
-        // After its hooks: it is given out no earlier than they are.
+        // Retired after its hooks, so `limbo` returns it no earlier than them.
         let Attached { since, subscription, tallies, .. } = &attached;
         let used = if is_mixed { tallies.len() } else { attached.own() };
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
@@ -280,7 +282,7 @@ impl Control {
         let is_open = is_still_open(&attached.text);
         let access = if is_open { self.access_to_open(attached.policy) } else { attached.policy.access() };
         if left_all.is_some() {
-            // Nobody else has decided on these probes, so nobody does now.
+            // It alone decided on these probes, so none of them has a member now.
             self.change_runs(&attached.runs, Mode::Latent, access, left_all, &mut report);
         } else {
             self.switch_each(&attached.ids, &left, access, &mut report);
@@ -289,7 +291,7 @@ impl Control {
         report
     }
 
-    /// Forces probes off, or lets them go again.
+    /// Forces probes off, until [`release`](Self::release).
     pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
         let text = self.open_text(ids, policy)?;
         let mut report = Report::default();
@@ -308,7 +310,7 @@ impl Control {
         report
     }
 
-    /// In a forked child: fails the attachments that need a thread of the parent's; returns whether
+    /// Fails the attachments that need a thread of the parent's, in a forked child. Returns whether
     /// there are any.
     pub(super) fn orphan(&self) -> bool {
         let attached = self.attachments.iter().flatten();
@@ -324,14 +326,14 @@ impl Control {
         };
         for at in self.numbers().filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
             let mut late = Report::default();
-            // No hit is delivered any more, so nothing is settled.
+            // Hits are not delivered any more, so there is nothing to settle.
             let _ = self.set_paused(at, true, &mut late);
             self.keep_late(at, late);
         }
     }
 }
 
-/// Tells of each attachment whether it is paused.
+/// Returns a function that returns whether an attachment is paused.
 pub(super) fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
     |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused.get())
 }

@@ -1,9 +1,10 @@
-//! Sites that are not as the last operation left them: somebody else has written there since.
+//! Sites whose bytes have changed since the last operation.
 //!
-//! What an operation has left is what the probes' members want; but for sites that it was refused to switch, which are remembered here.
+//! An operation leaves sites in the mode that their probes' members want. Sites that it could not
+//! switch are exceptions, and are remembered here.
 //!
-//! Cost: see [`patch::strays`]. Only what lists probes looks here; operations compare while they switch
-//! ([`Left`](patch::Left)).
+//! Cost: see [`patch::strays`]. Only operations that list probes look here. Others compare while
+//! they switch ([`Left`](patch::Left)).
 
 use std::collections::BTreeSet;
 
@@ -12,11 +13,12 @@ use super::switch::Run;
 use crate::patch::{self, Mode, Refusal, Site, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
-/// Sites that an operation could not switch, with nobody else in the way: it may not write there, say.
+/// Sites that an operation could not switch although no other code had changed them: the text is
+/// not writable, say.
 pub(super) type Unswitched = BTreeSet<SiteAddr>;
 
 impl Control {
-    /// The sites of these probes that are not as they were left, in ascending order.
+    /// Returns the sites of these probes that are not as they were left.
     pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
         let mut strays = Vec::new();
         let left_each = self.left_each(ids);
@@ -26,7 +28,7 @@ impl Control {
                 ids.flat_map(|(id, _)| self.registry.sites(*id).iter().map(|site| (*site, *id))).collect();
             self.look_at(&mut sites, left, &mut strays);
         }
-        // Hooks switch those of their own accord.
+        // Hooks switch these without the control.
         if self.registry.has_calls() {
             let calls = ids.iter().flat_map(|id| {
                 let calls = self.registry.calls_of_run(id.index()..=id.index());
@@ -56,7 +58,8 @@ impl Control {
         }
     }
 
-    /// Remembers which sites of these runs were refused to be switched, of those from a place on in the report's list.
+    /// Remembers the sites of these runs that this operation could not switch: `refused`, the new
+    /// part of the report's list.
     #[cold]
     pub(super) fn remember_unswitched(&self, runs: &[Run], refused: &[SiteAddr]) {
         let mut unswitched = self.unswitched.borrow_mut();
@@ -66,9 +69,9 @@ impl Control {
         unswitched.extend(refused);
     }
 
-    /// Forgets what was refused in objects that are gone, or were loaded again since: objects came
-    /// or went. What attachments have is switched, or refused, anew then; of all other probes, only
-    /// those that are held are asked for.
+    /// Forgets refusals of sites in unloaded objects. Called after objects were loaded or unloaded.
+    /// Sites of attachments are then switched, or refused, anew, so only held probes' sites are
+    /// kept.
     pub(super) fn forget_unswitched(&mut self) {
         if self.unswitched.borrow().is_empty() {
             return;
