@@ -1,12 +1,11 @@
-//! Where readings begin: what was read at the last reset.
+//! The starting point of readings: the values at the last reset.
 //!
-//! A reset writes nothing where hits count. It keeps a reading, and later readings are told less
-//! that one. So no hit waits for a reset, none is lost by it, and none is counted on both sides of
-//! it.
+//! A reset writes to no counter. It keeps a reading, which is subtracted from later ones. So no hit
+//! waits for a reset, and each hit is counted on exactly one side of it.
 //!
-//! Life: none until the first reset, and no cost until then ▸ each reset replaces it ▸ dropped with
-//! its owner. It is kept under the control lock, which is held across forks: a child finds it
-//! whole, and the lock free.
+//! Life: none until the first reset, at no cost ▸ each reset replaces it ▸ dropped with its owner.
+//! It is kept under the control lock, which is held across forks: a child finds it whole, and the
+//! lock free.
 
 use std::any::Any;
 use std::fmt;
@@ -16,28 +15,28 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::lock::{Locked, lock};
 
-/// The reading that later ones begin at, if there is one.
+/// The reading that is subtracted from later ones, if there is one.
 pub(crate) struct Baseline<T> {
-    /// Where the control keeps it; 0 before the first reset.
+    /// Its number in the control's list; 0 before the first reset.
     number: AtomicUsize,
     of: PhantomData<fn() -> T>,
 }
 
-/// A reading of whatever type.
+/// A reading of any type.
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl<T: Clone + Send + Sync + 'static> Baseline<T> {
-    /// What is `read`, less the baseline.
+    /// Returns the reading of `read`, less the baseline.
     pub(crate) fn now(&self, read: impl FnOnce() -> T, since: fn(&T, &T) -> T) -> T {
-        // Taken before the reading, which is no less then.
+        // Taken before the reading, so that the reading is no less.
         match self.kept() {
             Some(began) => since(&read(), &began),
             None => read(),
         }
     }
 
-    /// The same; what is read becomes the baseline. Of several at the same time, each begins where
-    /// another one ends.
+    /// Returns the reading less the baseline, and makes the reading the new baseline. Of several
+    /// concurrent resets, each begins where another one ends.
     pub(crate) fn reset(&self, read: impl Fn() -> T, since: fn(&T, &T) -> T) -> T {
         loop {
             let began = self.kept();
@@ -52,7 +51,7 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
     }
 
     fn kept(&self) -> Option<Arc<T>> {
-        // Without the lock, as long as there is none.
+        // Takes no lock before the first reset.
         (self.number.load(Relaxed) != 0).then(|| self.kept_in(&lock())).flatten()
     }
 
@@ -62,7 +61,7 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
         Arc::downcast(Arc::clone(kept)).ok()
     }
 
-    /// Whether the baseline was `began` still; it is `now` then.
+    /// Replaces the baseline by `now` if it still is `began`. Returns whether it was.
     fn replace(&self, began: Option<&Arc<T>>, now: &Arc<T>) -> bool {
         static NUMBERS: AtomicUsize = AtomicUsize::new(1);
         let mut locked = lock();
@@ -77,7 +76,7 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
             }
             let number = self.number.load(Relaxed);
             let now: Kept = Arc::<T>::clone(now);
-            // What it replaces is `began`, which the caller drops without the lock.
+            // This replaces `began`, which the caller drops without the lock.
             match locked.baselines.iter_mut().find(|(of, _)| *of == number) {
                 Some((_, kept)) => *kept = now,
                 None => locked.baselines.push((number, now)),
@@ -141,7 +140,7 @@ mod tests {
         assert!(!is_kept());
     }
 
-    /// One that is overtaken between its reading and its end reads anew.
+    /// A reset that is overtaken between its reading and its end reads anew.
     #[test]
     fn a_reset_that_is_overtaken_reads_again() {
         let baseline = Baseline::default();

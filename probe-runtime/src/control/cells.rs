@@ -1,4 +1,4 @@
-//! Words in every thread's slot that a consumer keeps for itself, from the same stock as counters.
+//! Words in every thread's slot for a consumer's own use, from the same stock as counters.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use super::lock::lock;
 use crate::dispatch::TallyAt;
 use crate::error::Error;
 
-/// A few words of each slot, zero at first; given back when it is dropped, when nobody uses them
-/// any more.
+/// A few words of each slot, zero at first. Dropping it gives them back; no thread may use them any
+/// more then.
 #[derive(Debug)]
 pub(crate) struct Cells<const N: usize> {
     range: Range<usize>,
@@ -15,17 +15,17 @@ pub(crate) struct Cells<const N: usize> {
 }
 
 impl<const N: usize> Cells<N> {
-    /// Takes them.
+    /// Takes `N` words of each slot.
     ///
     /// # Errors
-    /// [`Error::OutOfCounters`] where there are not as many left.
+    /// [`Error::OutOfCounters`] if fewer than `N` are left.
     pub(crate) fn take() -> Result<Self, Error> {
         let range = lock().tallies.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
         let at = std::array::from_fn(|number| TallyAt::new(range.start + number));
         Ok(Self { range, at })
     }
 
-    /// Where they are.
+    /// Returns their places in each slot.
     #[inline(always)]
     pub(crate) fn at(&self) -> [TallyAt; N] {
         self.at

@@ -1,27 +1,29 @@
-//! For whom a probe's counter counts, and what each attachment has counted.
+//! Dividing a probe's counter among the attachments that count.
 //!
-//! A probe has one counter, for as long as the process lives. A hit that is only counted bumps it
-//! once, however many attachments count. Each of them has a part in the probe, which knows how many
-//! of these hits are its own:
+//! A probe has one counter for as long as the process lives. A hit that is only counted increments
+//! it once, however many attachments count. Each of them has a part in the probe, which knows how
+//! many of these hits are its own:
 //!
-//! | part | its hits | becomes the other |
+//! | part | its hits | changes to the other state |
 //! |---|---|---|
-//! | thawed | those of the counter since it began, less what was not its own | when hooks without it are published |
-//! | frozen | as many as when it was frozen | when it listens, and hooks with it are published |
+//! | thawed | the counter's present value, less the hits that are not its own | when hooks without it are published |
+//! | frozen | the number when it was frozen | when it listens, and hooks with it are published |
 //!
-//! A part that is alone stays thawed while it is paused or off: nobody else counts there, and its
-//! hook stays. So switching a sole attachment reads no counter and publishes nothing. One that was
-//! frozen stays so until it listens again: what others counted late is not told to it.
+//! A sole part stays thawed while it is paused or off: no other part counts there, and its hook
+//! stays. So switching a sole attachment reads no counter and publishes nothing. A frozen part
+//! stays frozen until it listens again, so late hits of other attachments are not added to it.
 //!
-//! Hits of a probe that somebody listens to in another way, too, are counted by each attachment's
-//! own counters: whether a hit is counted or delivered may change for one of them meanwhile, and
-//! each hit is one of the two. A part notes that (`is_mixed`), so that others' need not be read.
+//! If some attachment of a probe counts and another is called, each attachment's own counters
+//! count: one attachment may switch between counting and delivery meanwhile, and each hit is either
+//! counted or delivered. A part notes this (`is_mixed`), so that the own counters of other parts
+//! need not be read.
 //!
-//! A hit that is under way when hooks are published may bump the counter when a part has been
-//! turned already: it is told to those who count then. So a hit that began before an attachment was
-//! made, or resumed, may be counted by it, one for each thread; none that begins afterwards is missed.
+//! A hit that is under way when hooks are published may increment the counter after a part has been
+//! frozen or thawed. It then belongs to the parts that count at that moment. So an attachment that
+//! is made or resumed may count one hit of each thread that began before. It misses no hit that
+//! begins afterwards.
 //!
-//! Cost: a load for each part that turns, and thread; the same for each part that is asked for.
+//! Cost: one load per thread for each part that is frozen, thawed or read.
 #[cfg(all(test, loom))]
 mod interleavings;
 
@@ -33,12 +35,12 @@ use super::tallies::counts;
 use crate::dispatch::TallyAt;
 use crate::registry::ProbeId;
 
-/// Probes whose counters are read together, slot by slot: a page's, so that no memory is asked of the
-/// kernel to note them.
+/// The number of probes whose counters are read together, slot by slot. Their list fits in a page,
+/// so it needs no memory from the kernel.
 const AT_ONCE: usize = 512;
 
 impl Control {
-    /// Freezes and thaws parts as the hooks ask that are to be made of these probes' members.
+    /// Freezes and thaws parts before new hooks of these probes' members are made.
     pub(super) fn turn(&mut self, ids: &[ProbeId]) {
         ids.chunks(AT_ONCE).for_each(|ids| self.turn_some(ids));
     }
@@ -59,7 +61,7 @@ impl Control {
         if turning.is_empty() {
             return;
         }
-        // Before the hooks are published: what these count, is counted.
+        // Read before the hooks are published, so that all hits of the new hooks are included.
         let sums = counts(&turning.iter().map(|(_, counter)| *counter));
         for ((id, _), sum) in turning.into_iter().zip(sums) {
             self.members[id.index()].turn(&mut self.parts, sum, &is_paused, |part| {
@@ -71,7 +73,7 @@ impl Control {
         }
     }
 
-    /// What each of an attachment's probes has counted.
+    /// Returns the count of each of an attachment's probes.
     pub(super) fn counted(&self, attachment: usize) -> Vec<(ProbeId, u64)> {
         let Some(attached) = self.attached(attachment).filter(|attached| attached.wants != Wants::Hits)
         else {
@@ -85,7 +87,8 @@ impl Control {
         attached.ids.iter().copied().zip(self.counted_of(attachment, &attached.ids)).collect()
     }
 
-    /// What each of these probes has counted for an attachment; 0 for those that are not its own.
+    /// Returns the count of each of these probes for an attachment; 0 for probes that are not its
+    /// own.
     pub(super) fn counted_of(&self, attachment: usize, ids: &[ProbeId]) -> Vec<u64> {
         let part = |id: &ProbeId| self.members(*id)?.part(&self.parts, attachment);
         let parts: Vec<Option<&Part>> = ids.iter().map(part).collect();
@@ -106,7 +109,7 @@ impl Control {
         counted
     }
 
-    /// How many of an attachment's hits were suppressed.
+    /// Returns the number of an attachment's suppressed hits.
     pub(super) fn suppressed(&self, attachment: usize) -> u64 {
         let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Counts);
         let counter = attached.map(|attached| TallyAt::new(attached.tallies.start));

@@ -1,4 +1,4 @@
-//! The part of the control that knows of sites, where a flag is all that there is of them.
+//! The part of the control that deals with sites, on backends where a site is only a flag.
 
 #![expect(
     clippy::unused_self,
@@ -23,7 +23,7 @@ pub(super) struct HeldText {
 }
 
 impl Control {
-    /// The hook is the switch: shows or hides it.
+    /// Shows or hides the hooks of these probes, which switches them here.
     pub(super) fn change_runs(
         &self,
         runs: &[Run],
@@ -55,20 +55,20 @@ impl Control {
         }
     }
 
-    /// There is one runtime.
+    /// Does nothing: there is one runtime.
     pub(super) fn leave_taken(&mut self, _frozen: &Frozen, _attached: &[ProbeId]) {}
 
-    /// There is one runtime.
+    /// Does nothing: there is one runtime.
     pub(super) fn refuse_taken(&self, _ids: &[ProbeId], _report: &mut Report) {}
 }
 
-/// Nothing is written.
+/// Returns `true`: no text is written.
 pub(super) fn is_still_open(_text: &HeldText) -> bool {
     true
 }
 
-/// Nothing was opened.
+/// Does nothing: no text was opened.
 pub(super) fn close_text(_text: HeldText, _report: &mut Report) {}
 
-/// Nothing was open.
+/// Does nothing: no text was open.
 pub(super) fn forget_unloaded_text(_unloaded: &[Range<usize>]) {}

@@ -14,7 +14,8 @@ use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
 
 impl Control {
-    /// Adds discovered call sites to the growing attachment, and gives them hooks of the control's own.
+    /// Adds discovered call sites to the growing attachment, and gives them the control's own
+    /// hooks.
     pub(super) fn adopt(&mut self, found: &[(ProbeId, &'static dyn CallSite)]) -> Report {
         let mut report = Report::default();
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
@@ -44,7 +45,7 @@ impl Control {
         if adopted.is_empty() {
             return report;
         }
-        // No definition refers to these hooks any more.
+        // Definitions do not refer to these hooks any more.
         if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&hooked)) {
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(hooks));
         }
@@ -56,8 +57,8 @@ impl Control {
         report
     }
 
-    /// Pauses or resumes what is discovered from here on, if this is the growing attachment. Returns
-    /// whether it is.
+    /// Pauses or resumes probes that are discovered from now on, if this is the growing attachment.
+    /// Returns whether it is.
     pub(super) fn pause_growing(&mut self, attachment: usize, is_paused: bool) -> bool {
         let is_growing = self.growing == Some(attachment);
         let provider = self.registry.provider().filter(|_| is_growing);
@@ -72,7 +73,7 @@ impl Control {
         }
     }
 
-    /// Has an attachment's list of probes be what it has grown to: before something is done to all of them.
+    /// Updates the list of a growing attachment's probes, before an operation on all of them.
     pub(super) fn settle_growth(&mut self, attachment: usize) {
         let Some(attached) = self.attached_mut(attachment) else { return };
         let Some(growth) = attached.growth.as_mut().filter(|growth| !growth.is_settled) else { return };
@@ -84,7 +85,7 @@ impl Control {
 }
 
 impl Growth {
-    /// Its probes, ascending.
+    /// Returns its probes, ascending.
     pub(super) fn ids(&self) -> Vec<ProbeId> {
         let mut ids: Vec<_> = self.tallied.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
@@ -92,8 +93,8 @@ impl Growth {
         ids
     }
 
-    /// Adds what each of these probes has counted by counters of its own: while its hook was an inline
-    /// one, or others were told of its hits.
+    /// Adds the counts of each of these probes' own counters: hits from when its hook was an inline
+    /// one, or when another attachment was called with them.
     pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
         let tallies = || self.tallied.iter().map(|(_, tally)| *tally);
         let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return };

@@ -1,7 +1,7 @@
 //! Attachments' parts in probes: all in one piece of memory, chained by probe, oldest first. Pure.
 //!
-//! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
-//! attachment's. What is removed is used again.
+//! Cost: 32 bytes for each part. [`Parts::reserve`] makes room for all parts of an attachment at
+//! once. The places of removed parts are reused.
 
 use super::Start;
 use crate::dispatch::Action;
@@ -12,19 +12,19 @@ use crate::dispatch::Action;
 pub(super) struct Part {
     pub(super) attachment: u32,
     pub(super) action: Action,
-    /// Switched off, while its attachment goes on elsewhere.
+    /// Whether it is switched off, while its attachment goes on elsewhere.
     pub(super) is_off: bool,
-    /// Whether hits are counted now, in place of being delivered.
+    /// Whether hits are counted now, instead of being delivered.
     pub(super) is_counting: bool,
-    /// Whether the probe's counter does not count for it now: others may be counting there, and it
-    /// does not listen, or has not begun. Always false of one that never counts.
+    /// Whether the probe's counter does not count for it now, because it does not listen or has not
+    /// begun; other parts may be counting. Always false for a part that never counts.
     pub(super) is_frozen: bool,
-    /// Whether hits may have been counted by its attachment's own counters, too.
+    /// Whether its attachment's own counters may have counted hits, too.
     pub(super) is_mixed: bool,
-    /// While it is frozen, how many hits the probe's counter has counted for it; else the counter,
-    /// less these.
+    /// While it is frozen, the number of hits that the probe's counter has counted for it.
+    /// Otherwise the counter's value less that number.
     pub(super) tally: u64,
-    /// The one that came after it.
+    /// The next newer part.
     next: Link,
 }
 
@@ -43,7 +43,7 @@ impl Part {
         }
     }
 
-    /// The same as its consumer asks.
+    /// Returns a new part in the initial state that its consumer asks for.
     pub(super) fn starting(attachment: usize, action: Action, start: Start) -> Self {
         let is_either = matches!(action, Action::Call { counted: Some(_), .. });
         let (is_off, is_counting) = (start == Start::Off, is_either && start == Start::Counted);
@@ -56,7 +56,7 @@ impl Part {
         self.tally = sum.wrapping_sub(self.tally);
     }
 
-    /// How many hits the probe's counter, which is at `sum` now, has counted for it.
+    /// Returns the number of hits counted for it by the probe's counter, which is at `sum` now.
     pub(super) fn counted(&self, sum: u64) -> u64 {
         if self.is_frozen { self.tally } else { sum.wrapping_sub(self.tally) }
     }
@@ -66,7 +66,7 @@ impl Part {
     }
 }
 
-/// Where a part is: its number and 1; 0 is none.
+/// The index of a part, plus 1; 0 is none.
 type Link = u32;
 
 /// The parts in one probe.
@@ -85,18 +85,18 @@ impl Chain {
 #[derive(Default)]
 pub(super) struct Parts {
     all: Vec<Part>,
-    /// Those that are in no chain.
+    /// Unused places, which are in no probe's chain.
     free: Chain,
     free_len: usize,
 }
 
 impl Parts {
-    /// Makes room for so many more.
+    /// Makes room for `more` parts.
     pub(super) fn reserve(&mut self, more: usize) {
         self.all.reserve(more.saturating_sub(self.free_len));
     }
 
-    /// Those of a chain.
+    /// Returns the parts of a chain, oldest first.
     #[inline]
     pub(super) fn of(&self, chain: &Chain) -> impl Iterator<Item = &Part> + Clone {
         let mut at = chain.first;
@@ -107,13 +107,13 @@ impl Parts {
         })
     }
 
-    /// The one part of a chain that has no other.
+    /// Returns the only part of a chain; `None` if it has several or none.
     #[inline]
     pub(super) fn sole(&self, chain: &Chain) -> Option<&Part> {
         self.part(chain.first).filter(|part| part.next == 0)
     }
 
-    /// An attachment's part, to be changed.
+    /// Returns an attachment's part for changes.
     pub(super) fn find_mut(&mut self, chain: &Chain, attachment: usize) -> Option<&mut Part> {
         let mut at = chain.first;
         while self.part(at)?.attachment() != attachment {
@@ -122,7 +122,7 @@ impl Parts {
         Some(&mut self.all[at as usize - 1])
     }
 
-    /// Changes each of a chain.
+    /// Calls `change` with each part of a chain.
     #[inline]
     pub(super) fn change_each(&mut self, chain: &Chain, mut change: impl FnMut(&mut Part)) {
         let mut at = chain.first;

@@ -114,8 +114,9 @@ impl Control {
         attached.mode.filter(|_| is_plain).map(|on| (attached, on))
     }
 
-    /// Switches the only site of such an attachment. Returns `false`, with nothing changed, if it
-    /// has several, or if the site's bytes were changed.
+    /// Switches the site of an attachment from [`find_plain`](Self::find_plain), if it has only
+    /// one. Returns `false`, with nothing changed, if [`switch_held`](Self::switch_held) must
+    /// switch instead.
     #[cfg(probe_backend = "x86_64")]
     #[inline(always)]
     fn switches_one(&self, attached: &Attached, on: Mode) -> bool {

@@ -34,10 +34,11 @@ pub(super) struct Detached {
     pub(super) used: usize,
 }
 
-/// Ends an operation after the lock is released: makes every thread see it, and waits for hits, if
-/// its visibility asks for either, and frees data that no thread can be using. Returns `None` if it
-/// waited for no hit. Inside a hit it never waits, since the awaited hit may be further down the
-/// same stack.
+/// Ends an operation after the lock is released. If its visibility asks for it, makes every thread
+/// see the operation, and waits for hits. Then frees data that no thread can be using.
+///
+/// Returns `None` if it waited for no hit. Inside a hit it never waits, since the awaited hit may
+/// be further down the same stack.
 pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Left> {
     // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();

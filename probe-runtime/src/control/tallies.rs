@@ -1,25 +1,26 @@
-//! Which counters are in use: one for each probe, and ranges of them for attachments.
+//! The allocator of counters: one for each probe, and ranges of them for attachments.
 //!
-//! | counters | whose | count |
+//! | counters | owner | count |
 //! |---|---|---|
-//! | from 0 on, by [`ProbeId`] | a probe's, as long as the process lives | hits that are only counted, once for all who count them |
-//! | from the other end | an attachment's | its discovered calls; what was suppressed; hits that others listen to in another way |
-//! | | a consumer's ([`Cells`](super::Cells)) | whatever it likes |
+//! | from 0 on, by [`ProbeId`] | a probe, as long as the process lives | hits that are only counted, once for all attachments that count them |
+//! | from the other end | an attachment | its discovered calls; suppressed hits; hits for which another attachment is called |
+//! | | a consumer ([`Cells`](super::Cells)) | whatever it likes |
 //!
-//! No counter of a probe is ever reset, as another attachment may be counting there: each keeps
-//! where it began (`counting`). An attachment's are zero when it gets them.
+//! A probe's counter is never reset, as another attachment may be counting there: each attachment
+//! keeps the value at which it began (`counting`). An attachment's own counters are zero when it
+//! gets them.
 
 use std::ops::Range;
 
 use crate::dispatch::{TALLIES, TallyAt, slots};
 use crate::registry::ProbeId;
 
-/// An allocator over the counters' numbers: the last fit. Pure but for the reset.
+/// A last-fit allocator of the counters' numbers. Pure except for the reset.
 #[derive(Debug)]
 pub(super) struct Tallies {
-    /// How many are the first probes'.
+    /// The number of counters that belong to probes, from 0 on.
     probes: usize,
-    /// Ascending, never touching each other.
+    /// Free ranges, ascending, never touching each other.
     free: Vec<Range<usize>>,
 }
 
@@ -30,7 +31,7 @@ impl Default for Tallies {
 }
 
 impl Tallies {
-    /// Has this probe, and all with smaller numbers, have counters of their own; returns whether
+    /// Reserves a counter for this probe and for each probe with a smaller number. Returns whether
     /// there was room.
     pub(super) fn reserve(&mut self, id: ProbeId) -> bool {
         let wanted = id.index() + 1;
@@ -45,13 +46,13 @@ impl Tallies {
         true
     }
 
-    /// A probe's own counter, if it has one.
+    /// Returns a probe's own counter, if it has one.
     #[inline]
     pub(super) fn of(&self, id: ProbeId) -> Option<TallyAt> {
         (id.index() < self.probes).then(|| TallyAt::new(id.index()))
     }
 
-    /// A range of counters, all zero; `None` if there is no room.
+    /// Takes a range of counters, all zero. `None` if there is no room.
     pub(super) fn take(&mut self, len: usize) -> Option<Range<usize>> {
         let at = self.free.iter().rposition(|range| range.len() >= len)?;
         let end = self.free[at].end;
@@ -62,7 +63,7 @@ impl Tallies {
         Some(end - len..end)
     }
 
-    /// Gives a range back, of which hits may have been counted in the first `used`. Nobody may be
+    /// Gives a range back, whose first `used` counters may have counted hits. No thread may be
     /// counting there any more.
     pub(super) fn give_back(&mut self, range: Range<usize>, used: usize) {
         for slot in slots() {
@@ -83,7 +84,7 @@ impl Tallies {
         }
     }
 
-    /// Joins the range at this place with the next, if they touch.
+    /// Joins the free range at index `at` with the next one, if they touch.
     fn join(&mut self, at: usize) {
         if at + 1 < self.free.len() && self.free[at].end == self.free[at + 1].start {
             self.free[at].end = self.free[at + 1].end;
@@ -92,9 +93,9 @@ impl Tallies {
     }
 }
 
-/// What all threads, also those that have ended, have counted at each of these places, if it is
-/// one. Slot by slot: a slot's counters lie together, and slots lie so far apart that one counter's
-/// in all of them would share a line of the caches.
+/// Returns the sum of all threads' counters at each of these places, including threads that have
+/// ended; 0 for `None`. Reads slot by slot: a slot's counters are adjacent, while the slots are so
+/// far apart that the same counter in all of them would share a line of the caches.
 pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + Clone)) -> Vec<u64> {
     let mut counts = vec![0_u64; places.len()];
     for slot in slots() {
@@ -105,7 +106,7 @@ pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + 
     counts
 }
 
-/// The same at all of these.
+/// Returns the sums of a range of counters, as [`counts`] does.
 pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
     counts(&range.map(TallyAt::new).map(Some))
 }

@@ -1,4 +1,4 @@
-//! Attachments whose sites are being switched by somebody else: a hold begins, or ends.
+//! Attachments whose sites a hold is switching, as it begins or ends.
 
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -8,15 +8,14 @@ use super::state::Control;
 use crate::dispatch::{Subscription, Unsettled};
 use crate::registry::ProbeId;
 
-/// What is to be settled once every thread executes what was switched. It keeps no
-/// consumer alive: an attachment may be gone by then,
-/// and its consumer is dropped by whoever detaches it.
+/// Subscriptions to settle once every thread executes the switched sites. It keeps no consumer
+/// alive: an attachment may be gone by then, and the thread that detaches it drops its consumer.
 #[must_use = "without its end, nothing is paired any more"]
 pub(super) struct Switched(Vec<One>);
 
 struct One {
     attachment: usize,
-    /// The number may be another attachment's later, but this address may not.
+    /// Another attachment may later get the same number, but not the same address.
     subscription: Weak<Subscription>,
     unsettled: Unsettled,
 }
@@ -37,7 +36,7 @@ impl Switched {
 }
 
 impl Control {
-    /// Tells all who are attached to one of these probes that sites are about to be switched.
+    /// Marks all attachments to these probes as unsettled, before their sites are switched.
     pub(super) fn unsettle(&self, ids: &[ProbeId]) -> Switched {
         let parts = ids.iter().filter_map(|id| self.members(*id)).flat_map(|it| it.attachments(&self.parts));
         let mut attachments: Vec<_> = parts.collect();

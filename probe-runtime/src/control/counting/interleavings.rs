@@ -1,14 +1,15 @@
-//! Hits that are only counted beside attachments that come, go and pause, in every interleaving and
-//! with every value that the memory model lets a load see:
-//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
+//! A model of hits that are only counted, beside attachments that come, go and pause. It runs every
+//! interleaving, with every value that the memory model lets a load see: `RUSTFLAGS='--cfg loom'
+//! cargo test --release -p probe-runtime --lib interleavings`.
 //!
-//! A hit reads what its site is, and bumps its thread's counter later, by a load and a store. It may
-//! be unmarked in between: nobody can wait for it. What holds of its attachments' parts:
+//! A hit reads its site's instruction, and later increments its thread's counter by a load and a
+//! store. It may be unmarked in between, so that no thread can wait for it. For attachments' parts,
+//! the following holds:
 //!
-//! - A hit that begins when an attachment was made, or resumed, is told to it, once.
-//! - A hit that had ended before is not, as far as anybody could know that.
-//! - Of hits that were under way when its predecessor was detached, one for each thread may be told
-//!   to it; none where hits are marked, and were waited for.
+//! - A hit that begins after an attachment was made, or resumed, is counted for it, once.
+//! - A hit that had ended before is not, if the controlling thread could know that it had ended.
+//! - Of hits that were under way when its predecessor was detached, one for each thread may be
+//!   counted for it; none if hits are marked and the detach waited for them.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -17,15 +18,15 @@ use loom::thread;
 use crate::control::parts::Part;
 use crate::dispatch::{Action, TallyAt};
 
-/// What a site is: active for one attachment, for nobody, or for the next one.
+/// States of a site: active for the first attachment, latent, or active for the next attachment.
 const FIRST: usize = 0;
 const LATENT: usize = 1;
 const NEXT: usize = 2;
 
 const HITS: usize = 3;
 
-/// A site, its probe's counter of one thread, what an operation that has ended has left, and how many
-/// of that thread's hits have ended.
+/// A site, its probe's counter in one thread, the state left by the last finished operation, and
+/// the number of that thread's hits that have ended.
 struct World {
     site: AtomicUsize,
     counter: AtomicU64,
@@ -34,7 +35,7 @@ struct World {
     mark: AtomicUsize,
 }
 
-/// What a hit has seen: when it began, what had been done; then, what its site was.
+/// The observations of a hit: the finished operation when it began, then the state of its site.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     left: usize,
@@ -48,8 +49,8 @@ impl World {
         Arc::new(Self { site, counter: AtomicU64::new(0), left, ended, mark })
     }
 
-    /// The fence is what membarrier(2) has each thread execute, where it serves: after the last hit's
-    /// store, before this one's look.
+    /// Performs a hit. The fence stands for membarrier(2), which makes each thread execute one. It
+    /// is where it has an effect: after the last hit's store, before this hit reads its site.
     fn hit(&self, number: usize, is_marked: bool) -> Seen {
         let left = self.left.load(Ordering::Acquire);
         if is_marked {
@@ -58,7 +59,7 @@ impl World {
         fence(Ordering::SeqCst);
         let site = self.site.load(Ordering::Relaxed);
         if site != LATENT {
-            // No other thread writes it.
+            // No other thread writes this counter.
             self.counter.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         if is_marked {
@@ -76,12 +77,12 @@ impl World {
         self.counter.load(Ordering::Relaxed)
     }
 
-    /// Tells who begins a hit from here on that all before was done.
+    /// Publishes the end of an operation to hits that begin from now on.
     fn leave(&self, left: usize) {
         self.left.store(left, Ordering::Release);
     }
 
-    /// How many hits have ended, as far as anybody has told.
+    /// Returns the number of hits that the controlling thread knows to have ended.
     fn ended(&self) -> usize {
         self.ended.load(Ordering::Acquire)
     }
@@ -93,7 +94,8 @@ fn thawed(count: u64) -> Part {
     part
 }
 
-/// What a thread's hits have seen beside the controller's `work`, and what that returns.
+/// Runs a thread's hits beside `work`; returns their observations, the world, and the result of
+/// `work`.
 fn beside<T>(is_marked: bool, work: impl FnOnce(&World) -> T) -> (Vec<Seen>, Arc<World>, T) {
     let world = World::new();
     let thread = {
@@ -111,8 +113,8 @@ fn attach(world: &World) -> Part {
     part
 }
 
-/// Detaches the one that counts, and attaches another; returns how many hits that has that have found
-/// the site active for its predecessor. `settle` is what detaching does last.
+/// Detaches the first attachment, and attaches the next one. Returns how many hits the next one has
+/// counted that found the site active for the first. `settle` is the last step of detaching.
 fn early_hits(is_marked: bool, settle: fn(&World), attach: fn(&World) -> Part) -> u64 {
     let (seen, world, part) = beside(is_marked, |world| {
         world.switch(LATENT);
@@ -132,7 +134,7 @@ fn barrier(_: &World) {
 
 #[test]
 fn one_hit_of_a_thread_may_be_told_to_the_next() {
-    // The model checker's own would begin anew with each interleaving.
+    // Not one of the model checker's atomics: these start anew with each interleaving.
     static MOST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     loom::model(|| _ = MOST.fetch_max(early_hits(false, barrier, attach), Ordering::Relaxed));
     assert_eq!(MOST.load(Ordering::Relaxed), 1);
@@ -149,7 +151,7 @@ fn none_is_where_hits_are_waited_for() {
     loom::model(move || assert_eq!(early_hits(true, settle, attach), 0));
 }
 
-/// A part is frozen and thawed while another counts all the time.
+/// Freezes and thaws a part while another one counts all the time.
 #[test]
 fn who_pauses_has_what_came_before_and_comes_after() {
     loom::model(|| {
@@ -169,13 +171,13 @@ fn who_pauses_has_what_came_before_and_comes_after() {
         assert_eq!(thawed(0).counted(all), HITS as u64, "the other has all");
         let later = seen.iter().filter(|seen| seen.left == NEXT).count();
         assert!(counted >= (before + later) as u64, "{counted} of {seen:?}, {before} before");
-        // Those that began and ended while it was paused, as far as anybody has told.
+        // Hits that began and ended while it was paused, as far as the controlling thread knows.
         let missed = seen.iter().take(until).filter(|seen| seen.left == LATENT).count();
         assert!(counted <= all - missed as u64, "{counted} of {seen:?}, {until} until then");
     });
 }
 
-/// That the checker would tell, of each step that is left out.
+/// Checks that the model fails if any one step is left out.
 mod left_out {
     use super::*;
 
