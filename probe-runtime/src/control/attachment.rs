@@ -30,15 +30,17 @@ use crate::registry::{Counts, ProbeInfo};
 ///
 /// Inside a consumer's `hit`, no operation waits. If an attachment is dropped there, a later
 /// operation on any thread drops its consumer: one that attaches, pauses, resumes, holds or
-/// detaches. Queries (`probes`, `counts`, reports) and [`Switch`] drop no consumer. If a consumer
-/// leaves its hit by `longjmp`, these calls wait until its thread ends.
+/// detaches. Queries (`probes`, `counts`, reports) and [`Switch`] drop no consumer.
+///
+/// If a consumer leaves its hit by `longjmp`, calls that wait for the hit do so until its thread
+/// ends.
 ///
 /// A signal handler that interrupts a hit must return. If it leaves by `siglongjmp`, its thread
 /// counts as inside that hit for good:
 ///
-/// - If the thread was between a site and a consumer, or in a hit that is only counted, all calls
-///   above that wait do so until the thread ends.
-/// - If the thread was in a consumer, calls that wait for this consumer do so until the thread
+/// - If the thread was between a site and a consumer, or in a hit that is only counted, all the
+///   calls above wait until the thread ends.
+/// - If the thread was in a consumer, the calls that wait for this consumer do so until the thread
 ///   ends, and no consumer is called on that thread any more.
 ///
 /// A counted hit takes some ten instructions, so this is rare. A program that leaves its timers'
@@ -53,8 +55,8 @@ use crate::registry::{Counts, ProbeInfo};
 ///   [`late_report`](Self::late_report) holds the result. Only [`pause`](Self::pause) and
 ///   [`resume`](Self::resume) under [`TextPolicy::Open`](crate::TextPolicy::Open) don't look for
 ///   new objects, as long as all known probes are the executable's. A plugin that has its own copy
-///   of this crate stays loaded until the process ends, whatever `dlclose` is asked for, once it
-///   uses that copy, even if only to list probes or to open text. Don't use this crate from a
+///   of this crate stays loaded until the process ends, even after `dlclose`, once it uses that
+///   copy, even if only to list probes or to open text. Don't use this crate from a
 ///   `dl_iterate_phdr` callback.
 /// - **The process may fork.** The child has the attachment, too, with a copy of its counts, unless
 ///   its consumer [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a
@@ -95,8 +97,8 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Returns the result of the last change to the sites that no caller asked for. The call first
-    /// looks for objects that were loaded or unloaded. Each time it finds some, all sites concerned
-    /// are brought into their intended state:
+    /// looks for objects that were loaded or unloaded. Each time an operation finds some, it brings
+    /// all sites concerned into their intended state:
     ///
     /// - Copies in new objects are [patched](Report::patched).
     /// - Sites that already are in that state are [unchanged](Report::unchanged).
@@ -138,7 +140,7 @@ impl<C: Consumer> Attachment<C> {
     ///
     /// - If hits are counted and no other attachment listens, the thread counts that hit when it
     ///   arrives.
-    /// - If others count the same probe, the hit is only theirs.
+    /// - If other attachments count the same probe, the hit is counted for them only.
     /// - If hits are delivered, the consumer is not called once a synchronous pause has returned.
     ///   After an [`Eventual`](crate::Visibility::Eventual) pause it is called.
     /// - A thread in another consumer on the same probe does not count the hit for this attachment
@@ -177,8 +179,8 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.probes()
     }
 
-    /// Returns the sites of its probes whose bytes were changed by someone else, with the bytes
-    /// expected and found. Hits may be lost there. Reports say so below their tables. See
+    /// Returns the sites of its probes whose bytes other code has changed, with the bytes expected
+    /// and found. Hits may be lost there. Reports say so below their tables. See
     /// [`ProbeInfo::foreign`].
     ///
     /// ```
@@ -216,7 +218,7 @@ impl<C: Consumer> Attachment<C> {
     /// Returns the reason why the consumer is not called any more: the message of its panic, or
     /// that this process is a forked child and the consumer [needs a
     /// thread](Consumer::needs_thread) of the parent's. Its sites are then latent unless other
-    /// attachments listen. Returns `None` while the consumer is called.
+    /// attachments listen. Returns `None` if the consumer has not failed.
     pub fn failure(&self) -> Option<&str> {
         self.untyped.failure()
     }

@@ -72,9 +72,9 @@ pub trait Consumer: Send + Sync + 'static {
         false
     }
 
-    /// Gets ready for hits of these probes, before any of their sites is active. Take memory here,
-    /// and look at the probes. [`attach`](crate::ProbeSet::attach) calls it once, on its own
-    /// thread. It may use this crate.
+    /// Gets ready for hits of these probes, before any of their sites is active. Allocate memory
+    /// here, and look at the probes. [`attach`](crate::ProbeSet::attach) calls it once, on the
+    /// thread that attaches. It may use this crate.
     ///
     /// # Errors
     /// Any error that keeps it from listening. `attach` then returns the error, and nothing has
@@ -93,8 +93,8 @@ pub trait Consumer: Send + Sync + 'static {
 
     /// Called when the consumer is attached and its sites are active. Start a thread here; the
     /// thread may keep `switch` to make probes latent, and active again, while hits go on.
-    /// [`attach`](crate::ProbeSet::attach) calls it once, on its own thread. It may use this crate.
-    /// Hits may arrive before this call.
+    /// [`attach`](crate::ProbeSet::attach) calls it once, on the thread that attaches. It may use
+    /// this crate. Hits may arrive before this call.
     ///
     /// Such a thread ends with the consumer: the consumer's `drop` tells it to end and waits for
     /// it. (A forked child has a copy of the consumer, but not the thread: see
@@ -108,12 +108,12 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Receives one hit, on the thread that made it. That may be anywhere, also in an allocator or
-    /// a signal handler: attach a consumer that allocates or locks only to probes elsewhere. `hit`
-    /// must not be left by `longjmp`, and must not end the thread.
+    /// Receives one hit, on the thread that made it. The site may be anywhere, even in an allocator
+    /// or a signal handler: attach a consumer that allocates or locks only to probes elsewhere.
+    /// `hit` must not leave by `longjmp`, and must not end the thread.
     ///
     /// In a program that cancels its threads (`pthread_cancel`), a cancellation that takes effect
-    /// in here aborts the program, since it can't cross Rust's frames. That can happen at the C
+    /// in `hit` aborts the program, since it can't cross Rust's frames. That can happen at the C
     /// library's cancellation points (reading, writing, sleeping). A consumer with such points
     /// disables cancellation around them (`pthread_setcancelstate`). Counting has none.
     fn hit(&self, event: &Event<'_>);

@@ -93,8 +93,8 @@ impl Growth {
         ids
     }
 
-    /// Adds the counts of each of these probes' own counters: hits from when its hook was an inline
-    /// one, or when another attachment was called with them.
+    /// Adds the counts of the attachment's own counters for these probes: of hits while their hooks
+    /// were inline ones, or while another attachment was called with them.
     pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
         let tallies = || self.tallied.iter().map(|(_, tally)| *tally);
         let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return };

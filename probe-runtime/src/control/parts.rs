@@ -22,7 +22,7 @@ pub(super) struct Part {
     /// Whether its attachment's own counters may have counted hits, too.
     pub(super) is_mixed: bool,
     /// While it is frozen, the number of hits that the probe's counter has counted for it.
-    /// Otherwise the counter's value less that number.
+    /// Otherwise the counter's value when it was thawed, less that number.
     pub(super) tally: u64,
     /// The next newer part.
     next: Link,
@@ -50,7 +50,7 @@ impl Part {
         Self { is_off, is_counting, ..Self::new(attachment, action) }
     }
 
-    /// Freezes it, or thaws it, now that the probe's counter is at `sum`.
+    /// Freezes a thawed part, or thaws a frozen one, now that the probe's counter is at `sum`.
     pub(super) fn turn(&mut self, sum: u64) {
         self.is_frozen = !self.is_frozen;
         self.tally = sum.wrapping_sub(self.tally);

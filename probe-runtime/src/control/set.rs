@@ -158,7 +158,7 @@ impl ProbeSet {
     /// Cost: two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal
     /// for each thread that runs into the `int3`.
     ///
-    /// The process would be killed by a trap in a thread that blocks `SIGTRAP`, in a handler whose
+    /// A trap would kill the process in a thread that blocks `SIGTRAP`, in a handler whose
     /// `sa_mask` holds it, or under a debugger that keeps it. A batch that finds one of these
     /// refuses its sites and names it. See [`word`](crate::patch::word#before-a-trap).
     ///

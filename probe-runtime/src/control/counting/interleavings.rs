@@ -3,8 +3,8 @@
 //! cargo test --release -p probe-runtime --lib interleavings`.
 //!
 //! A hit reads its site's instruction, and later increments its thread's counter by a load and a
-//! store. It may be unmarked in between, so that no thread can wait for it. For attachments' parts,
-//! the following holds:
+//! store. In between, the hit may be unmarked, so that no thread can wait for it. For attachments'
+//! parts, the following holds:
 //!
 //! - A hit that begins after an attachment was made, or resumed, is counted for it, once.
 //! - A hit that had ended before is not, if the controlling thread could know that it had ended.
