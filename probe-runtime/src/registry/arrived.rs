@@ -1,19 +1,19 @@
-//! Objects that came while none has gone: what they bring is added, and nothing else is looked at.
+//! Adds the probes of newly loaded objects without reading the other objects again.
 //!
-//! What is known stays true then, since the tables and the text of those before are what they were.
-//! Everything is looked at where any of this holds:
+//! If no object was unloaded, the tables and the text of the known objects are unchanged. So is all
+//! that the registry has read from them. The registry reads all objects again in these cases:
 //!
-//! | what | why |
+//! | case | reason |
 //! |---|---|
-//! | nobody has looked yet | there is nothing to add to |
-//! | an object has gone, or those that were there are no longer the first | another may lie in its place |
-//! | a pointer of an object leads nowhere, or a record was skipped | it may lead to what came |
-//! | what came has probes, and until now all were the executable's | their identities are not known |
+//! | this is the first look | there is nothing to add to |
+//! | an object was unloaded, or the list begins differently | another may lie in its place |
+//! | a pointer of an object led nowhere, or a record was skipped | it may lead into a new object |
+//! | new probes came, and all known ones are the executable's | their identities are unknown |
 //!
-//! The dynamic linker counts what comes and what goes, and adds to the end of its list. The list is
-//! compared, too, since glibc counts the objects of further namespaces (`dlmopen`) more than once.
+//! The dynamic linker counts loads and unloads, and appends to its list. The registry compares the
+//! list, too, since glibc counts the objects of further namespaces (`dlmopen`) more than once.
 //!
-//! Cost: a walk over the list of loaded objects, and what the new ones bring. Where that is sites, a
+//! Cost: a walk over the list of loaded objects, and reading the new ones. If these have sites, one
 //! pass over all sites.
 
 use super::ProbeId;
@@ -24,8 +24,8 @@ use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{Frozen, Object};
 
 impl Registry {
-    /// The objects with probes among those that came since the last look; `None` where everything is to
-    /// be looked at.
+    /// Returns the objects with probes that were loaded since the last look; `None` if all objects
+    /// have to be read again.
     pub(super) fn arrived(&mut self, frozen: &Frozen) -> Option<Vec<Object>> {
         let generation = frozen.generation();
         let headers = frozen.headers();
@@ -43,7 +43,7 @@ impl Registry {
         Some(objects)
     }
 
-    /// Adds what these objects bring; returns their probes, ascending.
+    /// Adds the probes of new objects; returns them, ascending.
     pub(super) fn add_objects(&mut self, new: Vec<Object>) -> Vec<ProbeId> {
         if new.is_empty() {
             return Vec::new();
@@ -69,7 +69,7 @@ impl Registry {
         ids
     }
 
-    /// Adds the objects that hold what was discovered, as far as they are not known.
+    /// Adds the objects that hold discoveries, except those that are already known.
     pub(super) fn add_holders(&mut self, new: Vec<Object>) {
         for object in new {
             if !is_among(&self.objects, &object) {
@@ -85,7 +85,7 @@ mod tests {
     use crate::os::objects::freeze;
     use crate::registry::tables::Unsettled;
 
-    /// What there is to add to what a registry knows, if that is all.
+    /// Returns the number of objects that a changed registry would add, if it need not start anew.
     fn arrived(frozen: &Frozen, known: usize, change: impl FnOnce(&mut Registry)) -> Option<usize> {
         let headers = frozen.headers();
         let mut registry = Registry {
@@ -108,7 +108,7 @@ mod tests {
             for known in [all, all - 1, 1] {
                 assert_eq!(arrived(frozen, known, |_| ()), Some(0), "libraries have no probes");
             }
-            // What has probes may have copies of probes whose identities are not known.
+            // A new object with probes may have copies of known probes without identities.
             let with_probes = frozen.loaded(0..all, NOTE_OWNER, NOTE_TYPE).len();
             assert_eq!(arrived(frozen, 0, |_| ()), (with_probes == 0).then_some(0));
             let id = |it: &mut Registry| _ = it.identities.insert(1, ProbeId::new(0));

@@ -1,24 +1,29 @@
-//! The counting blocks of sites: code for each, near its object's text.
+//! The counting blocks: one piece of code for each site, near the text of the site's object.
 //!
-//! A block depends on its site, on where that leads while it is active, and on its probe's counter, all of which stay what they are
-//! as long as the object is loaded. So a block is written once, and never changes.
+//! A block depends on its site, on the site's target while active, and on its probe's counter. None
+//! of these changes while the object is loaded, so a block is written once and never changes.
 //!
 //! Life:
-//! 1. A site gets its block when its probe is first only counted ([`Registry::add_blocks`]): those of an operation lie side by side, in pages of
-//!    their own, near their object's text. Pages are filled up with blocks for the sites that follow in the list, so that attaching to
-//!    one probe after the other maps a page for 64 sites, not for each.
-//! 2. Where the list of sites is made anew, a site keeps its block if that holds what would be written for it
-//!    now ([`Registry::keep_blocks`]). An object that is loaded again at the same place finds those of its sites that are what they were, or none.
-//! 3. Pages that no site of the list has a block in are unmapped: their objects are gone, and whoever executes a block would go on in
-//!    text that is gone.
+//! 1. A site gets its block when its probe is first only counted ([`Registry::add_blocks`]). One
+//!    operation puts its blocks side by side, in pages of their own near their object's text. It
+//!    fills the last page with blocks for the sites that follow in the list. So attaching to one
+//!    probe after another maps one page for 64 sites, not one for each.
+//! 2. When the list of sites is rebuilt, a site keeps its block if a new block would have the same
+//!    bytes ([`Registry::keep_blocks`]). If an object is loaded again at the same place, its
+//!    unchanged sites keep their blocks and the others have none.
+//! 3. Pages without a block of a listed site are unmapped. Their objects are unloaded, so a thread
+//!    that executed such a block would continue in unmapped text.
 //!
-//! Where memory can't be made executable (`PR_SET_MDWE`, a policy), or none in reach is free, or the processor lacks an instruction, sites
-//! have no block and go on to lead to their cold blocks. A refusal is remembered: what a policy says, for good; anything
-//! else, until objects come or go.
+//! A site keeps its cold block as target if memory can't be made executable (`PR_SET_MDWE`, a
+//! policy), if no free memory is within reach, or if the processor lacks an instruction. The
+//! registry remembers a refusal: one by a policy for good, any other until objects are loaded or
+//! unloaded.
 //!
-//! Cost: 64 bytes a site, some 20 ns to write them; a mapping takes some 40 µs, most of it to read which addresses are free.
+//! Cost: 64 bytes a site, written in some 20 ns. A mapping takes some 40 µs, most of it to read
+//! which addresses are free.
 
-// Safety: relies on its pages being mapped until it unmaps them, and on nobody writing to them.
+// Safety: relies on its pages being mapped until it unmaps them, and on no other code writing to
+// them.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::{HashMap, HashSet};
@@ -41,34 +46,34 @@ pub(super) struct Blocks {
     refusal: Option<Refusal>,
 }
 
-/// Why there are no more blocks.
+/// The reason why there are no more blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Refusal {
     ForGood,
     UntilObjectsChange,
 }
 
-/// Sites of one text, by their places in the list, with their probes.
+/// Sites of one text segment, as places in the list, with their probes.
 struct Wanted {
     text: Range<usize>,
     sites: Vec<(u32, ProbeId)>,
 }
 
 impl Blocks {
-    /// Other objects are loaded than before: what was out of reach may be in reach.
+    /// Allows another try after objects changed, since free memory may be within reach now.
     pub(super) fn retry(&mut self) {
         self.refusal.take_if(|refusal| *refusal == Refusal::UntilObjectsChange);
     }
 }
 
 impl Registry {
-    /// Whether sites have blocks, and more may have some.
+    /// Returns whether sites have blocks, and more sites may get some.
     #[cfg(feature = "profiler")]
     pub(crate) fn has_blocks(&self) -> bool {
         self.blocks.refusal.is_none() && !self.blocks.mappings.is_empty()
     }
 
-    /// Gives the sites of these probes blocks, as far as they have none and there can be any.
+    /// Gives a block to each site of these probes that has none and can have one.
     pub(crate) fn add_blocks(&mut self, ids: impl Iterator<Item = ProbeId>) {
         if self.blocks.refusal.is_some() {
             return;
@@ -85,17 +90,18 @@ impl Registry {
         }
     }
 
-    /// Whether a block does all that a hit of a probe does that is only counted. Fields are evaluated, whoever listens; and
-    /// through hits of C code one can unwind from every instruction. The probe has a counter of its own.
+    /// Returns whether a block can do all the work of a hit that is only counted. A block evaluates
+    /// no fields, so the probe must have none. Hits of C code must be unwindable at every
+    /// instruction, which a block is not. The probe must also have its own counter.
     pub(crate) fn may_have_blocks(&self, id: ProbeId) -> bool {
         let is_plain = |it: &Definition| it.field_count() == 0 && it.convention() == Convention::ColdBlock;
         id.index() < TALLIES && self.definition(id).is_some_and(is_plain)
     }
 
-    /// Sites of these probes without blocks, text by text.
+    /// Returns the sites of these probes that lack blocks, grouped by text segment.
     fn wanted(&self, ids: impl Iterator<Item = ProbeId>) -> Vec<Wanted> {
         let mut all: Vec<Wanted> = Vec::new();
-        // Neighbours lie in one text.
+        // Neighbouring sites lie in one text segment.
         let mut now = 0;
         ids.for_each(|id| {
             let lacks_some = self.grouped.of_run(id, id).iter().any(|site| site.lacks_block());
@@ -157,7 +163,8 @@ impl Registry {
         })
         .map_err(|error| refusal(&error))?;
         if !is_near {
-            // The place was chosen to be: a bug, which costs time, and no more.
+            // `map_near` chose a place within reach, so this is a bug. It costs time, and nothing
+            // else.
             debug_assert!(is_near);
             // SAFETY: no site leads there yet.
             unsafe { unmap(&pages) };
@@ -170,8 +177,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Lets sites of a new list keep the blocks that they had in the one before, where these are what would be written now, and unmaps
-    /// pages that no site has any in.
+    /// Lets sites of a new list keep their previous blocks if new blocks would have the same bytes.
+    /// Unmaps pages in which no site has a block.
     pub(super) fn keep_blocks(&mut self, before: &Grouped) {
         self.blocks.retry();
         if self.blocks.mappings.is_empty() {
@@ -203,7 +210,7 @@ impl Registry {
     }
 }
 
-/// The block of a probe's site; `None` where the probe has no counter of its own.
+/// Returns the block of a probe's site; `None` if the probe has no counter of its own.
 fn block(site: Site, id: ProbeId) -> Option<Block> {
     let counter = (id.index() < TALLIES).then(|| TallyAt::new(id.index()).offset())?;
     Some(Block { back: site.addr.0 + SITE_LEN, target: site.target(), counter: i32::try_from(counter).ok()? })

@@ -1,5 +1,5 @@
-//! The registry where nothing is patched: the definitions that `linkme` collected in this binary, or those that have
-//! been seen.
+//! The registry for backends that patch no sites. Its definitions are those that `linkme` collected
+//! in this binary, or those that the program has passed.
 
 use super::provider::Provider;
 use super::{Change, ProbeId};
@@ -13,7 +13,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Collects the probes. Returns what has changed, if anything has.
+    /// Collects the probes. Returns the changes, if there are any.
     #[cfg(probe_backend = "portable")]
     pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
         // Neither list ever loses a definition.
@@ -26,74 +26,74 @@ impl Registry {
         (self.definitions.len() != known).then(|| Change { is_list_new: true, ..Change::default() })
     }
 
-    /// There are no probes.
+    /// Returns `None`, since there are no probes.
     #[cfg(probe_backend = "off")]
     #[expect(clippy::unused_self, reason = "the same call as where there are probes")]
     pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
         None
     }
 
-    /// How many probes there are.
+    /// Returns the number of probes.
     pub(crate) fn len(&self) -> usize {
         self.definitions.len()
     }
 
-    /// A probe's definition.
+    /// Returns a probe's definition.
     #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
         Some(self.definitions[id.index()])
     }
 
-    /// The probe of a definition.
+    /// Returns the probe of a definition.
     pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
         self.definitions.iter().position(|known| std::ptr::eq(*known, definition)).map(ProbeId::new)
     }
 
-    /// A probe's definitions: one.
+    /// Returns a probe's only definition.
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter()
     }
 
-    /// A definition's flag is its one site, but of functions that were left out.
+    /// Returns 1 for the flag in the probe's definition, or 0 for a function that was left out.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
         self.definitions(id).filter(|definition| definition.skipped().is_none()).count()
     }
 
-    /// No provider finds anything here.
+    /// Returns `None`, since no provider works with this backend.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
         None
     }
 
-    /// No provider finds anything here.
+    /// Does nothing, since no provider works with this backend.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn name_pending(&mut self) {}
 
-    /// No provider finds anything here.
+    /// Returns `false`, since no provider works with this backend.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn has_discovered(&self) -> bool {
         false
     }
 
-    /// Flags say nothing of types.
+    /// Returns `None`, since a flag does not record types.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn field_type(&self, _id: ProbeId, _field: usize) -> Option<Type> {
         None
     }
 
-    /// Nothing is ever unloaded.
+    /// Returns `true`, since nothing is ever unloaded.
     #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
     pub(crate) fn is_main_only(&self) -> bool {
         true
     }
 
-    /// Nothing is ever unloaded.
+    /// Returns `true`, since nothing is ever unloaded.
     #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
     pub(crate) fn is_in_main(&self, _id: ProbeId) -> bool {
         true
     }
 
-    /// There are no records.
+    /// Returns 0, since there are no records.
     #[expect(clippy::unused_self, reason = "the same call as where there are records")]
     pub(crate) fn skipped(&self) -> usize {
         0

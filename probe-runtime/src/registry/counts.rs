@@ -1,4 +1,4 @@
-//! What an attachment has counted, as it was when asked.
+//! The hits that an attachment has counted, as of the time of the call.
 
 use super::ProbeInfo;
 use crate::abi::Kind;
@@ -6,7 +6,7 @@ use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
 
-/// What one probe has counted.
+/// The hits of one probe.
 ///
 /// ```
 /// use probe_runtime::{Count, ProbeCount, probe, select};
@@ -25,15 +25,16 @@ use crate::period::Period;
 pub struct ProbeCount {
     /// The probe.
     pub probe: ProbeInfo,
-    /// Its hits since the attachment was made, or [reset](crate::Attachment::reset); of a difference, those in between.
+    /// The hits since the attachment was made or last [reset](crate::Attachment::reset). In a
+    /// difference, the hits between the two calls.
     pub hits: u64,
 }
 
-/// What all probes of an attachment have counted, by path and kind: from
-/// [`Attachment::counts`](crate::Attachment::counts). A list of them.
+/// The hits of all probes of an attachment, sorted by path and kind. Returned by
+/// [`Attachment::counts`](crate::Attachment::counts).
 ///
-/// Prints as a table: the probe with the most hits first, and a line that says how many were never
-/// hit. `{:#}` has a row for each of these, too.
+/// Prints as a table that begins with the probe with the most hits, and a line that says how many
+/// probes were never hit. `{:#}` also prints a row for each of these.
 ///
 /// ```
 /// use probe_runtime::{Count, probe, select};
@@ -66,21 +67,23 @@ impl Counts {
         Self { probes: counts, period }
     }
 
-    /// When it was counted.
+    /// Returns the period in which the hits were counted.
     pub(crate) fn period(&self) -> Period {
         self.period
     }
 
-    /// The hits of all probes.
+    /// Returns the sum of the hits of all probes.
     pub fn total(&self) -> u64 {
         self.probes.iter().map(|count| count.hits).sum()
     }
 
-    /// What was counted after an earlier look at the same attachment: each probe's hits, less those of then. Whoever else looks at the
-    /// attachment, it is not changed by that, as it is by [`reset`](crate::Attachment::reset).
+    /// Returns the hits since an earlier call for the same attachment: each probe's hits, less
+    /// those in `earlier`. Unlike [`reset`](crate::Attachment::reset), this does not change the
+    /// attachment, so several callers can take differences independently.
     ///
-    /// Never negative. A probe that came later has all its hits, one that was unloaded keeps those in between. Of another attachment's counts,
-    /// and of those from before a reset, nothing is taken away: they are no part of these, which are returned as they are.
+    /// A difference is never negative. A probe that is not in `earlier` keeps all its hits. An
+    /// unloaded probe keeps the hits that it had in between. If `earlier` is from another
+    /// attachment, or from before a reset, these counts are returned unchanged.
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};
@@ -108,7 +111,7 @@ impl Counts {
         Self { probes: self.iter().map(after).collect(), period: self.period.after(earlier.period) }
     }
 
-    /// The hits of the probes with this path and kind; `None` if there is none among them.
+    /// Returns the hits of the probes with this path and kind; `None` if there is no such probe.
     pub fn hits(&self, path: &str, kind: Kind) -> Option<u64> {
         let same =
             self.probes.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);

@@ -1,7 +1,8 @@
 //! The definitions of all probes, by their numbers.
 //!
-//! Those of the executable are never unloaded. Where they are the first to be numbered, their table is
-//! the list: most programs need no other.
+//! The executable is never unloaded. If its definitions are numbered first, its table serves as the
+//! list, and most programs need no other.
+//!
 //! Cost: 8 bytes for each probe that is not in that table.
 
 use std::ptr;
@@ -9,17 +10,17 @@ use std::ptr;
 use super::ProbeId;
 use crate::abi::Definition;
 
-/// For each probe the definition that speaks for it.
+/// The representative definition of each probe.
 #[derive(Default)]
 pub(super) struct Defined {
-    /// The executable's, of the first probes.
+    /// The executable's definitions, for the first probes.
     fixed: &'static [Definition],
-    /// Of the other probes; `None` once all their objects are unloaded.
+    /// The definitions of the other probes; `None` once all of a probe's objects are unloaded.
     others: Vec<Option<&'static Definition>>,
 }
 
 impl Defined {
-    /// How many probes there are, and were.
+    /// Returns the number of probes, unloaded ones included.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.fixed.len() + self.others.len()
@@ -34,27 +35,27 @@ impl Defined {
         self.fixed = table;
     }
 
-    /// The number that a definition of that table has by its place.
+    /// Returns the number that a definition of that table has by its place.
     pub(super) fn place(&self, definition: &Definition) -> Option<ProbeId> {
         let offset = ptr::from_ref(definition).addr().checked_sub(self.fixed.as_ptr().addr())?;
         let at = offset / size_of::<Definition>();
         (at < self.fixed.len()).then(|| ProbeId::new(at))
     }
 
-    /// Numbers one more probe.
+    /// Adds a probe; returns its number.
     pub(super) fn add(&mut self) -> ProbeId {
         self.others.push(None);
         ProbeId::new(self.len() - 1)
     }
 
-    /// A probe's definition.
+    /// Returns a probe's definition.
     #[inline]
     pub(super) fn get(&self, id: ProbeId) -> Option<&'static Definition> {
         let at = id.index();
         self.fixed.get(at).or_else(|| self.others[at - self.fixed.len()])
     }
 
-    /// Defines a probe, if nothing does; returns whether this definition speaks for it.
+    /// Defines a probe that has no definition yet. Returns whether this definition represents it.
     pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) -> bool {
         let first = match id.index().checked_sub(self.fixed.len()) {
             None => &self.fixed[id.index()],

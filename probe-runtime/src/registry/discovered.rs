@@ -1,9 +1,9 @@
 //! Discovered probes, which no object's table lists.
 //!
-//! While no object goes, each discovery is added by itself ([`Registry::add_new`]), and operations
-//! look at it one by one, as at a real call. Once more than 256 of these are settled sites, and more
-//! than a quarter as many as there are grouped sites, a pass groups them with the others. So each
-//! site has its share of a few passes.
+//! While no object is unloaded, each discovery is added by itself ([`Registry::add_new`]), and
+//! operations look at it one by one, as at a real call. Once more than 256 of these are settled
+//! sites, and they are more than a quarter as many as the grouped sites, a pass groups them with
+//! the others. So each site has its share of a few passes.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,6 +1,7 @@
-//! Sites, grouped by probe: those of neighbouring probes lie side by side.
+//! Sites, grouped by probe. The sites of neighbouring probes lie side by side.
 //!
-//! Cost: 16 bytes a site, 4 a probe; each change is a pass over all, with 4 bytes more a site.
+//! Cost: 16 bytes a site and 4 a probe. Each change is a pass over all sites, with 4 more bytes a
+//! site.
 
 use std::iter;
 
@@ -10,13 +11,13 @@ use crate::patch::Site;
 /// The sites of all probes.
 #[derive(Default)]
 pub(super) struct Grouped {
-    /// In the order in which they came within a group, which is ascending as the linker laid them out.
+    /// Within a group, sites keep the order of the tables; the linker lays them out ascending.
     sites: Vec<Site>,
-    /// Where each probe's sites start, and, last, where all end.
+    /// The place at which each probe's sites start, then the place at which all sites end.
     starts: Vec<u32>,
 }
 
-/// Sites as they were found, with their probes.
+/// Sites in the order in which they were found, with their probes.
 #[derive(Default)]
 pub(super) struct Found {
     ids: Vec<ProbeId>,
@@ -24,7 +25,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// None yet, and room for so many.
+    /// Returns an empty list with room for `capacity` sites.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self { ids: Vec::with_capacity(capacity), sites: Vec::with_capacity(capacity) }
     }
@@ -50,10 +51,11 @@ impl IntoIterator for Found {
 }
 
 impl Grouped {
-    /// Groups these by a stable counting sort, in place.
+    /// Groups the sites by a stable counting sort, in place.
     pub(super) fn new(probes: usize, found: Found) -> Self {
         let Found { ids, mut sites } = found;
-        // Up to the last pass, a probe's start is its next site's place, one further on.
+        // Before the last pass, a probe's start is the place of its next site, stored one entry
+        // later.
         let mut starts = vec![0_u32; probes + 2];
         ids.iter().for_each(|id| starts[id.index() + 2] += 1);
         let mut sum = 0;
@@ -69,7 +71,7 @@ impl Grouped {
         let mut places: Vec<u32> = ids.into_iter().map(place).collect();
         starts.truncate(probes + 1);
         for at in 0..sites.len() {
-            // Each exchange brings one site to its place.
+            // Each exchange moves one site to its place.
             while places[at] as usize != at {
                 let place = places[at] as usize;
                 sites.swap(at, place);
@@ -79,37 +81,37 @@ impl Grouped {
         Self { sites, starts }
     }
 
-    /// The sites of neighbouring probes.
+    /// Returns the sites of neighbouring probes.
     #[inline]
     pub(super) fn of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
         &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
     }
 
-    /// A probe's sites, with their places in the list.
+    /// Returns a probe's sites, with their places in the list.
     #[inline]
     pub(super) fn places(&self, id: ProbeId) -> impl Iterator<Item = (u32, &Site)> {
         (self.starts[id.index()]..).zip(self.of_run(id, id))
     }
 
-    /// The site at a place.
+    /// Returns the site at a place.
     #[inline]
     pub(super) fn site(&self, at: u32) -> Site {
         self.sites[at as usize]
     }
 
-    /// The site at a place, to give it a block.
+    /// Returns the site at a place, for setting its block.
     #[inline]
     pub(super) fn site_mut(&mut self, at: u32) -> &mut Site {
         &mut self.sites[at as usize]
     }
 
-    /// A probe's sites, to give them blocks.
+    /// Returns a probe's sites, for setting their blocks.
     pub(super) fn sites_mut(&mut self, id: ProbeId) -> &mut [Site] {
         let (start, end) = (self.starts[id.index()], self.starts[id.index() + 1]);
         &mut self.sites[start as usize..end as usize]
     }
 
-    /// All sites.
+    /// Returns all sites.
     pub(super) fn all(&self) -> &[Site] {
         &self.sites
     }
@@ -128,7 +130,7 @@ impl Grouped {
         *self = Self::new(probes, found);
     }
 
-    /// How many there are.
+    /// Returns the number of sites.
     pub(super) fn len(&self) -> usize {
         self.sites.len()
     }

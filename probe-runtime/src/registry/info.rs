@@ -1,4 +1,4 @@
-//! What `probes()` tells of a probe.
+//! The description of a probe that `probes()` returns.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::ProbeId;
 use crate::abi::{Definition, Kind, Type};
 use crate::patch::Refusal;
 
-/// Whether anybody listens.
+/// The state of a probe's sites.
 ///
 /// ```
 /// use probe_runtime::{Count, ProbeState, probe, select};
@@ -23,21 +23,22 @@ use crate::patch::Refusal;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeState {
-    /// Nobody is attached: the sites are NOPs.
+    /// No attachment listens, and the sites are NOPs.
     Latent,
-    /// Somebody is attached: the sites jump.
+    /// An attachment listens, and the sites jump.
     Active,
-    /// Somebody is attached, but a hold (or a pause) keeps the sites latent.
+    /// An attachment listens, but a hold (or a pause) keeps the sites latent.
     Held,
-    /// Some of its sites hold other bytes than they were left with: somebody else has written there, and hits may be lost, whoever is
-    /// attached. See [`ProbeInfo::foreign`].
+    /// Some sites hold bytes that this crate did not leave there. Another writer has changed them,
+    /// so hits may be lost even if an attachment listens. See [`ProbeInfo::foreign`].
     Foreign,
-    /// Somebody is attached, and the objects that hold the probe were unloaded. It goes on when one is loaded again.
+    /// An attachment listens, but the objects that hold the probe were unloaded. The attachment
+    /// goes on counting when one of them is loaded again.
     Unloaded,
 }
 
 impl ProbeState {
-    /// The word that tables use.
+    /// Returns the word that tables use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Latent => "latent",
@@ -55,7 +56,7 @@ impl fmt::Display for ProbeState {
     }
 }
 
-/// One field of a probe, as it is known without a hit.
+/// One field of a probe, as known without a hit.
 ///
 /// ```
 /// use probe_runtime::{probe, select};
@@ -77,21 +78,22 @@ pub struct FieldInfo {
 }
 
 impl FieldInfo {
-    /// Its name.
+    /// Returns the field's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The type of its values; [`Type::Format`] of `?expr` and `%expr`.
+    /// Returns the type of the field's values; [`Type::Format`] for `?expr` and `%expr`.
     ///
-    /// `None` where that is not known: the program has no site of the probe, or, in a generic function, sites with
-    /// different types; on other targets than x86-64 Linux, of probes in Rust.
+    /// Returns `None` if the type is not known. That is so if the program has no site of the probe,
+    /// or if the sites of a generic function have different types. On targets other than x86-64
+    /// Linux it is so for every probe in Rust.
     pub fn ty(&self) -> Option<Type> {
         self.ty
     }
 }
 
-/// One probe, as it was when asked.
+/// One probe, as of the time of the call that returned it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeInfo {
     id: ProbeId,
@@ -109,7 +111,7 @@ pub struct ProbeInfo {
 }
 
 impl ProbeInfo {
-    /// `ty` tells the type of the field with that index.
+    /// Describes a probe. `ty` returns the type of the field with the given index.
     pub(crate) fn new(
         id: ProbeId,
         definition: &Definition,
@@ -134,7 +136,7 @@ impl ProbeInfo {
         }
     }
 
-    /// The same probe, with what its sites hold that they were not left with.
+    /// Adds the sites that hold unexpected bytes, if there are any.
     pub(crate) fn with_foreign(mut self, foreign: Vec<Refusal>) -> Self {
         if !foreign.is_empty() {
             self.state = ProbeState::Foreign;
@@ -143,37 +145,37 @@ impl ProbeInfo {
         self
     }
 
-    /// The same probe, once it is unloaded.
+    /// Returns the description of the same probe once it is unloaded.
     pub(crate) fn unloaded(&self) -> Self {
         Self { sites: 0, state: ProbeState::Unloaded, foreign: Vec::new(), ..self.clone() }
     }
 
-    /// The probe's number.
+    /// Returns the probe's number.
     pub fn id(&self) -> ProbeId {
         self.id
     }
 
-    /// Module path and name, joined by `::`.
+    /// Returns the module path and the name, joined by `::`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Entry, exit or point.
+    /// Returns whether the probe is an entry, an exit or a point.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The source file.
+    /// Returns the source file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The source line, from 1.
+    /// Returns the source line, counted from 1.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The fields, in the order of a hit's values.
+    /// Returns the fields, in the order of a hit's values.
     ///
     /// ```
     /// # fn run(bytes: &[u8]) {
@@ -191,18 +193,19 @@ impl ProbeInfo {
         &self.fields
     }
 
-    /// The group, from `#[probe(group = "…")]` on the function or on a block around it.
+    /// Returns the group, from `#[probe(group = "…")]` on the function or on a block around it.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()
     }
 
-    /// What a hit means, from `#[probe(doc = "…")]`.
+    /// Returns the meaning of a hit, from `#[probe(doc = "…")]`.
     pub fn doc(&self) -> Option<&str> {
         self.doc.as_deref()
     }
 
-    /// Why a function in a block with `#[probe]` has no probe; `None` of every other one. No selector names it, nothing can be
-    /// attached to it, and it is listed once, as an entry without sites.
+    /// Returns why a function in a block with `#[probe]` has no probe; `None` for a real probe.
+    /// No selector names such a function, and nothing can be attached to it. It is listed once, as
+    /// an entry without sites.
     ///
     /// | reason | the function |
     /// |---|---|
@@ -218,15 +221,16 @@ impl ProbeInfo {
         self.skipped.as_deref()
     }
 
-    /// How many machine-code copies the program holds: more than one where the function was inlined or is
-    /// generic, none where it was optimised away. A function with several ways out, unwinding among them, may
-    /// have more exits than entries.
+    /// Returns the number of machine-code copies in the program. There are several if the function
+    /// was inlined or is generic, and none if the compiler removed it. A function with several ways
+    /// out (unwinding is one) may have more exits than entries.
     pub fn sites(&self) -> usize {
         self.sites
     }
 
-    /// Sites that hold other bytes than they were left with, each with what was expected and found: a breakpoint, a tracer's work, or
-    /// what that has left behind. Nothing but x86-64 Linux has sites that are looked at, and text that can't be read is not.
+    /// Returns the sites that hold bytes that this crate did not leave there, each with the
+    /// expected and the found bytes. A breakpoint or another tracer may have written them, or left
+    /// them behind. Only x86-64 Linux has sites to read; text that can't be read is not reported.
     ///
     /// ```
     /// # fn work() { probe_runtime::point!("looked_at"); }
@@ -239,7 +243,7 @@ impl ProbeInfo {
         &self.foreign
     }
 
-    /// Whether anybody listens.
+    /// Returns the state of the probe's sites.
     pub fn state(&self) -> ProbeState {
         self.state
     }

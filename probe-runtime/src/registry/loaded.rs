@@ -1,4 +1,4 @@
-//! The registry where sites are patched: from the tables of all loaded objects.
+//! The registry for the backend that patches sites. It reads the tables of all loaded objects.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,36 +20,36 @@ use crate::patch::Site;
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// Of the objects below; `None` before the first look.
+    /// The generation of the objects below; `None` before the first look.
     pub(super) generation: Option<Generation>,
-    /// Where the headers of all objects lay then, whatever they carry.
+    /// The addresses of all objects' headers at that time, with or without probes.
     pub(super) headers: Vec<usize>,
-    /// Those that have probes.
+    /// The objects that have probes.
     pub(super) objects: Vec<Object>,
-    /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
-    /// linker is done with one of them.
+    /// Pointers in the objects that led nowhere. If one has changed, the objects are read again:
+    /// the list of objects does not change when the dynamic linker has finished one of them.
     pub(super) unsettled: Vec<Unsettled>,
     pub(super) defined: Defined,
-    /// A probe's definitions in other objects: rare.
+    /// A probe's definitions in further objects; rare.
     pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
     pub(super) grouped: Grouped,
     pub(super) blocks: Blocks,
     pub(super) ranges: Vec<DefinitionRange>,
-    /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
-    /// away with its object.
+    /// The probes by a hash of their identities, once more than one object has probes. The text
+    /// itself goes away with its object.
     pub(super) identities: HashMap<u64, ProbeId>,
     pub(super) skipped: usize,
-    /// The types of fields, as far as all of a probe's copies agree.
+    /// The types of fields; `None` if copies of a probe disagree.
     pub(super) types: HashMap<(ProbeId, u8), Option<Type>>,
-    /// Sites whose definitions another runtime has, and which are in no list above.
+    /// Sites whose definitions belong to another runtime. No list above has them.
     pub(super) taken: HashMap<ProbeId, Vec<Site>>,
-    /// Once it has found something.
+    /// The provider, once it has found something.
     pub(super) provider: Option<Box<dyn Provider>>,
     pub(super) discovered: Discovered,
 }
 
-/// The pages of what was loaded and is not any more. Where something else was loaded by now, its own rights tell what was
-/// opened of it; so also where the same object may have been loaded again.
+/// Returns the pages of unloaded objects. Pages that another object occupies by now are left out,
+/// even if the same object was loaded again: the new object's rights say whether they are open.
 fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
     let segments = |objects| <[Object]>::iter(objects).flat_map(|object| &object.segments);
     let is_gone = |range: &Range<usize>| {
@@ -61,13 +61,14 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
     segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
 }
 
-/// Whether an object is among others, be they asked for with their notes or without.
+/// Returns whether an object is among others. Neither side needs its notes.
 pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
     objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
 }
 
 impl Registry {
-    /// Looks for objects that came or went, and at what was discovered. Returns what has changed, if anything has.
+    /// Looks for loaded and unloaded objects and for new discoveries. Returns the changes, if there
+    /// are any.
     pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
         let pending = self.provider.as_mut().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
@@ -105,7 +106,7 @@ impl Registry {
             }
         }
         let has_news = !is_quiet || !unloaded.is_empty();
-        // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
+        // A plugin may have been loaded again at the same place. Its sites are latent then.
         if !has_news && objects == self.objects && objects.iter().all(|object| object.is_main) {
             return Some(Change::default());
         }
@@ -126,14 +127,15 @@ impl Registry {
         self.objects = objects;
     }
 
-    /// Reads all records: the sites, with their probes. A site whose definition is in no table is skipped.
+    /// Reads all records: the sites, with their probes. Skips sites whose definitions are in no
+    /// table.
     pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Found {
         self.skipped = 0;
         self.types.clear();
         self.read_more_sites(tables, 0)
     }
 
-    /// The same for further objects, whose definitions are in the ranges from `first` on.
+    /// Reads the records of further objects, whose definitions are in the ranges from `first` on.
     pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> Found {
         let ranges = &self.ranges;
         let mut found = Found::with_capacity(tables.iter().map(Tables::capacity).sum());
@@ -145,7 +147,7 @@ impl Registry {
                     own.id_of(definition).or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match (id, entry) {
                     (Some(id), Entry::Site(site)) => found.push(id, site),
-                    // The way out by a panic: it tells nothing of what is there on other ways.
+                    // An exit by a panic. Its record says nothing of the type on other exits.
                     (_, Entry::Type(record)) if record.ty() == Some(Type::Absent) => {}
                     (Some(id), Entry::Type(record)) => {
                         let ty = self.types.entry((id, record.index)).or_insert(record.ty());
@@ -161,7 +163,7 @@ impl Registry {
         found
     }
 
-    /// Groups what was found in tables, and what was discovered.
+    /// Groups the sites from tables with the sites of discoveries.
     pub(super) fn group_sites(&mut self, found: Found) {
         let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.len(), found);
@@ -171,52 +173,53 @@ impl Registry {
         self.keep_blocks(&before);
     }
 
-    /// How many probes there are, and were.
+    /// Returns the number of probes, unloaded ones included.
     pub(crate) fn len(&self) -> usize {
         self.defined.len()
     }
 
-    /// The definition that speaks for a probe, while one of its objects is loaded.
+    /// Returns the representative definition of a probe, while one of its objects is loaded.
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
         self.defined.get(id).filter(|definition| definition.is_readable())
     }
 
-    /// The probe of a definition, unless it is another runtime's.
+    /// Returns the probe of a definition, unless another runtime has it.
     pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
         let addr = ptr::from_ref(definition).addr();
         self.ranges.iter().find_map(|range| range.id_of(addr))
     }
 
-    /// All definitions of a probe: one in each object that has it.
+    /// Returns all definitions of a probe: one in each object that has it.
     #[inline]
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())
     }
 
-    /// The type of a probe's field, if its sites say one.
+    /// Returns the type of a probe's field, if its sites record one.
     pub(crate) fn field_type(&self, id: ProbeId, field: usize) -> Option<Type> {
         self.types.get(&(id, u8::try_from(field).ok()?)).copied().flatten()
     }
 
-    /// The sites of one probe.
+    /// Returns the sites of one probe.
     #[inline]
     pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
         self.sites_of_run(id, id)
     }
 
-    /// How many machine-code copies a probe has, whoever switches them.
+    /// Returns the number of a probe's machine-code copies, those of other runtimes included.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
         let calls = self.discovered.calls(id).iter().map(|call| call.places());
         self.sites(id).len() + self.taken(id).len() + calls.sum::<usize>()
     }
 
-    /// The sites of neighbouring probes, which lie side by side.
+    /// Returns the sites of neighbouring probes, which lie side by side.
     #[inline]
     pub(crate) fn sites_of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
         self.grouped.of_run(first, last)
     }
 
-    /// Sites that this reader could not understand, or whose definitions it could not: damaged, or newer than it.
+    /// Returns the number of sites that this reader skipped. Their records or definitions are
+    /// damaged, or newer than this reader.
     pub(crate) fn skipped(&self) -> usize {
         let unreadable = (0..self.len())
             .map(ProbeId::new)
@@ -225,7 +228,7 @@ impl Registry {
         self.skipped + unreadable.sum::<usize>()
     }
 
-    /// The text segments that hold these sites.
+    /// Returns the text segments that hold these sites.
     pub(crate) fn text_of<'a, Sites>(&self, sites: impl Fn() -> Sites) -> Vec<Range<usize>>
     where
         Sites: Iterator<Item = &'a Site>,
@@ -237,7 +240,7 @@ impl Registry {
             .collect()
     }
 
-    /// Whether a probe's definition is the executable's.
+    /// Returns whether a probe's definition is the executable's.
     pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
         let addr = self.defined.get(id).map(|definition| ptr::from_ref(definition).addr());
         let mut main = self.objects.iter().filter(|object| object.is_main);
@@ -246,7 +249,7 @@ impl Registry {
         })
     }
 
-    /// Whether all probes and sites that are known are the executable's.
+    /// Returns whether all known probes and sites are the executable's.
     pub(crate) fn is_main_only(&self) -> bool {
         self.objects.iter().all(|object| object.is_main)
     }

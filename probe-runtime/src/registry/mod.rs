@@ -1,13 +1,15 @@
-//! Which probes and sites this program has.
+//! The list of the program's probes and sites.
 //!
-//! Life: nothing until the first use; then every loaded object is asked for its tables ([`tables`]), and
-//! again whenever objects went; where they only came, these alone ([`arrived`]).
-//! A [`ProbeId`] is dense and stays with its probe; a probe whose
-//! object was unloaded keeps its id and has no sites. Definitions are grouped by identity (path, file, line,
-//! column, kind), so that the copies of one probe in several objects are one probe.
-//! It is read and renewed while no object can go ([`freeze`](crate::os::objects::freeze)); what it holds of objects that can
-//! be unloaded is good only until the freeze ends.
-//! Cost: some 20 ns a site at the first use; one question to the dynamic linker at each later one.
+//! Life: the registry is empty until its first use, which reads the tables of all loaded objects
+//! ([`tables`]). If objects were unloaded, the next use reads all tables again. If objects were
+//! only added, it reads the tables of the new ones ([`arrived`]). A [`ProbeId`] is dense and stays
+//! with its probe. A probe whose object was unloaded keeps its id and has no sites. Definitions are
+//! grouped by identity (path, file, line, column, kind), so copies of one probe in several objects
+//! are one probe. The registry is read and refreshed only while objects can't be unloaded
+//! ([`freeze`](crate::os::objects::freeze)). Its references into objects are valid only until the
+//! freeze ends.
+//!
+//! Cost: some 20 ns a site at the first use; one query of the dynamic linker at each later use.
 
 use std::ops::Range;
 
@@ -57,17 +59,17 @@ pub use counts::{Counts, ProbeCount};
 pub use info::{FieldInfo, ProbeInfo, ProbeState};
 use provider::{CallSite, Garbage};
 
-/// What a look at the loaded objects has found.
+/// The changes since the previous refresh.
 #[derive(Default)]
 pub(crate) struct Change {
-    /// Pages of objects that were there and are gone, as far as no object with probes lies there by now.
+    /// Pages of unloaded objects that no object with probes occupies by now.
     pub(crate) gone: Vec<Range<usize>>,
-    /// Call sites of theirs that a provider had found.
+    /// Call sites in unloaded objects that a provider had found.
     pub(crate) unloaded: Vec<Garbage>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
-    /// Where they are not: the probes of objects that came, ascending.
+    /// The probes of new objects, ascending. Used only if the lists are not new.
     pub(crate) arrived: Vec<ProbeId>,
-    /// What a provider has found; if the lists are new, all that it has found.
+    /// New findings of a provider; all its findings if the lists are new.
     pub(crate) found: Vec<(ProbeId, &'static dyn CallSite)>,
 }

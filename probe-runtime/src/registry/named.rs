@@ -1,6 +1,7 @@
-//! Which probe a definition is: the one that its identity had before, or a new one.
+//! Assigns probes to definitions. A definition gets the id that its identity had before, or a new
+//! one.
 //!
-//! Cost: a hash of its text for each definition, unless all are the executable's.
+//! Cost: one hash of each definition's text, unless all definitions are the executable's.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -22,7 +23,7 @@ pub(super) fn identity(definition: &Definition) -> u64 {
 impl Registry {
     /// Gives each definition its id: the one that its identity had before, or a new one.
     pub(super) fn name_probes(&mut self, tables: &[Tables<'_>], living: &[&'static dyn CallSite]) {
-        // With the executable alone, addresses are identity enough, and no text needs to be read.
+        // If only the executable has probes, an address is identity enough and no text is read.
         let has_others = !tables.iter().all(Tables::is_main) || !living.is_empty();
         let compare = has_others || !self.identities.is_empty();
         if let ([tables], false, 0) = (tables, compare, self.len()) {
@@ -43,7 +44,8 @@ impl Registry {
         self.name_discovered(living);
     }
 
-    /// The same for one object's. `same` is where these very definitions are known from.
+    /// Names the definitions of one object. `same` is the range that already names these
+    /// definitions.
     pub(super) fn name_table(&mut self, tables: &Tables<'_>, same: Option<&DefinitionRange>, compare: bool) {
         let mut range = DefinitionRange::unknown(tables.definition_range());
         for definition in tables.definitions() {
@@ -54,7 +56,7 @@ impl Registry {
                 .or_else(|| same?.id_of(addr))
                 .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
             if known.is_none() && !is_readable {
-                // Without an id it has no sites.
+                // A definition without an id has no sites.
                 continue;
             }
             let id = known.unwrap_or_else(|| self.defined.add());
@@ -67,7 +69,7 @@ impl Registry {
         self.ranges.push(range);
     }
 
-    /// The same for what was discovered, which is in no table.
+    /// Names discovered definitions, which no table lists.
     fn name_discovered(&mut self, living: &[&'static dyn CallSite]) {
         self.discovered.clear();
         for discovery in living {
@@ -79,13 +81,13 @@ impl Registry {
         }
     }
 
-    /// Gives a probe that is new its number, the next one.
+    /// Adds a probe with the next number.
     pub(super) fn add_probe(&mut self) {
         self.defined.add();
         self.grouped.add_probe();
     }
 
-    /// Adds a definition to those of its probe.
+    /// Adds a definition to its probe.
     pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) {
         if !self.defined.define(id, definition) {
             self.copies.entry(id).or_default().push(definition);
@@ -99,7 +101,7 @@ mod tests {
     use crate::abi::{Kind, Note};
     use crate::os::objects::{Object, Segment};
 
-    /// Too long for a definition to hold it.
+    /// Text that is too long for a definition to hold.
     const LONG: &str = match str::from_utf8(&[b'a'; 200]) {
         Ok(text) => text,
         Err(_) => "",
@@ -109,7 +111,7 @@ mod tests {
         Definition::new(Kind::Point, LONG, LONG, "", "", 2, 1),
     ];
 
-    /// The probes of an object that holds `ALL`, but not its long text.
+    /// Returns the probes of an object that holds `ALL`, but not its long text.
     fn named(is_main: bool) -> [Option<ProbeId>; 2] {
         let range = |start: usize, len: usize| start..start + len;
         let definitions = range(ALL.as_ptr().addr(), size_of_val(&ALL));

@@ -1,10 +1,10 @@
 //! The provider: finds probes that no object's tables list, and switches their call sites.
 //!
 //! Life: a provider [registers](register) before it publishes the first call site, and
-//! [notes](note) that it has found some. The next operation makes the provider ([`Entry::begin`]),
-//! has it name the call sites, and lists them ([`discovered`](super::discovered)). The registry owns
-//! the provider from then on, so its methods run under the control lock only.
-//!
+//! [notes](note) that it has found some. The next operation makes the provider
+//! ([`Entry::begin`]), has it name the call sites, and lists them
+//! ([`discovered`](super::discovered)). The registry owns the provider from then on, so its methods
+//! run under the control lock only.
 //! Cost: a load for each operation while nothing is noted. An operation that switches call sites
 //! gathers them in a vector and makes one dynamic call for all of them. The provider then makes
 //! another dynamic call for each, which tells its type. A build without a provider pays nothing.

@@ -1,4 +1,4 @@
-//! Where one object's definitions lie, and which probes they are.
+//! The address range of one object's definitions, and the probe of each.
 
 use std::ops::Range;
 
@@ -12,30 +12,30 @@ pub(super) struct DefinitionRange {
 }
 
 enum Ids {
-    /// So many, each with its place for a number.
+    /// This many definitions; each definition's place is its probe's number.
     Places(usize),
-    /// One for each definition, or [`ProbeId::UNKNOWN`].
+    /// One id for each definition, or [`ProbeId::UNKNOWN`].
     Each(Vec<ProbeId>),
 }
 
 impl DefinitionRange {
-    /// Definitions that have no probes yet.
+    /// Returns a range of definitions that have no probes yet.
     pub(super) fn unknown(range: Range<usize>) -> Self {
         let ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
         Self { range, ids: Ids::Each(ids) }
     }
 
-    /// So many definitions, whose places are their probes' numbers.
+    /// Returns a range of `count` definitions whose places are their probes' numbers.
     pub(super) fn places(range: Range<usize>, count: usize) -> Self {
         Self { range, ids: Ids::Places(count) }
     }
 
-    /// Whether it is this range.
+    /// Returns whether this is the given range.
     pub(super) fn is(&self, range: &Range<usize>) -> bool {
         self.range == *range
     }
 
-    /// The probe of the definition at this address.
+    /// Returns the probe of the definition at this address.
     #[inline]
     pub(super) fn id_of(&self, definition: usize) -> Option<ProbeId> {
         let offset = definition.checked_sub(self.range.start)?;
@@ -49,7 +49,7 @@ impl DefinitionRange {
         }
     }
 
-    /// The probes.
+    /// Returns the probes.
     pub(super) fn ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
         let (places, each) = match &self.ids {
             Ids::Places(count) => (*count, &[][..]),
@@ -59,7 +59,7 @@ impl DefinitionRange {
         (0..places).map(ProbeId::new).chain(each)
     }
 
-    /// Says which probe the definition at this address is.
+    /// Sets the probe of the definition at this address.
     pub(super) fn set(&mut self, definition: usize, id: ProbeId) {
         if !self.range.contains(&definition) {
             return;
@@ -75,7 +75,7 @@ impl DefinitionRange {
         }
     }
 
-    /// From now on, no site leads to this definition.
+    /// Forgets the probe of the definition at this address, so no site leads to it from now on.
     pub(super) fn forget(&mut self, definition: usize) {
         self.set(definition, ProbeId::UNKNOWN);
     }

@@ -1,7 +1,8 @@
-//! Definitions without a linker that collects them (under Miri): each is noted when its site is first passed.
+//! The definitions without a linker that collects them (under Miri). A thread notes a definition
+//! when it first passes the site.
 //!
-//! So a probe can be listed and selected only after its code has run once. Cost: a lock on each pass of a site, which is
-//! why nothing but Miri goes this way.
+//! So a probe can be listed and selected only after its code has run once. Cost: a lock on each
+//! pass of a site, so only Miri uses this module.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -25,7 +26,7 @@ pub(crate) fn see(definition: &'static Definition) {
     }
 }
 
-/// All that were noted, in that order.
+/// Returns all noted definitions, in the order in which they were noted.
 pub(super) fn all() -> Vec<&'static Definition> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).order.clone()
 }

@@ -1,14 +1,17 @@
 //! Reading one object's tables: its definitions and its sites.
 //!
-//! A damaged record is counted and stepped over; a damaged table ends there. A site or target outside of the object's
-//! text is never patched or jumped to.
+//! A damaged record is counted and skipped. A record with a damaged size ends its table. A site or
+//! target outside of the object's text is never patched or jumped to.
 //!
-//! An object that another thread is loading may be seen before the dynamic linker has filled in its addresses (a linkage
-//! table's pointers, a definition's long text). Each of these is followed only if it leads into an object that has probes;
-//! what leads elsewhere is stepped over, and remembered as [`Unsettled`]: once it has changed, it is worth another look.
+//! While another thread loads an object, the registry may see it before the dynamic linker has
+//! filled in its addresses (pointers of a linkage table, a definition's long text). The reader
+//! follows such an address only if it leads into an object that has probes. It skips any other
+//! address and remembers it as [`Unsettled`]. Once such an address has changed, the object is read
+//! again.
 
-// Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
-// checked against them first; and on the caller being frozen, so that nobody unloads an object meanwhile.
+// Safety: relies on the object's segments, as the dynamic linker states them: every address is
+// checked against them before it is read; and on the caller being frozen, so that no thread unloads
+// an object meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::RefCell;
@@ -33,8 +36,8 @@ pub(super) struct Tables<'a> {
     unsettled: RefCell<Vec<Unsettled>>,
 }
 
-/// A pointer that led nowhere when it was followed: the dynamic linker has yet to fill it in, or it is damaged. What it
-/// was then is noted, not what it is by now.
+/// A pointer that led nowhere when the reader followed it, with its value at that time. Either the
+/// dynamic linker has yet to fill it in, or it is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unsettled {
     at: usize,
@@ -45,15 +48,15 @@ impl Unsettled {
     #[cfg(test)]
     pub(super) const UNKNOWN: Self = Self { at: 0, found: 0 };
 
-    /// Whether it leads elsewhere by now. Asked only while the generation is the one in which it was noted.
+    /// Returns whether the pointer has changed. Call this only in the generation that noted it.
     pub(super) fn has_changed(&self, _frozen: &Frozen) -> bool {
-        // SAFETY: within an object that was loaded when it was noted; none has gone since, by the generation, and none can
-        // while `_frozen` lives.
+        // SAFETY: within an object that was loaded when this was noted. The generation says that no
+        // object was unloaded since, and none can be while `_frozen` lives.
         self.found != unsafe { ptr::read_unaligned(self.at as *const usize) }
     }
 }
 
-/// What a record speaks of.
+/// The content of a record.
 pub(super) enum Entry {
     /// A site.
     Site(Site),
@@ -62,7 +65,7 @@ pub(super) enum Entry {
 }
 
 impl<'a> Tables<'a> {
-    /// The tables that the object's notes point at; all its notes point at the same ones.
+    /// Returns the tables that the object's notes point at; all its notes point at the same ones.
     pub(super) fn of(object: &'a Object, all: &'a [Object]) -> Option<Self> {
         object.notes.iter().find_map(|note| Self::at(object, all, note.clone()))
     }
@@ -79,7 +82,8 @@ impl<'a> Tables<'a> {
         };
         let table = |start, stop| -> Range<usize> {
             let range: Range<usize> = start..stop;
-            // A symbol that the linker did not define reads as some address; both ends are the same then.
+            // A symbol that the linker left undefined reads as some address, the same for both
+            // ends.
             if range.is_empty() || !is_mapped(object, &range) { 0..0 } else { range }
         };
         Some(Self {
@@ -92,17 +96,18 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Whether these are the executable's.
+    /// Returns whether these are the executable's tables.
     pub(super) fn is_main(&self) -> bool {
         self.object.is_main
     }
 
-    /// What led nowhere until now: the executable's addresses were filled in before it began, those of others may yet be.
+    /// Returns the pointers that led nowhere. The executable has none, since all its addresses were
+    /// filled in before it began; those of other objects may yet be filled in.
     pub(super) fn unsettled(&self) -> Vec<Unsettled> {
         if self.is_main() { Vec::new() } else { self.unsettled.take() }
     }
 
-    /// Whether a definition and its text can be read.
+    /// Returns whether a definition and its text can be read.
     pub(super) fn is_readable(&self, definition: &Definition) -> bool {
         let lost = definition
             .text_elsewhere()
@@ -113,28 +118,29 @@ impl<'a> Tables<'a> {
         lost.is_none() && definition.is_readable()
     }
 
-    /// How many records there are at most.
+    /// Returns an upper bound of the number of records.
     pub(super) fn capacity(&self) -> usize {
         self.records.len() / size_of::<Record>()
     }
 
-    /// Where the definitions lie.
+    /// Returns the address range of the definitions.
     pub(super) fn definition_range(&self) -> Range<usize> {
         self.definitions.clone()
     }
 
-    /// All definitions, readable or not, in the order of their addresses. None is looked at here: most are never
-    /// needed.
+    /// Returns all definitions, readable or not, in the order of their addresses. Reads none of
+    /// them, since most are never needed.
     pub(super) fn definitions(&self) -> &'static [Definition] {
         let start = self.definitions.start as *const Definition;
         let len = if start.is_aligned() { self.definitions.len() / size_of::<Definition>() } else { 0 };
-        // SAFETY: the range is mapped; every bit pattern of it is a `Definition` as far as `is_readable`
-        // looks. The reference is used while the object is loaded only: the registry forgets it with it.
+        // SAFETY: the range is mapped; every bit pattern of it is a `Definition` as far as
+        // `is_readable` looks. The reference is used only while the object is loaded: the registry
+        // forgets it together with the object.
         unsafe { slice::from_raw_parts(if len == 0 { ptr::dangling() } else { start }, len) }
     }
 
-    /// Calls `each` for every record that this reader understands, with its definition's address; returns how
-    /// many sites' it could not read.
+    /// Calls `each` for every record that this reader understands, with the address of its
+    /// definition. Returns the number of site records that it could not read.
     pub(super) fn for_each_record(&self, mut each: impl FnMut(Entry, usize)) -> usize {
         let (mut at, mut skipped) = (self.records.start, 0);
         while at + size_of::<[u8; 4]>() <= self.records.end {
@@ -142,12 +148,12 @@ impl<'a> Tables<'a> {
             let [version, size, form, _] = unsafe { ptr::read_unaligned(at as *const [u8; 4]) };
             let size = usize::from(size);
             if size < 4 || at + size > self.records.end {
-                // Without a size there is no way on.
+                // Without a size, the next record can't be found.
                 return skipped + 1;
             }
             let is_known = u16::from(version) == VERSION;
             let is_type = is_known && form == FIELD_TYPE && size >= size_of::<FieldRecord>();
-            // What it says, and the stub of whose probe.
+            // The record's content, and the stub of its probe.
             let said = match form {
                 SITE_JUMP | SITE_CALL if is_known && size >= size_of::<Record>() => {
                     // SAFETY: within the mapped table.
@@ -171,7 +177,7 @@ impl<'a> Tables<'a> {
         skipped
     }
 
-    /// The site of the record at `at`, if it lies in text.
+    /// Returns the site of the record at `at`, if it lies in text.
     #[inline]
     fn site(&self, record: &Record, at: usize) -> Option<Site> {
         let addr = SiteAddr(relative(at + 4, record.site));
@@ -183,7 +189,7 @@ impl<'a> Tables<'a> {
         Some(Site::new(addr, active))
     }
 
-    /// The definition that the stub at `addr` names, by way of a linkage table if need be.
+    /// Returns the definition that the stub at `addr` names, directly or through a linkage table.
     #[inline]
     fn definition_of(&self, addr: usize) -> Option<usize> {
         if !self.is_text(&stub_at(addr)) {
@@ -196,7 +202,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The same of the stub that this pointer of a linkage table leads to.
+    /// Returns the definition named by the stub that this pointer of a linkage table leads to.
     #[cold]
     fn definition_behind(&self, pointer: usize) -> Option<usize> {
         if !is_mapped(self.object, &(pointer..pointer.wrapping_add(8))) {
@@ -237,14 +243,14 @@ fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
     object.segments.iter().any(|segment| lies_in(bytes, &segment.range))
 }
 
-/// Whether these bytes lie in a segment. A pointer may lead anywhere: so near to the end of the address
-/// space that the bytes go on at its beginning, too.
+/// Returns whether these bytes lie in a segment. A pointer may lead anywhere, even so near to the
+/// end of the address space that the range wraps.
 #[inline]
 fn lies_in(bytes: &Range<usize>, segment: &Range<usize>) -> bool {
     segment.start <= bytes.start && bytes.start <= bytes.end && bytes.end <= segment.end
 }
 
-/// The bytes of a stub.
+/// Returns the address range of a stub.
 fn stub_at(addr: usize) -> Range<usize> {
     addr..addr.wrapping_add(stub::STUB_LEN)
 }

@@ -1,4 +1,4 @@
-//! Sites that are another runtime's: it was the first to attach to their definitions.
+//! Sites of another runtime, which was the first to attach to their definitions.
 
 use std::ptr;
 
@@ -10,8 +10,8 @@ use crate::os::objects::Frozen;
 use crate::patch::Site;
 
 impl Registry {
-    /// Leaves sites to another runtime, which has these definitions of theirs, until objects go. For a caller who is
-    /// frozen, right after a look.
+    /// Leaves the sites of these definitions to another runtime, until objects are unloaded. Call
+    /// this while frozen, right after a refresh.
     #[cold]
     pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
         let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
@@ -21,7 +21,7 @@ impl Registry {
         }
         let objects = std::mem::take(&mut self.objects);
         let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        // They can be read, and are no secret.
+        // Another runtime's sites can be read, so they don't count as skipped.
         let skipped = self.skipped;
         let found = self.read_sites(&tables);
         self.skipped = skipped;
@@ -30,12 +30,12 @@ impl Registry {
         self.objects = objects;
         for (id, sites) in listed {
             let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
-            // Others of the probe's may have been left before.
+            // Other sites of the probe may have been left before.
             self.taken.entry(id).or_default().extend(left);
         }
     }
 
-    /// The sites of a probe that are left to another runtime.
+    /// Returns the sites of a probe that are left to another runtime.
     pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
         self.taken.get(&id).map_or(&[], Vec::as_slice)
     }
