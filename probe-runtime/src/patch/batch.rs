@@ -1,9 +1,9 @@
-//! Switching many sites at once: runs of pages, then one barrier. If a run can't be opened, its
-//! pages are opened one by one. A page that can't be opened is no reason to leave the sites of
-//! other pages.
+//! Switches many sites at once: a batch opens one run of pages after another, then ends with one
+//! barrier. If a run can't be opened, the batch opens its pages one by one. A page that can't be
+//! opened does not keep the batch from sites on other pages.
 
 // Safety: relies on sites that lie in the text of loaded objects (the registry checks each against
-// its object's segments), and on nobody unloading such an object from another thread meanwhile.
+// its object's segments), and on no other thread unloading such an object meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::BTreeSet;
@@ -17,28 +17,30 @@ use super::{Instruction, Mode, Refusal, RefusalReason, Report, SITE_LEN, Site, S
 use crate::os::text::pages;
 use probe_patch::__runtime::{WritableRuns, poke, read};
 
-/// How many sites ahead a cache line is prefetched. A locked instruction waits for its line alone,
-/// while prefetched lines arrive side by side.
+/// The number of sites by which cache lines are prefetched in advance. A locked instruction waits
+/// for its own line only, while prefetched lines arrive in parallel.
 const AHEAD: usize = 12;
 
-/// A batch: the wanted mode, and the report. A site that is led elsewhere while it stays active is reported as unchanged.
+/// A batch: the wanted mode and the report. A site that stays active and only gets another target
+/// is reported as unchanged.
 pub(crate) struct Batch<'a> {
     pub(super) wanted: Mode,
     pub(super) report: &'a mut Report,
-    /// Sites that no single write switches.
+    /// Sites that a single write can't switch.
     straddlers: Vec<Site>,
-    /// Sites that go through `int3`, and stay active.
+    /// Sites that go through `int3` and stay active, with another target.
     pub(super) led_elsewhere: Vec<SiteAddr>,
     left: Left<'a>,
 }
 
-/// How the last operation left the sites of a batch: latent, or active, wherever they lead then. A site in the opposite state
-/// was written by somebody else since, and is noted as [foreign](Report::foreign).
+/// The state in which the last operation left the sites of a batch: latent, or active with any
+/// target. A site in the opposite state was changed by another writer since, and is noted as
+/// [foreign](Report::foreign).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Left<'a> {
-    /// `None` where that is not known.
+    /// `None` if the state is not known.
     pub(crate) mode: Option<Mode>,
-    /// Sites that the last operation could not switch.
+    /// Exceptions: sites that the last operation could not switch.
     pub(crate) but: Option<&'a BTreeSet<SiteAddr>>,
 }
 
@@ -47,7 +49,7 @@ impl<'a> Batch<'a> {
         Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left: Left::default() }
     }
 
-    /// Says how all its sites were left.
+    /// Sets the state in which all sites were left.
     pub(crate) fn left(mut self, left: Left<'a>) -> Self {
         self.left = left;
         self
@@ -103,8 +105,8 @@ impl<'a> Batch<'a> {
     /// Switches sites in text that is open.
     #[inline(always)]
     fn write(&mut self, sites: &[Site]) {
-        // Four loops, so that both are constants in each: the wanted mode, and the one that sites
-        // are most likely in.
+        // Four loops, so that the wanted mode and the most likely current mode are constants in
+        // each.
         match (self.wanted, self.left.mode) {
             (Mode::Latent, Some(Mode::Counting)) => self.write_each(sites, Mode::Latent, Mode::Counting),
             (Mode::Latent, _) => self.write_each(sites, Mode::Latent, Mode::Active),
@@ -144,7 +146,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Counts a site that already is as wanted, or is only led elsewhere.
+    /// Counts a site that already is as wanted, or only gets another target.
     pub(super) fn leave(&mut self, site: Site, found: Instruction) {
         self.report.add_unchanged(1);
         if self.left.mode.is_some_and(|left| left.state() != self.wanted.state()) {
@@ -152,14 +154,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Looks at a site that is about to be switched.
+    /// Notes a site that is about to be switched, if another writer has changed it.
     pub(super) fn begin(&mut self, site: Site, found: Instruction) {
         if self.left.mode.is_some_and(|left| left.state() == self.wanted.state()) {
             self.note_stray(site, found);
         }
     }
 
-    /// A site that holds the opposite of what it was left with.
+    /// Notes a site that holds the opposite of the state in which it was left.
     #[cold]
     fn note_stray(&mut self, site: Site, found: Instruction) {
         if self.left.but.is_some_and(|but| but.contains(&site.addr)) {
@@ -170,7 +172,7 @@ impl Batch<'_> {
         self.report.add_foreign(Refusal::new(site.addr, reason));
     }
 
-    /// A site that holds neither instruction, in text that is open.
+    /// Retries a site that holds neither instruction, in text that is open.
     #[cold]
     fn look_again(&mut self, site: Site, mut refusal: Box<Refusal>) {
         loop {
@@ -191,7 +193,7 @@ impl Batch<'_> {
     }
 }
 
-/// Sites with the run of neighbouring pages that they lie in.
+/// Splits sites by runs of neighbouring pages; returns each part with its run.
 pub(super) fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
     std::iter::from_fn(move || {
         let mut run = pages(bytes(sites.first()?));
@@ -202,22 +204,23 @@ pub(super) fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range
     })
 }
 
-/// Sites with the page that they lie in, or with two pages, which is refused later.
+/// Splits sites by pages; returns each part with its page. A site on two pages comes with both, and
+/// is refused later.
 pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
     let same = |one: &Site, next: &Site| pages(bytes(one)) == pages(bytes(next));
     sites.chunk_by(same).map(|sites| (sites, pages(bytes(&sites[0]))))
 }
 
-/// The result of switching one site, with what it held.
+/// The result of switching one site, with the instruction that it held.
 enum Done {
     Patched(Instruction),
-    /// It was as wanted, or is led elsewhere now.
+    /// The site was as wanted, or only got another target.
     Unchanged(Instruction),
-    /// The site straddles.
+    /// The site straddles, so nothing was done.
     Nothing,
 }
 
-/// Switches one site, if one write does that. What it is likely to hold is looked for first.
+/// Switches one site if one write suffices. Compares first with the instruction of mode `likely`.
 #[inline(always)]
 fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal>> {
     if !site.addr.is_patchable() {
@@ -237,14 +240,14 @@ fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal
         match unsafe { poke(word, text, text.with_instruction(site.addr, new)) } {
             Ok(()) if is_switch(found, wanted) => return Ok(Done::Patched(found)),
             Ok(()) => return Ok(Done::Unchanged(found)),
-            // Somebody wrote in between: plan again from the new word.
+            // Another thread wrote in between: plan again from the new word.
             Err(now) => text = now,
         }
     }
 }
 
-/// Replaces one of a site's own instructions by another, in text that is open, if the site holds it
-/// and one write does that. Returns whether it did.
+/// Replaces one of a site's own instructions by another, in open text. Does so only if the site
+/// holds `from` and one write suffices. Returns whether it did.
 #[inline(always)]
 pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction) -> bool {
     if !addr.is_patchable() {
@@ -256,20 +259,20 @@ pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction) -> bo
         // SAFETY: as above; the text policy has made it writable.
         match unsafe { poke(addr.word(), text, text.with_instruction(addr, to)) } {
             Ok(()) => return true,
-            // Somebody wrote in between: look again.
+            // Another thread wrote in between: look again.
             Err(now) => text = now,
         }
     }
     false
 }
 
-/// Whether replacing one of a site's own instructions switches it on or off, and does not only lead it elsewhere.
+/// Returns whether a replacement switches the site on or off, and does not only change its target.
 #[inline(always)]
 pub(super) fn is_switch(found: Instruction, wanted: Mode) -> bool {
     wanted == Mode::Latent || found == Instruction::NOP5
 }
 
-/// Extends a run of pages by those of a site, if they touch it.
+/// Extends a run of pages by the pages of a site, if they touch the run.
 #[inline(always)]
 fn extend(run: &mut Range<usize>, site: &Site) -> bool {
     let bytes = bytes(site);

@@ -1,11 +1,11 @@
 //! Changing code while threads execute it.
 //!
 //! The crate [`probe_patch`] changes code, also in programs without probes. This module re-exports
-//! all of it but its self-test, which is [`probe_runtime::self_test`](crate::self_test). If its
-//! examples say `probe_patch`, say `probe_runtime::patch`.
+//! all of it except its self-test, which is [`probe_runtime::self_test`](crate::self_test). Where
+//! its examples use the path `probe_patch`, use `probe_runtime::patch`.
 //!
-//! - Sites of probes, a batch at a time: see below. [`ProbeSet`](crate::ProbeSet) uses these.
-//! - [`word`] replaces any instruction of up to 8 bytes, wherever it lies, at once or
+//! - Batches switch the sites of probes: see below. [`ProbeSet`](crate::ProbeSet) uses these.
+//! - [`word`] replaces any instruction of up to 8 bytes, at any alignment. It does so at once or
 //!   asynchronously, through a trap if necessary.
 //! - [`call`] switches CALLs and JMPs at any alignment on and off, by one write.
 //! - [`OpenText`] makes text writable for a while, and restores its rights.
@@ -18,11 +18,11 @@
 //!  before   0f 1f 44 00 08   NOP5            e9 xx xx xx xx   JMP cold
 //!  after    e9 xx xx xx xx   JMP cold        0f 1f 44 00 08   NOP5
 //! ```
-//! 1. [`plan`] reads the word, refuses any other instruction than these two, and computes the new
+//! 1. [`plan`] reads the word, refuses any instruction other than these two, and computes the new
 //!    word.
 //! 2. The text policy [`TextPolicy::Sealed`] opens the pages of the batch, once for each run of
-//!    pages. (`pages` counts pages that somebody else holds open, or opens meanwhile. So nobody
-//!    seals pages that another is writing.)
+//!    pages. (`pages` counts the users of each open page, so no thread seals a page that another
+//!    thread is writing.)
 //! 3. `poke` writes the aligned word by one `lock cmpxchg`, expecting the bytes of step 1. A thread
 //!    that fetches sees all of the old instruction or all of the new one. Both are 5 bytes long, so
 //!    no thread can be between them.
@@ -33,8 +33,8 @@
 //!    instruction for a moment (hundreds of cycles, measured). That is harmless, since both
 //!    instructions are complete.
 //!
-//! Where hits are only counted, a site may hold a third instruction, the JMP to a block of code that
-//! counts. Any of the three replaces any other in these same steps.
+//! If hits are only counted, a site may hold a third instruction: the JMP to a block of code that
+//! counts. Any of the three replaces any other by these same steps.
 //!
 //! Step 3 rests on an aligned store within a cache line being atomic for instruction fetch. AMD APM
 //! vol. 2, 7.6.1, "cross-modifying code", allows changing a naturally aligned quadword without
@@ -86,7 +86,7 @@ pub(crate) use text::{ALIAS_WORKS, Access};
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 ///
-/// In general, as the crate `probe-patch` says it (for its `probe_patch`, say
+/// In general, from the documentation of the crate `probe-patch` (replace `probe_patch` by
 /// `probe_runtime::patch`):
 #[doc(inline)]
 pub use probe_patch::TextPolicy;

@@ -1,4 +1,4 @@
-//! What to write at a site. Pure: it gets the bytes as values, and touches no text.
+//! Computes the new bytes of a site. Pure: it gets the old bytes as values, and touches no text.
 
 #[cfg(probe_backend = "x86_64")]
 use super::Site;
@@ -21,20 +21,20 @@ pub enum SiteState {
     Active,
 }
 
-/// What a site is to do.
+/// The wanted effect of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     /// Nothing.
     Latent,
-    /// To lead to its cold block, or its stub: somebody is to be told of hits.
+    /// The site leads to its cold block or its stub, since a consumer is to be called.
     Active,
-    /// To count in the probe's own counter, and nothing else.
+    /// The site counts in the probe's own counter, and does nothing else.
     Counting,
 }
 
 #[cfg(probe_backend = "x86_64")]
 impl Mode {
-    /// What a site in this mode is to users.
+    /// Returns the public state of a site in this mode.
     #[inline(always)]
     pub(crate) const fn state(self) -> SiteState {
         match self {
@@ -123,8 +123,8 @@ pub fn plan(
     }
 }
 
-/// The instruction that has to replace the one found; `None` if the site is as wanted. The site may
-/// lie anywhere.
+/// Returns the instruction that has to replace `found`; `None` if the site is as wanted. The site
+/// may lie at any address.
 ///
 /// | found | wanted `Latent` | wanted `Active` | wanted `Counting` |
 /// |---|---|---|---|
@@ -134,7 +134,7 @@ pub fn plan(
 /// | anything else | refused | refused | refused |
 ///
 /// # Errors
-/// The same as those of [`plan`].
+/// Same as [`plan`].
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 pub(super) fn replacement(
@@ -217,7 +217,7 @@ mod tests {
     fn walks_the_truth_table_of_three_modes() {
         use Mode::{Counting, Latent};
         const BLOCK: usize = 0x8000;
-        // Straddlers, too.
+        // This range includes straddlers.
         for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
             let addr = SiteAddr(addr);
             let active = both(addr, 0x1100)[at];
@@ -230,7 +230,7 @@ mod tests {
                 for (_, found) in own {
                     assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
                 }
-                // Without a block, counting takes the longer way.
+                // A site without a block counts through its active instruction.
                 let to = if wanted == Counting { active } else { to };
                 let found = Instruction::NOP5;
                 assert_eq!(replacement(found, bare, wanted), Ok((found != to).then_some(to)));

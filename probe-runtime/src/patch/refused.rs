@@ -1,8 +1,8 @@
-//! Sites that are left as they are, each with its own reason. This code runs only for such sites,
-//! so it may take its time.
+//! Refuses sites, each for its own reason. This code runs only for refused sites, so it may be
+//! slow.
 //!
-//! A page that can't be opened may not even be readable. So nothing is read before the kernel has
-//! said that it can be read. If the kernel can't be asked, nothing is read at all.
+//! A page that can't be opened may also be unreadable. So this code reads a page only after the
+//! kernel has reported that it is readable. If the kernel can't be asked, it reads nothing.
 
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
@@ -42,10 +42,10 @@ impl Batch<'_> {
     }
 
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
-        // SAFETY: it can be read, as was just seen.
+        // SAFETY: the caller has just seen that the text can be read.
         match unsafe { look(site, self.wanted) } {
             Ok((found, None)) => self.leave(site, found),
-            // It counts all the same, in a longer way.
+            // The site still counts, through its active instruction.
             Ok((found, Some(_))) if self.wanted == Mode::Counting && !is_switch(found, self.wanted) => {
                 self.leave(site, found);
             }
@@ -66,7 +66,8 @@ impl Batch<'_> {
     }
 }
 
-/// What a site holds, wherever it lies, and what is to replace that; `None` if it is as wanted.
+/// Returns the instruction in a site, at any alignment, and its replacement; `None` if the site is
+/// as wanted.
 ///
 /// # Safety
 /// Its text can be read.
@@ -91,8 +92,9 @@ pub(super) unsafe fn look(
     }
 }
 
-/// The final refusal of a site that can't be planned. An `int3` may be a breakpoint, or that of a
-/// patch under way. `None` if such a patch is just over: look again.
+/// Returns the final refusal of a site that can't be planned; `None` to look again. An `int3` may
+/// be a breakpoint, or belong to a patch under way. If such a patch has just ended, looking again
+/// finds its result.
 ///
 /// # Safety
 /// Its text can be read.

@@ -1,4 +1,4 @@
-//! What a batch did, and what it refused to do.
+//! The outcome of a batch: its switched sites and its refusals.
 
 mod reason;
 mod refusal;
@@ -16,10 +16,10 @@ pub use refusal::Refusal;
 pub use unmatched::UnmatchedTerm;
 pub(crate) use unmatched::unmatched_lines;
 
-/// How many refusals are kept in full; the rest is counted.
+/// The number of refusals that are kept in full; the others are only counted.
 const KEPT: usize = 64;
 
-/// Printed once, however many sites a policy protects.
+/// A hint that is printed once, for any number of sites that a policy protects.
 const POLICY: &str =
     "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code";
 
@@ -51,13 +51,13 @@ pub struct Report {
     findings: Option<Box<Findings>>,
 }
 
-/// What there is to say beyond the number of sites that are as wanted.
+/// The part of a report beyond the numbers of switched and unchanged sites.
 #[derive(Clone, Default, Debug)]
 struct Findings {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
-    /// Whether [`TextPolicy::Alias`] works; `None` until it was tried.
+    /// Whether [`TextPolicy::Alias`] works; `None` before a trial.
     alias_works: Option<bool>,
     unmatched: Arc<[UnmatchedTerm]>,
     foreign: Vec<Refusal>,
@@ -67,35 +67,35 @@ struct Findings {
 }
 
 impl Report {
-    /// Sites that were switched.
+    /// Returns the number of sites that were switched.
     pub fn patched(&self) -> usize {
         self.patched
     }
 
-    /// Sites that already were as wanted.
+    /// Returns the number of sites that already were as wanted.
     pub fn unchanged(&self) -> usize {
         self.unchanged
     }
 
-    /// Sites that should have been switched, and were left as they are.
+    /// Returns the number of sites that should have been switched but were left unchanged.
     pub fn refused(&self) -> usize {
         self.findings().map_or(0, |findings| findings.refused)
     }
 
-    /// The first 64 refusals, with their reasons.
+    /// Returns the first 64 refusals, with their reasons.
     pub fn refusals(&self) -> &[Refusal] {
         self.findings().map_or(&[], |findings| &findings.refusals)
     }
 
-    /// Runs of pages that were opened, and that the system did not let be sealed again. Their text
-    /// is still writable.
+    /// Returns the number of runs of pages that were opened and that the system did not let this
+    /// crate seal again. Their text is still writable.
     pub fn unsealed(&self) -> usize {
         self.findings().map_or(0, |findings| findings.unsealed)
     }
 
-    /// The terms of the selector that named no probe when the set was selected, in their order.
-    /// Excluding terms are among them. Only [`Attachment::report`](crate::Attachment::report) has
-    /// these; other reports have none.
+    /// Returns the terms of the selector that named no probe when the set was selected, in their
+    /// order. Excluding terms are among them. Only
+    /// [`Attachment::report`](crate::Attachment::report) has these; other reports have none.
     ///
     /// ```
     /// use probe_runtime::{Count, select};
@@ -126,15 +126,15 @@ impl Report {
         }
     }
 
-    /// The text policy to ask for instead: [`TextPolicy::Alias`], where the system does not let
-    /// pages be written and a trial has shown that this policy works; otherwise `None`.
+    /// Returns the text policy to use instead: [`TextPolicy::Alias`], if the system forbids writing
+    /// to pages and a trial has shown that this policy works; otherwise `None`.
     pub fn alternative(&self) -> Option<TextPolicy> {
         self.findings().filter(|findings| findings.alias_works == Some(true)).map(|_| TextPolicy::Alias)
     }
 
-    /// Sites that somebody else has written to since this crate left them. Hits may have been lost
-    /// there. A site that holds neither its NOP nor its jump or call is [refused](Self::refusals),
-    /// too; the other sites are as wanted by now.
+    /// Returns the sites that another writer has changed since this crate left them. Hits may have
+    /// been lost there. A site that holds neither its NOP nor its jump or call is also among the
+    /// [refusals](Self::refusals). All other sites are as wanted by now.
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};
@@ -149,7 +149,7 @@ impl Report {
         self.findings().map_or(&[], |findings| &findings.foreign)
     }
 
-    /// Whether every site is as wanted, and all text is sealed again.
+    /// Returns whether every site is as wanted, and all text is sealed again.
     pub fn is_complete(&self) -> bool {
         self.refused() == 0 && self.unsealed() == 0
     }

@@ -1,14 +1,16 @@
-//! A site, and what it can be made to hold.
+//! A site and its instructions.
 //!
 //! ```text
 //!  Latent     0f 1f 44 00 08   NOP5
 //!  Active     e9 xx xx xx xx   JMP cold          e8 xx xx xx xx   CALL stub
-//!  Counting   e9 yy yy yy yy   JMP block         (as `Active` where there is no block)
+//!  Counting   e9 yy yy yy yy   JMP block         (as `Active` if there is no block)
 //! ```
-//! All three are whole instructions of five bytes, so any of them may replace any other by one write of the aligned word: a
-//! thread is before a site, or behind it. Pure.
+//! Each of these is one whole instruction of five bytes. So one write of the aligned word replaces
+//! any of them by any other, and a thread is either before the site or behind it. This module is
+//! pure.
 //!
-//! Cost: 16 bytes. A block begins at a multiple of 64, so the lowest bits of its distance are free for two flags.
+//! Cost: 16 bytes a site. A block begins at a multiple of 64, so the lowest bits of its distance
+//! are free for two flags.
 
 use super::{Instruction, Mode, Rel32, SITE_LEN, SiteAddr};
 use crate::arch::backend::block::LEN as BLOCK;
@@ -19,49 +21,49 @@ pub(crate) struct Site {
     pub(crate) addr: SiteAddr,
     /// The distance of the active JMP or CALL.
     rel: i32,
-    /// From the line of 64 bytes that the site begins in to its block; 0 if it has none. And the flags.
+    /// The distance from the site's own 64-byte line to its block, or 0 without one; and the flags.
     block: i32,
 }
 
 const _: () = assert!(size_of::<Site>() == 16);
 
-/// The active instruction is a CALL.
+/// Flag: the active instruction is a CALL.
 const CALL: i32 = 1;
-/// The site has no block, ever.
+/// Flag: the site never gets a block.
 const PLAIN: i32 = 2;
 
 impl Site {
-    /// A site with its JMP or CALL.
+    /// Returns a site with this JMP or CALL as its active instruction.
     #[inline]
     pub(crate) const fn new(addr: SiteAddr, active: Instruction) -> Self {
         let block = if active.bytes()[0] == 0xe8 { CALL } else { 0 };
         Self { addr, rel: active.rel().0, block }
     }
 
-    /// The same site, which never gets a block: a hit is more than this site's having been passed.
+    /// Returns the same site, barred from getting a block, since a hit of it does more than count.
     #[cfg(probe_discovers)]
     pub(crate) const fn without_block(self) -> Self {
         Self { block: self.block | PLAIN, ..self }
     }
 
-    /// Where its active instruction leads to.
+    /// Returns the target of the active instruction.
     pub(crate) const fn target(self) -> usize {
         self.addr.0.wrapping_add(SITE_LEN).wrapping_add_signed(self.rel as isize)
     }
 
-    /// Whether its active instruction is a CALL.
+    /// Returns whether the active instruction is a CALL.
     #[inline(always)]
     pub(crate) const fn is_call(self) -> bool {
         self.block & CALL != 0
     }
 
-    /// Whether it could have a block and has none.
+    /// Returns whether the site may have a block and has none.
     #[inline]
     pub(crate) const fn lacks_block(self) -> bool {
         self.block & !CALL == 0
     }
 
-    /// The address of its block.
+    /// Returns the address of the site's block.
     #[inline(always)]
     pub(crate) const fn block(self) -> Option<usize> {
         let offset = self.block & !(CALL | PLAIN);
@@ -72,10 +74,10 @@ impl Site {
         }
     }
 
-    /// Gives it a block; `false` if that is out of reach.
+    /// Sets the site's block. Returns `false` if the block is out of reach.
     ///
     /// # Panics
-    /// If it is to have none, or the address is none of a block.
+    /// If the site has a block, if it may not get one, or if the address is not aligned to a block.
     pub(crate) fn set_block(&mut self, block: usize) -> bool {
         assert!(self.lacks_block() && block.is_multiple_of(BLOCK));
         let offset = block.wrapping_sub(self.addr.0 & !(BLOCK - 1)).cast_signed();
@@ -83,26 +85,26 @@ impl Site {
         near.inspect(|offset| self.block |= offset).is_some()
     }
 
-    /// Its instruction while it is active.
+    /// Returns the active instruction.
     #[inline(always)]
     pub(crate) const fn active(self) -> Instruction {
         Instruction::branch(Rel32(self.rel), self.is_call())
     }
 
-    /// Its instruction while it only counts.
+    /// Returns the counting instruction.
     #[inline(always)]
     pub(crate) const fn counting(self) -> Instruction {
         let offset = self.block & !(CALL | PLAIN);
         if offset == 0 {
             return self.active();
         }
-        // From the end of the instruction, and not from the line that it begins in.
+        // The distance counts from the end of the instruction, not from the start of its line.
         #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "less than 69")]
         let within = (self.addr.0 & (BLOCK - 1)) as i32 + SITE_LEN as i32;
         Instruction::branch(Rel32(offset.wrapping_sub(within)), false)
     }
 
-    /// Its instruction in this mode.
+    /// Returns the site's instruction in this mode.
     #[inline(always)]
     pub(crate) const fn instruction(self, mode: Mode) -> Instruction {
         match mode {
@@ -112,21 +114,22 @@ impl Site {
         }
     }
 
-    /// Whether an instruction is one of its own that is not the NOP.
+    /// Returns whether an instruction is one of the site's own, other than the NOP.
     #[inline(always)]
     pub(crate) fn is_on(self, found: Instruction) -> bool {
         found == self.active() || found == self.counting()
     }
 
-    /// Which of its instructions stood where a foreign one is, if it was left in this mode. A breakpoint
-    /// leaves all bytes but the first, and says so itself.
+    /// Returns the site's instruction that a foreign one has probably replaced, if the site was
+    /// left in this mode. A breakpoint changes only the first byte, so the others identify the
+    /// instruction.
     #[cold]
     pub(crate) fn under(self, found: Instruction, mode: Mode) -> Instruction {
         let own = [self.counting(), self.active()].into_iter().find(|own| own.rel() == found.rel());
         own.filter(|_| mode != Mode::Latent).unwrap_or_else(|| self.instruction(mode))
     }
 
-    /// Whether an instruction is one of its own.
+    /// Returns whether an instruction is one of the site's own.
     #[inline(always)]
     pub(crate) fn owns(self, found: Instruction) -> bool {
         found == Instruction::NOP5 || self.is_on(found)
@@ -163,7 +166,7 @@ mod tests {
             prop_assert_eq!((site.active(), site.target()), (active, addr.wrapping_add_signed(target)));
             prop_assert_eq!((site.block(), site.counting()), (None, active));
             let block = addr.wrapping_add_signed(block) & !(BLOCK - 1);
-            // Its own line is the site's, and never a block.
+            // The first line is the site's own, so no block lies there.
             prop_assume!(block != addr & !(BLOCK - 1));
             if site.set_block(block) {
                 prop_assert_eq!((site.block(), site.lacks_block()), (Some(block), false));

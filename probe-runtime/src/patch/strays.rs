@@ -1,4 +1,4 @@
-//! Sites whose bytes somebody else has changed since this crate left them. This room only reads.
+//! Finds sites whose bytes another writer has changed since this crate left them. Only reads.
 //!
 //! | site | breakpoint on it | breakpoint gone | after a hit of a uprobe (Linux 6.18) |
 //! |---|---|---|---|
@@ -18,8 +18,9 @@ use super::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN, Site};
 use crate::arch::backend::block::{Block, LEN};
 use crate::os::peek::peek;
 
-/// The sites, in ascending order, that hold another instruction than `left` says: the NOP, or one
-/// of those while active. If `left` is `None`, any of them is expected.
+/// Returns those of the sites, in ascending order, that hold an instruction other than `left`
+/// implies: the NOP, or one of the active instructions. If `left` is `None`, any of them is
+/// expected.
 pub(crate) fn strays(sites: &[Site], left: Option<Mode>) -> Vec<Refusal> {
     let mut strays = Vec::new();
     let mut text = Vec::new();
@@ -48,13 +49,13 @@ fn is_left(site: Site, left: Option<Mode>, found: Instruction) -> bool {
     match left {
         Some(Mode::Latent) => found == Instruction::NOP5,
         Some(_) => site.is_on(found),
-        // Another copy of this crate may have its sites.
+        // Another copy of this crate may have switched its own sites.
         None => site.owns(found) || is_counted_elsewhere(site, found),
     }
 }
 
-/// Whether an instruction leads to a counting block of this site that another copy of this crate
-/// has made.
+/// Returns whether an instruction leads to a counting block of this site that another copy of this
+/// crate has made.
 #[cold]
 fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
     let next = site.addr.0 + SITE_LEN;
@@ -65,7 +66,7 @@ fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
         && Block::of(&code, at).is_some_and(|block| (block.back, block.target) == (next, site.target()))
 }
 
-/// Looks again, at the words themselves: the kernel's copy may show half of a patch under way.
+/// Reads the words themselves again, since the kernel's copy may show half of a patch under way.
 ///
 /// # Safety
 /// The site's text can be read.
@@ -77,7 +78,7 @@ unsafe fn stray(site: Site, left: Option<Mode>) -> Option<Refusal> {
         Ok((found, _)) => found.bytes(),
         Err(refusal) => match refusal.reason() {
             RefusalReason::Foreign { found, .. } => *found,
-            // Somebody is replacing it, and has compared the old bytes.
+            // A patch is under way, and its writer has compared the old bytes.
             _ => return None,
         },
     };

@@ -1,12 +1,12 @@
-//! When threads see a change, and how a batch gets at its text.
+//! Visibility of a change to other threads, and a batch's access to its text.
 
 use super::TextPolicy;
 
-/// The hint to users where a trial has shown that this policy works.
+/// A hint for users, if a trial has shown that this policy works.
 pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text_policy(TextPolicy::Alias)` in code, or \
     `text=alias` in PROBES, as in `count(text=alias)`";
 
-/// When threads execute what a batch has written.
+/// The time at which threads execute the instructions that a batch has written.
 ///
 /// ```
 /// use probe_runtime::{Count, Visibility, probe, select};
@@ -23,29 +23,29 @@ pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Visibility {
-    /// All threads execute it when the call returns. One system call.
+    /// All threads execute the new instructions when the call returns. Costs one system call.
     #[default]
     Synchronous,
-    /// Each thread executes it soon after the call: hundreds of cycles later, where it was
-    /// measured.
+    /// Each thread executes the new instructions soon after the call; measurements showed hundreds
+    /// of cycles.
     Eventual,
 }
 
-/// How a batch gets at its text.
+/// A batch's way to write to its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
-    /// The caller holds all of it open.
+    /// The caller holds all text open.
     Held,
-    /// Each run of pages is opened by itself, unless it is held open.
+    /// The batch opens each run of pages, except pages that are already open.
     ByRun,
-    /// The same as `ByRun`, and each site goes through `int3`.
+    /// Same as `ByRun`, but each site goes through `int3`.
     ByRunStrictly,
-    /// Through the kernel, and `int3`.
+    /// The kernel writes, and each site goes through `int3`.
     Alias,
 }
 
 impl Access {
-    /// The access that a batch on any sites has under this policy.
+    /// Returns the access for a batch on any sites under this policy.
     pub(crate) fn under(policy: TextPolicy, strict: bool) -> Self {
         match policy {
             TextPolicy::Sealed | TextPolicy::Open if strict => Self::ByRunStrictly,

@@ -1,4 +1,4 @@
-//! Sites that are switched through `int3`: straddlers, and all sites with strict patching, or if
+//! Switches sites through `int3`: straddlers, all sites under strict patching, and all sites that
 //! the kernel writes in the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
@@ -21,7 +21,7 @@ use crate::os::tracer::tracer;
 use probe_patch::__runtime::{Writable, check_readable, nobody_blocks, replace_each};
 
 impl Batch<'_> {
-    /// Opens all runs first, so that all sites share the waits.
+    /// Switches sites strictly. Opens all runs first, so that all sites share the waits.
     pub(super) fn switch_strictly(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
         let (open, plans) = self.plan_each(sites, OpenText::new);
@@ -33,7 +33,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Switches straddlers in text that is held open.
+    /// Switches straddlers in open text.
     #[cold]
     pub(super) fn switch_straddlers(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
@@ -42,7 +42,7 @@ impl Batch<'_> {
         self.switch_trapped(&plans, &Writable::ByCaller);
     }
 
-    /// Switches sites through the kernel, which writes single bytes, under an `int3`.
+    /// Switches sites through the kernel, which writes single bytes under an `int3`.
     pub(super) fn switch_through_the_kernel(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
         let alias = match Alias::open() {
@@ -56,7 +56,7 @@ impl Batch<'_> {
         self.switch_trapped(&plans, &Writable::Alias(Arc::new(alias)));
     }
 
-    /// Plans all sites whose pages can be opened, by their runs or one by one.
+    /// Plans all sites whose pages can be opened, by runs or one by one.
     fn plan_each<T>(
         &mut self,
         sites: &[Site],
@@ -82,8 +82,8 @@ impl Batch<'_> {
         (opened, plans)
     }
 
-    /// Plans sites whose text can be read. Sites that need nothing, or can't be switched, are
-    /// counted at once.
+    /// Plans sites whose text can be read. Counts at once the sites that need no change or can't be
+    /// switched.
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
@@ -114,7 +114,7 @@ impl Batch<'_> {
             match result.map_err(reason) {
                 Ok(()) if is_switched => self.report.add_patched(1),
                 Ok(()) => self.report.add_unchanged(1),
-                // It counts all the same, in a longer way.
+                // The site still counts, through its active instruction.
                 Err(reason) if wanted == Mode::Counting && !is_switched && !is_foreign(&reason) => {
                     self.report.add_unchanged(1);
                 }
@@ -127,9 +127,9 @@ impl Batch<'_> {
     }
 }
 
-/// Whether text can be written through the kernel here, and under an `int3`, as far as a trial
-/// tells. The kernel writes to a read-only page of this function's own. Nobody may block the
-/// signal, or trace this thread.
+/// Returns whether a trial could write text through the kernel, and under an `int3`. The kernel
+/// writes to a read-only page of this function. No thread may block the signal, and no tracer may
+/// be attached to this thread.
 pub(crate) fn alias_works() -> bool {
     let _whole = Uncancellable::new();
     Alias::open().is_ok() && nobody_blocks().is_ok() && tracer().is_none()
@@ -139,7 +139,7 @@ fn is_foreign(reason: &RefusalReason) -> bool {
     matches!(reason, RefusalReason::Foreign { .. })
 }
 
-/// Why a site was not switched through `int3`.
+/// Returns the reason why a site was not switched through `int3`.
 fn reason(error: PatchError) -> RefusalReason {
     let site = |bytes: Bytes| <[u8; SITE_LEN]>::try_from(&*bytes).unwrap_or_default();
     match error {

@@ -1,11 +1,11 @@
-//! Why a site was left as it is, and what to do about it.
+//! The reasons for leaving a site unchanged, with advice.
 
 use std::fmt;
 use std::io::{Error, ErrorKind};
 
 use crate::patch::{Instruction, SITE_LEN};
 
-/// Why a site was left as it is.
+/// The reason why a site was left unchanged.
 ///
 /// ```
 /// use probe_runtime::{Count, RefusalReason, probe, select};
@@ -28,11 +28,12 @@ use crate::patch::{Instruction, SITE_LEN};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// The site holds neither its NOP nor its jump or call: a breakpoint, or somebody else's patch.
+    /// The site holds neither its NOP nor its jump or call. It may hold a breakpoint, or the patch
+    /// of another program.
     Foreign {
-        /// What should be there.
+        /// The expected bytes.
         expected: [u8; SITE_LEN],
-        /// What is there.
+        /// The bytes in the site.
         found: [u8; SITE_LEN],
     },
     /// The system does not let the page be written.
@@ -40,8 +41,8 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not tell the rights of the page, so they could not be restored. The site
-    /// was not looked at. `/proc` is not mounted, or no descriptor is free.
+    /// The system does not tell the rights of the page, so they could not be restored. This crate
+    /// did not read the site. `/proc` is not mounted, or no descriptor is free.
     Unknown {
         /// The system's error number.
         errno: i32,
@@ -52,22 +53,22 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
-    /// Somebody else is replacing the site's instruction: a [`word`](crate::patch::word) patch,
-    /// say.
+    /// Another thread or writer is replacing the site's instruction, for example by a
+    /// [`word`](crate::patch::word) patch.
     Busy,
     /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::TextPolicy) and
     /// strict patching need that, and so do recorded sites that lie across two aligned words.
     NoTrap {
-        /// What is in the way, and what to do about it.
+        /// The obstacle, with advice.
         problem: String,
     },
     /// The site is a discovered call that lies across two aligned words. Such a call is switched by
-    /// writing a whole word at once. With [`TextPolicy::Alias`](crate::TextPolicy) the kernel
-    /// writes, which does not promise that.
+    /// one write of a whole word. With [`TextPolicy::Alias`](crate::TextPolicy) the kernel writes,
+    /// and does not promise to write a word at once.
     Straddles,
     /// The site's page is not mapped, or may not be read.
     Unreadable,
-    /// Another copy of this crate in the process, a plugin's say, was the first to attach to the
+    /// Another copy of this crate in the process (in a plugin, say) was the first to attach to the
     /// probe.
     Taken,
     /// The attachment's consumer has failed, and is not called any more. See
@@ -76,13 +77,13 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// Whether a policy forbids making code writable.
+    /// Returns whether a policy forbids making code writable.
     pub(super) fn is_policy(&self) -> bool {
         matches!(self, Self::Protected { errno }
             if Error::from_raw_os_error(*errno).kind() == ErrorKind::PermissionDenied)
     }
 
-    /// Prints the reason, and what to do about it.
+    /// Prints the reason, with advice.
     pub(super) fn explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign { expected, found } => {
@@ -123,7 +124,7 @@ impl RefusalReason {
     }
 }
 
-/// Who has probably written these bytes, and what to do about it.
+/// Guesses the writer of these bytes, with advice.
 fn whose(expected: [u8; SITE_LEN], found: [u8; SITE_LEN]) -> &'static str {
     const NOP: [u8; SITE_LEN] = Instruction::NOP5.bytes();
     match found {

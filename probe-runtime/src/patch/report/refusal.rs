@@ -1,4 +1,4 @@
-//! One site that a batch left as it is.
+//! One site that a batch left unchanged.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::patch::SiteAddr;
 #[cfg(probe_backend = "x86_64")]
 use crate::patch::{Instruction, Site};
 
-/// One site that was left as it is.
+/// One site that was left unchanged.
 ///
 /// ```
 /// use probe_runtime::{Count, probe, select};
@@ -34,19 +34,19 @@ impl Refusal {
         Self { site, reason }
     }
 
-    /// Whether the site holds one of its own instructions.
+    /// Returns whether the site holds one of its own instructions.
     #[cfg(probe_backend = "x86_64")]
     pub(crate) fn holds_own(&self, site: Site) -> bool {
         matches!(self.reason, RefusalReason::Foreign { found, .. }
             if site.owns(Instruction::from_bytes(found)))
     }
 
-    /// The site's address.
+    /// Returns the site's address.
     pub fn site(&self) -> usize {
         self.site.0
     }
 
-    /// Why it was refused.
+    /// Returns the reason for the refusal.
     pub fn reason(&self) -> &RefusalReason {
         &self.reason
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// How many unmatched terms are printed; the rest is counted.
+/// The number of unmatched terms that are printed; the others are only counted.
 const SHOWN_TERMS: usize = 8;
 
-/// A term that named no probe, of a selector whose other terms did.
+/// A term that named no probe, while other terms of its selector did.
 ///
 /// ```
 /// use probe_runtime::{Count, probe, select};
@@ -32,13 +32,14 @@ impl UnmatchedTerm {
         Self { term, problem }
     }
 
-    /// The term as it was written, without its `!`.
+    /// Returns the term as it was written, without its `!`.
     pub fn term(&self) -> &str {
         &self.term
     }
 }
 
-/// Prints why the term names nothing. The first three of a selector say what was probably meant.
+/// Prints why the term names no probe. The first three terms of a selector also suggest a
+/// correction.
 impl fmt::Display for UnmatchedTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
@@ -48,7 +49,7 @@ impl fmt::Display for UnmatchedTerm {
     }
 }
 
-/// One line for each of the first terms, and one that counts the others.
+/// Returns one line for each of the first terms, and one line that counts the others.
 pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = String> {
     let more = terms.len().saturating_sub(SHOWN_TERMS);
     let more = (more != 0).then(|| format!("and {more} more terms match no probe"));
