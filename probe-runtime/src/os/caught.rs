@@ -1,23 +1,24 @@
-//! Signals that a thread is told of: a handler for those that the program leaves to their default
+//! Catches signals for a thread, by a handler for those that the program leaves to their default
 //! action.
 //!
-//! Life: [`Caught::new`] makes a [`Bell`], once a process ▸ [`Caught::install`] puts the handler
-//! where a signal has its default action, and nowhere else ▸ the handler notes the signal, and
-//! rings ▸ [`Caught::wait`] takes what was noted, on a thread of its own ▸ [`Caught::end`] has the
-//! signal do what it does by default ▸ a drop gives back the default action, where the handler is
-//! still this one.
+//! Life: [`Caught::new`] makes a [`Bell`], once a process ▸ [`Caught::install`] installs the
+//! handler for signals with their default action only ▸ the handler notes the signal and rings ▸
+//! [`Caught::wait`] takes the noted signals, on a thread of its own ▸ [`Caught::end`] performs the
+//! signal's default action ▸ a drop restores the default action of each signal that still has this
+//! handler.
 //!
-//! The handler stays out of everybody's way:
-//! - A handler that the program installs later replaces this one. If it calls this one, as the one
-//!   before it, this one does nothing: it looks whether the kernel would call it.
+//! The handler does not disturb the program:
+//! - A handler that the program installs later replaces this one. If that handler calls this one as
+//!   its predecessor, this one does nothing: it checks whether the kernel would call it.
 //! - In a forked child, which has the handler but not the thread, it takes the default action.
-//! - A signal that ends the process takes its default action at once if another one has come
-//!   before.
+//! - A signal that ends the process takes its default action at once if another such signal has
+//!   come before.
 //!
-//! It calls what POSIX allows in handlers (sigaction, getpid, fstat, write, raise), and keeps
-//! `errno`. Threads that block a signal, for `sigwait` or a `signalfd`, have it as they would.
+//! The handler makes only calls that POSIX allows in handlers (sigaction, getpid, fstat, write,
+//! raise), and keeps `errno`. A thread that blocks a signal, for `sigwait` or a `signalfd`, is not
+//! affected.
 
-// Safety: relies on signal-safety(7), and on bells, which are never given back.
+// Safety: relies on signal-safety(7), and on bells, which are never freed.
 #![expect(unsafe_code, reason = "see above")]
 
 mod bell;
@@ -50,15 +51,15 @@ const NAMES: [(&str, libc::c_int); 8] = [
 ];
 
 impl Signal {
-    /// Those by which people, terminals and supervisors end programs.
+    /// The signals by which people, terminals and supervisors end programs.
     pub(crate) const ENDS: &[Self] = &[Self(libc::SIGHUP), Self(libc::SIGINT), Self(libc::SIGTERM)];
 
-    /// All that have a name here.
+    /// Returns the names of all known signals.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// The one of this name, with or without `SIG`, in either case.
+    /// Returns the signal of this name, with or without `SIG`, in either case.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let is_named = |known: &str| {
             let short = known.strip_prefix("SIG").unwrap_or(known);
@@ -76,18 +77,18 @@ impl Signal {
     }
 }
 
-/// What the handler rings; null where nobody listens.
+/// The bell that the handler rings; null if no thread listens.
 static BELL: AtomicPtr<Bell> = AtomicPtr::new(ptr::null_mut());
-/// What was noted since the last wait: signals by their numbers, and [`STOP`].
+/// The signals noted since the last wait, by their numbers, and [`STOP`].
 static NOTED: AtomicU64 = AtomicU64::new(0);
-/// The process whose thread listens.
+/// The process of the listening thread.
 static OWNER: AtomicU64 = AtomicU64::new(0);
-/// The signals, by their numbers, that end the process.
+/// The signals that end the process, by their numbers.
 static ENDS: AtomicU64 = AtomicU64::new(0);
-/// One of them has come.
+/// Whether one of these has come.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// What ended a wait.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Woken {
     Stopped,
@@ -95,24 +96,24 @@ pub(crate) enum Woken {
     Signal(Signal),
 }
 
-/// The number of no signal.
+/// The bit for the end of waiting. No signal has the number 0.
 const STOP: u64 = 1;
 
-/// Signals, caught: one at a time in a process.
+/// Caught signals. A process has at most one.
 #[derive(Debug)]
 pub(crate) struct Caught {
     bell: &'static Bell,
 }
 
 impl Caught {
-    /// None so far.
+    /// Catches no signals yet.
     pub(crate) fn new() -> io::Result<Self> {
-        /// The last one that was made, with the process that made it.
+        /// The last bell that was made, with the process that made it.
         static MADE: AtomicPtr<(u64, Bell)> = AtomicPtr::new(ptr::null_mut());
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| super::fork::install(nothing, nothing, forget));
         let process = super::fork::process();
-        // SAFETY: bells are never given back.
+        // SAFETY: bells are never freed.
         let made = unsafe { MADE.load(Ordering::Acquire).as_ref() };
         let bell = match made {
             Some((owner, bell)) if *owner == process && bell.is_whole() => bell,
@@ -125,8 +126,8 @@ impl Caught {
         Ok(Self { bell })
     }
 
-    /// Catches these where they have their default action; returns those that don't. Those of
-    /// `ends` end the process.
+    /// Catches these signals if they have their default action; returns those that don't. The
+    /// signals in `ends` end the process.
     pub(crate) fn install(&self, ends: &[Signal], others: &[Signal]) -> Vec<Signal> {
         ENDS.store(ends.iter().fold(0, |all, signal| all | signal.bit()), Ordering::Relaxed);
         IS_ENDING.store(false, Ordering::Relaxed);
@@ -135,12 +136,12 @@ impl Caught {
         ends.iter().chain(others).copied().filter(|signal| !catch(*signal)).collect()
     }
 
-    /// Whether this one ends the process.
+    /// Returns whether this signal ends the process.
     pub(crate) fn ends(signal: Signal) -> bool {
         ENDS.load(Ordering::Relaxed) & signal.bit() != 0
     }
 
-    /// Waits for the next signal, until this moment if there is one.
+    /// Waits for the next signal, until `until` if that is given.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Woken {
         loop {
             if let Some(woken) = noted() {
@@ -154,24 +155,25 @@ impl Caught {
         }
     }
 
-    /// Ends the wait, once all signals that have come are waited for.
+    /// Ends the wait, after all signals that have come.
     pub(crate) fn stop(&self) {
         NOTED.fetch_or(STOP, Ordering::SeqCst);
         self.bell.ring();
     }
 
-    /// Has the signal do what it does by default, on this thread: the process ends, unless it is
-    /// the first of its namespace, which such signals don't end; then it is caught again.
+    /// Performs the signal's default action on this thread: the process ends. If the process is the
+    /// first of its namespace, such signals don't end it; the signal is caught again then.
     pub(crate) fn end(signal: Signal) {
-        // A second one may have given it back; a handler of the program's own, which was told, goes
-        // before.
+        // A second signal may have restored the default action. A handler that the program has
+        // installed has received the signal, and takes precedence.
         if action(signal.0).is_none_or(|it| it != handler() && it != libc::SIG_DFL) {
             IS_ENDING.store(false, Ordering::Relaxed);
             return;
         }
         set(signal.0, libc::SIG_DFL);
         let mut only = MaybeUninit::uninit();
-        // SAFETY: a set, of one signal; the thread is this module's user's, and blocks signals.
+        // SAFETY: a set of one signal; this thread belongs to this module's user, and blocks
+        // signals.
         unsafe {
             libc::sigemptyset(only.as_mut_ptr());
             libc::sigaddset(only.as_mut_ptr(), signal.0);
@@ -187,7 +189,7 @@ impl Caught {
 impl Drop for Caught {
     fn drop(&mut self) {
         let own = ptr::from_ref(self.bell);
-        // That of a forked child's parent is not its own.
+        // A forked child must not drop its parent's handlers.
         if OWNER.load(Ordering::Relaxed) != super::fork::process()
             || !ptr::eq(BELL.load(Ordering::Relaxed), own)
         {
@@ -198,8 +200,8 @@ impl Drop for Caught {
             .filter(|(_, number)| is_ours(*number))
             .for_each(|(_, number)| set(*number, libc::SIG_DFL));
         BELL.store(ptr::null_mut(), Ordering::SeqCst);
-        // What has come since the last wait is not lost. To the process, as it came: this thread
-        // may block it.
+        // Signals since the last wait are not lost. They go to the process, since this thread may
+        // block them.
         while let Some(woken) = noted() {
             if let Woken::Signal(signal) = woken
                 && Self::ends(signal)
@@ -211,27 +213,27 @@ impl Drop for Caught {
     }
 }
 
-/// Takes what was noted: what asks for something before what ends the process, and either before
-/// the end of waiting.
+/// Takes one noted signal. A signal that does not end the process goes before one that does, and
+/// either goes before [`STOP`].
 fn noted() -> Option<Woken> {
     let noted = NOTED.load(Ordering::SeqCst);
     let ends = ENDS.load(Ordering::Relaxed);
     let next = [noted & !ends & !STOP, noted & ends, noted].into_iter().find(|some| *some != 0)?;
     let bit = next & next.wrapping_neg();
-    // Nobody else takes, but for a handler that finds nobody listening any more.
+    // No other thread takes signals, except in a handler that no longer finds a listener.
     let is_taken = NOTED.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
     let number = || libc::c_int::try_from(bit.trailing_zeros()).unwrap_or_default();
     is_taken.then(|| if bit == STOP { Woken::Stopped } else { Woken::Signal(Signal(number())) })
 }
 
 fn milliseconds(duration: Duration) -> libc::c_int {
-    // Rounded up: never early.
+    // Rounded up, so that a wait never ends early.
     duration.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX)
 }
 
 extern "C" fn nothing() {}
 
-/// In a forked child.
+/// Forgets the listener, in a forked child.
 extern "C" fn forget() {
     BELL.store(ptr::null_mut(), Ordering::SeqCst);
     NOTED.store(0, Ordering::SeqCst);
@@ -241,10 +243,10 @@ fn handler() -> libc::sighandler_t {
     handle as extern "C" fn(libc::c_int) as libc::sighandler_t
 }
 
-/// What the kernel would call.
+/// Returns the handler that the kernel would call.
 fn action(signal: libc::c_int) -> Option<libc::sighandler_t> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: a place for the action, which is there where the call succeeds.
+    // SAFETY: a place for the action, which is initialised if the call succeeds.
     unsafe {
         let is_told = libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0;
         is_told.then(|| action.assume_init().sa_sigaction)
@@ -260,14 +262,15 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) {
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler;
-        // Who waits in a system call goes on to wait. It runs on the thread's own stack: the
-        // standard library unmaps the other one of the main thread when any thread exits.
+        // A thread that waits in a system call goes on to wait. The handler runs on the thread's
+        // own stack: the standard library unmaps the main thread's other one when any thread exits.
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(signal, &raw const action, ptr::null_mut());
     }
 }
 
-/// Installs the handler, where there is none. A forked child may have its parent's.
+/// Installs the handler if the signal has its default action; returns whether the signal has the
+/// handler now. A forked child may have its parent's.
 fn catch(signal: Signal) -> bool {
     match action(signal.0) {
         Some(libc::SIG_DFL) => set(signal.0, handler()),
@@ -277,15 +280,15 @@ fn catch(signal: Signal) -> bool {
 }
 
 extern "C" fn handle(signal: libc::c_int) {
-    // SAFETY: this thread's own.
+    // SAFETY: the thread's own errno.
     let errno = unsafe { *errno_place() };
     match action(signal) {
         Some(current) if current == handler() => tell(signal),
-        // Given back since the kernel has called this one.
+        // The default action was restored after the kernel had called this handler.
         // SAFETY: no pointers; it takes effect when the handler returns, since the signal is
         // blocked in it.
         Some(libc::SIG_DFL) => drop(unsafe { libc::raise(signal) }),
-        // A later handler has called this one.
+        // A handler that was installed later has called this one.
         _ => (),
     }
     // SAFETY: as above.
@@ -298,7 +301,7 @@ fn tell(signal: libc::c_int) {
     let is_owner = OWNER.load(Ordering::Relaxed) == super::fork::process();
     // Writing is a cancellation point, and a handler must not unwind.
     let _whole = Uncancellable::new();
-    // An end that is told for the first time is awaited by whoever listens.
+    // The listening thread handles the first signal that ends the process, and no later one.
     let is_told = is_owner && !(is_end && IS_ENDING.swap(true, Ordering::Relaxed)) && note(signal);
     if !is_told {
         set(signal.0, libc::SIG_DFL);
@@ -308,14 +311,14 @@ fn tell(signal: libc::c_int) {
     }
 }
 
-/// Notes a signal, and rings; false where nobody listens. Who listens no more takes what was noted,
-/// or it is taken back here.
+/// Notes a signal and rings; returns whether the listener takes the signal. If the listener stops
+/// meanwhile, either it takes the noted signal or this function takes it back.
 fn note(signal: Signal) -> bool {
     if BELL.load(Ordering::SeqCst).is_null() {
         return false;
     }
     NOTED.fetch_or(signal.bit(), Ordering::SeqCst);
-    // SAFETY: bells are never given back.
+    // SAFETY: bells are never freed.
     match unsafe { BELL.load(Ordering::SeqCst).as_ref() } {
         Some(bell) => {
             bell.ring();
@@ -343,6 +346,6 @@ fn errno_place() -> *mut libc::c_int {
     use libc::__errno_location as place;
     #[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
     use libc::__error as place;
-    // SAFETY: a place of this thread's, which lives as long as it.
+    // SAFETY: a place of this thread's, which lives as long as the thread.
     unsafe { place() }
 }

@@ -1,25 +1,26 @@
-//! CPU time: what all threads of the process have used, and this one.
+//! CPU time of all threads of the process, and of one thread.
 
 // Safety: relies on a call that writes one `timespec`.
 #![expect(unsafe_code, reason = "see above")]
 
-/// Nanoseconds that the process's threads have used so far, also those that have ended.
+/// Returns the nanoseconds that the process's threads have used so far, ended threads included.
 pub(crate) fn process() -> u64 {
     time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Nanoseconds that this thread has used so far.
+/// Returns the nanoseconds that this thread has used so far.
 pub(crate) fn thread() -> u64 {
     time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds that a thread of the process has used so far; 0 of one that is no more. The kernel
-/// books them then. Of running threads that nobody asks for, it does so a few hundred times a
-/// second, and [`process`] misses what they have used since. The portable backend numbers threads by
-/// itself: there, nobody knows their ids.
+/// Returns the nanoseconds that a thread of the process has used so far; 0 if it has ended. The
+/// call makes the kernel book them. Otherwise the kernel books a running thread's time a few
+/// hundred times a second, and [`process`] misses the time used since. The portable backend gives
+/// threads numbers of its own and does not know their ids, so it has no such function.
 #[cfg(probe_backend = "x86_64")]
 pub(crate) fn book(thread: u32) -> u64 {
-    // A thread's clock, as `pthread_getcpuclockid(3)` makes it of its id (Linux, posix-timers.h).
+    // The clock of a thread, made from its id as in `pthread_getcpuclockid(3)` (Linux,
+    // posix-timers.h).
     const OF_A_THREAD: i32 = 0b110;
     time((!thread.cast_signed() << 3) | OF_A_THREAD)
 }
@@ -30,7 +31,7 @@ fn time(clock: libc::clockid_t) -> u64 {
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return 0;
     }
-    // Their types differ from system to system.
+    // The fields' types differ from system to system.
     u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or_default()
 }
@@ -56,7 +57,7 @@ mod tests {
         use std::sync::mpsc;
         use std::time::{Duration, Instant};
 
-        /// Ends the other thread also if a check fails.
+        /// Ends the other thread on drop, so also if a check fails.
         struct End<'a>(&'a AtomicBool);
         impl Drop for End<'_> {
             fn drop(&mut self) {
@@ -88,7 +89,7 @@ mod tests {
                 assert!(of_all >= own + of_other, "{round}: {of_all} ns, {own} and {of_other} of threads");
             }
         });
-        // Beyond the largest id that there can be (proc(5), `pid_max`).
+        // Greater than any thread id (proc(5), `pid_max`).
         assert_eq!(book((1 << 22) + 1), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Threads that the program's signal handlers never run on, and that wake when they asked to.
+//! Threads that run no signal handlers of the program, and that wake on time.
 
 // Safety: relies on calls that read and write signal sets of this thread, and one that takes
 // numbers.
@@ -8,16 +8,17 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Signals that the kernel raises for what the thread itself does: blocked, they would end the
-/// process.
+/// Signals that the kernel raises for the thread's own faults. If they were blocked, they would end
+/// the process.
 const OWN: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
 
-/// While it lives, this thread takes no signals but its own, and threads that it starts never do.
-/// The C library's own, by which it reaches all threads, are let through.
+/// A guard. While it lives, this thread takes only signals for its own faults, and so do threads
+/// that it starts, for their whole lives. The C library's internal signals, by which it reaches all
+/// threads, stay unblocked.
 pub(crate) struct Masked {
     before: Option<libc::sigset_t>,
-    // Signals are blocked for one thread.
+    // The signal mask belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
@@ -25,7 +26,7 @@ impl Masked {
     pub(crate) fn new() -> Self {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: `sigfillset` makes a set, from which signals are taken; where the last call
+        // SAFETY: `sigfillset` makes a set, from which signals are removed; if the last call
         // succeeds, it has written `before`.
         let before = unsafe {
             libc::sigfillset(all.as_mut_ptr());
@@ -48,12 +49,12 @@ impl Drop for Masked {
     }
 }
 
-/// This thread's sleeps end when they are asked to. Otherwise the kernel may let them last 50 µs
-/// longer, to wake for several at once (prctl(2), `PR_SET_TIMERSLACK`).
+/// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
+/// wake several threads at once (prctl(2), `PR_SET_TIMERSLACK`).
 #[cfg(feature = "profiler")]
 pub(crate) fn wake_in_time() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: no pointers. Where it fails, sleeps last longer.
+    // SAFETY: no pointers. If it fails, sleeps last longer.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
     }

@@ -1,30 +1,31 @@
-//! What is asked of the operating system, one folder a system, each with the same contract:
+//! The operating system's services, one folder a system, each with the same contract:
 //!
-//! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there,
-//!   mapped lazily;
+//! - `memory::{zeroed, give_back}`: memory for a thread's slot and for the data that consumers keep
+//!   there, mapped lazily;
 //! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno,
-//!   errno_place, Errno}`: who is running, and a call when a thread ends;
-//! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
-//! - `fork::{install, process}`: hooks around `fork`; what tells a child from its parent;
-//! - `kept::Kept`: what a thread keeps across one;
-//! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves
-//!   them to their default action; a wait with a limit;
-//! - `exit::install`: a call when the process exits by itself;
-//! - `privilege::is_raised`: whether the program may do more than whoever has started it;
-//! - `stderr::write`: what is said where a process ends;
-//! - `stream::open`: a pipe or device to write to, without waiting for who reads;
-//! - `cpu::{process, thread}`, and where code is patched `cpu::book`: CPU time;
+//!   errno_place, Errno}`: the identity of the running thread, and a call when a thread ends;
+//! - `cancel::Uncancellable`: a guard that keeps this thread from being cancelled;
+//! - `fork::{install, process}`: hooks around `fork`, and a number that tells a child from its
+//!   parent;
+//! - `kept::Kept`: the state that a thread keeps across a fork;
+//! - `caught::{Signal, Caught, Woken}`: signals for a thread, if the program leaves them to their
+//!   default action; a wait with a limit;
+//! - `exit::install`: a call when the process exits normally;
+//! - `privilege::is_raised`: whether the program has more rights than the user who started it;
+//! - `stderr::write`: messages at the end of a process;
+//! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
+//! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
-//! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
+//! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
-//! - `objects::freeze`: no object is unloaded meanwhile;
-//! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a
-//!   serialising instruction when it returns;
+//! - `objects::freeze`: runs a closure while no object is unloaded;
+//! - `heavy_barrier`: when it returns, all threads have passed a full fence and, if code is
+//!   patched, a serialising instruction;
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
-//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
+//! - if code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
-//! Nothing here knows about probes. `probe-patch` provides the services that patching and getting
-//! ready need, too.
+//! Nothing here knows about probes. `probe-patch` provides further services, which patching and
+//! preparation also need.
 
 #[cfg(probe_backend = "off")]
 pub(crate) use probe_patch::__runtime::os::generic::{cancel, pin};
@@ -35,8 +36,8 @@ pub(crate) use probe_patch::__runtime::{
     os::{fork, kept},
 };
 
-/// A room of this crate's, see `lifecycle` in `probe-patch`. With the feature `off`, no site leads
-/// to this code, so nothing is kept loaded.
+/// Returns a room of this crate; see `lifecycle` in `probe-patch`. With the feature `off`, no site
+/// leads to this code, so nothing is kept loaded.
 pub(crate) const fn room(rank: Rank, hooks: AcrossForks, install: fn()) -> Ready {
     let room = Ready::new(rank, hooks, install);
     if cfg!(probe_backend = "off") { room.unkept() } else { room }
@@ -57,7 +58,7 @@ pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
 
-/// Where there are neither: the processor's time is the clock's.
+/// CPU time on a system without such clocks: the process's time is elapsed time.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
 pub(crate) mod cpu {
     use std::sync::LazyLock;
@@ -65,23 +66,23 @@ pub(crate) mod cpu {
 
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-    /// Nanoseconds since it was first asked.
+    /// Returns the nanoseconds since the first call.
     pub(crate) fn process() -> u64 {
         START.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
     }
 
-    /// Not known.
+    /// Returns 0, since the time is not known.
     pub(crate) fn thread() -> u64 {
         0
     }
 }
 
-/// There are no signals.
+/// A system without signals.
 #[cfg(not(all(unix, not(miri))))]
 #[path = "caught/absent.rs"]
 pub(crate) mod caught;
 
-/// Nobody is told; nothing fails.
+/// A system without calls at exit. Installing one succeeds, and does nothing.
 #[cfg(not(all(any(unix, windows), not(miri))))]
 pub(crate) mod exit {
     pub(crate) fn install(_at_exit: extern "C" fn()) -> bool {
@@ -89,7 +90,7 @@ pub(crate) mod exit {
     }
 }
 
-/// Not known.
+/// A system that does not report raised privileges.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 pub(crate) mod privilege {
     pub(crate) fn is_raised() -> bool {
@@ -97,7 +98,7 @@ pub(crate) mod privilege {
     }
 }
 
-/// With the standard library's lock.
+/// Standard error through the standard library, and its lock.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod stderr {
     use std::io::{self, Write};
@@ -106,13 +107,13 @@ pub(crate) mod stderr {
         io::stderr().write_all(text)
     }
 
-    /// The columns of the terminal that it is: not asked here.
+    /// Returns `None`, since the terminal is not asked here.
     pub(crate) fn columns() -> Option<usize> {
         None
     }
 }
 
-/// As any file.
+/// Streams, opened like any file.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod stream {
     use std::fs::{File, OpenOptions};
@@ -124,10 +125,10 @@ pub(crate) mod stream {
     }
 }
 
-/// Nothing to do.
+/// Threads of a system without signals.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod masked {
-    /// While it lives, nothing is different.
+    /// A guard without effect.
     pub(crate) struct Masked(());
 
     impl Masked {
@@ -140,7 +141,7 @@ pub(crate) mod masked {
     pub(crate) fn wake_in_time() {}
 }
 
-/// The kernel's events, as far as their bindings go.
+/// The kernel's events, on systems that the bindings support.
 #[cfg(all(
     feature = "perf",
     target_os = "linux",

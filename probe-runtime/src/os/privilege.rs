@@ -1,10 +1,10 @@
-//! Whether the program may do more than whoever has started it.
+//! Detects that the program has more rights than the user who started it.
 
 // Safety: relies on getauxval(3), which reads what the kernel has given to the process.
 #![expect(unsafe_code, reason = "see above")]
 
-/// Whether its file gives it rights (setuid, setgid, capabilities) that whoever has started it, and
-/// has chosen its environment, does not have.
+/// Returns whether the program's file gives it rights (setuid, setgid, capabilities) that its user
+/// lacks. That user has chosen the program's environment.
 pub(crate) fn is_raised() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

@@ -1,4 +1,4 @@
-//! Pipes, terminals and devices, opened without waiting for whoever is to read.
+//! Pipes, terminals and devices, opened without waiting for a reader.
 
 // Safety: relies on fcntl(2) with a descriptor that is open.
 #![expect(unsafe_code, reason = "see above")]
@@ -9,10 +9,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens one to write at its end. Writes to it wait for room, as usual.
+/// Opens a stream for appending. Writes to it wait for room, as usual.
 ///
 /// # Errors
-/// Where nobody reads, of a pipe with a name; and whatever open(2) says.
+/// If no process reads from a named pipe; and all errors of open(2).
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
@@ -25,8 +25,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
             error
         }
     })?;
-    // SAFETY: the descriptor is the file's, and has been opened here, so that the flags are nobody
-    // else's.
+    // SAFETY: the descriptor is the file's, and was opened here, so no other code uses its flags.
     let is_blocking = unsafe {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         flags != -1 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) != -1

@@ -1,10 +1,10 @@
-//! Where there are no signals to catch: a wait with a limit.
+//! A wait with a limit, for systems without signals.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// There is none.
+/// A signal: there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {}
 
@@ -24,7 +24,7 @@ impl Signal {
     }
 }
 
-/// What ended a wait.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Woken {
     Stopped,
@@ -33,7 +33,7 @@ pub(crate) enum Woken {
     Signal(Signal),
 }
 
-/// What a thread waits with.
+/// A wait that can be stopped.
 #[derive(Debug)]
 pub(crate) struct Caught {
     is_stopped: Mutex<bool>,

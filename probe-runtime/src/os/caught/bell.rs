@@ -1,13 +1,13 @@
-//! What wakes a thread, also from a signal handler: a pipe. What its bytes are says nothing.
+//! A pipe that wakes a thread, also from a signal handler. The content of its bytes is irrelevant.
 //!
-//! A program may close all its descriptors, to become a daemon, and have other files under their
-//! numbers then. So each use asks first whether a number still stands for this pipe. Where not,
-//! nothing is read and nothing written any more; whoever sleeps wakes every 20 ms to look.
+//! A program may close all its descriptors, to become a daemon, and then open other files under the
+//! same numbers. So each use first checks whether a number still refers to this pipe. If it does
+//! not, the bell reads and writes nothing from then on, and a sleeping thread wakes every 20 ms.
 //!
-//! Bound: a program that closes the pipe's number and opens a file, both between the question and
-//! the use after it, is not noticed. That is one system call.
+//! Limit: the check is one system call before the use. If the program closes the pipe's number and
+//! opens a file in between, the bell does not notice.
 
-// Safety: relies on descriptors that are asked for what they are before each use.
+// Safety: relies on checking the identity of a descriptor before each use.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -18,19 +18,19 @@ use std::time::Duration;
 
 use super::milliseconds;
 
-/// How often a sleeper wakes where poll(2) does not wait for the pipe.
+/// The time between looks of a sleeping thread if poll(2) does not wait for the pipe.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// A pipe, which is never closed here, since a handler may be about to write to it.
+/// A pipe. It is never closed here, since a handler may be about to write to it.
 #[derive(Debug)]
 pub(super) struct Bell {
     from: End,
     to: End,
-    /// Somebody has closed it.
+    /// Whether the program has closed it.
     is_lost: AtomicBool,
 }
 
-/// A descriptor, and which file it stands for: its device and number there.
+/// A descriptor, and the identity of its file: the device and the file's number there.
 #[derive(Clone, Copy, Debug)]
 struct End {
     descriptor: libc::c_int,
@@ -38,15 +38,15 @@ struct End {
 }
 
 impl End {
-    /// One that does not block: the handler must not wait for room, nor who reads for what poll(2)
-    /// has not told of.
+    /// Makes a descriptor non-blocking. The handler must not wait for room, nor the reader for data
+    /// that poll(2) has not announced.
     fn new(descriptor: libc::c_int) -> io::Result<Self> {
-        // SAFETY: a descriptor that is open, and nobody else's.
+        // SAFETY: an open descriptor that no other code uses.
         unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
         Ok(Self { descriptor, file: file(descriptor).ok_or_else(io::Error::last_os_error)? })
     }
 
-    /// Whether it still stands for it. Async-signal-safe; changes errno.
+    /// Returns whether the descriptor still refers to the pipe. Async-signal-safe; changes errno.
     fn is_there(self) -> bool {
         file(self.descriptor) == Some(self.file)
     }
@@ -59,21 +59,21 @@ impl Bell {
         Ok(Self { from, to, is_lost: AtomicBool::new(false) })
     }
 
-    /// Whether it is as it was made.
+    /// Returns whether both descriptors still refer to the pipe.
     pub(super) fn is_whole(&self) -> bool {
         !self.is_lost.load(Ordering::Relaxed) && self.from.is_there() && self.to.is_there()
     }
 
-    /// Wakes whoever sleeps. In a signal handler, too; changes errno.
+    /// Wakes the sleeping thread. Async-signal-safe; changes errno.
     pub(super) fn ring(&self) {
-        // Of a pipe that nobody reads any more, the kernel would tell by a signal.
+        // The kernel would raise a signal for a pipe that has no reader.
         if !self.is_lost.load(Ordering::Relaxed) && self.to.is_there() {
-            // SAFETY: one byte. Where there is no room, there is enough to be woken by.
+            // SAFETY: one byte. A pipe without room has enough bytes to wake the reader.
             unsafe { libc::write(self.to.descriptor, (&raw const RING).cast(), 1) };
         }
     }
 
-    /// Sleeps until it rings, for at most as long, or for a shorter time.
+    /// Sleeps until it rings, for at most `limit`. It may wake early.
     pub(super) fn sleep(&self, limit: Option<Duration>) {
         if !self.is_whole() {
             self.is_lost.store(true, Ordering::Relaxed);
@@ -83,13 +83,14 @@ impl Bell {
         // SAFETY: one descriptor.
         let ready = unsafe { libc::poll(&raw mut poll, 1, limit.map_or(-1, milliseconds)) };
         if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            // The kernel refuses to wait for any descriptor where a process may have none
+            // The kernel refuses to wait for any descriptor if the process may have none
             // (RLIMIT_NOFILE).
             nap(limit);
         }
         let mut bytes = [0_u8; 64];
         if self.from.is_there() {
-            // SAFETY: as many bytes as there is room for, of what does not block.
+            // SAFETY: at most as many bytes as the buffer has, from a descriptor that does not
+            // block.
             unsafe { libc::read(self.from.descriptor, bytes.as_mut_ptr().cast(), bytes.len()) };
         }
     }
@@ -103,7 +104,7 @@ fn nap(limit: Option<Duration>) {
 
 fn file(descriptor: libc::c_int) -> Option<(libc::dev_t, libc::ino_t)> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a place for the answer, which is there where the call succeeds.
+    // SAFETY: a place for the answer, which is initialised if the call succeeds.
     unsafe {
         let is_told = libc::fstat(descriptor, stat.as_mut_ptr()) == 0;
         is_told.then(|| {
@@ -136,7 +137,7 @@ mod tests {
         let bell = Bell::new().unwrap();
         let (mut from, mut to) = io::pipe().unwrap();
         to.write_all(b"theirs").unwrap();
-        // SAFETY: the bell's own descriptors, which this test alone knows.
+        // SAFETY: the bell's own descriptors, which only this test knows.
         unsafe {
             assert_eq!(libc::dup2(from.as_raw_fd(), bell.from.descriptor), bell.from.descriptor);
             assert_eq!(libc::dup2(to.as_raw_fd(), bell.to.descriptor), bell.to.descriptor);

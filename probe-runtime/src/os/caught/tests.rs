@@ -1,4 +1,4 @@
-//! What concerns the whole process is played in a child.
+//! Tests that concern the whole process run it in a child.
 
 use std::env;
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +10,7 @@ const INT: Signal = Signal(libc::SIGINT);
 const USR1: Signal = Signal(libc::SIGUSR1);
 const SCENARIO: &str = "PROBE_UNIT_SCENARIO";
 
-/// The signal that ends a child that plays this.
+/// Returns the signal that ends a child that plays this scenario.
 fn end_of(scenario: &str) -> Option<libc::c_int> {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -26,7 +26,7 @@ fn scenario() {
     let asked = env::var(SCENARIO).expect("other tests play it, and say what");
     // SAFETY: no pointers.
     unsafe { libc::alarm(60) };
-    // A background job of a shell ignores it, and so do its children.
+    // A shell's background job ignores the signal, and so do its children.
     set(INT.0, libc::SIG_DFL);
     let caught = Caught::new().unwrap();
     assert_eq!(caught.install(&[INT], &[USR1]), []);
@@ -41,7 +41,7 @@ fn scenario() {
         "left" => {
             raise(INT);
             block(INT);
-            // On this thread it would wait for ever.
+            // If the drop sent the signal to this thread, it would stay blocked for ever.
             drop(caught);
         }
         "nobody listens" => {
@@ -63,7 +63,7 @@ fn raise(signal: Signal) {
 }
 
 fn block(signal: Signal) {
-    // SAFETY: a set, of one signal.
+    // SAFETY: a set of one signal.
     unsafe {
         let mut only = MaybeUninit::uninit();
         libc::sigemptyset(only.as_mut_ptr());

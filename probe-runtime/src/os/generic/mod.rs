@@ -1,4 +1,4 @@
-//! Any other system, with the standard library alone.
+//! Any other system, by the standard library alone.
 
 /// Memory for slots.
 pub(crate) mod memory {
@@ -8,8 +8,8 @@ pub(crate) mod memory {
     use std::alloc::{GlobalAlloc, Layout, System};
     use std::ptr;
 
-    /// Zeroed memory, never given back; null when there is none. From the system's allocator, since
-    /// a probe may sit in the program's.
+    /// Returns zeroed memory that is never freed; null if there is none. It is from the system's
+    /// allocator, since the program's own allocator may contain a probe.
     pub(crate) fn zeroed(len: usize) -> *mut u8 {
         match Layout::from_size_align(len, 4096) {
             // SAFETY: `len` is not zero.
@@ -18,13 +18,13 @@ pub(crate) mod memory {
         }
     }
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Safety
-    /// It is of [`zeroed`], of this length, and nobody uses it any more.
+    /// The memory is from [`zeroed`], of this length, and no thread uses it any more.
     pub(crate) unsafe fn give_back(start: *mut u8, len: usize) {
         if let Ok(layout) = Layout::from_size_align(len, 4096) {
-            // SAFETY: `zeroed` has made it, with this layout.
+            // SAFETY: `zeroed` has allocated it with this layout.
             unsafe { System.dealloc(start, layout) };
         }
     }
@@ -32,7 +32,7 @@ pub(crate) mod memory {
 
 /// Threads.
 pub(crate) mod thread {
-    // Safety: relies on callers, who hand over what the installed call may take.
+    // Safety: relies on callers, who pass only values that the installed call may take.
     #![expect(unsafe_code, reason = "see above")]
 
     use std::cell::Cell;
@@ -50,7 +50,7 @@ pub(crate) mod thread {
     impl Drop for AtExit {
         fn drop(&mut self) {
             if let (Some(call), false) = (ON_EXIT.get(), self.0.get().is_null()) {
-                // SAFETY: the installed call gets the value that this thread set.
+                // SAFETY: the installed call gets the value that this thread has set.
                 unsafe { call(self.0.get()) };
             }
         }
@@ -61,7 +61,7 @@ pub(crate) mod thread {
         static AT_EXIT: AtExit = const { AtExit(Cell::new(ptr::null_mut())) };
     }
 
-    /// A number for this thread, from 1.
+    /// Returns a number for this thread, from 1.
     pub(crate) fn id() -> u32 {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         if ID.get() == 0 {
@@ -70,17 +70,17 @@ pub(crate) mod thread {
         ID.get()
     }
 
-    /// There is one.
+    /// Returns 1 for the only process.
     pub(crate) fn process() -> u32 {
         1
     }
 
-    /// Not known here, and not needed: numbers are not used again.
+    /// Returns 0: the birth is not known, and not needed, since numbers are not reused.
     pub(crate) fn birth(_id: u32) -> u64 {
         0
     }
 
-    /// Not known here; `on_exit` is reliable.
+    /// Returns `true`: the state is not known, and not needed, since `on_exit` is reliable.
     pub(crate) fn is_alive(_id: u32, _birth: u64) -> bool {
         true
     }
@@ -90,43 +90,43 @@ pub(crate) mod thread {
         let _ = ON_EXIT.set(call);
     }
 
-    /// Whether [`on_exit`] works.
+    /// Returns whether [`on_exit`] works.
     pub(crate) fn tells_exit() -> bool {
         true
     }
 
-    /// Hands `value` to the installed call when this thread ends.
+    /// Passes `value` to the installed call when this thread ends.
     ///
     /// # Safety
-    /// The installed call may be given it.
+    /// The installed call may take `value`.
     pub(crate) unsafe fn on_exit(value: *mut c_void) {
         let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));
     }
 
-    /// Not known here.
+    /// Returns an empty name, since the name is not known.
     pub(crate) fn name() -> [u8; 16] {
         [0; 16]
     }
 
-    /// Not kept here.
+    /// Returns 0, since there is no errno.
     pub(crate) fn errno() -> i32 {
         0
     }
 
-    /// Not kept here.
+    /// Does nothing, since there is no errno.
     pub(crate) fn set_errno(_errno: i32) {}
 
-    /// Not kept here.
+    /// Returns null, since there is no errno.
     pub(crate) fn errno_place() -> *mut i32 {
         ptr::null_mut()
     }
 
-    /// Not kept here.
+    /// A guard without effect, since there is no errno.
     pub(crate) struct Errno(());
 
     impl Errno {
         /// # Safety
-        /// None is needed here.
+        /// None.
         pub(crate) unsafe fn keep(_at: *mut i32) -> Self {
             Self(())
         }
@@ -136,9 +136,9 @@ pub(crate) mod thread {
     }
 }
 
-/// Each binary has its own probes only, so other objects may come and go.
+/// Each binary has only its own probes, so other objects need not stay loaded.
 pub(crate) mod objects {
-    /// Nothing needs to stay.
+    /// No object needs to stay.
     pub(crate) struct Frozen(());
 
     /// Runs `run`.
@@ -147,8 +147,8 @@ pub(crate) mod objects {
     }
 }
 
-/// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence
-/// here.
+/// The detaching thread's half of a pair of fences. The other half is the backend's
+/// `light_barrier`, which is a full fence here.
 pub(crate) fn heavy_barrier() -> bool {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     true

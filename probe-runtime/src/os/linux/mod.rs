@@ -1,4 +1,4 @@
-//! Linux: the services that `probe-patch` has no use for, beside its own.
+//! Linux: the services that only this crate needs, beside those of `probe-patch`.
 
 pub(crate) mod objects;
 pub(crate) mod peek;

@@ -1,8 +1,8 @@
-//! The loaded objects (executable, shared objects, plugins), their segments and their notes, through
+//! The loaded objects (executable, shared objects, plugins), with their segments and notes, from
 //! `dl_iterate_phdr(3)`.
 
-// Safety: relies on the dynamic linker's program headers, which describe what is mapped while the
-// iteration holds its lock.
+// Safety: relies on the dynamic linker's program headers, which describe the mapped memory while
+// the iteration holds its lock.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::CStr;
@@ -13,12 +13,12 @@ use std::slice;
 
 use super::iterate;
 
-/// One loaded object that has a note of the kind asked for.
+/// One loaded object that has a note of the requested kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Object {
-    /// Where it was loaded from; empty for the executable.
+    /// The path of its file; empty for the executable.
     pub(crate) name: String,
-    /// What is added to its file's addresses.
+    /// The difference between its addresses in memory and in its file.
     pub(crate) base: usize,
     /// Its mapped segments.
     pub(crate) segments: Vec<Segment>,
@@ -35,7 +35,7 @@ pub(crate) struct Segment {
     pub(crate) is_text: bool,
 }
 
-/// How often objects came and went: changes whenever the list of objects does.
+/// How often objects were loaded and unloaded. Changes whenever the list of objects does.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Generation {
     adds: u64,
@@ -43,33 +43,34 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Whether no object has gone since: all that were there then are there now, and others may be.
+    /// Returns whether no object was unloaded since `earlier`. Objects may have been loaded since.
     #[cfg(probe_backend = "x86_64")]
     pub(crate) fn has_lost_none_since(self, earlier: Self) -> bool {
         self.subs == earlier.subs
     }
 }
 
-/// Objects while none of them can go: the dynamic linker's lock is held. See [`freeze`].
+/// Proof that no object can be unloaded, since the dynamic linker's lock is held. See [`freeze`].
 pub(crate) struct Frozen {
     generation: Generation,
     not_send: PhantomData<*mut ()>,
 }
 
-/// Runs `run` while no object can be unloaded, nor enter the list of objects.
+/// Runs `run` while no object can be unloaded or enter the list of objects.
 ///
-/// glibc unmaps an object, and changes the list of them, under one lock, which `dl_iterate_phdr` holds around its
-/// callback; `run` is that callback. musl never unmaps an object. What to know inside:
+/// glibc unmaps objects and changes their list under one lock, which `dl_iterate_phdr` holds around
+/// its callback; `run` is that callback. musl never unmaps an object. Rules for `run`:
 ///
-/// - The lock may be taken again by its holder, so `dl_iterate_phdr` and unwinding work.
-/// - It is not the lock that `dlopen`, `dlsym`, `dlclose` and constructors hold; that one is taken *before* it. So
-///   `run` must not call the former, nor do what takes their lock: use a thread-local that has a destructor or,
-///   in a library that was itself loaded late, one that this thread has not used before.
-/// - Allocation is fine: no allocator waits for the dynamic linker. (The standard library's backtraces allocate there
-///   too.)
-/// - An object in the list may still be on its way in: its segments are mapped, but not yet relocated.
+/// - The holder may take the lock again, so `dl_iterate_phdr` and unwinding work.
+/// - `dlopen`, `dlsym`, `dlclose` and constructors hold another lock, which is taken *before* this
+///   one. So `run` must not call these functions, nor do anything that takes their lock. A first
+///   use of a thread-local does if the thread-local has a destructor, or if it is in a library that
+///   was itself loaded late.
+/// - Allocation is fine: no allocator waits for the dynamic linker. (The standard library's
+///   backtraces allocate there, too.)
+/// - An object in the list may still be loading: its segments are mapped, but not yet relocated.
 ///
-/// A panic in `run` goes on from here; it does not cross the dynamic linker's frames.
+/// A panic in `run` resumes in the caller; it does not cross the dynamic linker's frames.
 ///
 /// Cost: some 50 ns. Other threads that load, unload or look at objects wait for `run`.
 pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
@@ -78,7 +79,7 @@ pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
     done.expect("it was run")
 }
 
-/// The same, compiled once. Runs it once.
+/// The part of [`freeze`] that is compiled only once. Calls `run` once.
 fn freeze_through(run: &mut dyn FnMut(&Frozen)) {
     let mut done = None;
     iterate(&mut |info| {
@@ -90,19 +91,19 @@ fn freeze_through(run: &mut dyn FnMut(&Frozen)) {
     match done {
         Some(Ok(())) => (),
         Some(Err(payload)) => panic::resume_unwind(payload),
-        // No object at all: then none can go.
+        // There is no object at all, so none can be unloaded.
         None => run(&Frozen { generation: Generation::default(), not_send: PhantomData }),
     }
 }
 
 impl Frozen {
-    /// How often objects came and went until now.
+    /// Returns how often objects were loaded and unloaded until now.
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// The loaded objects that carry a note with this owner and type, of those with these numbers in
-    /// the order in which they came.
+    /// Returns the loaded objects that carry a note with this owner and type. Considers only the
+    /// objects with these numbers, in the order in which they were loaded.
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn loaded(&self, numbers: Range<usize>, owner: &[u8], ty: u32) -> Vec<Object> {
         let mut objects = Vec::new();
@@ -118,7 +119,7 @@ impl Frozen {
         objects
     }
 
-    /// Where the program headers of all loaded objects lie, in the order in which they came.
+    /// Returns the addresses of the program headers of all loaded objects, in the order of loading.
     #[cfg(probe_backend = "x86_64")]
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn headers(&self) -> Vec<usize> {
@@ -130,7 +131,8 @@ impl Frozen {
         headers
     }
 
-    /// The files of all loaded objects that carry a note with this owner and another type: made by a later version.
+    /// Returns the files of all loaded objects that carry a note with this owner and another type.
+    /// A later version of this crate has made these notes.
     #[cfg(probe_backend = "x86_64")]
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn others(&self, owner: &[u8], ty: u32) -> Vec<String> {
@@ -148,7 +150,7 @@ impl Frozen {
 
 #[cfg(probe_backend = "x86_64")]
 impl Object {
-    /// The name of its file.
+    /// Returns the name of its file.
     fn file(self) -> String {
         let executable = || {
             std::env::current_exe().map_or_else(|_| "the executable".into(), |it| it.display().to_string())
@@ -159,7 +161,7 @@ impl Object {
 
 #[cfg(probe_discovers)]
 impl Frozen {
-    /// All loaded objects, whatever they carry.
+    /// Returns all loaded objects, with or without notes.
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn every(&self) -> Vec<Object> {
         let mut objects = Vec::new();
@@ -212,7 +214,8 @@ fn object(
     Some(Object { name, base, segments, notes, is_main })
 }
 
-/// Where the descriptors of the matching notes lie in a note segment. Pure; stops at the first malformed one.
+/// Returns the ranges of the matching notes' descriptors in a note segment. Pure; stops at the
+/// first malformed note.
 fn notes<'a>(
     data: &'a [u8],
     owner: &'a [u8],
@@ -306,7 +309,7 @@ mod tests {
     fn a_panic_leaves_the_lock_free() {
         let panicked = panic::catch_unwind(|| freeze(|_| panic!("inside")));
         assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"inside"));
-        // Another thread could not get in otherwise.
+        // Another thread could not take the lock if it were held.
         assert!(std::thread::spawn(|| freeze(|frozen| frozen.generation().adds)).join().unwrap() > 0);
     }
 

@@ -1,19 +1,20 @@
-//! Reading this process's memory without faulting: `process_vm_readv(2)`, which says `EFAULT` where
-//! a load would end the process.
+//! Reads this process's memory without faulting. `process_vm_readv(2)` returns `EFAULT` if a load
+//! would end the process.
 //!
-//! Cost: 0.4 µs a call. It needs neither `/proc` nor a descriptor; a seccomp filter may deny it.
+//! Cost: 0.4 µs a call. Needs neither `/proc` nor a descriptor; a seccomp filter may deny it.
 
-// Safety: relies on the kernel to look at what is mapped, and to write to the caller's buffer
-// alone.
+// Safety: relies on the kernel checking that the source is mapped, and writing only to the caller's
+// buffer.
 #![expect(unsafe_code, reason = "see above")]
 
-/// Fills a buffer from an address; `false` where not all of it can be read, or the kernel does not
-/// do it.
+/// Fills a buffer from an address. Returns `false` if some of it can't be read, or the kernel
+/// denies the call.
 pub(crate) fn peek(addr: usize, into: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: into.len() };
     let errno = crate::os::thread::errno();
-    // SAFETY: writes to the buffer, which is its own; reads what the kernel finds readable.
+    // SAFETY: writes to the buffer, which the caller has for itself; reads only memory that the
+    // kernel finds readable.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     crate::os::thread::set_errno(errno);

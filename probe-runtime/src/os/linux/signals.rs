@@ -1,4 +1,4 @@
-//! This thread's signals: keeping handlers out of a few instructions.
+//! Keeps signal handlers away from a few instructions of this thread.
 
 // Safety: relies on the kernel's signal set being 8 bytes.
 #![expect(unsafe_code, reason = "see above")]
@@ -8,19 +8,19 @@ use std::ptr;
 
 const SET: usize = 8;
 
-/// While it lives, no signal handler runs on this thread: none forks there, nor leaves by
-/// `siglongjmp`. Two system calls, 0.2 µs, which work anywhere.
+/// A guard. While it lives, no signal handler runs on this thread, so none forks there or leaves by
+/// `siglongjmp`. Costs two system calls, 0.2 µs, which no environment denies.
 pub(crate) struct Blocked {
     before: u64,
-    // Signals are blocked for one thread.
+    // The signal mask belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
 impl Blocked {
     pub(crate) fn new() -> Self {
         let (all, mut before) = (u64::MAX, 0);
-        // By the kernel's own call: the C library's leaves out the signals that it keeps for
-        // itself, whose handlers may end the thread.
+        // Calls the kernel directly: the C library leaves out the signals that it uses itself, and
+        // their handlers may end the thread.
         // SAFETY: two signal sets.
         unsafe {
             libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, SET);

@@ -1,8 +1,8 @@
-//! Where the kernel has no events, or can't be asked for them: none can be opened.
+//! Systems whose kernel has no events, or can't be asked for them. No event can be opened.
 
 #![expect(clippy::unused_self, reason = "the same as where there are some")]
 
-/// What to count.
+/// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Wanted {
     pub(crate) of_type: u32,
@@ -10,29 +10,29 @@ pub(crate) struct Wanted {
     pub(crate) user_mode_only: bool,
 }
 
-/// For how long an event was to count, and did.
+/// The times for which an event was enabled, and for which it counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Times {
     pub(crate) enabled: u64,
     pub(crate) running: u64,
 }
 
-/// There is none.
+/// A descriptor: there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptor(());
 
-/// There is none.
+/// A page: there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Page(());
 
-/// There is one process.
+/// The number of the only process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(());
 
-/// Events that a group may have.
+/// The greatest number of events in a group.
 pub(crate) const MOST: usize = 8;
 
-/// What Linux calls `ENOSYS`.
+/// The error number that Linux calls `ENOSYS`.
 const NO_SUCH_CALL: i32 = 38;
 
 impl Descriptor {
@@ -80,25 +80,25 @@ impl Page {
     pub(crate) fn unmap(self) {}
 
     /// # Safety
-    /// None: there is nothing.
+    /// None: there are no pages.
     pub(crate) unsafe fn count(self) -> Option<u64> {
         None
     }
 
     /// # Safety
-    /// None: there is nothing.
+    /// None: there are no pages.
     pub(crate) unsafe fn time(self) -> Option<u64> {
         None
     }
 
     /// # Safety
-    /// None: there is nothing.
+    /// None: there are no pages.
     pub(crate) unsafe fn is_counting(self) -> bool {
         false
     }
 
     /// # Safety
-    /// None: there is nothing.
+    /// None: there are no pages.
     pub(crate) unsafe fn times(self) -> Times {
         Times::default()
     }

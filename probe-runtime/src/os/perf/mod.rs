@@ -1,11 +1,11 @@
 //! The kernel's events: perf_event_open(2).
 //!
-//! An event belongs to the thread that opens it, and counts that thread alone. It lives as long as
-//! its descriptor or its page is there, so one of the two is enough; both stay behind in the
-//! thread's process when the thread ends, where they keep what was counted. A forked child has the
-//! descriptors, which count its parent's thread, and none of the pages.
+//! An event belongs to the thread that opens it, and counts that thread alone. Either its
+//! descriptor or its page keeps it alive. Both stay in the process when the thread ends, and keep
+//! the count. A forked child has the descriptors, which count its parent's thread, but not the
+//! pages.
 //!
-//! Nothing here but [`paranoid`] takes the heap, and nothing a lock: it may be called on a hit.
+//! Only [`paranoid`] uses the heap, and nothing takes a lock, so hits may call the other functions.
 
 // Safety: relies on perf_event_open(2): structures of its own bindings, places for results, and
 // pages that are unmapped once.
@@ -25,29 +25,29 @@ use perf_event_open_sys::perf_event_open;
 pub(crate) use page::{Page, Times};
 pub(crate) use process::{Number, process};
 
-/// What to count.
+/// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Wanted {
-    /// `PERF_TYPE_*`, and what it numbers.
+    /// One of `PERF_TYPE_*`, which gives `config` its meaning.
     pub(crate) of_type: u32,
     pub(crate) config: u64,
-    /// Not what the kernel does for the thread.
+    /// Whether to leave out the kernel's work for the thread.
     pub(crate) user_mode_only: bool,
 }
 
-/// An open event's descriptor. Closed by [`close`](Self::close) alone.
+/// An open event's descriptor. Only [`close`](Self::close) closes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptor(i32);
 
-/// Events that a group may have.
+/// The greatest number of events in a group.
 pub(crate) const MOST: usize = 8;
 
-/// From which number on descriptors are [kept](Descriptor::out_of_the_way), at most: the kernel's
-/// table of a process's files, which each fork copies, ends with the highest.
+/// The greatest number from which descriptors are [kept](Descriptor::out_of_the_way). The kernel's
+/// table of a process's files ends with the highest number, and each fork copies the table.
 const HIGH: u64 = 1024;
 
 impl Descriptor {
-    /// Opens an event that counts this thread from now on, in a group with the leader's.
+    /// Opens an event that counts this thread from now on, in the leader's group if one is given.
     ///
     /// # Errors
     /// The system's error number.
@@ -68,7 +68,7 @@ impl Descriptor {
         attributes.set_exclude_hv(wanted.user_mode_only.into());
         let group = leader.map_or(-1, |leader| leader.0);
         loop {
-            // SAFETY: attributes of the size that they say.
+            // SAFETY: attributes of the size that they state.
             let opened = unsafe {
                 perf_event_open(
                     &raw mut attributes,
@@ -80,16 +80,16 @@ impl Descriptor {
             };
             match errno() {
                 _ if opened >= 0 => return Ok(Self(opened)),
-                // A signal came; its handler has run by now.
+                // A signal interrupted the call; its handler has run by now.
                 libc::EINTR => (),
                 error => return Err(error),
             }
         }
     }
 
-    /// The same event under a high number, where there is one left, to be kept for long. A program
-    /// that closes all descriptors, and opens others, is given the lowest numbers that are free:
-    /// not this one before it has hundreds.
+    /// Moves the event to a high number, if one is free, to be kept for long. A program that closes
+    /// all descriptors and opens others gets the lowest free numbers, so it gets this one only
+    /// after hundreds of others.
     pub(crate) fn out_of_the_way(self) -> Self {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a place for the result.
@@ -113,8 +113,8 @@ impl Descriptor {
         }
     }
 
-    /// The kernel's number of the event, which no other has; `None` if the descriptor is none of an
-    /// event.
+    /// Returns the kernel's number of the event, which no other event has; `None` if the descriptor
+    /// is not a perf event.
     pub(crate) fn id(self) -> Option<u64> {
         let mut id = 0;
         // SAFETY: a place for the result.
@@ -122,7 +122,8 @@ impl Descriptor {
         is_event.then_some(id)
     }
 
-    /// Closes it, unless the program has done so, and has another file under its number.
+    /// Closes the descriptor, unless the program has closed it and has another file under its
+    /// number.
     pub(crate) fn close(self, id: u64) {
         if self.id() == Some(id) {
             // SAFETY: a descriptor of ours.
@@ -133,23 +134,24 @@ impl Descriptor {
     /// Maps the event's page.
     ///
     /// # Errors
-    /// The system's error number: `EPERM` where the user may not have more of them.
+    /// The system's error number: `EPERM` if the user may not have more pages.
     pub(crate) fn map(self) -> Result<Page, i32> {
         map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page::from_number)
     }
 
-    /// Reads the whole group of which this is the leader, `values.len()` events, in the order in
-    /// which they were opened. `None` if that is not what was read, or there is nothing to be read.
+    /// Reads the whole group of which this is the leader: `values.len()` events, in the order in
+    /// which they were opened. Returns `None` if the read fails, or its answer is not that of the
+    /// group.
     ///
-    /// To ask first whose the descriptor is would be a second system call. So the program's own
-    /// file, under a number that it has closed, is read once: of its data as many bytes as are
-    /// asked for, or it is waited for them. More are asked for than any group has, so that a file
-    /// that has more is known by its answer.
+    /// This does not first ask whose file the descriptor is, since that costs a second system call.
+    /// If the program has closed the number and opened its own file under it, this reads from that
+    /// file once: it takes some of the file's data, or waits for data. The buffer is larger than
+    /// any group's answer, so a longer answer shows that the file is not the group.
     pub(crate) fn read(self, values: &mut [u64]) -> Option<Times> {
         let mut answer = [0_u64; 3 + MOST + 1];
         let events = values.len().min(MOST);
         let (place, size) = (answer.as_mut_ptr(), size_of_val(&answer));
-        // SAFETY: a place for as many bytes.
+        // SAFETY: a buffer of `size` bytes.
         let read = keeping_errno(|| unsafe { libc::syscall(libc::SYS_read, self.0, place, size) });
         let [count, enabled, running, rest @ ..] = answer;
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
@@ -157,24 +159,24 @@ impl Descriptor {
         is_whole.then_some(Times { enabled, running })
     }
 
-    /// To be kept as a number.
+    /// Returns the descriptor as a number.
     pub(crate) fn number(self) -> i32 {
         self.0
     }
 
-    /// The descriptor with that number.
+    /// Returns the descriptor with that number.
     pub(crate) fn from_number(number: i32) -> Self {
         Self(number)
     }
 }
 
-/// `kernel.perf_event_paranoid`, where the system says it.
+/// Returns `kernel.perf_event_paranoid`, if the system reports it.
 pub(crate) fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
 }
 
-/// The thread's error number stays what it was, whatever fails. (Where sites are patched, dispatch
-/// keeps it around whole hits; elsewhere nobody does.)
+/// Runs `body`, and restores the thread's error number. (If sites are patched, dispatch restores it
+/// around whole hits; otherwise only this function does.)
 pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
     let kept = errno();
     let done = body();
@@ -183,12 +185,12 @@ pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The number of the last error on this thread.
+/// Returns the number of this thread's last error.
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or_default()
 }
 
-/// Maps a page that is not there yet.
+/// Maps a new page.
 fn map(rights: libc::c_int, flags: libc::c_int, file: i32) -> Result<usize, i32> {
     let (rights, flags) = (i64::from(rights), i64::from(flags));
     let (place, offset) = (ptr::null::<u8>(), 0_i64);

@@ -1,13 +1,13 @@
 //! An event's page, from which its thread reads without a system call, as `linux/perf_event.h`
-//! says.
+//! describes.
 //!
-//! The kernel writes the page when the event is put on a processor, or taken off: never while its
-//! own thread reads it, but perhaps in between two of its loads. It changes `lock` each time, so
-//! who finds that changed reads again. The rest of the count is in the processor, in a counter that
-//! `rdpmc` reads; the rest of the time, in the time stamp counter.
+//! The kernel writes the page when it puts the event on a processor, or takes it off. It never does
+//! so during a load of the event's thread, but perhaps between two loads. It changes `lock` each
+//! time, so a reader that finds `lock` changed reads again. The rest of the count is in a counter
+//! of the processor, which `rdpmc` reads; the rest of the time is in the time stamp counter.
 
-// Safety: relies on the kernel's page being there until it is unmapped, on loads of aligned words
-// that the kernel writes whole, and on the kernel's word that the processor may be asked.
+// Safety: relies on the kernel's page staying mapped until it is unmapped here, on loads of aligned
+// words that the kernel writes whole, and on the kernel's permission to ask the processor.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -15,91 +15,92 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
 
-/// A word of a page, which the kernel may write at any moment.
+/// Reads a field of a page, which the kernel may write at any moment.
 macro_rules! word {
     ($page:expr, $($field:tt)+) => {
         ptr::read_volatile(&raw const (*$page).$($field)+)
     };
 }
 
-/// For how long an event was to count, and did, in nanoseconds: less, where events took turns.
+/// The nanoseconds for which an event was enabled, and for which it counted. If events took turns,
+/// the latter is less.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Times {
     pub(crate) enabled: u64,
     pub(crate) running: u64,
 }
 
-/// A page that is mapped. Given back by [`unmap`](Self::unmap) alone.
+/// A mapped page. Only [`unmap`](Self::unmap) unmaps it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Page(usize);
 
-/// What the processor says.
+/// The processor's counters.
 trait Processor {
-    /// The counter with this number.
+    /// Returns the counter with this number.
     fn counter(&self, number: u32) -> u64;
     fn time_stamp(&self) -> u64;
 }
 
 struct This;
 
-/// The kernel's bits: `rdpmc` may be used; so may the time's multiplier; but that only with a mask.
+/// The kernel's flags: `rdpmc` is allowed; the time's multiplier is valid; it needs a mask.
 const MAY_COUNT: u64 = 1 << 2;
 const MAY_TIME: u64 = 1 << 3;
 const MASKED_TIME: u64 = 1 << 5;
 
 impl Page {
-    /// To be kept as a number.
+    /// Returns the page as a number.
     pub(crate) fn number(self) -> usize {
         self.0
     }
 
-    /// The page with that number.
+    /// Returns the page with that number.
     pub(crate) fn from_number(number: usize) -> Self {
         Self(number)
     }
 
-    /// Gives it back: nobody reads it any more.
+    /// Unmaps the page. No thread may read it any more.
     pub(crate) fn unmap(self) {
         // SAFETY: a mapping of ours.
         unsafe { libc::syscall(libc::SYS_munmap, self.0, super::page_size()) };
     }
 
-    /// What the event has counted; `None` where it takes a system call to know.
+    /// Returns the event's count; `None` if that takes a system call.
     ///
     /// # Safety
-    /// It is mapped, and this thread's.
+    /// The page is mapped, and belongs to this thread.
     pub(crate) unsafe fn count(self) -> Option<u64> {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         unsafe { count(self.layout(), &This) }
     }
 
-    /// Nanoseconds that this thread has been on a processor since the event was opened; `None`
-    /// where it takes a system call to know.
+    /// Returns the nanoseconds that this thread has been on a processor since the event was opened;
+    /// `None` if that takes a system call.
     ///
     /// # Safety
-    /// It is mapped, and this thread's.
+    /// The page is mapped, and belongs to this thread.
     pub(crate) unsafe fn time(self) -> Option<u64> {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         unsafe { time(self.layout(), &This) }
     }
 
-    /// Whether the counter is in the processor at this moment, and may be asked there.
+    /// Returns whether the event has a counter of the processor at this moment, which may be read.
     ///
     /// # Safety
-    /// As of [`count`](Self::count).
+    /// Same as [`count`](Self::count).
     pub(crate) unsafe fn is_counting(self) -> bool {
         let page = self.layout();
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         unsafe { word!(page, __bindgen_anon_1.capabilities) & MAY_COUNT != 0 && word!(page, index) != 0 }
     }
 
-    /// For how long it was to count, and did, when it was last put on a processor.
+    /// Returns the event's times, as of when it was last put on a processor.
     ///
     /// # Safety
-    /// As of [`count`](Self::count).
+    /// Same as [`count`](Self::count).
     pub(crate) unsafe fn times(self) -> Times {
         let page = self.layout();
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         unsafe {
             unchanged(page, || Times {
                 enabled: word!(page, time_enabled),
@@ -113,37 +114,39 @@ impl Page {
     }
 }
 
-/// What is read while the kernel does not write.
+/// Returns the result of a `read` during which the kernel did not write.
 ///
 /// # Safety
-/// A page that is mapped.
+/// The page is mapped.
 unsafe fn unchanged<T>(page: *const Layout, mut read: impl FnMut() -> T) -> T {
     loop {
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         let before = unsafe { word!(page, lock) };
         // The kernel writes on this very processor.
         compiler_fence(Ordering::SeqCst);
         let found = read();
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: as the caller says.
         if unsafe { word!(page, lock) } == before {
             return found;
         }
     }
 }
 
+/// Returns the event's count, if it may be read here.
+///
 /// # Safety
-/// A page that is mapped.
+/// The page is mapped.
 #[inline(always)]
 unsafe fn count(page: *const Layout, processor: &impl Processor) -> Option<u64> {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller says.
     unsafe {
         unchanged(page, || {
             if word!(page, __bindgen_anon_1.capabilities) & MAY_COUNT == 0 {
                 return None;
             }
             let (index, offset) = (word!(page, index), word!(page, offset));
-            // While it is not on the processor, it does not count.
+            // An event that is not on the processor does not count.
             let more =
                 if index == 0 { 0 } else { signed(processor.counter(index - 1), word!(page, pmc_width)) };
             Some(offset.wrapping_add(more).cast_unsigned())
@@ -151,17 +154,19 @@ unsafe fn count(page: *const Layout, processor: &impl Processor) -> Option<u64> 
     }
 }
 
-/// A number of so many bits, of which the highest is the sign.
+/// Extends the sign of a number of `width` bits.
 fn signed(number: u64, width: u16) -> i64 {
     let unused = 64_u32.saturating_sub(width.into()).min(63);
     (number << unused).cast_signed() >> unused
 }
 
+/// Returns the thread's time, if it may be read here.
+///
 /// # Safety
-/// A page that is mapped.
+/// The page is mapped.
 #[inline(always)]
 unsafe fn time(page: *const Layout, processor: &impl Processor) -> Option<u64> {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller says.
     unsafe {
         unchanged(page, || {
             let capabilities = word!(page, __bindgen_anon_1.capabilities);
@@ -183,7 +188,7 @@ impl Processor for This {
     #[inline(always)]
     fn counter(&self, number: u32) -> u64 {
         let (low, high): (u32, u32);
-        // SAFETY: the page says that the instruction is allowed, of this counter.
+        // SAFETY: the page says that the instruction is allowed for this counter.
         unsafe {
             std::arch::asm!(
                 "rdpmc", in("ecx") number, out("eax") low, out("edx") high,
@@ -201,7 +206,7 @@ impl Processor for This {
     }
 }
 
-/// Where the kernel does not let it be asked, see [`MAY_COUNT`] and [`MASKED_TIME`].
+/// Other processors: the kernel does not allow reading them, see [`MAY_COUNT`] and [`MASKED_TIME`].
 #[cfg(not(target_arch = "x86_64"))]
 impl Processor for This {
     fn counter(&self, _: u32) -> u64 {
@@ -234,17 +239,17 @@ mod tests {
     }
 
     fn page() -> Box<Layout> {
-        // SAFETY: numbers only.
+        // SAFETY: the page has only numbers.
         unsafe { Box::new(std::mem::zeroed()) }
     }
 
     fn counted(page: &Layout, counter: u64) -> Option<u64> {
-        // SAFETY: a page of this test's.
+        // SAFETY: a page of this test.
         unsafe { count(page, &Given { counter, time_stamp: 0 }) }
     }
 
     fn timed(page: &Layout, time_stamp: u64) -> Option<u64> {
-        // SAFETY: a page of this test's.
+        // SAFETY: a page of this test.
         unsafe { time(page, &Given { counter: 0, time_stamp }) }
     }
 
@@ -255,7 +260,7 @@ mod tests {
         assert_eq!(counted(&page, 7), None, "not without the kernel's word");
         page.__bindgen_anon_1.capabilities = MAY_COUNT;
         assert_eq!(counted(&page, 7), Some(1_007));
-        // The kernel starts counters below zero, and its offset makes up for it.
+        // The kernel starts counters below zero, and its offset compensates for that.
         page.offset = 0x4000_0000;
         assert_eq!(counted(&page, (1 << 48) - 0x4000_0000 + 5), Some(5));
         page.index = 0;
@@ -280,7 +285,7 @@ mod tests {
     fn what_changes_meanwhile_is_read_again() {
         let page = std::cell::UnsafeCell::new(*page());
         let mut looks = 0;
-        // SAFETY: this thread alone has the page.
+        // SAFETY: only this thread has the page.
         let found = unsafe {
             unchanged(page.get(), || {
                 looks += 1;

@@ -1,5 +1,5 @@
-//! Which process this is, without a system call: a number that a forked child finds to be zero,
-//! however it was forked.
+//! Identifies the process without a system call. In a forked child the number reads as zero,
+//! however the child was forked.
 
 // Safety: relies on a page that is never unmapped, and on madvise(2).
 #![expect(unsafe_code, reason = "see above")]
@@ -8,16 +8,16 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The numbers that were given, also by those that this process descends from.
+/// The last number that this process or one of its ancestors has given out.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// Where this process's number is: never that of one that it descends from, and 0 in a child that
-/// has not [asked](Number::get) yet.
+/// The place of this process's number. The number differs from those of its ancestors, and is 0 in
+/// a child that has not [asked](Number::get) yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(&'static AtomicU64);
 
-/// This process's number; `None` where the kernel does not wipe memory in children (before Linux
-/// 4.14).
+/// Returns the place of this process's number; `None` if the kernel does not wipe memory in
+/// children (before Linux 4.14).
 pub(crate) fn process() -> Option<Number> {
     static PAGE: OnceLock<Option<Number>> = OnceLock::new();
     *PAGE.get_or_init(|| {
@@ -28,11 +28,11 @@ pub(crate) fn process() -> Option<Number> {
             libc::syscall(libc::SYS_madvise, start, super::page_size(), i64::from(libc::MADV_WIPEONFORK))
         };
         if wiped != 0 {
-            // SAFETY: the new mapping, of which nobody knows.
+            // SAFETY: the new mapping, which no other code knows.
             unsafe { libc::syscall(libc::SYS_munmap, start, super::page_size()) };
             return None;
         }
-        // SAFETY: zeroed memory, aligned to a page, which stays.
+        // SAFETY: zeroed memory, aligned to a page, which stays mapped.
         let number = Number(unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(start) });
         number.get();
         Some(number)
@@ -40,20 +40,20 @@ pub(crate) fn process() -> Option<Number> {
 }
 
 impl Number {
-    /// The number, as it is in memory; 0 in a child.
+    /// Returns the number in memory; 0 in a child that has not asked yet.
     #[inline(always)]
     pub(crate) fn known(self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The number; never 0.
+    /// Returns the number; never 0.
     pub(crate) fn get(self) -> u64 {
         let known = self.known();
         if known != 0 {
             return known;
         }
         let new = GIVEN.fetch_add(1, Ordering::Relaxed) + 1;
-        // Another thread of a child may be faster.
+        // Another thread of the child may have been faster.
         match self.0.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => new,
             Err(known) => known,
@@ -70,7 +70,7 @@ mod tests {
         let number = process().unwrap();
         let own = number.get();
         assert_eq!((own, number.known()), (number.get(), own));
-        // SAFETY: the child looks at a word.
+        // SAFETY: the child reads and writes a word.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let is_right = number.known() == 0 && number.get() == own + 1 && number.known() == own + 1;
