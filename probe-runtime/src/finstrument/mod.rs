@@ -47,28 +47,29 @@
 //!    `.symtab` or `.dynsym` of its object, demangled, without parameters. File and line come from
 //!    the debug information in the object's own file; without any, they are that file and 0
 //!    ([names](#names)). From then on it is a probe like any other, an entry or an exit. Before the
-//!    process's first operation, [`start`] for one, call sites are noted and stay calls: nothing is
-//!    set up until somebody asks for it.
+//!    process's first operation ([`start`], say), call sites are noted and stay calls, since only
+//!    an operation sets up patching.
 //! 4. When an object is unloaded, its probes go. Functions of an object that is loaded in its place
 //!    are discovered anew. A function with the same name, file and line is the same probe.
 //!
 //! A function that returns nothing often ends in a *jump* to the exit hook, which does not tell
 //! where it came from. An operation decodes the function from its object's file, compares that with
 //! memory, and makes each such jump a `ret` of one byte, since the hook would return to the
-//! function's caller, too. While somebody listens, it is the jump again. So after a program's first
-//! round of work, one more operation ([`start`], say) makes these functions latent. A jump that is
-//! not certain stays as it is ([`Reason::NotACall`]):
+//! function's caller, too. While a consumer listens, it is the jump again. So after a program's
+//! first round of work, one more operation ([`start`], say) makes these functions latent. A jump
+//! that is not certain stays as it is ([`Reason::NotACall`]):
 //! - a conditional jump, since no single byte makes it return where it would jump and go on where
 //!   it would not,
 //! - a function with jumps through tables,
 //! - an argument on which not all paths agree,
 //! - a function of a stripped object.
 //!
-//! # Where hooks may run
-//! Anywhere: in signal handlers, in an allocator, before `main`, on a thread that Rust does not
-//! know, while this very thread holds this crate's locks. They allocate nothing from the heap, wait
-//! for nobody, and keep `errno`. They put off what would need more: the call stays a real call
-//! until a later hit or operation patches it, and its hits are delivered meanwhile.
+//! # Context of hooks
+//! Hooks may run anywhere: in signal handlers, in an allocator, before `main`, on a thread
+//! that Rust does not know, and while this very thread holds this crate's locks. They allocate
+//! nothing from the heap, wait for no other thread, and keep `errno`. They put off work that needs
+//! more: the call stays a real call until a later hit or operation patches it, and its hits are
+//! delivered meanwhile.
 //!
 //! # Why it is safe
 //! - The compiler expects a call there. So a callee may change the registers that calls may change,
@@ -85,8 +86,8 @@
 //! - Signals are blocked while a first hit changes anything. So no handler forks there, or leaves
 //!   by `siglongjmp`.
 //! - The text can't be unmapped while the hook runs, since the hook returns there.
-//! - A stub that anybody knows is executable and never writable. Memory of discoveries whose object
-//!   is gone is used again only after every thread has left the hook that may have looked at them.
+//! - A published stub is executable and never writable. Memory of discoveries whose object is gone
+//!   is used again only after every thread has left the hook that may have looked at them.
 //!
 //! # Cost
 //! Figures `discovery` and `discovery/active`.
@@ -104,7 +105,8 @@
 //! one, and at its own probes. After one function's first call it takes 26 µs, however many are
 //! known; most of that is opening pages and reading a name. Sites that came one by one join the
 //! others once they are a quarter as many. With 30,000 call sites, an operation after objects were
-//! loaded looks at these alone, in 39 µs. After objects were unloaded it looks at everything: 26 ms.
+//! loaded looks at these alone, in 39 µs. After objects were unloaded it looks at everything: 26
+//! ms.
 //!
 //! # Names
 //! Debug information is read from the file that was loaded, not from a separate one
@@ -127,8 +129,8 @@
 //!
 //! # Known limits
 //! - A signal handler that interrupts a hook and leaves by `siglongjmp` leaves its thread marked as
-//!   being in a hit. Whoever detaches then waits for that thread's end, as for a
-//!   [consumer](crate::Consumer::hit) that is left so.
+//!   being in a hit. A thread that detaches then waits for that thread's end, as for a
+//!   [consumer](crate::Consumer::hit) that a handler leaves in this way.
 //! - Calls across two aligned words can't be switched under
 //!   [`TextPolicy::Alias`](crate::TextPolicy); jumps can. Neither heeds `strict`: one aligned write
 //!   switches them, and a thread that blocks `SIGTRAP` would not survive an `int3`. While such a

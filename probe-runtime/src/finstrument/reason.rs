@@ -1,11 +1,12 @@
-//! Why a call of a hook stays a real call.
+//! The reasons why calls of a hook stay real calls.
 
 use std::fmt;
 use std::io;
 
 use crate::registry::ProbeInfo;
 
-/// Why a call of a hook stays a real call. Its hits are delivered nevertheless, each by a look-up.
+/// The reason why a call of a hook stays a real call. Its hits are delivered nevertheless, each by
+/// a look-up.
 ///
 /// ```
 /// use probe_runtime::finstrument::{Reason, unpatched};
@@ -31,7 +32,7 @@ pub enum Reason {
     /// Two inlined functions end in this call, and the hook tells them apart (`-fno-crossjumping`
     /// forbids such calls).
     Shared,
-    /// The system does not let the call's page be written.
+    /// The system forbids writing to the call's page.
     Protected {
         /// The system's error number.
         errno: i32,
@@ -42,7 +43,7 @@ pub enum Reason {
     /// The call lies across two aligned words, and [`TextPolicy::Alias`](crate::TextPolicy) can't
     /// write a whole word at once.
     SplitCall,
-    /// There is no stub for it to call. The system does not let memory be made executable
+    /// There is no stub for the call. The system does not let memory be made executable
     /// (`PR_SET_MDWE`, a policy), or no memory is free within its reach of 2 GiB (`EEXIST`).
     NoStub {
         /// The system's error number.
@@ -135,17 +136,17 @@ impl Unpatched {
         Self { probe, site, reason }
     }
 
-    /// Its probe.
+    /// Returns the call's probe.
     pub fn probe(&self) -> &ProbeInfo {
         &self.probe
     }
 
-    /// The address of the call's five bytes; `None` if the call is not known.
+    /// Returns the address of the call's five bytes; `None` if the call is not known.
     pub fn site(&self) -> Option<usize> {
         self.site
     }
 
-    /// Why it stays a real call.
+    /// Returns why it stays a real call.
     pub fn reason(&self) -> Reason {
         self.reason
     }

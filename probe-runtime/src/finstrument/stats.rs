@@ -20,21 +20,21 @@ pub struct Stats {
     /// Sites that became real calls again, since two functions share them, count here and in
     /// `unpatched`.
     pub patched: usize,
-    /// How many of these lie across two aligned words.
+    /// Those of `patched` that lie across two aligned words.
     pub split_calls: usize,
-    /// How many of these are functions that end in jumps to the exit hook; all jumps of one
+    /// Those of `patched` that are functions ending in jumps to the exit hook. All jumps of one
     /// function count once.
     pub tail_jumps: usize,
     /// Call sites that are real calls for good at present, see [`unpatched`](super::unpatched).
     pub unpatched: usize,
     /// Call sites that are real calls at present, and that a later hit or operation will patch.
     pub waiting: usize,
-    /// Call sites that their first hit did not patch, since it would have had to wait.
+    /// Call sites that the first hit did not patch, since it would have had to wait.
     pub postponed: usize,
     /// Hits of call sites for which there was no memory.
     pub lost: usize,
-    /// Discoveries that the callback was not told of, since the callback or a consumer was running
-    /// on that thread.
+    /// Discoveries without a call of the callback, since the callback or a consumer was running on
+    /// that thread.
     pub untold: usize,
     /// Discoveries whose objects were unloaded before an operation could name them. No attachment's
     /// counts include their hits.

@@ -36,32 +36,32 @@ pub extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut (
 pub struct Discovered<'a>(Infallible, PhantomData<&'a ()>);
 
 impl Discovered<'_> {
-    /// The address of the function.
+    /// Returns the address of the function.
     pub fn function(&self) -> usize {
         match self.0 {}
     }
 
-    /// Entry or exit.
+    /// Returns whether it is an entry or an exit.
     pub fn kind(&self) -> Kind {
         match self.0 {}
     }
 
-    /// The address of the call's five bytes.
+    /// Returns the address of the call's five bytes.
     pub fn site(&self) -> Option<usize> {
         match self.0 {}
     }
 
-    /// Whether it is a site by now.
+    /// Returns whether it is a site by now.
     pub fn is_patched(&self) -> bool {
         match self.0 {}
     }
 
-    /// Why it stays a real call, if it does.
+    /// Returns why it stays a real call, if it does.
     pub fn unpatched(&self) -> Option<Reason> {
         match self.0 {}
     }
 
-    /// Its probe.
+    /// Returns its probe.
     pub fn probe(&self) -> Option<ProbeInfo> {
         match self.0 {}
     }

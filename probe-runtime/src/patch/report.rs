@@ -61,7 +61,7 @@ struct Findings {
     alias_works: Option<bool>,
     unmatched: Arc<[UnmatchedTerm]>,
     foreign: Vec<Refusal>,
-    /// Refused sites that nobody else has written to.
+    /// Refused sites that no other writer has changed.
     #[cfg(probe_backend = "x86_64")]
     unswitched: Vec<SiteAddr>,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Latent     0f 1f 44 00 08   NOP5
 //!  Active     e9 xx xx xx xx   JMP cold          e8 xx xx xx xx   CALL stub
-//!  Counting   e9 yy yy yy yy   JMP block         (as `Active` if there is no block)
+//!  Counting   e9 yy yy yy yy   JMP block         (as `Active` where there is no block)
 //! ```
 //! Each of these is one whole instruction of five bytes. So one write of the aligned word replaces
 //! any of them by any other, and a thread is either before the site or behind it. This module is

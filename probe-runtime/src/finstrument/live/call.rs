@@ -1,6 +1,6 @@
-//! The call that a hook was reached by. Pure: bytes in, instruction out.
+//! The call that has reached a hook. Pure: bytes in, instruction out.
 //!
-//! | bytes before the return address | what compiler and linker mean |
+//! | bytes before the return address | meaning |
 //! |---|---|
 //! | `e8 rel32` | a call, direct or through a linkage table |
 //! | `67 e8 rel32` | a call through a pointer that the linker made direct; as above |
@@ -13,7 +13,7 @@
 
 use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
 
-/// How many bytes before the return address are looked at.
+/// The number of bytes before the return address that are examined.
 pub(super) const LOOKED_AT: usize = 6;
 
 const CALL: u8 = 0xe8;
@@ -38,7 +38,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The call that ends at `returns`, behind these bytes.
+    /// Returns the call that ends at `returns`, behind these bytes.
     pub(super) fn before(returns: usize, bytes: [u8; LOOKED_AT]) -> Option<Self> {
         let [a, b, distance @ ..] = bytes;
         let there = returns.wrapping_add_signed(i32::from_le_bytes(distance) as isize);
@@ -50,28 +50,28 @@ impl Call {
         Some(Self { returns, bytes, target })
     }
 
-    /// The address that it returns to.
+    /// Returns the address that it returns to.
     pub(super) fn returns(self) -> usize {
         self.returns
     }
 
-    /// The address of the site's five bytes.
+    /// Returns the address of the site's five bytes.
     pub(super) fn site(self) -> SiteAddr {
         site(self.returns)
     }
 
-    /// The bytes before the return address.
+    /// Returns the bytes before the return address.
     pub(super) fn bytes(self) -> [u8; LOOKED_AT] {
         self.bytes
     }
 
-    /// The last five of these.
+    /// Returns the last five bytes before the return address.
     pub(super) fn site_bytes(self) -> [u8; SITE_LEN] {
         let [_, call @ ..] = self.bytes;
         call
     }
 
-    /// The instruction's address and bytes; without a prefix.
+    /// Returns the instruction's address and bytes, without a prefix.
     pub(super) fn instruction(self) -> (usize, Bytes) {
         match self.target {
             Target::Direct(_) => (self.site().0, self.site_bytes().into()),
@@ -79,7 +79,8 @@ impl Call {
         }
     }
 
-    /// The instruction's address, its bytes, and its bytes with this instruction at the site.
+    /// Returns the instruction's address, its bytes, and its bytes with this instruction at the
+    /// site.
     pub(super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
         let (at, old) = self.instruction();
         let new = match self.target {
@@ -94,12 +95,12 @@ impl Call {
     }
 }
 
-/// The site of the call that returns to this address.
+/// Returns the site of the call that returns to this address.
 pub(super) fn site(returns: usize) -> SiteAddr {
     SiteAddr(returns.wrapping_sub(SITE_LEN))
 }
 
-/// The CALL of `target` at a site; `None` if it is out of reach.
+/// Returns the CALL of `target` at a site; `None` if it is out of reach.
 pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
     Rel32::between(site, target).map(Instruction::call)
 }

@@ -7,15 +7,15 @@
 //! | 2 to 5 of 6 | `ff 15 a b c d` | `eb 04 a b c d`, the same | the first word |
 //! | 1 of 5 | `e8 a b c d` | `e8 p q r s`, a call of a `ret` | the second word |
 //! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
-//! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that nobody executes | the first word: one byte changes |
+//! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that no thread executes | the first word: one byte changes |
 //!
 //! The argument for safety is that of [`patch::call`](crate::patch::call). The other word is the
 //! same in both states. So a thread that fetches the two words at different moments has all of one
 //! instruction, and each of these instructions ends where the call did. No `int3` is involved; a
 //! thread that blocks `SIGTRAP` would not survive one.
 //!
-//! A jump changes in its first byte alone. So a thread has one of the two instructions, wherever
-//! the words' border lies, and whatever it has fetched of the rest. A hook that is jumped to
+//! A jump changes in its first byte alone. So a thread has one of the two instructions, for any
+//! place of the words' border, and for any fetched part of the rest. A hook that is jumped to
 //! returns to the function's caller, and so does a `ret`. Nothing jumps into the rest of the jump:
 //! its code was decoded ([`jumps`](super::jumps)).
 
@@ -46,7 +46,8 @@ pub(super) struct Nothing {
 }
 
 impl CallPatch {
-    /// How a call is switched; `None` if one write replaces all of it, or no `ret` is in reach.
+    /// Returns the switch of a call; `None` if one write replaces all of it, or no `ret` is in
+    /// reach.
     pub(super) fn of(call: Call, nothing: Nothing) -> Option<Self> {
         let (at, active) = call.instruction();
         let len = active.len();
@@ -69,7 +70,7 @@ impl CallPatch {
         Some(Self::within(word, at + range.start, &active[range.clone()], &latent[range]))
     }
 
-    /// How a jump is switched: between itself and a `ret`.
+    /// Returns the switch of a jump, between itself and a `ret`.
     pub(super) fn of_jump(at: usize, jump: Bytes) -> Self {
         let in_first = jump.len().min(8 - at % 8);
         let active = &jump[..in_first];
@@ -79,7 +80,7 @@ impl CallPatch {
         Self::within(at & !7, at, active, &latent[..in_first])
     }
 
-    /// A switch that changes bytes at an address in a word.
+    /// Returns a switch that changes bytes at an address in a word.
     fn within(word: usize, at: usize, active: &[u8], latent: &[u8]) -> Self {
         let shift = 8 * (at % 8);
         let number =
@@ -88,20 +89,20 @@ impl CallPatch {
         Self { word, mask, active: number(active), latent: number(latent) }
     }
 
-    /// The byte that makes a jump active or latent, and its address.
+    /// Returns the byte that makes a jump active or latent, and its address.
     pub(super) fn first_byte(self, active: bool) -> (usize, u8) {
         let at = self.mask.trailing_zeros() as usize / 8;
         let bytes = if active { self.active } else { self.latent }.to_le_bytes();
         (self.word + at, bytes[at])
     }
 
-    /// The write that makes it active or latent.
+    /// Returns the write that makes it active or latent.
     pub(super) fn write(self, active: bool) -> Write {
         let (from, to) = if active { (self.latent, self.active) } else { (self.active, self.latent) };
         Write { word: self.word, mask: self.mask, from, to }
     }
 
-    /// The bytes at an address as they are while the call is active.
+    /// Returns the bytes at an address as they are while the call is active.
     pub(super) fn active_bytes<const LEN: usize>(self, at: usize, mut found: [u8; LEN]) -> [u8; LEN] {
         let (mask, active) = (self.mask.to_le_bytes(), self.active.to_le_bytes());
         for (at, byte) in (at..).zip(&mut found) {
@@ -113,7 +114,8 @@ impl CallPatch {
         found
     }
 
-    /// Whether the call is active, by the value of its word; `None` if the word is not the call's.
+    /// Returns whether the call is active, by the value of its word; `None` if the word is not the
+    /// call's.
     pub(super) fn is_active(self, word: u64) -> Option<bool> {
         let found = word & self.mask;
         (found == self.active || found == self.latent).then_some(found == self.active)
@@ -127,7 +129,7 @@ mod tests {
 
     const NOTHING: Nothing = Nothing { ret: 0x7000_1234, pointer: 0x7000_5678 };
 
-    /// The bytes of the call after a write, with those around them.
+    /// Returns the bytes of the call after a write, with those around them.
     fn after(at: usize, bytes: &[u8], write: Write) -> [u8; 16] {
         let mut memory = [0x90; 16];
         memory[at % 8..at % 8 + bytes.len()].copy_from_slice(bytes);

@@ -51,36 +51,37 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 #[derive(Clone, Copy)]
 pub struct Discovered<'a> {
     discovery: &'static Discovery,
-    /// Until the callback returns, the thread's slot is marked, which keeps the place.
+    /// Marks that the reference is valid until the callback returns. Until then the thread's slot
+    /// is marked, which keeps the place.
     callback: PhantomData<&'a ()>,
 }
 
 impl Discovered<'_> {
-    /// The address of the function, as the compiler passes it to the hook.
+    /// Returns the address of the function, as the compiler passes it to the hook.
     pub fn function(&self) -> usize {
         self.discovery.hit().function
     }
 
-    /// Entry or exit.
+    /// Returns whether it is an entry or an exit.
     pub fn kind(&self) -> Kind {
         self.discovery.hit().kind
     }
 
-    /// The address of the call's five bytes; `None` if the call is not known
+    /// Returns the address of the call's five bytes; `None` if the call is not known
     /// ([`Reason::NotACall`]).
     pub fn site(&self) -> Option<usize> {
         self.discovery.returns().map(|returns| call::site(returns).0)
     }
 
-    /// Whether it is a site by now.
+    /// Returns whether it is a site by now.
     ///
-    /// Where text is sealed, most call sites are not, since they share the opening of a page. A
+    /// If text is sealed, most call sites are not yet, since they share the opening of a page. A
     /// later hit or operation patches them, unless they [stay real calls](Self::unpatched).
     pub fn is_patched(&self) -> bool {
         self.discovery.is_patched()
     }
 
-    /// Why it stays a real call; `None` if it does not.
+    /// Returns why it stays a real call; `None` if it does not.
     pub fn unpatched(&self) -> Option<Reason> {
         match self.discovery.state() {
             State::Unpatched(reason) => Some(reason),
@@ -88,7 +89,7 @@ impl Discovered<'_> {
         }
     }
 
-    /// Its probe, with number, name, file and line; `None` if the object is gone by now.
+    /// Returns its probe, with number, name, file and line; `None` if the object is gone by now.
     ///
     /// This is an operation. It takes locks and the heap, and reads the object's file. Do not call
     /// it if the callback may run in a signal handler or an allocator.
@@ -113,7 +114,7 @@ pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
         // does not wait for here.
         // SAFETY: freed only after `wait`, which waits for this thread's mark.
         let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
-        // A panic must not cross the program's frames; the panic hook has told of it.
+        // A panic must not cross the program's frames; the panic hook has reported it.
         let found = Discovered { discovery, callback: PhantomData };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&found))) {
             // Dropping the payload could panic again.
@@ -129,10 +130,10 @@ pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
 pub(super) fn set(callback: Option<Callback>) {
     let new = callback.map_or(ptr::null_mut(), |callback| Box::into_raw(Box::new(callback)));
     let old = CALLBACK.swap(new, Ordering::AcqRel);
-    // In a hit, the old one may be in use further down this very stack: it is left then.
+    // In a hit, the old callback may be in use further down this very stack, so it is leaked.
     let is_left = || wait(&Fenced::new()?, Awaited::Callback);
     if !old.is_null() && is_left().is_some() {
-        // SAFETY: from `Box::into_raw`, and nobody reads it any more.
+        // SAFETY: from `Box::into_raw`, and no thread reads it any more.
         drop(unsafe { Box::from_raw(old) });
     }
 }

@@ -17,7 +17,7 @@
 //! ff 27              jmp [rdi]               its entry
 //! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
 //! ```
-//! All stubs of a chunk are written at once, before anybody can execute them. Then they are made
+//! All stubs of a chunk are written at once, before any thread can execute them. Then they are made
 //! executable. So no page is ever writable and executable, and a first hit writes no code but at
 //! its site.
 //!
@@ -104,7 +104,7 @@ pub(super) fn take(site: SiteAddr) -> Option<Place> {
     find(bare).or_else(|| grow(bare, || map_bare(errno)).ok())
 }
 
-/// A place in one of the chunks that suit.
+/// Returns a place in one of the chunks that suit.
 fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
     let first = NOT_FULL.load(Ordering::Acquire);
     let chunks = LIST[first..].iter().map_while(load);
@@ -119,13 +119,13 @@ fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
     })
 }
 
-/// A place in a new chunk, or in one that another thread has just added.
+/// Returns a place in a new chunk, or in one that another thread has just added.
 #[cold]
 fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32>) -> Result<Place, i32> {
     for at in LIST.iter().filter(|at| load(at).is_none()) {
         let chunk = map()?;
         if at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: just mapped, and nobody else knows of it.
+            // SAFETY: just mapped, and no other thread knows of it.
             unsafe { os::memory::give_back(chunk.cast(), size_of::<Chunk>()) };
         }
         if let Some(place) = find(&suits) {
@@ -135,14 +135,14 @@ fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32
     Err(libc::ENOMEM)
 }
 
-/// All places that are taken.
+/// Returns all places that are taken.
 pub(super) fn all() -> impl Iterator<Item = Place> {
     LIST.iter()
         .map_while(load)
         .flat_map(|chunk| chunk.places(&chunk.taken, |bits| bits.load(Ordering::Acquire)))
 }
 
-/// The places that were noted since this was called last.
+/// Returns the places that were noted since this was called last.
 pub(super) fn take_noted() -> impl Iterator<Item = Place> {
     LIST.iter().map_while(load).flat_map(|chunk| {
         chunk.places(&chunk.noted, |bits| match bits.load(Ordering::SeqCst) {
@@ -159,34 +159,34 @@ pub(super) fn give_back(place: Place) {
 }
 
 impl Place {
-    /// The definition that its stub leads to.
+    /// Returns the definition that its stub leads to.
     pub(super) fn definition(self) -> &'static Definition {
         // SAFETY: a definition, perhaps of zeroes. A thread that writes to it makes sure that
-        // nobody reads that part.
+        // no thread reads that part.
         unsafe { &*self.definition_at() }
     }
 
-    /// The address of the definition.
+    /// Returns the address of the definition.
     pub(super) fn definition_at(self) -> *mut Definition {
         self.chunk.definitions[self.number].get()
     }
 
-    /// The discovery.
+    /// Returns the discovery.
     pub(super) fn discovery(self) -> &'static Discovery {
         &self.chunk.discoveries[self.number]
     }
 
-    /// The address of its stub, which an active site calls.
+    /// Returns the address of its stub, which an active site calls.
     pub(super) fn stub(self) -> usize {
         self.chunk.stubs[self.number].as_ptr().addr()
     }
 
-    /// A lone `ret` near it.
+    /// Returns a lone `ret` near it.
     pub(super) fn ret(self) -> usize {
         self.stub() + RET
     }
 
-    /// The error number for which it has no stub, if it has none.
+    /// Returns the error number for which it has no stub, if it has none.
     pub(super) fn refusal(self) -> Option<i32> {
         Some(self.chunk.refusal()).filter(|errno| *errno != 0)
     }
@@ -201,7 +201,7 @@ impl Place {
         }
     }
 
-    /// The place of a discovery, once it was taken.
+    /// Returns the place of a discovery, once it was taken.
     pub(super) fn of(discovery: &'static Discovery) -> Option<Self> {
         let chunk = load(&discovery.chunk)?;
         let offset = ptr::from_ref(discovery).addr() - chunk.discoveries.as_ptr().addr();
@@ -262,7 +262,7 @@ impl Chunk {
 /// Writes all stubs, and makes them executable, if the system lets them be.
 ///
 /// # Safety
-/// The chunk is new, writable, and nobody else's.
+/// The chunk is new, writable, and owned by the caller alone.
 unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
     for number in 0..PLACES {
         let code = offset_of!(Chunk, stubs) + number * STUB;
@@ -286,7 +286,7 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }
-    // The chunk's first pages, which nobody writes any more.
+    // The chunk's first pages, which no thread writes any more.
     let start = chunk.addr();
     os::text::protect(&(start..start + size_of::<[[u8; STUB]; PLACES]>()), Rights::TEXT)
         .map_err(|error| error.raw_os_error().unwrap_or(libc::EACCES))

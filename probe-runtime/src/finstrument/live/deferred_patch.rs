@@ -59,7 +59,8 @@ fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loa
     };
     if discovery.has_tails() {
         if discovery.is_switched() {
-            // Jumps that can't be written go on to the hook, which knows whether somebody listens.
+            // Jumps that can't be written go on to the hook, which knows whether a consumer
+            // listens.
             let _ = tail_jumps::settle(exclusive, discovery);
         } else {
             tail_jumps::begin(exclusive, discovery, &known.object);

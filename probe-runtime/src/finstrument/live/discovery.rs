@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
-//! | switched | across two words: what skips the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
+//! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
 //! `state` has the transitions between these; `wanted` has whether a consumer listens.
@@ -73,9 +73,9 @@ pub(super) struct Discovery {
     is_shared: AtomicBool,
     /// Whether the growing attachment had no counter left for it.
     is_beyond: AtomicBool,
-    /// How many hooks are changing its bytes.
+    /// The number of hooks that are changing its bytes.
     busy: AtomicUsize,
-    /// How many owners keep its place from being given back: the discovery, and its inline hook.
+    /// The number of owners that keep its place: the discovery, and its inline hook.
     owners: AtomicUsize,
     /// A hash of the object that it was named by; 0 before.
     object: AtomicU64,
@@ -87,9 +87,10 @@ pub(super) struct Discovery {
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
     text_len: AtomicUsize,
-    /// Tail jumps to the hook, once the function's code was examined; see [`tail_jumps`](super::tail_jumps).
+    /// Tail jumps to the hook, once the function's code was examined; see
+    /// [`tail_jumps`](super::tail_jumps).
     pub(super) tails: AtomicPtr<TailJumps>,
-    /// How many hits came by these jumps while nobody wanted them.
+    /// The number of hits that came by these jumps while no consumer wanted them.
     pub(super) strays: AtomicUsize,
     /// Another call site of the same probe; see [`shared`](super::shared).
     pub(super) twin: AtomicPtr<Discovery>,
@@ -100,8 +101,8 @@ pub(super) struct Discovery {
 unsafe impl Sync for Discovery {}
 
 impl Discovery {
-    /// Writes a discovery into a place that nobody else knows yet. With a member, hits are counted
-    /// from the first one on.
+    /// Writes a discovery into a place that no other thread knows yet. With a member, hits are
+    /// counted from the first one on.
     pub(super) fn write(
         place: Place,
         key: usize,
@@ -134,7 +135,7 @@ impl Discovery {
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
-        // SAFETY: a place of the chunk, which nobody else knows.
+        // SAFETY: a place of the chunk, which no other thread knows.
         unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };
         if let Some(member) = member {
             let definition = place.definition();
@@ -162,12 +163,12 @@ impl Discovery {
         Hit { function: self.function.load(Ordering::Relaxed), kind }
     }
 
-    /// Where the call returns to, if the call is known.
+    /// Returns the return address, if the call is known.
     pub(super) fn returns(&self) -> Option<usize> {
         Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
     }
 
-    /// An address in the text of the call, or of the function if the call is not known.
+    /// Returns an address in the text of the call, or of the function if the call is not known.
     pub(super) fn text(&self) -> usize {
         self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
     }
@@ -182,13 +183,13 @@ impl Discovery {
         !self.is_tried.swap(true, Ordering::Relaxed)
     }
 
-    /// The call that was found, if it is known.
+    /// Returns the call that was found, if it is known.
     pub(super) fn call(&self) -> Option<Call> {
         let [bytes @ .., _, _] = self.bytes.load(Ordering::Relaxed).to_le_bytes();
         Call::before(self.returns()?, bytes)
     }
 
-    /// How the call is switched, if it lies across two words.
+    /// Returns the switch of the call, if it lies across two words.
     pub(super) fn switch(&self) -> Option<CallPatch> {
         let nothing =
             Nothing { ret: self.ret.load(Ordering::Relaxed), pointer: ptr::from_ref(&self.ret).addr() };
@@ -201,17 +202,17 @@ impl Discovery {
         self.is_left.store(true, Ordering::Release);
     }
 
-    /// Whether [`leave`](Self::leave) was called since this was asked last.
+    /// Returns whether [`leave`](Self::leave) was called since the last call of this function.
     pub(super) fn has_left(&self) -> bool {
         self.is_left.load(Ordering::Acquire) && self.is_left.swap(false, Ordering::AcqRel)
     }
 
-    /// The CALL of its stub.
+    /// Returns the CALL of its stub.
     pub(super) fn active(&'static self) -> Option<Instruction> {
         call::call(call::site(self.returns()?), Place::of(self)?.stub())
     }
 
-    /// A hash of the object that it was named by; `None` before.
+    /// Returns a hash of the object that it was named by; `None` before.
     pub(super) fn object(&self) -> Option<u64> {
         Some(self.object.load(Ordering::Acquire)).filter(|object| *object != 0)
     }
@@ -256,7 +257,7 @@ impl CallSite for Discovery {
 
     fn site(&'static self) -> Option<Site> {
         let addr: SiteAddr = call::site(self.returns()?);
-        // Others may share its call: only its stub tells.
+        // Another function may share the call, and only the stub can tell.
         Some(Site::new(addr, self.active()?).without_block())
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// The extents of a file's functions; `None` if it can't be read, or has no symbols.
+    /// Returns the extents of a file's functions; `None` if it can't be read, or has no symbols.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -61,8 +61,8 @@ impl Extents {
         Some(Self { path: path.to_owned(), sections: sections.collect(), functions, fragments, longest })
     }
 
-    /// The code of the function that begins at `function`, with the file's addresses; empty unless
-    /// all of it is certain.
+    /// Returns the code of the function that begins at `function`, with the file's addresses; empty
+    /// unless all of it is certain.
     pub(super) fn fragments(&self, function: u64) -> Vec<Fragment> {
         let ranges = self.ranges(function);
         if ranges.iter().any(|range| self.overlaps(range)) {
@@ -85,7 +85,7 @@ impl Extents {
         ranges
     }
 
-    /// Whether another function shares a part of it, but not all.
+    /// Returns whether another function shares a part of it, but not all.
     fn overlaps(&self, range: &Range<u64>) -> bool {
         let first =
             self.functions.partition_point(|(it, _)| it.start.saturating_add(self.longest) < range.start);

@@ -1,5 +1,5 @@
-//! A way past the look-up, for real calls that somebody listens to. These are mostly active calls
-//! across two words.
+//! A way past the look-up, for real calls that a consumer listens to. These are mostly active
+//! calls across two words.
 //!
 //! ```text
 //! hook ▸ the entry of its return address: the same call, the same function? ▸ the call's stub, behind its own comparison
@@ -21,7 +21,7 @@ use super::discovery::Discovery;
 
 /// The number of entries, as a power of two.
 const BITS: u32 = 13;
-/// The shift that makes the number of an entry of a product.
+/// The shift that turns a product into the number of an entry.
 pub(super) const SHIFT: u32 = usize::BITS - BITS;
 /// Fibonacci hashing, as in [`Table`](probe_patch::__runtime::table::Table).
 pub(super) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     /// The return address; 0 while the entry is free.
     returns: AtomicUsize,
     function: AtomicUsize,
-    /// The address where its hits go on; 0 while they have to be looked up.
+    /// The address at which its hits continue; 0 while they have to be looked up.
     target: AtomicUsize,
 }
 
@@ -64,8 +64,8 @@ pub(super) fn fill(discovery: &'static Discovery) {
     }
 }
 
-/// Makes the hits of a call be looked up again: nobody wants them any more, or the call belongs to
-/// another object.
+/// Makes the hits of a call be looked up again, since no consumer wants them any more or the call
+/// belongs to another object.
 pub(super) fn empty(discovery: &Discovery) {
     let Some(returns) = discovery.returns() else { return };
     let entry = of(returns);

@@ -1,6 +1,6 @@
 //! Patching in hooks: several call sites share one opening of their page.
 //!
-//! Where text is sealed, opening and sealing a page would take most of the time of a first hit. So
+//! If text is sealed, opening and sealing a page would take most of the time of a first hit. So
 //! the first hit of a call leaves it a real call, and notes that it waits on its page.
 //!
 //! - The eighth such hit on the page patches all of them with one opening.
@@ -14,7 +14,7 @@
 //! and the result compared with the text. A key that another one pushes out waits for the call's
 //! second hit. These places keep no discovery alive.
 //!
-//! Where text is open, there is nothing to share, and each call is patched at its first hit.
+//! If text is open, there is nothing to share, and each call is patched at its first hit.
 
 // Safety: relies on text that stays mapped: the hook's own call's, whose pages hold all that is
 // patched together with it.
@@ -36,10 +36,10 @@ use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text_now,
 
 /// The number of places for waiting calls. Pages beyond that share places.
 const PLACES: usize = 256;
-/// How many calls may wait in a place: a cache line of them.
+/// The number of calls that may wait in a place: a cache line of them.
 const LEN: usize = 7;
 
-/// Keys of waiting calls; 0 where there is none.
+/// Keys of waiting calls; 0 in free entries.
 #[repr(align(64))]
 struct Waiting([AtomicUsize; LEN]);
 
@@ -108,8 +108,8 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
-/// Patches calls with one opening of the first one's pages. Afterwards their bytes say what
-/// `is_wanted` says.
+/// Patches calls with one opening of the first call's pages. Afterwards their bytes agree with
+/// `is_wanted`.
 fn patch(all: &mut [Option<Patch>]) {
     let Some(Patch { discovery, call, .. }) = &all[0] else { return };
     let (discovery, range) = (*discovery, range(*call));
@@ -146,8 +146,8 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     let is_wanted = discovery.is_wanted();
     let (at, expected, value) = call.rewritten(wanted(active, is_wanted));
     let whole = Plan::new(at, expected, value).and_then(|plan| plan.whole())?;
-    // SAFETY: a call of the hook, in pages that the hook returns to; what executes it may as well
-    // execute a NOP, or the call of its stub, of the same length.
+    // SAFETY: a call of the hook, in pages that the hook returns to; a thread that executes it may
+    // as well execute a NOP, or the call of its stub, of the same length.
     unsafe { write_word(whole) }.then_some(is_wanted)
 }
 

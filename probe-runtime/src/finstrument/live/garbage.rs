@@ -1,4 +1,4 @@
-//! The remains of discoveries that nobody will find any more: their inline hooks, and their places.
+//! The remains of discoveries that no hit will find any more: their inline hooks, and their places.
 //! Both are retired, and freed when no thread can be in a hit that has read them.
 
 // Safety: relies on `control`, which drops them when `limbo` gives them out.

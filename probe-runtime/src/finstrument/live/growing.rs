@@ -53,7 +53,7 @@ pub(super) fn is_growing() -> bool {
 
 /// Pauses or resumes the counting of later discoveries.
 pub(super) fn pause(_locked: &Locked, is_paused: bool) {
-    // SAFETY: `end` takes the same proof, so nobody is there.
+    // SAFETY: `end` takes the same proof, so no thread is in `end` meanwhile.
     if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
         growing.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ pub(super) fn end(_locked: &Locked) -> Option<Box<Growing>> {
 
 /// Takes a counter for a probe that was discovered before, if there is one left.
 pub(super) fn take_tally(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
-    // SAFETY: `end` takes the same proof, so nobody is there.
+    // SAFETY: `end` takes the same proof, so no thread is in `end` meanwhile.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     growing.take().or_else(|| {
         discovery.go_beyond();

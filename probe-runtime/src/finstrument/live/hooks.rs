@@ -5,9 +5,9 @@
 //!    that belonged to another object, is discovered. The bytes before the return address are read
 //!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If
 //!    several threads try, one of them succeeds.
-//! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3 change
-//!    anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
-//! 4. If somebody listens, this call is a hit.
+//! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
+//!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
+//! 4. If a consumer listens, this call is a hit.
 //! 5. A thread that has discovered the call site tells the callback.
 
 // Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook
@@ -113,7 +113,7 @@ struct Known {
     owner: Option<&'static Discovery>,
 }
 
-/// Delivers a call as a hit, if somebody listens.
+/// Delivers a call as a hit, if a consumer listens.
 fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call>) {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
@@ -180,7 +180,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     }
 }
 
-/// The discovery of this call, if it is still true.
+/// Returns the discovery of this call, if it is still valid.
 fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
     let owner = table::find(returns).and_then(Entry::discovery);
     if let Some(discovery) = owner {
@@ -198,8 +198,8 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
     Some(Known { discovery, owner })
 }
 
-/// Whether the discovery is out of date: another object was loaded there, or the same one anew.
-/// Then a site is a call again, or the call is another one.
+/// Returns whether the discovery is out of date: another object was loaded there, or the same one
+/// anew. Then a site is a call again, or the call is another one.
 fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     // In this order: the thread that makes it a site has published it before.
     let is_site = discovery.is_site();
@@ -207,8 +207,8 @@ fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
-/// The discovery that owns a call, if another function owns it. Two inlined functions may end in
-/// one call.
+/// Returns the discovery that owns a call, if another function owns it. Two inlined functions may
+/// end in one call.
 fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
     let known = table::find(returns).and_then(Entry::discovery);
     known.filter(|known| known.hit() != hit && !is_stale(known, hook))
@@ -255,7 +255,7 @@ fn discover(
             pending::note(place.discovery());
             return Some((place.discovery(), true));
         }
-        // Another thread was faster. Nobody has seen this one.
+        // Another thread was faster. No thread has seen this one.
         let tally = place.discovery().tally();
         drop(place.discovery().take_inline_hook());
         chunk::give_back(place);
@@ -263,7 +263,7 @@ fn discover(
     }
 }
 
-/// The call of the hook that returns to this address, if it is understood.
+/// Returns the call of the hook that returns to this address, if it is understood.
 pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     let start = returns.checked_sub(LOOKED_AT)?;
     // The call was just executed, so its own bytes can be read. The page before them may not be
@@ -283,7 +283,7 @@ pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     Call::before(returns, bytes).filter(|call| leads_to(call.target, hook))
 }
 
-/// Whether a call leads to the hook, perhaps through a linkage table.
+/// Returns whether a call leads to the hook, perhaps through a linkage table.
 pub(super) fn leads_to(target: Target, hook: usize) -> bool {
     let through = |pointer: usize| {
         // SAFETY: the call, or the jump, that was just executed has read it.
@@ -304,9 +304,9 @@ pub(super) fn leads_to(target: Target, hook: usize) -> bool {
 /// The longest entry of a linkage table that is understood, in bytes.
 const PLT_LEN: usize = 12;
 
-/// Whether an address can be read. The bytes before a return address need not be the call that was
-/// executed. The kernel is asked, since it does not fault: sigprocmask(2) reads a signal set there
-/// before it refuses its invalid operation. Some 0.1 µs.
+/// Returns whether an address can be read. The bytes before a return address need not be the call
+/// that was executed. Asks the kernel, which does not fault: sigprocmask(2) reads a signal set
+/// there before it refuses its invalid operation. Costs some 0.1 µs.
 fn is_readable(addr: usize) -> bool {
     const NO_SUCH: libc::c_int = -1;
     let word = addr & !7;
@@ -323,18 +323,18 @@ pub(super) fn patched(discovery: &'static Discovery) {
     }
 }
 
-/// The places of discoveries that the table knows.
+/// Returns the places of discoveries that the table knows.
 pub(super) fn published() -> impl Iterator<Item = Place> {
     chunk::all().filter(|place| is_published(place.discovery()))
 }
 
-/// Whether the table knows a discovery.
+/// Returns whether the table knows a discovery.
 pub(super) fn is_published(discovery: &'static Discovery) -> bool {
     let known = table::find(discovery.key()).and_then(Entry::discovery);
     known.is_some_and(|known| ptr::eq(known, discovery))
 }
 
-/// A hook's address, as calls lead to it.
+/// Returns a hook's address, as calls lead to it.
 pub(super) fn address(is_entry: bool) -> usize {
     let hook = if is_entry { __cyg_profile_func_enter } else { __cyg_profile_func_exit };
     (hook as *const ()).addr()

@@ -36,11 +36,11 @@ pub fn start() {
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
-/// it, before its first hit returns. It replaces an earlier callback.
+/// it, before its first hit returns. Replaces an earlier callback.
 ///
 /// The callback runs wherever the program calls its functions, and must suit that, as a
-/// [`Consumer`](crate::Consumer) must. It is not told of discoveries that it causes itself, or that
-/// a consumer causes ([`Stats::untold`]). A panic of the callback is caught.
+/// [`Consumer`](crate::Consumer) must. It is not called for discoveries that it or a consumer
+/// causes ([`Stats::untold`]). A panic of the callback is caught.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,7 +159,8 @@ pub(super) fn get_ready() {
 
 /// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.
 ///
-/// If it is dropped inside a hit, it goes on counting, and nobody can reach it any more.
+/// If the attachment is dropped inside a hit, it goes on counting, and no code can reach it any
+/// more.
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};

@@ -50,7 +50,7 @@ pub(super) struct Jump {
     pub(super) function: Value,
 }
 
-/// All jumps out of a function's fragments whose first argument is certain.
+/// Returns all jumps out of a function's fragments whose first argument is certain.
 pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
     let Some(code) = Flow::of(fragments) else { return Vec::new() };
     let bytes = |instruction: &Instruction| {
@@ -83,7 +83,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// `None` if not everything is understood.
+    /// Returns the flow; `None` if not everything is understood.
     fn of(fragments: &[Fragment]) -> Option<Self> {
         let mut instructions = Vec::new();
         let mut before = Vec::new();
@@ -128,7 +128,8 @@ impl Flow {
         Some(flow)
     }
 
-    /// Nobody executes the padding between a jump and the next instruction that something leads to.
+    /// Removes the padding between a jump and the next instruction that has a predecessor, since no
+    /// thread executes it.
     fn leave_padding_out(&mut self) {
         for number in 1..self.instructions.len() {
             let (earlier, later) = self.before.split_at_mut(number);
@@ -140,7 +141,7 @@ impl Flow {
         }
     }
 
-    /// The value of a register when an instruction is reached, if all paths agree on it.
+    /// Returns the value of a register when an instruction is reached, if all paths agree on it.
     fn value_before(&self, number: usize, register: Register) -> Option<Value> {
         let mut info = InstructionInfoFactory::new();
         let mut values = HashSet::new();
@@ -212,7 +213,7 @@ fn is_nop(instruction: &Instruction) -> bool {
         || is_exchange && instruction.op0_register() == instruction.op1_register()
 }
 
-/// Whether it may continue anywhere, through a table, say.
+/// Returns whether an instruction may continue anywhere, for example through a table.
 fn is_anywhere(instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::IndirectBranch => !instruction.is_ip_rel_memory_operand(),
@@ -258,7 +259,7 @@ mod tests {
     const OTHER: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 1, 0, 0]; // lea rdi, [rip + 0x100]
     const LOAD: [u8; 7] = [0x48, 0x8b, 0x3d, 0, 1, 0, 0]; // mov rdi, [rip + 0x100]
 
-    /// Where jumps are found, and what they tell the hook.
+    /// Returns the offsets of the found jumps, and the values that they pass to the hook.
     fn found(code: &[&[u8]]) -> Vec<(usize, Value)> {
         let fragment = Fragment { addr: 0x1000, code: code.concat() };
         jumps(&[fragment]).into_iter().map(|jump| (jump.at - 0x1000, jump.function)).collect()
@@ -316,9 +317,9 @@ mod tests {
         let main = Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() };
         let cold = |to: u8| Fragment { addr: 0x1010, code: vec![0xeb, to] };
         assert_eq!(jumps(std::slice::from_ref(&main)).len(), 1);
-        // To the jump itself, with who knows what.
+        // This leads to the jump itself, with an unknown value.
         assert_eq!(jumps(&[main.clone(), cold(0xf5)]), []);
-        // To the beginning of it all.
+        // This leads to the beginning of the function.
         assert_eq!(jumps(&[main, cold(0xee)]).len(), 1);
     }
 

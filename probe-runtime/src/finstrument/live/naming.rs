@@ -145,8 +145,9 @@ impl File {
         self.described(function, symbol, place)
     }
 
-    /// The function that is running at a call of this object, if the hook was told the address of
-    /// another one. Its name, if the debug information has it.
+    /// Describes the function that is running at a call of this object, if the compiler passed the
+    /// address of another one to the hook. `name` is the name at that address. It is used unless
+    /// debug information shows that the enclosing function itself makes the call.
     fn describe_site(&self, site: usize, name: Option<String>) -> Described {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {

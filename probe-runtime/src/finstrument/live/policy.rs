@@ -10,7 +10,7 @@ const SEALED: u8 = 0;
 const OPEN: u8 = 1;
 const ALIAS: u8 = 2;
 
-/// How first hits write text.
+/// Returns the policy by which first hits write text.
 pub(super) fn text() -> TextPolicy {
     match TEXT.load(Ordering::Relaxed) {
         OPEN => TextPolicy::Open,

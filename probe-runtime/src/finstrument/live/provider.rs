@@ -23,7 +23,7 @@ use crate::registry::provider::{self, CallSite, Due, Entry, Findings, Garbage, P
 
 static ENTRY: Entry = Entry { get_ready: super::interface::get_ready, begin: Finder::begin };
 
-/// Whether there is a [`Finder`].
+/// Whether a [`Finder`] was made.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Makes later operations look for noted discoveries.

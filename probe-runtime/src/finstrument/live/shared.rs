@@ -2,10 +2,10 @@
 //! ends (crossjumping).
 //!
 //! The function that reached such a call first is its *owner*. The other function is known by its
-//! own address, and the hook delivers its hits. Once a hit of the other function is seen, the call
-//! is no site any more. It becomes a real call for good. If it lies across two words, it stays
+//! own address, and the hook delivers its hits. After the first hit of the other function, the
+//! call is no longer a site. It becomes a real call for good. If it lies across two words, it stays
 //! active instead, since a latent call would silence both functions. Before that, while the call is
-//! latent, nobody sees which function passes.
+//! latent, no hook sees which function passes.
 //!
 //! A function that is first seen there while its probe is active has no hook of its own yet. The
 //! next operation gives it one. Until then its hits count for its *twin*, a call site of the same
@@ -48,7 +48,7 @@ pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery
     }
 }
 
-/// The definition of the twin, if somebody listens there.
+/// Returns the definition of the twin, if a consumer listens there.
 pub(super) fn listening(
     discovery: &'static Discovery,
     owner: &'static Discovery,
@@ -71,7 +71,7 @@ fn is_listened_to(twin: &'static Discovery) -> bool {
     })
 }
 
-/// Whether a call is still a site, though it is shared.
+/// Returns whether a call is still a site, though it is shared.
 pub(super) fn is_site(discovery: &Discovery) -> bool {
     discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
 }

@@ -3,8 +3,8 @@
 //! Both a hook and the control may change such a call at any time. Each writes what `is_wanted`
 //! says, and looks at `is_wanted` again afterwards. So the last one to write has seen the last
 //! change. While the call is active it is the compiler's, and the hook delivers its hits. A hit may
-//! reach the hook though nobody listens: the thread was late, or the object was loaded anew. Then
-//! the call is made latent again.
+//! reach the hook though no consumer listens: the thread was late, or the object was loaded anew.
+//! Then the call is made latent again.
 
 // Safety: relies on text that stays mapped: that of a hook's own call, or of an object that can't
 // be unloaded meanwhile. Also relies on the forms that a call of the hook may take: see `switch`.
@@ -58,13 +58,13 @@ fn begun(
     }
 }
 
-/// Makes the bytes say what `is_wanted` says, in a hook. Returns whether that took a write.
+/// Makes the bytes agree with `is_wanted`, in a hook. Returns whether that took a write.
 pub(super) fn settle_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let text = policy::text();
     settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
 
-/// The same as [`settle_now`] in an operation, of a loaded object.
+/// Does the same as [`settle_now`] in an operation, of a loaded object.
 pub(super) fn settle(
     _exclusive: Exclusive<'_>,
     discovery: &Discovery,
@@ -86,7 +86,7 @@ fn settle_through(
     done
 }
 
-/// Whether the bytes say what `is_active` says.
+/// Returns whether the bytes agree with `is_active`.
 pub(super) fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: mapped text.
     let word = unsafe { read_word(switch.word) };
@@ -94,7 +94,7 @@ pub(super) fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<boo
     Ok(is_active == discovery.is_active())
 }
 
-/// Makes the bytes say what `is_active` says, in text that is writable.
+/// Makes the bytes agree with `is_active`, in writable text.
 pub(super) fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
@@ -105,7 +105,7 @@ pub(super) fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bo
     Ok(is_written)
 }
 
-/// Switches calls, each as its `is_wanted` says.
+/// Switches calls, each according to its `is_wanted`.
 pub(super) fn switch_each(
     locked: &Locked,
     calls: &[&'static Discovery],
@@ -126,8 +126,8 @@ pub(super) fn switch_each(
         let Some(switch) = call.switch() else { continue };
         match is_settled(call, switch) {
             Ok(true) => report.add_unchanged(1),
-            // The kernel writes single bytes. A call that nobody listens to may stay a call, since
-            // its hook looks at `is_wanted`.
+            // The kernel writes single bytes. A call that no consumer listens to may stay a call,
+            // since its hook looks at `is_wanted`.
             Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
             Ok(false) if access == Access::Alias => {
                 refuse(switch, call, RefusalReason::Straddles, report);
@@ -145,7 +145,7 @@ pub(super) fn switch_each(
         if write_run(run, report).is_ok() {
             continue;
         }
-        // A page that can't be opened is no reason to leave the calls of other pages.
+        // A page that can't be opened does not keep the calls of other pages from being switched.
         for run in run.chunk_by(|one, next| page(one) == page(next)) {
             if let Err(error) = write_run(run, report) {
                 let errno = if let NotNow::Protected(errno) = error { errno } else { libc::EFAULT };
@@ -188,7 +188,7 @@ pub(super) fn refuse_foreign(switch: CallPatch, call: &'static Discovery, report
     refuse(switch, call, RefusalReason::Foreign { expected, found }, report);
 }
 
-/// Whether calls can be switched now at all.
+/// Returns whether calls can be switched now at all.
 pub(super) fn may_write() -> bool {
     policy::text() != TextPolicy::Alias
 }

@@ -15,7 +15,7 @@ use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 pub(super) struct Twins(HashSet<String>);
 
 impl Twins {
-    /// The shared names of a file; `None` if it can't be read.
+    /// Returns the shared names of a file; `None` if it can't be read.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -43,8 +43,8 @@ impl Twins {
     }
 }
 
-/// Whether symbols of one name belong to several functions, and are not the compiler's copies of
-/// one.
+/// Returns whether symbols of one name belong to several functions, and are not the compiler's
+/// copies of one.
 fn are_several(bearers: &[(&str, u64)]) -> bool {
     bearers.iter().enumerate().any(|(at, (symbol, addr))| {
         let others = &bearers[at + 1..];
@@ -54,8 +54,8 @@ fn are_several(bearers: &[(&str, u64)]) -> bool {
     })
 }
 
-/// The common part of the compiler's copies of a function: the symbol without the suffix of a
-/// clone. The variants of one constructor have the same, and so do those of a destructor.
+/// Returns the common part of the compiler's copies of a function: the symbol without the suffix of
+/// a clone. The variants of one constructor have the same, and so do those of a destructor.
 fn function(symbol: &str) -> String {
     let mut function = stem(symbol).to_owned();
     for variant in ["C1E", "C2E", "C3E", "D0E", "D1E", "D2E"] {
@@ -64,14 +64,15 @@ fn function(symbol: &str) -> String {
     function
 }
 
-/// A symbol without the suffix of a compiler's own copy of a function (`parse.constprop.0`).
+/// Returns a symbol without the suffix of a compiler's own copy of a function
+/// (`parse.constprop.0`).
 pub(super) fn stem(symbol: &str) -> &str {
     let suffix = symbol.char_indices().skip(1).find(|(_, char)| *char == '.');
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }
 
-/// A symbol as a path. C++ names have no parameters, return types and spaces. The suffix of a
-/// compiler's own copy of a function (`parse.constprop.0`) is removed.
+/// Returns a symbol as a path. C++ names have no parameters, return types and spaces. The suffix of
+/// a compiler's own copy of a function (`parse.constprop.0`) is removed.
 pub(super) fn plain(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
@@ -83,7 +84,7 @@ pub(super) fn plain(symbol: &str) -> String {
     stem(symbol).to_owned()
 }
 
-/// `operator""_k`, which the demangler writes as `operator_k::operator""`.
+/// Restores `operator""_k`, which the demangler writes as `operator_k::operator""`.
 fn with_literals(text: String) -> String {
     const OPERATOR: &str = "operator";
     let Some((name, rest)) = text.split_once("::operator\"\"") else { return text };

@@ -21,7 +21,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Its discovery, if it has one.
+    /// Returns its discovery, if it has one.
     pub(super) fn discovery(&self) -> Option<&'static Discovery> {
         // SAFETY: null, or a discovery, whose memory is never given back.
         unsafe { self.discovery.load(Ordering::Acquire).as_ref() }
@@ -59,7 +59,7 @@ pub(super) fn find(key: usize) -> Option<&'static Entry> {
     TABLE.find(key)
 }
 
-/// Finds the entry of a key, or makes it; `None` when there is no memory.
+/// Finds the entry of a key, or makes it. Returns `None` if there is no memory.
 pub(super) fn find_or_insert(key: usize) -> Option<&'static Entry> {
     TABLE.find_or_insert(key)
 }

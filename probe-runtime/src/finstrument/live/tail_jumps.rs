@@ -1,16 +1,17 @@
 //! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
 //!
 //! Life: the first hit finds no call, and notes the function. The next operation decodes the
-//! function's code from the object's file ([`TailJumps::look_for`], with the heap, before objects are
-//! frozen). It compares that code with the loaded object (frozen); any difference must be one of
-//! this crate's own sites. Then each jump becomes a `ret`, unless somebody listens. From there on
-//! only operations switch the probe. A hook can't, since its arguments tell neither which jump
+//! function's code from the object's file ([`TailJumps::look_for`], with the heap, before objects
+//! are frozen). It compares that code with the loaded object (frozen); any difference must be one
+//! of this crate's own sites. Then each jump becomes a `ret`, unless a consumer listens. From there
+//! on only operations switch the probe. A hook can't, since its arguments tell neither which jump
 //! reached it, nor whether the text around that jump is still the one that was decoded.
 //!
 //! While the probe is active, the jumps are the compiler's, and the hook looks the function up to
 //! deliver a hit. A function may also have jumps that were not understood. These go to the hook as
-//! ever, which knows whether somebody listens. If a hit arrives though nobody does, the object may
-//! have been loaded anew. So the first, second, fourth, … such hit asks the next operation to look.
+//! ever, which knows whether a consumer listens. If a hit arrives though no consumer listens, the
+//! object may have been loaded anew. So the first, second, fourth, … such hit asks the next
+//! operation to look.
 //!
 //! The argument of a jump must be certain. A jump of another function, inlined here, would
 //! otherwise be silenced together with this one's.
@@ -56,7 +57,7 @@ impl TailJumps {
         (!jumps.is_empty()).then_some(Self::Decoded { fragments, jumps })
     }
 
-    /// Makes of decoded jumps the switches that the loaded object allows.
+    /// Turns decoded jumps into the switches that the loaded object allows.
     fn settle(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
@@ -83,7 +84,7 @@ fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
         .any(|it| it.range.start <= at && end <= it.range.end && (it.is_text || !is_text))
 }
 
-/// Whether the loaded object has this code, apart from changes that this crate has made.
+/// Returns whether the loaded object has this code, apart from changes that this crate has made.
 fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
     let is_known = |at: usize, found: u8| {
         let is_call = |returns: usize| table::find(returns).and_then(Entry::discovery).is_some();
@@ -101,7 +102,7 @@ fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
 const RET: u8 = 0xc3;
 
 impl Discovery {
-    /// Whether its call is not known, and nobody has examined its function's code yet.
+    /// Returns whether its call is not known and no operation has examined its function's code yet.
     pub(super) fn may_have_tails(&self) -> bool {
         self.returns().is_none() && self.state() == State::Unpatched(Reason::NotACall)
     }
@@ -113,15 +114,15 @@ impl Discovery {
         self.wait_again();
     }
 
-    /// Its jumps.
+    /// Returns its jumps.
     fn tails(&self) -> Option<&TailJumps> {
         // SAFETY: from `set_tails`; `begin` and `set_tails`, which change and free them, take the
-        // proof of the control lock, under which they are read. Else they are freed when nobody
-        // knows the discovery.
+        // proof of the control lock, under which they are read. Otherwise they are freed when no
+        // thread knows the discovery.
         unsafe { self.tails.load(Ordering::Acquire).as_ref() }
     }
 
-    /// How its jumps are switched.
+    /// Returns the switches of its jumps.
     pub(super) fn tail_switches(&self) -> &[CallPatch] {
         if let Some(TailJumps::Switched(switches)) = self.tails() { switches } else { &[] }
     }
@@ -142,7 +143,7 @@ impl Discovery {
 /// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites.
 pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, object: &Object) {
     let decoded = discovery.tails.load(Ordering::Acquire);
-    // SAFETY: from `set_tails`; `exclusive` says that nobody else has it.
+    // SAFETY: from `set_tails`; `exclusive` says that no other thread has it.
     let Some(tails) = (unsafe { decoded.as_mut() }) else { return };
     tails.settle(discovery, object);
     if discovery.tail_switches().is_empty() {
@@ -180,14 +181,15 @@ pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled
         match result {
             Ok(_) => settled.written += 1,
             Err(NotNow::Protected(errno)) => settled.error = Some(errno),
-            // Somebody else has changed it.
+            // Another writer has changed it.
             Err(NotNow::Later | NotNow::Changed) => {}
         }
     }
     settled
 }
 
-/// The same through the kernel. It writes one byte, which every thread sees whole.
+/// Makes a jump agree with `wanted` through the kernel. The kernel writes one byte, which every
+/// thread sees whole.
 pub(super) fn settle_through(
     alias: &Alias,
     discovery: &Discovery,
@@ -225,8 +227,8 @@ pub(super) fn switch_each(_locked: &Locked, jumps: &[(CallPatch, &'static Discov
     }
 }
 
-/// Whether the loaded text still holds a function's jumps, active or latent. The function's object
-/// is loaded.
+/// Returns whether the loaded text still holds a function's jumps, active or latent. The function's
+/// object is loaded.
 pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object) -> bool {
     discovery.tail_switches().iter().all(|switch| {
         // SAFETY: in the text of a loaded object, which stays mapped: `_frozen` says so.
@@ -234,7 +236,7 @@ pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object
     })
 }
 
-/// Notes a hit of such a function that nobody wants. The thread was late, the jump was not
+/// Notes a hit of such a function that no consumer wants. The thread was late, the jump was not
 /// understood, or the object was loaded anew.
 pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);

@@ -31,9 +31,9 @@ const DISTANCES: [isize; 14] = [
 
 /// The error number for which memory could not be made executable last; 0 if it could.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
-/// How many more sites go without a try.
+/// The number of sites that still go without a try.
 static SKIP: AtomicU32 = AtomicU32::new(0);
-/// How many sites go without a try after memory was short. Any other refusal is for good.
+/// The number of sites that go without a try after memory was short. Any other refusal is for good.
 const PAUSE: u32 = 1_024;
 
 fn refused() -> Option<i32> {
@@ -49,13 +49,13 @@ fn refuse(errno: i32) -> i32 {
     errno
 }
 
-/// Maps a chunk in reach of a site, without the heap. Nothing tells which addresses are free, so
-/// several are tried. The error is the system's number; `EEXIST` if no address in reach is free.
+/// Maps a chunk in reach of a site, without the heap. The free addresses are not known, so this
+/// tries several. The error is the system's number; `EEXIST` if no address in reach is free.
 pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
     if let Some(errno) = refused() {
         return Err(errno);
     }
-    // The system puts mappings where it puts libraries. Often that is near enough.
+    // The system puts mappings near libraries. Often that is near enough.
     let first = map(0).map_err(refuse)?;
     let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
     let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
@@ -64,12 +64,12 @@ pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
         // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before
         // they are read.
         let is_near = unsafe { &*chunk }.is_near(site);
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other thread knows it yet.
         let made = is_near.then(|| unsafe { write_stubs(chunk) });
         if made == Some(Ok(())) {
             return Ok(chunk);
         }
-        // SAFETY: nobody else knows it yet.
+        // SAFETY: no other thread knows it yet.
         unsafe { os::memory::give_back(chunk.cast(), size_of::<Chunk>()) };
         if let Some(Err(errno)) = made {
             return Err(refuse(errno));

@@ -10,7 +10,7 @@ pub(in crate::finstrument) struct Hit {
 }
 
 impl Hit {
-    /// The key of a function whose call is not known. Its highest bit tells it from return
+    /// Returns the key of a function whose call is not known. Its highest bit tells it from return
     /// addresses.
     pub(in crate::finstrument) fn key(self) -> usize {
         1 << 63 | self.function << 1 | usize::from(self.kind == Kind::Exit)

@@ -67,12 +67,12 @@ impl Discovery {
         self.state() == State::Patched
     }
 
-    /// Whether it is a site, whose bytes differ from those of the call that it was.
+    /// Returns whether it is a site, whose bytes differ from those of the call that it was.
     pub(in crate::finstrument) fn is_site(&self) -> bool {
         self.state.load(Ordering::SeqCst) == PATCHED
     }
 
-    /// Whether it is a call that is switched in place.
+    /// Returns whether it is a call that is switched in place.
     pub(in crate::finstrument) fn is_switched(&self) -> bool {
         self.state.load(Ordering::SeqCst) == SWITCHED
     }
@@ -99,7 +99,7 @@ impl Discovery {
         self.busy.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether a hook is changing the bytes.
+    /// Returns whether a hook is changing the bytes.
     pub(in crate::finstrument) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst) != 0
     }

@@ -27,7 +27,7 @@ impl Discovery {
         self.text_len.store(text.len(), Ordering::Relaxed);
         self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
         let named = Definition::discovered(self.hit().kind, text, path, file, line);
-        // SAFETY: before it is named, nobody reads more of it than entry and hook. The control
+        // SAFETY: before it is named, no thread reads more of it than entry and hook. The control
         // lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
         if named.text_elsewhere().is_none() {

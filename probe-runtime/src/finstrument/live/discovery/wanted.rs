@@ -1,6 +1,6 @@
-//! Whether somebody listens to a call site.
+//! Records whether a consumer listens to a call site.
 //!
-//! `is_wanted` says so as long as no bytes do. A thread that sets it and a hook that patches the
+//! `is_wanted` records it as long as no bytes do. A thread that sets it and a hook that patches the
 //! site each look afterwards at what the other one has done. So at least one of the two sees both
 //! changes.
 
@@ -11,7 +11,7 @@ use super::state::{PATCHED, SWITCHED};
 use crate::finstrument::live::fast;
 
 impl Discovery {
-    /// Says whether somebody listens. The result tells whether bytes may have to change, too.
+    /// Records whether a consumer listens. The result tells whether bytes may have to change, too.
     pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> Wanted {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
         if !is_wanted {
@@ -29,9 +29,9 @@ impl Discovery {
         self.is_wanted.load(Ordering::SeqCst)
     }
 
-    /// Whether the bytes have to lead to the hook, or to the stub.
+    /// Returns whether the bytes have to lead to the hook, or to the stub.
     pub(in crate::finstrument) fn is_active(&self) -> bool {
-        // Hits of other functions come by a shared call. Their own discoveries have to judge them.
+        // A shared call also brings hits of other functions, which their own discoveries judge.
         self.is_wanted() || self.is_shared()
     }
 
