@@ -1,5 +1,5 @@
 //! The registry for backends that patch no sites. Its definitions are those that `linkme` collected
-//! in this binary, or those that the program has passed.
+//! in this binary, or those whose sites the program has passed.
 
 use super::provider::Provider;
 use super::{Change, ProbeId};

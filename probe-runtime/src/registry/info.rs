@@ -33,7 +33,7 @@ pub enum ProbeState {
     /// so hits may be lost even if an attachment listens. See [`ProbeInfo::foreign`].
     Foreign,
     /// An attachment listens, but the objects that hold the probe were unloaded. The attachment
-    /// goes on counting when one of them is loaded again.
+    /// continues when one of them is loaded again.
     Unloaded,
 }
 

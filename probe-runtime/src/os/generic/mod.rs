@@ -147,7 +147,7 @@ pub(crate) mod objects {
     }
 }
 
-/// The detaching thread's half of a pair of fences. The other half is the backend's
+/// Executes the detaching thread's half of a pair of fences. The other half is the backend's
 /// `light_barrier`, which is a full fence here.
 pub(crate) fn heavy_barrier() -> bool {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);

@@ -79,7 +79,7 @@ pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
     done.expect("it was run")
 }
 
-/// The part of [`freeze`] that is compiled only once. Calls `run` once.
+/// Calls `run` once, for [`freeze`]. Not generic, so it is compiled only once.
 fn freeze_through(run: &mut dyn FnMut(&Frozen)) {
     let mut done = None;
     iterate(&mut |info| {
