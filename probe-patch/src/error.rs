@@ -36,8 +36,8 @@ pub enum PatchError {
         /// The instruction's address.
         addr: usize,
     },
-    /// The instruction is not the one to be replaced. It holds a debugger's breakpoint, or somebody
-    /// else's patch.
+    /// The instruction is not the one to be replaced. A debugger's breakpoint is there, or a
+    /// foreign patch.
     Foreign {
         /// The instruction's address.
         addr: usize,
@@ -59,14 +59,14 @@ pub enum PatchError {
         value: Bytes,
     },
     /// The text can't be made writable. With [`TextError::Unrestored`], the instruction was
-    /// patched, but the system does not let the text have its former rights back.
+    /// patched, but the system refused to restore the text's former rights.
     Text {
         /// The instruction's address.
         addr: usize,
-        /// Why.
+        /// The reason.
         error: TextError,
     },
-    /// The kernel can't write there in the program's place, which
+    /// The kernel can't write there on behalf of the program, which
     /// [`TextPolicy::Alias`](super::TextPolicy) needs.
     Alias {
         /// The instruction's address.
@@ -85,20 +85,20 @@ pub enum PatchError {
         /// The bytes that are there.
         found: Bytes,
     },
-    /// To lead to the target, the CALL or JMP would have to end in other bytes, which lie beyond
-    /// the one word that is written.
+    /// The target needs a CALL or JMP with other last three bytes, which a switch of this site does
+    /// not write.
     Tail {
         /// The instruction's address.
         addr: usize,
-        /// Where it was to lead.
+        /// The requested target.
         target: usize,
-        /// Its last three bytes, were it to lead there.
+        /// The last three bytes of a CALL or JMP to that target.
         expected: Bytes,
         /// The last three bytes that are there.
         found: Bytes,
     },
-    /// A CALL was to become a JMP, or the other way round, and the opcode lies alone in another
-    /// word than the rest.
+    /// A CALL was to become a JMP, or a JMP a CALL, at a site whose opcode lies in another word
+    /// than its other four bytes.
     Opcode {
         /// The instruction's address.
         addr: usize,
@@ -111,11 +111,11 @@ pub enum PatchError {
     OutOfReach {
         /// The instruction's address.
         addr: usize,
-        /// Where it was to lead.
+        /// The requested target.
         target: usize,
     },
-    /// A deactivated CALL has to call a lone `ret`, and within 2 GiB there is none, nor memory for
-    /// one.
+    /// A deactivated CALL has to call a lone `ret`. Within 2 GiB there is no `ret`, and no memory
+    /// for one.
     Trampoline {
         /// The instruction's address.
         addr: usize,
@@ -124,7 +124,7 @@ pub enum PatchError {
     },
     /// The signal that holds threads while an instruction is replaced can't be handled.
     Signal {
-        /// What is in the way, and what to do about it.
+        /// The obstacle, and advice on how to remove it.
         problem: String,
     },
 }

@@ -1,12 +1,13 @@
-//! Pages of code near the text that leads to them: for `ret`s of deactivated calls, and for counting blocks.
+//! Maps pages of code near the text that leads to them: for the `ret`s of deactivated calls, and
+//! for counting blocks.
 //!
-//! Life: mapped where the kernel's table of mappings shows a gap, written while they can't be
-//! executed, then executable and never writable again. A page is never mapped over another, so who
-//! is slower than another thread looks again.
-//! Cost: reading the table (20 µs in a small process), and three system calls.
+//! Life of a page: it is mapped in a gap of the kernel's table of mappings, written while it can't
+//! be executed, and then made executable. It is never writable again. A page is never mapped over
+//! another one. If another thread maps the gap first, this one looks for a new gap.
+//! Cost: one read of the table (20 µs in a small process), and three system calls.
 
-// Safety: relies on `os::memory`, which never maps over anything; new pages are nobody else's until
-// their address is handed out.
+// Safety: relies on `os::memory`, which never maps over anything. No other code knows a new page
+// until its address is handed out.
 #![expect(unsafe_code, reason = "see above")]
 
 mod gaps;
@@ -18,18 +19,19 @@ use crate::os::maps::{Maps, Rights};
 use crate::os::text::{page_size, protect};
 use crate::os::{memory, text};
 
-/// How many places are tried after one look at the mappings.
+/// Number of places to try after one look at the mappings.
 const PLACES: usize = 64;
 
-/// How often to look again, since other threads map and unmap meanwhile.
+/// Number of looks at the mappings. Other threads map and unmap meanwhile.
 const LOOKS: usize = 3;
 
-/// Maps whole pages from each of which a CALL or JMP reaches all bytes of `reach`, and back. `fill`
-/// writes `len` bytes, which it gets as zeroes, and their address; the pages' rest is zeroes.
+/// Maps whole pages. A CALL or JMP in any of them reaches all bytes of `reach`, and the other way
+/// round. `fill` gets `len` zeroed bytes to write, and their address. The rest of the pages stays
+/// zeroed.
 ///
 /// # Errors
-/// The system's, of the last place that was tried. `EACCES` or `EPERM` where memory may not be made
-/// executable.
+/// The system's error for the last place that was tried: `EACCES` or `EPERM` where memory may not
+/// be made executable.
 pub fn map_near(
     reach: &Range<usize>,
     len: usize,
@@ -38,9 +40,9 @@ pub fn map_near(
     let whole = len.next_multiple_of(page_size());
     let start = claim(reach, whole)?;
     let pages = start.addr()..start.addr() + whole;
-    // SAFETY: new pages, which nobody else knows.
+    // SAFETY: new pages, which no other code knows.
     fill(unsafe { slice::from_raw_parts_mut(start, len) }, pages.start);
-    // SAFETY: nobody knows them yet.
+    // SAFETY: no other code knows them yet.
     protect(&pages, Rights::TEXT).inspect_err(|_| unsafe { unmap(&pages) })?;
     memory::name(pages.start, whole);
     Ok(pages)
@@ -56,7 +58,7 @@ fn claim(reach: &Range<usize>, len: usize) -> io::Result<*mut u8> {
                 Err(errno) => error = io::Error::from_raw_os_error(errno),
             }
         }
-        // Another look may help only if somebody was faster.
+        // Another look may help only if another thread mapped the place first.
         if error.raw_os_error() != Some(libc::EEXIST) {
             break;
         }
@@ -64,12 +66,12 @@ fn claim(reach: &Range<usize>, len: usize) -> io::Result<*mut u8> {
     Err(error)
 }
 
-/// Gives pages of [`map_near`] back.
+/// Unmaps pages of [`map_near`].
 ///
 /// # Safety
-/// No code leads to them, and no thread is in them.
+/// No code leads to the pages, and no thread executes them.
 pub unsafe fn unmap(pages: &Range<usize>) {
     debug_assert_eq!(text::pages(pages.clone()), *pages);
-    // SAFETY: mapped by `zeroed_at`; nobody uses them, as the caller says.
+    // SAFETY: mapped by `zeroed_at`; the caller promises that no thread uses them.
     unsafe { memory::give_back(ptr::with_exposed_provenance_mut(pages.start), pages.len()) };
 }

@@ -1,6 +1,6 @@
-//! Replacing one instruction at once, or not at all. Callers may be in a signal handler, in the
-//! allocator, before `main`, or hold any of this crate's locks. So this takes no heap, and waits
-//! for nobody; a later try does what would need either.
+//! Replaces one instruction at once, or not at all. Callers may be in a signal handler, in the
+//! allocator, before `main`, or hold any of this crate's locks. So these functions use no heap and
+//! wait for no other thread. A patch that needs either is left to a later try.
 //!
 //! Cost: with `Sealed`, two `mprotect` and a locked instruction. Once for each mapping, the kernel
 //! is asked for its rights.
@@ -21,7 +21,7 @@ use crate::word::{Plan, Write};
 /// Why an instruction was not replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotNow {
-    /// This would have had to wait, or to set something up first.
+    /// The replacement would have had to wait, or to set something up first.
     Later,
     /// The instruction is not as expected.
     Changed,
@@ -35,7 +35,7 @@ pub enum NotNow {
 /// As for [`word::patch`](super::word::patch); its text is not unmapped meanwhile.
 ///
 /// # Errors
-/// Why it was not replaced.
+/// [`NotNow`] says why the instruction was not replaced.
 pub unsafe fn replace_now(
     addr: usize,
     expected: Bytes,
@@ -51,16 +51,16 @@ pub unsafe fn replace_now(
     if is_written { Ok(()) } else { Err(NotNow::Changed) }
 }
 
-/// Writes text as [`write_text`] does, or not at all.
+/// Calls `write` as [`write_text`] does, or not at all.
 ///
 /// # Errors
-/// Why it was not written.
+/// [`NotNow`] says why `write` was not called.
 pub fn write_text_now(
     text: &Range<usize>,
     policy: TextPolicy,
     write: &mut dyn FnMut(),
 ) -> Result<(), NotNow> {
-    // The kernel's way needs more than that. An operation takes it.
+    // A write through the kernel needs more than that. A later operation does it.
     if !READY.is_ready() || policy == TextPolicy::Alias {
         return Err(NotNow::Later);
     }
@@ -76,7 +76,7 @@ pub fn write_text_now(
 /// [`NotNow::Protected`].
 pub fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result<(), NotNow> {
     let opened = WritableRuns::new().with_open(&pages(text.clone()), write);
-    // What could not be restored is counted: `unrestored_bytes`.
+    // `unrestored_bytes` counts pages that could not be restored.
     opened.map(drop).map_err(|error| NotNow::Protected(error.errno().unwrap_or(libc::EFAULT)))
 }
 
@@ -84,7 +84,7 @@ pub fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result<(), No
 /// were.
 ///
 /// # Safety
-/// The word is mapped and writable; what executes it may as well execute what it becomes.
+/// The word is mapped and writable. Threads may execute either its old or its new bytes.
 pub unsafe fn write_word(write: Write) -> bool {
     // SAFETY: as the caller says.
     unsafe { poke::write(write) }.is_ok()
@@ -93,7 +93,7 @@ pub unsafe fn write_word(write: Write) -> bool {
 /// Reads an aligned word of text.
 ///
 /// # Safety
-/// It is mapped, and its address a multiple of 8.
+/// The word is mapped, and its address is a multiple of 8.
 pub unsafe fn read_word(addr: usize) -> u64 {
     // SAFETY: as the caller says.
     unsafe { poke::read(addr) }.0

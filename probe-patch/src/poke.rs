@@ -41,14 +41,13 @@ pub unsafe fn read(addr: usize) -> TextWord {
     TextWord(unsafe { AtomicU64::from_ptr(addr as *mut u64) }.load(Ordering::Relaxed))
 }
 
-/// Replaces the aligned word at `addr`, if it still is `expected`. Otherwise returns the word that
-/// is there.
+/// Replaces the aligned word at `addr`, if it still is `expected`.
 ///
 /// # Safety
 /// `addr` is a multiple of 8, and the word is mapped and writable.
 ///
 /// # Errors
-/// The word that is there.
+/// Returns the present word if it is not `expected`.
 #[inline(always)]
 pub unsafe fn poke(addr: usize, expected: TextWord, new: TextWord) -> Result<(), TextWord> {
     // SAFETY: aligned, mapped and writable.
@@ -63,7 +62,7 @@ pub unsafe fn poke(addr: usize, expected: TextWord, new: TextWord) -> Result<(),
 /// change meanwhile. Otherwise returns the word that was found.
 ///
 /// # Safety
-/// As for [`poke`].
+/// The same as for [`poke`].
 #[inline(always)]
 pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
     // SAFETY: as above.
@@ -82,7 +81,7 @@ pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
 /// `beside` expects.
 ///
 /// # Safety
-/// As for [`poke`].
+/// The same as for [`poke`].
 pub(super) unsafe fn write_beside(beside: Write, write: Write) {
     // SAFETY: as above.
     let mut found = unsafe { read(write.word) };
@@ -98,7 +97,7 @@ pub(super) unsafe fn write_beside(beside: Write, write: Write) {
 /// Replaces some bytes of a word, whatever their values.
 ///
 /// # Safety
-/// As for [`poke`].
+/// The same as for [`poke`].
 pub(super) unsafe fn overwrite(write: Write) {
     // SAFETY: as above.
     unsafe { write_beside(Write { mask: 0, from: 0, ..write }, write) };

@@ -1,29 +1,31 @@
-//! Keeping code of a crate above's users out of a thread that holds the lock of open pages.
+//! Keeps a crate above this one from calling its users' code on a thread that holds the lock of
+//! open pages.
 //!
 //! Memory is allocated under that lock, and patched code in the program's allocator may lead to
 //! such a crate, which calls its users' code. That code could ask for the lock again, and would
 //! wait for its own thread. So the crate is told when a thread takes the lock, and when the thread
-//! has let it go.
+//! has released it.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// The hooks of a crate above.
+/// The hooks of a crate above this one.
 pub struct Quieting {
-    /// From here on, it calls nobody on this thread. The number is handed to `end`.
+    /// From this call on, the crate calls no user code on this thread. The result is handed to
+    /// `end`.
     pub begin: fn() -> usize,
-    /// It does again, if it did before.
+    /// The crate calls user code again, if it did so before `begin`.
     pub end: fn(usize),
 }
 
 static QUIETING: OnceLock<Quieting> = OnceLock::new();
 
-/// Has this done around the lock. The first that is given stays.
+/// Installs hooks to run around the lock. The first hooks stay; later ones are ignored.
 pub(super) fn set(quieting: Quieting) {
     let _ = QUIETING.set(quieting);
 }
 
-/// While it lives, the crate above, if there is one, calls nobody on this thread.
+/// While it lives, the crate above, if there is one, calls no user code on this thread.
 pub(super) struct Quiet {
     begun: Option<(&'static Quieting, usize)>,
     // It ends on the thread that it began on.

@@ -1,16 +1,17 @@
-//! A hash table that only grows, so that a signal handler, or a hook that may run anywhere, can
-//! look into it at any time: no lock, no heap, no reclaiming. Keys are addresses.
+//! A hash table that only grows. A signal handler, or a hook that may run anywhere, can look into
+//! it at any time: a look-up takes no lock and no heap, and no memory is reclaimed. Keys are
+//! addresses.
 //!
-//! Its memory comes from the kernel, segment by segment, each twice as large as the one before. A
-//! key has a bucket of four places in each segment: it is in the first segment that had a free
-//! place in its bucket when it came. A place is taken once and for all, so a free one ends a
+//! The table's memory comes from the kernel, in segments, each twice as large as the one before. A
+//! key has a bucket of four places in each segment. It lies in the first segment whose bucket had a
+//! free place when the key was added. A place that is taken stays taken, so a free place ends a
 //! search.
 //!
-//! Cost: the entries, in segments that are mostly full but for the last; a look-up reads one cache
-//! line a segment where an entry has 16 bytes. A segment is added for each doubling: of 30,000
-//! keys, one is found in the third on the average.
+//! Cost: the memory of the segments, which are mostly full except for the last. With entries of 16
+//! bytes, a look-up reads one cache line for each segment. A segment is added for each doubling:
+//! among 30,000 keys, one is found in the third segment on average.
 
-// Safety: relies on segments that are never given back, of zeroed memory, which is free entries.
+// Safety: relies on segments that are never unmapped, and on zeroed memory being free entries.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -18,21 +19,21 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::os;
 
-/// In how many places of a segment a key may be.
+/// Number of places in a segment where a key may lie.
 const BUCKET: usize = 4;
 
 /// An entry.
 ///
 /// # Safety
-/// Memory of zeroes is a free one, wherever it lies on a page's multiple of its size.
+/// Zeroed memory is a free entry, at any offset in a page that is a multiple of the entry's size.
 pub unsafe trait Entry: Sync + 'static {
-    /// Its key; 0 while it is free.
+    /// Returns the entry's key; 0 while it is free.
     fn key(&self) -> usize;
 
-    /// Takes it for a key, if it is free.
+    /// Takes the entry for a key, if it is free.
     ///
     /// # Errors
-    /// Whose it is.
+    /// Returns the key that the entry belongs to, if it is not free.
     fn take(&self, key: usize) -> Result<(), usize>;
 }
 
@@ -42,18 +43,18 @@ pub struct Table<E, const FIRST: usize, const SEGMENTS: usize>([AtomicPtr<E>; SE
 
 #[expect(clippy::new_without_default, reason = "a table is a static")]
 impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMENTS> {
-    /// Without a segment.
+    /// Returns a table without segments.
     pub const fn new() -> Self {
         const { assert!(align_of::<E>() <= 4096 && FIRST.is_power_of_two() && FIRST >= BUCKET) };
         Self([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS])
     }
 
-    /// Finds the entry of a key, which is not 0.
+    /// Finds the entry of a key. The key is not 0.
     pub fn find(&'static self, key: usize) -> Option<&'static E> {
         for number in 0..SEGMENTS {
             for entry in bucket(self.segment(number)?, key) {
                 match entry.key() {
-                    // It would be here, had it ever been taken.
+                    // The key would be here if it had ever been added.
                     0 => return None,
                     found if found == key => return Some(entry),
                     _ => {}
@@ -63,7 +64,7 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         None
     }
 
-    /// Finds the entry of a key, or makes it; `None` when there is no memory.
+    /// Finds the entry of a key, or adds it; `None` when there is no memory.
     pub fn find_or_insert(&'static self, key: usize) -> Option<&'static E> {
         (0..SEGMENTS).find_map(|number| {
             let entries = self.segment(number).or_else(|| self.grow(number))?;
@@ -71,7 +72,7 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         })
     }
 
-    /// All entries in use.
+    /// Returns all entries in use.
     pub fn all(&'static self) -> impl Iterator<Item = &'static E> {
         let segments = (0..SEGMENTS).map_while(|number| self.segment(number));
         segments.flatten().filter(|entry| entry.key() != 0)
@@ -93,14 +94,14 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         let at = &self.0[number];
         let previous = at.compare_exchange(ptr::null_mut(), memory, Ordering::AcqRel, Ordering::Acquire);
         if previous.is_err() {
-            // SAFETY: just mapped; another thread was faster, and nobody knows this one.
+            // SAFETY: just mapped; another thread was faster, and no code knows this segment.
             unsafe { os::memory::give_back(memory.cast(), len) };
         }
         self.segment(number)
     }
 }
 
-/// The entries of a segment where a key may be.
+/// Returns the entries of a segment where a key may lie.
 #[inline]
 fn bucket<E>(entries: &'static [E], key: usize) -> &'static [E] {
     // Fibonacci hashing: neighbouring addresses go to places far apart. A division would take

@@ -17,18 +17,18 @@ pub enum TextPolicy {
     /// pages.
     ///
     /// Pages get the rights back that they had when this crate first asked. It asks once for each
-    /// mapping, until shared objects come or go. If somebody else changes the rights of text after
+    /// mapping, until shared objects come or go. If other code changes the rights of text after
     /// that, a batch changes them back. An `OpenText` on the pages makes the next batch ask again.
     #[default]
     Sealed,
     /// The text stays writable (and executable), and a patch takes no system call. For an
-    /// instruction, the caller keeps it so, with an [`OpenText`](crate::OpenText) or as memory of
-    /// its own. For probes, all text of the objects concerned stays so while the attachment or hold
-    /// lives. If not all of it can be opened, attaching is an error.
+    /// instruction, the caller keeps the text writable, with an [`OpenText`](crate::OpenText) or as
+    /// its own memory. For probes, all text of the objects concerned stays writable while the
+    /// attachment or hold lives. If not all of it can be opened, attaching is an error.
     ///
-    /// Use it only for text whose rights nobody else changes. Another copy of this crate in the
-    /// process, a plugin's, is somebody else. If both copies patch the text of one object, one may
-    /// seal pages that the other holds open, and the next write is a `SIGSEGV`. Use `Sealed` or
+    /// Use it only for text whose rights no other code changes. Another copy of this crate in the
+    /// process, such as a plugin's, is other code. If both copies patch the text of one object, one
+    /// may seal pages that the other holds open, and the next write is a `SIGSEGV`. Use `Sealed` or
     /// `Alias` in both copies there.
     Open,
     /// No page is ever writable and executable. The kernel writes, through `/proc/self/mem`, to its
@@ -45,9 +45,9 @@ pub enum TextPolicy {
     /// The kernel kills a process if a thread raises that signal while it blocks it. So each batch
     /// looks for threads that block it, for handlers whose `sa_mask` holds it, and for a debugger
     /// that keeps it (gdb: `handle SIGTRAP nostop noprint pass`). If it finds one, it refuses all
-    /// sites, and names its finding. [`word`](crate::word#before-a-trap) has the details,
-    /// and the cases that such a look can't see. A refused detach leaves the sites active, and
-    /// their hits reach nobody.
+    /// sites, and names its finding. [`word`](crate::word#before-a-trap) has the details, and the
+    /// cases that such a look can't see. A refused detach leaves the sites active, and their hits
+    /// reach no consumer.
     ///
     /// The look takes 40 µs a batch, and 10 to 14 µs for each thread of the process.
     Alias,

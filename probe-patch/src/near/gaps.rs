@@ -1,4 +1,4 @@
-//! Places for pages near text: the gaps between the mappings of `/proc/self/maps`. Pure.
+//! Finds places for pages near text: the gaps between the mappings of `/proc/self/maps`. Pure.
 
 use std::ops::Range;
 
@@ -8,15 +8,15 @@ use crate::os::maps::mappings;
 const LOWEST: usize = 0x1_0000;
 
 /// The space to leave free below the main thread's stack and above the program's break, which both
-/// grow in place. The kernel keeps as much below the stack itself.
+/// grow in place. The kernel keeps the same space free below the stack.
 const ROOM: usize = 128 << 20;
 
-/// How far apart the ends of text and pages may be: a bit less than a CALL's or JMP's distance can
-/// say, so that each reaches all of the other.
+/// The greatest distance between the outer ends of the text and the pages: a bit less than a CALL
+/// or JMP can reach, so that each byte reaches every other.
 const REACH: usize = (1 << 31) - 64;
 
-/// Room for `len` bytes, whole pages, that is free by `maps`, at most once in each gap, and within
-/// reach of all of `reach`: the nearest first.
+/// Returns places for `len` bytes, in whole pages, that are free according to `maps` and within
+/// reach of all of `reach`: at most one in each gap, the nearest first.
 pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
     let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= REACH;
     let mut places: Vec<usize> = gaps(maps)
@@ -28,8 +28,8 @@ pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize)
     places
 }
 
-/// The gaps, in ascending order. Lines that are not understood are ignored: a page is never mapped
-/// over another.
+/// Returns the gaps, in ascending order. It ignores lines that it does not understand: a page is
+/// never mapped over another one.
 fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut free = LOWEST;
     mappings(maps).map(move |(range, name)| {

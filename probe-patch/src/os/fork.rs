@@ -1,28 +1,30 @@
-//! Hooks around `fork`, wherever there is one.
+//! Hooks around `fork`, on systems that have it.
 //!
-//! Hooks before a fork run in the reverse order of their installation, so that locks are best taken
-//! in that order too. Those of this crate are installed when it first opens text, or first needs a
-//! trap. A program that takes a lock of its own in a hook (`pthread_atfork`), and also uses this
-//! crate while it holds that lock, must install that hook later (`unrestored_bytes` installs this
-//! crate's at once, and `probes()` those of `probe-runtime`, too): its lock is then taken before
-//! this crate's, as everywhere else. Installed earlier, it is taken after them: a fork and such a
-//! use on another thread may then wait for each other for ever.
+//! Hooks before a fork run in the reverse order of their installation, so locks are best taken in
+//! that order too. This crate installs its hooks when it first opens text, or first needs a trap.
 //!
-//! They run for `fork` alone. A child by `vfork` or `posix_spawn` has its parent's memory, and
-//! nothing to do but to become another program; a hit there is one of the thread that it borrows. A
-//! child by a bare `clone` or `fork` system call has whatever state its parent was in: its hits
-//! count, but an operation may wait for a lock that nobody holds.
+//! A program may take a lock of its own in a hook (`pthread_atfork`), and also use this crate while
+//! it holds that lock. It must then install its hook after this crate's. (`unrestored_bytes`
+//! installs this crate's hooks at once, and `probes()` also those of `probe-runtime`.) A fork then
+//! takes the program's lock before this crate's, as the program does elsewhere. If the program's
+//! hook is installed earlier, a fork takes its lock last. Such a fork and a use of this crate on
+//! another thread may then wait for each other for ever.
+//!
+//! The hooks run for `fork` alone. A child made by `vfork` or `posix_spawn` shares its parent's
+//! memory, and can only become another program; a hit in it counts as one of the thread that it
+//! borrows. A child made by a bare `clone` or `fork` system call starts in whatever state its
+//! parent was in. Its hits count, but an operation may wait for a lock that no thread holds.
 
 // Safety: relies on pthread_atfork(3) alone.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// This process, by a number that is not 0, and that its children do not have.
+/// Returns a number for this process. It is not 0, and differs from the numbers of its children.
 ///
-/// The upper half counts the forks since hooks were first installed, since a parent and its child
-/// may have one id: each may be the first of its namespace. The lower half is the id, since a bare
-/// `clone` runs no hooks.
+/// The upper half counts the forks since hooks were first installed. A parent and its child may
+/// have the same process id, since each may be the first process of its namespace. The lower half
+/// is that id, since a bare `clone` runs no hooks.
 pub fn process() -> u64 {
     (u64::from(FORKS.load(Ordering::Relaxed)) << 32) | u64::from(std::process::id())
 }
@@ -33,7 +35,8 @@ extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// `before` runs in the parent before it forks, `parent` and `child` after it, each in its process.
+/// Installs hooks. `before` runs in the parent before a fork; `parent` and `child` run after it,
+/// each in its process.
 pub fn install(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     unsafe extern "C" {
         fn pthread_atfork(

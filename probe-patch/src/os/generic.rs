@@ -1,4 +1,4 @@
-//! Any other system, where nothing is patched; and of Linux, for crates above that patch nothing.
+//! Other systems, where no code is patched; and Linux, for upper crates that patch no code.
 
 /// There is no `fork`.
 #[cfg(any(not(unix), miri))]
@@ -24,16 +24,16 @@ pub mod cancel {
     }
 }
 
-/// Nothing leads from one binary into another, and a thread that has been in its code keeps it
+/// No code of one object leads into another. A thread that executes an object's code keeps it
 /// loaded.
 pub mod pin {
-    /// The object that can't be kept, and why.
+    /// The object that can't be kept, and the reason.
     pub struct Unpinned {
         pub object: String,
         pub reason: String,
     }
 
-    /// Nothing needs to be kept.
+    /// Does nothing: no object needs to be kept.
     ///
     /// # Errors
     /// None.
@@ -41,7 +41,7 @@ pub mod pin {
         Ok(())
     }
 
-    /// Nothing needs to be kept.
+    /// Does nothing: no object needs to be kept.
     ///
     /// # Errors
     /// None.

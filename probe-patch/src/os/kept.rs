@@ -1,10 +1,10 @@
-//! What a thread keeps from before it forks until after: a lock's guard, in a thread-local.
+//! A value that a thread keeps from before a fork until after it, such as a lock's guard.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
-/// Keeps one value for this thread. Without a destructor, so that the last destructors of a thread
-/// may fork, and no lock is taken to register one.
+/// One value of this thread. It has no destructor, so that a thread's last destructors may fork,
+/// and no lock is taken to register one.
 pub struct Kept<T>(RefCell<ManuallyDrop<Option<T>>>);
 
 impl<T> Kept<T> {

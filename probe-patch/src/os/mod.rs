@@ -1,9 +1,10 @@
 //! Services of the operating system for patching and for getting ready:
 //!
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
-//! - `fork::{install, process}`: hooks around `fork`; what tells a child from its parent;
-//! - `kept::Kept`: what a thread keeps across one;
-//! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
+//! - `fork::{install, process}`: hooks around `fork`, and a number that tells a child from its
+//!   parent;
+//! - `kept::Kept`: a value that a thread keeps across a fork;
+//! - `pin::{pin, pin_object}`: keep this code, or another object, loaded;
 //! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `memory`, `trap`; `masks`
 //!   and `tracer`, which find obstacles to a trap; `thread`, `objects`; `heavy_barrier`: when it
 //!   returns, all threads have passed a full fence and a serialising instruction.

@@ -172,7 +172,7 @@ impl Options {
             let plan = Plan::new(addr, found, value).ok_or(PatchError::Length { expected: found, value })?;
             // SAFETY: as the caller says; the text is open.
             match unsafe { self.begin(plan, writable.clone()) } {
-                // Somebody else has patched it since: try again on the new bytes.
+                // Another patch came first: try again on the new bytes.
                 Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {}
                 result => return result,
             }
@@ -180,7 +180,8 @@ impl Options {
     }
 
     /// # Safety
-    /// As for [`patch`](super::patch()); `writable` is what it says.
+    /// The same as for [`patch`](super::patch()), and the text is writable in the way that
+    /// `writable` names.
     pub(crate) unsafe fn begin(&self, plan: Plan, writable: Writable) -> Result<Pending, PatchError> {
         let (addr, expected, value) = (plan.addr(), plan.expected(), plan.value());
         if value[0] == INT3 {
@@ -209,8 +210,8 @@ impl Options {
     }
 }
 
-/// The error for an instruction that is not as expected: a patch of it is under way, or somebody
-/// else has changed it.
+/// Returns the error for an instruction that is not as expected: a patch of it is under way, or
+/// foreign code has changed it.
 ///
 /// # Safety
 /// Its text is mapped.
@@ -227,8 +228,9 @@ pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
     }
 }
 
-/// The bytes of an instruction. Those of one that lies in two words may be of two moments, if its
-/// second word has changed there and back meanwhile: whoever locks it finds out.
+/// Returns the bytes of an instruction. If it lies in two words, and its second word changes and
+/// changes back meanwhile, the two parts may come from different moments. The lock step then finds
+/// out.
 ///
 /// # Safety
 /// Its text is mapped.

@@ -17,35 +17,37 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// When this returns, each thread of the process has executed a full fence and a serialising
-/// instruction since it was called (or has not run at all, and will before it returns to user
-/// mode). Tells whether it could: not where there is neither the system call nor memory.
+/// Makes each thread of the process execute a full fence and a serialising instruction before this
+/// returns. A thread that is not running executes them before it returns to user mode. Returns
+/// `false` if there is neither the system call nor memory.
 pub fn heavy_barrier() -> bool {
     fence(Ordering::SeqCst);
     has_membarrier() || interrupt_all()
 }
 
-/// Runs the system call; whether there is one.
+/// Runs the system call. Returns whether it succeeded.
 pub fn has_membarrier() -> bool {
-    // Where it fails: not registered yet (or not since an exec), or a kernel before 4.16, or a
-    // sandbox.
+    // It fails if the process has not registered (or not since an exec), before Linux 4.16, and in
+    // some sandboxes.
     membarrier(CMD_SYNC_CORE) || membarrier(CMD_REGISTER_SYNC_CORE) && membarrier(CMD_SYNC_CORE)
 }
 
-/// The way without `membarrier`: taking a right away from a page that was written makes the kernel
-/// interrupt every processor that runs this process, so that none keeps the old translation; the
-/// return from an interrupt serialises (AMD APM vol. 2, 7.6.4; Intel SDM vol. 3, 9.3: IRET). Best
-/// effort: a processor that invalidates translations without an interrupt need not serialise. A
-/// page of its own for each call, so that calls don't meet.
+/// Interrupts all processors that run this process, for systems without `membarrier`.
+///
+/// If a right is taken away from a page that was written, the kernel interrupts every processor
+/// that runs this process, so that none keeps the old translation. The return from an interrupt
+/// serialises (AMD APM vol. 2, 7.6.4; Intel SDM vol. 3, 9.3: IRET). This is best effort: a
+/// processor that invalidates translations without an interrupt need not serialise. Each call uses
+/// its own page, so that calls don't disturb each other.
 fn interrupt_all() -> bool {
     let len = super::text::page_size();
     let page = super::memory::zeroed(len);
     if page.is_null() {
         return false;
     }
-    // SAFETY: a new page, readable and writable, that nobody else knows.
+    // SAFETY: a new page, readable and writable, that no other code knows.
     unsafe { page.write_volatile(1) };
-    // SAFETY: the same page, which is given back then.
+    // SAFETY: the same page; this unmaps it.
     unsafe {
         libc::mprotect(page.cast(), len, libc::PROT_READ);
         libc::munmap(page.cast(), len);

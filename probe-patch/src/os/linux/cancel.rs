@@ -1,4 +1,4 @@
-//! Keeping a thread's cancellation off.
+//! Defers a thread's cancellation.
 
 // Safety: relies on pthread_setcancelstate(3) alone.
 #![expect(unsafe_code, reason = "see above")]
@@ -9,19 +9,19 @@ use std::ptr;
 /// The same in glibc and musl.
 const DISABLE: libc::c_int = 1;
 
-// It may unwind: what cancels a thread is a forced unwind.
+// It may unwind: a cancellation is a forced unwind.
 unsafe extern "C-unwind" {
     // Not in the `libc` crate for every C library.
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// While it lives, this thread can't be cancelled: a `pthread_cancel` waits. What a cancellation
-/// would tear apart (a lock that is held, text that is open, Rust's frames, which a forced unwind
-/// must not cross) is whole. Cost: two calls of some 2 ns.
+/// A guard that defers this thread's cancellation: a `pthread_cancel` waits while the guard lives.
+/// So a cancellation never leaves a lock held or text open, and never unwinds through Rust's
+/// frames, which a forced unwind must not cross. Cost: two calls of about 2 ns.
 #[must_use = "dropping it lets the thread be cancelled again"]
 pub struct Uncancellable {
     outer: libc::c_int,
-    // A thread's state.
+    // The state belongs to one thread.
     not_send: PhantomData<*mut ()>,
 }
 
@@ -29,8 +29,8 @@ impl Uncancellable {
     #[inline]
     pub fn new() -> Self {
         let mut outer = DISABLE;
-        // SAFETY: a known state, and a place for the one before. (It may be called anywhere, signal
-        // handlers among them.)
+        // SAFETY: a known state, and a place for the previous one. (Any code may call it, even a
+        // signal handler.)
         unsafe { pthread_setcancelstate(DISABLE, &raw mut outer) };
         Self { outer, not_send: PhantomData }
     }
@@ -40,9 +40,9 @@ impl Drop for Uncancellable {
     #[inline]
     fn drop(&mut self) {
         if self.outer != DISABLE {
-            // SAFETY: the state that this thread had. A cancellation that waits takes effect at the
-            // next cancellation point. (A thread that may be cancelled anywhere does not get back
-            // from here; but such a thread must not run Rust.)
+            // SAFETY: the state that this thread had. A deferred cancellation takes effect at the
+            // next cancellation point. (A thread with asynchronous cancellation does not return
+            // from here, but such a thread must not run Rust.)
             unsafe { pthread_setcancelstate(self.outer, ptr::null_mut()) };
         }
     }
@@ -52,7 +52,7 @@ impl Drop for Uncancellable {
 pub mod tests {
     use super::*;
 
-    /// Whether this thread can't be cancelled now.
+    /// Returns whether this thread's cancellation is deferred now.
     pub fn is_off() -> bool {
         Uncancellable::new().outer == DISABLE
     }

@@ -1,18 +1,17 @@
-//! What is mapped at an address, and with which rights: the kernel's own answer, since nobody in
-//! user space keeps it.
+//! The mappings of this process, with their rights. Only the kernel knows these.
 //!
-//! [`Maps`] is opened for one question and closed again: no descriptor stays. Linux 6.11 and later
-//! answer for one address (`PROCMAP_QUERY`, see `linux/fs.h`); before that, and where a sandbox
-//! forbids the ioctl, the text of the file is read and parsed.
+//! [`Maps`] is opened for one question and closed again, so no descriptor stays open. Linux 6.11
+//! and later answer for one address (`PROCMAP_QUERY`, see `linux/fs.h`). On older kernels, and
+//! where a sandbox forbids the ioctl, the file's text is read and parsed.
 //!
-//! The file is `/proc/thread-self/maps`, since `/proc/self/maps` is empty once a process's first
-//! thread has ended. That thread asks for the latter: the kernel has made its entry as the process
-//! began, and takes some 25 µs to make those of a thread.
+//! The file is `/proc/self/maps` on the process's first thread, and `/proc/thread-self/maps` on
+//! others, since `/proc/self/maps` is empty once the first thread has ended. The kernel makes the
+//! entry of `/proc/self` when the process begins, and takes some 25 µs to make a thread's entry.
 //!
-//! Cost, measured: 4 µs to open, ask and close; 0.5 µs for each further question; 17 µs the other
-//! way, in a small process.
+//! Cost, measured: 4 µs to open, ask and close; 0.5 µs for each further question; 17 µs to read and
+//! parse the text, in a small process.
 
-// Safety: relies on an ioctl that fills in a structure of this module's own, whose layout is
+// Safety: relies on an ioctl that fills in a structure of this module. The structure's layout is
 // asserted.
 #![expect(unsafe_code, reason = "see above")]
 
@@ -24,7 +23,7 @@ use std::os::fd::AsRawFd;
 
 use super::thread;
 
-/// What may be done to pages.
+/// The rights of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     pub read: bool,
@@ -36,7 +35,7 @@ impl Rights {
     /// The rights of text as linkers lay it out.
     pub const TEXT: Self = Self { read: true, write: false, execute: true };
 
-    /// These rights and that to write.
+    /// Returns these rights and the right to write.
     #[must_use]
     pub fn and_write(self) -> Self {
         Self { write: true, ..self }
@@ -62,7 +61,7 @@ pub struct Mapping {
 /// The process's mappings, open for questions.
 pub struct Maps {
     file: File,
-    /// The file's text, once it had to be read.
+    /// The file's text, once it has been read.
     text: Option<Vec<u8>>,
 }
 
@@ -96,8 +95,8 @@ impl Maps {
     }
 }
 
-/// The mapping that holds the address, asked without the heap; `None` where the kernel can't be
-/// asked so, or nothing is there.
+/// Returns the mapping that holds the address, without using the heap; `None` if the kernel can't
+/// answer for one address, or if nothing is mapped there.
 pub fn holding_now(addr: usize) -> Option<Mapping> {
     query(&open().ok()?, addr)?
 }
@@ -145,7 +144,8 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const EXECUTABLE: u64 = 4;
 
-/// The mapping that holds the address; the outer `None` where the kernel can't be asked this way.
+/// Returns the mapping that holds the address. The outer `None` means that the kernel can't answer
+/// for one address.
 #[expect(clippy::option_option, reason = "`holding` tells both apart at once")]
 fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
     let mut query = ProcmapQuery {
@@ -153,8 +153,8 @@ fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
         query_addr: addr as u64,
         ..ProcmapQuery::default()
     };
-    // SAFETY: the kernel fills in the structure, whose size it is told; no name and no build id are
-    // asked for.
+    // SAFETY: the kernel fills in the structure, whose size it is told. The query asks for no name
+    // and no build id.
     let result = unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     if result != 0 {
         return (io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT)).then_some(None);
@@ -167,20 +167,20 @@ fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
     })
 }
 
-/// The mapping that holds the address, in the text of a `maps` file. Pure; steps over lines that it
-/// does not understand.
+/// Returns the mapping that holds the address, from the text of a `maps` file. It skips lines that
+/// it does not understand. Pure.
 fn find(text: &[u8], addr: usize) -> Option<Mapping> {
     text.split(|byte| *byte == b'\n').filter_map(parse).find(|mapping| mapping.range.contains(&addr))
 }
 
-/// The mappings in the text of a `maps` file, ascending, with their names. Pure; steps over lines
-/// that it does not understand.
+/// Returns the mappings in the text of a `maps` file, ascending, with their names. It skips lines
+/// that it does not understand. Pure.
 pub fn mappings(text: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     let lines = text.split(|byte| *byte == b'\n');
     lines.filter_map(|line| Some((parse(line)?.range, line.rsplit(|byte| *byte == b' ').next()?)))
 }
 
-/// One line: `start-end rwxp offset dev inode name`.
+/// Parses one line: `start-end rwxp offset dev inode name`.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let mut words = line.split(|byte| *byte == b' ');
     let (start, end) = str::from_utf8(words.next()?).ok()?.split_once('-')?;
@@ -248,8 +248,8 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         let has_answer = || {
             Maps::open().is_ok_and(|mut maps| matches!(maps.holding(open as *const () as usize), Ok(Some(_))))
         };
-        // SAFETY: the child's only thread calls what the C library keeps usable there, and ends by
-        // itself.
+        // SAFETY: the child's only thread calls functions that the C library keeps usable there,
+        // and then ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let is_answered = has_answer();
@@ -260,7 +260,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
                 // SAFETY: ends the process.
                 unsafe { libc::_exit(i32::from(!(is_answered && has_answer()))) };
             });
-            // SAFETY: ends this thread alone, with what it has on its stack.
+            // SAFETY: ends this thread alone. Its stack is not unwound.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         let mut status = 0;

@@ -1,21 +1,23 @@
-//! Who blocks `SIGTRAP`: threads, as `/proc` tells, and handlers, by the masks that they were
-//! installed with.
+//! Finds the threads and handlers that block `SIGTRAP`: threads by `/proc`, handlers by their
+//! `sa_mask`.
 //!
-//! A thread that is being created blocks all signals for a moment, and so does the one that creates
-//! it. A thread that blocks the signal for good does so however often one looks:
+//! A thread that is being created blocks all signals for a moment, and so does the thread that
+//! creates it. Repeated looks tell such a thread from one that blocks the signal for good:
 //!
-//! | in all of many looks, it blocks the signal and | it |
+//! | in every look, the thread blocks the signal and | conclusion |
 //! |---|---|
-//! | has had two ticks of processor time | blocks for good: nothing of a moment takes as long |
-//! | was asleep; its mask leaves out what the C library keeps for itself | blocks for good: the program's own mask, and a wait |
-//! | was asleep; its mask has signals of the C library | may be waiting for its creator, or ending |
-//! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
+//! | has had two ticks of processor time | it blocks for good: no thread's creation or end takes that long |
+//! | was asleep; its mask leaves out the C library's own signals | it blocks for good: the program set the mask, and the thread waits |
+//! | was asleep; its mask has signals of the C library | it may be waiting for its creator, or ending |
+//! | could have run, but did not get to | it waits for a processor, for as long as the machine is overloaded |
 //!
 //! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has ended
-//! or is ending, and one of the kernel's own (of `io_uring`), execute none of the program's code.
+//! or is ending executes none of the program's code, nor does a thread of the kernel (of
+//! `io_uring`).
 //!
 //! In emulators (gVisor, qemu-user), `stat` says of every thread that it blocks nothing. So before
-//! the first look this thread blocks a signal and reads its own; if that is wrong, nobody knows.
+//! the first look, this thread blocks a signal and reads its own `stat`. If that does not show the
+//! signal, the masks are unknown.
 //!
 //! Cost: 10 to 14 µs a thread (one small file), 10 µs for the handlers' masks.
 
@@ -40,31 +42,31 @@ pub struct Blocking {
     pub name: String,
 }
 
-/// For how long threads are waited for that may be about to unblock.
+/// The longest wait for threads that may be about to unblock the signal.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How many looks make sure that a thread does not block the signal again and again, each time for
-/// a moment.
+/// Number of looks that tell a thread that blocks the signal for good from one that blocks it again
+/// and again, each time for a moment.
 const LOOKS: u32 = 64;
-/// The first looks follow each other at once, the later ones after this.
+/// The pause between later looks. The first ones follow each other at once.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
-/// Ticks of processor time (10 ms each) that nothing of a moment takes.
+/// Ticks of processor time (10 ms each) that no thread's creation or end takes.
 const LONG: u64 = 2;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
-/// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
-/// the C library.
+/// `SIGCANCEL` and `SIGSETXID`, 32 and 33. A program's mask has neither, unless the program goes
+/// round the C library.
 const LIBRARYS_OWN: u64 = 0b11 << 31;
 /// `PF_EXITING`, see `linux/sched.h`: the thread never returns to the program.
 const EXITING: u64 = 0x4;
 /// `PF_IO_WORKER`, see `linux/sched.h`.
 const IO_WORKER: u64 = 0x10;
 
-/// The threads of this process that block the signal for good; all that still do, where the limit
-/// is reached. None if nobody does.
+/// Returns the threads of this process that block the signal for good, or, if the limit is reached,
+/// all that still block it.
 ///
 /// # Errors
-/// The system's, where it does not say who blocks what: `/proc` is not mounted, or no descriptor is
-/// free; or an emulator's `/proc` says of everybody that nothing is blocked.
+/// The system's, if it does not tell which threads block the signal: `/proc` is not mounted, no
+/// descriptor is free, or an emulator's `/proc` shows empty masks for all threads.
 pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
     let this = id();
     if own_mask() & TRAP != 0 {
@@ -107,11 +109,13 @@ pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
     Ok(Vec::new())
 }
 
-/// Whether a `stat` file says which signals its thread blocks: asked once, of this thread.
+/// Returns whether `stat` files show blocked signals. It tries that on this thread, until it has
+/// once seen it.
 fn shows_masks(this: u32) -> io::Result<bool> {
-    /// That it does was seen.
+    /// Set once a `stat` file has shown a blocked signal.
     static IS_SHOWN: AtomicBool = AtomicBool::new(false);
-    // It waits until it is let through, and nobody minds; the signal of a stopped terminal's job.
+    // The signal of a stopped terminal's job. If it arrives meanwhile, it waits until it is
+    // unblocked, which does no harm.
     const ANY: u64 = 1 << (libc::SIGTTOU - 1);
     if !IS_SHOWN.load(Ordering::Relaxed) {
         let before = change_mask(libc::SIG_BLOCK, Some(ANY));
@@ -125,7 +129,7 @@ fn shows_masks(this: u32) -> io::Result<bool> {
     Ok(IS_SHOWN.load(Ordering::Relaxed))
 }
 
-/// A thread that was seen to block the signal, in all looks so far.
+/// A thread that has blocked the signal in all looks so far.
 struct Suspect {
     thread: u32,
     birth: u64,
@@ -135,13 +139,13 @@ struct Suspect {
 }
 
 impl Suspect {
-    /// `None` for one that does not block it, or is gone.
+    /// Takes a first look. Returns `None` if the thread does not block the signal, or is gone.
     fn new(thread: u32) -> io::Result<Option<Self>> {
         let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, has_run: false, has_slept: true };
         read(thread, |stat| stat.map(seen))
     }
 
-    /// Looks again; tells whether it blocks the signal still.
+    /// Looks again. Returns whether the thread still blocks the signal.
     fn look(&mut self) -> io::Result<bool> {
         read(self.thread, |stat| {
             let Some(stat) = stat.filter(|stat| stat.birth == self.birth) else { return false };
@@ -167,7 +171,7 @@ impl Suspect {
     }
 }
 
-/// What is said of a thread that blocks the signal, and may execute the program's code.
+/// A look at a thread that blocks the signal, and may execute the program's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stat {
     state: u8,
@@ -175,7 +179,8 @@ struct Stat {
     birth: u64,
 }
 
-/// Hands on what is said of a thread; `None` if it is gone, or does not block the signal.
+/// Calls `take` with the look at a thread; with `None` if the thread is gone, or does not block the
+/// signal.
 fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
     let mut text = [0; 1024];
     let file = File::open(format!("/proc/self/task/{thread}/stat"));
@@ -184,14 +189,14 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
             let problem = format!("/proc/self/task/{thread}/stat does not say which signals are blocked");
             io::Error::new(io::ErrorKind::InvalidData, problem)
         }),
-        // It has ended since it was listed.
+        // The thread has ended since it was listed.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(take(None)),
         Err(error) => Err(error),
     }
 }
 
-/// What a `stat` file says of a thread that blocks the signal; `Some(None)` of any other, `None`
-/// where it can't be read. Pure.
+/// Parses a `stat` file of a thread that blocks the signal. Returns `Some(None)` for any other
+/// thread, and `None` if the file can't be understood. Pure.
 #[expect(
     clippy::option_option,
     reason = "that it can't be read is another answer than that it does not block"
@@ -202,19 +207,19 @@ fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
     Some((blocked & TRAP != 0 && !is_kernels && !is_over).then_some(stat))
 }
 
-/// What a `stat` file says, see `proc_pid_stat(5)`.
+/// Fields of a `stat` file, see `proc_pid_stat(5)`.
 struct Fields {
     stat: Stat,
-    /// The first 31 signals of the set.
+    /// The first 31 signals of the thread's set of blocked signals.
     blocked: u64,
-    /// Whether it is a thread of the kernel's own.
+    /// Whether the thread is the kernel's own.
     is_kernels: bool,
-    /// Whether the kernel is ending it, which may take long: it waits for locks meanwhile.
+    /// Whether the kernel is ending the thread. That may take long, since it waits for locks.
     is_exiting: bool,
 }
 
 impl Fields {
-    /// Pure.
+    /// Parses a `stat` file. Pure.
     fn parse(stat: &[u8]) -> Option<Self> {
         // Field 2 is a name in parentheses, which may hold anything.
         let name_end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -231,13 +236,13 @@ impl Fields {
     }
 }
 
-/// The set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
+/// Returns the set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
 fn mask(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-/// Whether a mask blocks the signal, and neither of the C library's own. Pure.
+/// Returns whether a mask blocks `SIGTRAP`, and neither of the C library's own signals. Pure.
 fn is_own_mask(mask: u64) -> bool {
     mask & TRAP != 0 && mask & LIBRARYS_OWN == 0
 }
@@ -251,18 +256,18 @@ fn own_mask() -> u64 {
     change_mask(libc::SIG_BLOCK, None)
 }
 
-/// Returns the mask before.
+/// Changes this thread's mask, or only reads it for `None`. Returns the previous mask.
 fn change_mask(how: libc::c_int, change: Option<u64>) -> u64 {
     let mut before = 0_u64;
     let change = change.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: a mask or none, and a place for the present one; the kernel is told their size.
+    // SAFETY: a mask or none, and a place for the previous one; the kernel is told their size.
     unsafe {
         libc::syscall(libc::SYS_rt_sigprocmask, how, change, &raw mut before, size_of::<u64>());
     }
     before
 }
 
-/// What the kernel does with a signal: `struct kernel_sigaction`.
+/// The kernel's action for a signal: `struct kernel_sigaction`.
 #[repr(C)]
 pub(super) struct Action {
     pub(super) handler: libc::sighandler_t,
@@ -271,8 +276,8 @@ pub(super) struct Action {
     mask: u64,
 }
 
-/// Not through the C library's function, which may be a program's own, with a probe in it that has
-/// brought us here; and which keeps signals to itself.
+/// Asks the kernel for a signal's action. The C library's function would hide some signals. It may
+/// also be a program's own, with a probe in it that has brought this thread here.
 pub(super) fn action(signal: libc::c_int) -> Option<Action> {
     let mut action = MaybeUninit::<Action>::uninit();
     let (none, len) = (ptr::null::<Action>(), size_of::<u64>());
@@ -283,7 +288,7 @@ pub(super) fn action(signal: libc::c_int) -> Option<Action> {
     (result == 0).then(|| unsafe { action.assume_init() })
 }
 
-/// The signals, but for `SIGTRAP` itself, whose handlers block it while they run.
+/// Returns the signals whose handlers block `SIGTRAP` while they run, except `SIGTRAP` itself.
 pub fn blocking_handlers() -> Vec<libc::c_int> {
     const LAST: libc::c_int = 64;
     let is_handled = |action: &Action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler);
@@ -293,7 +298,7 @@ pub fn blocking_handlers() -> Vec<libc::c_int> {
     (1..=LAST).filter(|signal| *signal != libc::SIGTRAP).filter(blocks).collect()
 }
 
-/// What a signal is called.
+/// Returns a signal's name.
 pub fn signal_name(signal: libc::c_int) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
@@ -311,7 +316,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A thread's line, with these fields.
+    /// Returns a thread's `stat` line with these fields.
     fn stat(name: &str, state: &str, flags: u64, blocked: u64) -> String {
         format!(
             "7 ({name}) {state} 1 7 7 0 -1 {flags} 5 0 0 0 30 12 0 0 20 0 3 0 777 1 2 3 4 5 6 7 8 0 {blocked} 0 0 1"
