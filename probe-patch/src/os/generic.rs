@@ -1,9 +1,9 @@
 //! Other systems, where no code is patched; and Linux, for upper crates that patch no code.
 
-/// There is no `fork`.
+/// No process forks here.
 #[cfg(any(not(unix), miri))]
 pub mod fork {
-    /// There is but one.
+    /// Returns 1, the number of the only process.
     pub fn process() -> u64 {
         1
     }
@@ -12,7 +12,7 @@ pub mod fork {
     pub fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
 }
 
-/// Cancellation is the C library's; the standard library has none.
+/// Only the C library can cancel a thread; the standard library can't.
 pub mod cancel {
     /// Does nothing.
     pub struct Uncancellable(());

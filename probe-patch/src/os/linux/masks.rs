@@ -76,7 +76,7 @@ pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
     let mut is_alone = true;
     for task in fs::read_dir("/proc/self/task")? {
         let thread = task?.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(this);
-        // Its own may not be what an emulator shows there.
+        // This thread's mask was read above. An emulator may show another one.
         if thread != this {
             is_alone = false;
             suspects.extend(Suspect::new(thread)?);
@@ -159,8 +159,8 @@ impl Suspect {
         self.has_run || self.has_slept && self.has_own_mask()
     }
 
-    /// Whether it blocks the signal by a mask of the program's own. Since the last look it may have
-    /// come to its end, or to the end of its creation: then it does not.
+    /// Returns whether the thread blocks the signal by a mask of the program's own. That is no
+    /// longer so if its creation has finished since the last look, or if it has ended.
     fn has_own_mask(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.thread));
         status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))

@@ -1,25 +1,25 @@
 //! Writing to this process's memory through the kernel: `/proc/self/mem`, see `proc_pid_mem(5)`.
 //!
-//! The kernel writes to the pages through its own mapping of them, and makes a private copy of a
-//! file's page first, as for any private mapping. So no page of the process is ever writable and
-//! executable, and its mappings stay what they are: the text can be written where `mprotect` is
-//! denied, be it sealed (mseal(2)) or forbidden by a policy.
+//! The kernel writes to the pages through its own mapping of them. As for any private mapping, it
+//! first makes a private copy of a file's page. So no page of the process is ever writable and
+//! executable, and its mappings keep their rights. The text can be written even where `mprotect` is
+//! denied by a seal (mseal(2)) or a policy.
 //!
-//! A write of one byte is atomic for everybody, also for instruction fetch. A write of several is
-//! *not*: the kernel copies them in an order and in steps of its own (`rep movsb` on most
+//! A write of one byte is atomic for every reader, also for instruction fetch. A write of several
+//! bytes is *not*: the kernel copies them in an order and in steps of its own (`rep movsb` on most
 //! processors). Text that threads may be executing is therefore only written byte by byte here,
 //! under the protocol that begins with an `int3`.
 //!
-//! The descriptor belongs to the memory of the process that opened it, also in a forked child,
-//! which may even have the same id, in a namespace of its own; and a program may close what it does
-//! not know, and get the number again for something else. So each call makes sure that it is the
-//! same process, no fork since, and the same file; else it is refused (`ESRCH`, `EBADF`), and the
-//! caller opens its own.
+//! The descriptor belongs to the memory of the process that opened it. A forked child inherits it,
+//! and may even have the same process id, in its own namespace. A program may also close
+//! descriptors that it does not know, and get the number again for another file. So each call makes
+//! sure that the process is the same, without a fork since, and that the file is the same. If not,
+//! the call is refused (`ESRCH`, `EBADF`), and the caller opens a descriptor of its own.
 //!
 //! Cost, measured: 1.2 µs a write, 2 µs for two `mprotect` and a store.
 
-// Safety: relies on pread(2) and pwrite(2) on a descriptor of its own, and on callers, who name
-// memory that they may change.
+// Safety: relies on pread(2) and pwrite(2) on this module's own descriptor. Relies on callers to
+// name memory that they may change.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs::OpenOptions;
@@ -35,17 +35,16 @@ use super::thread::{errno, set_errno};
 /// A way to this process's memory. Its calls are async-signal-safe and keep `errno`.
 #[derive(Debug)]
 pub struct Alias {
-    /// Not owned in the standard library's sense: it may have been closed by somebody who does not
-    /// know it.
+    /// Not an `OwnedFd`: other code may have closed the descriptor without knowing it.
     fd: RawFd,
     /// The process whose memory it is.
     process: u64,
-    /// Which file the descriptor stands for.
+    /// Identifies the file behind the descriptor.
     identity: (u64, u64),
 }
 
 impl Alias {
-    /// Opens it, and makes sure that it writes to what is read-only.
+    /// Opens the file, and makes sure that it can write to read-only pages.
     ///
     /// # Errors
     /// The system's. `EIO`: the kernel does not override protection here
@@ -60,7 +59,7 @@ impl Alias {
         Ok(alias)
     }
 
-    /// Writes to a read-only page of its own, and looks whether that has arrived.
+    /// Writes to a read-only page of its own, and makes sure that the write has arrived.
     fn check(&self) -> io::Result<()> {
         const CODE: [u8; 4] = [0xcc, 0x0f, 0x1f, 0x44];
         let len = page_size();
@@ -81,7 +80,7 @@ impl Alias {
         if found == CODE { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
     }
 
-    /// Writes one byte, which everybody sees whole.
+    /// Writes one byte. Every thread sees the old or the new byte.
     ///
     /// # Errors
     /// The system's; `EIO` where nothing is mapped, or the mapping is a shared one.
@@ -89,21 +88,22 @@ impl Alias {
         self.write(addr, &[byte])
     }
 
-    /// Writes bytes, in any order and any steps: never to code that may be executed meanwhile.
+    /// Writes bytes, in any order and any steps. Not for code that threads may execute meanwhile.
     ///
     /// # Errors
-    /// As [`write_byte`](Self::write_byte); some of the bytes may have been written then.
+    /// The same as for [`write_byte`](Self::write_byte). Some of the bytes may have been written
+    /// then.
     pub fn write(&self, addr: usize, bytes: &[u8]) -> io::Result<()> {
         self.transfer(addr, bytes.len(), |done, offset| {
             let rest = &bytes[done..];
             let (fd, start) = (self.fd, rest.as_ptr());
-            // SAFETY: reads the rest of the bytes; the caller may change what is at the address.
+            // SAFETY: reads the rest of the bytes; the caller may change the memory at the address.
             // Not through the C library's function, which is a cancellation point.
             unsafe { libc::syscall(libc::SYS_pwrite64, fd, start, rest.len(), offset) }
         })
     }
 
-    /// Reads bytes, also where the process itself may not.
+    /// Reads bytes, even from pages that the process itself may not read.
     ///
     /// # Errors
     /// The system's; `EIO` where nothing is mapped.
@@ -116,8 +116,8 @@ impl Alias {
         })
     }
 
-    /// Calls `step` with the bytes done and the offset of the next, until all is done; it returns
-    /// what it did.
+    /// Calls `step` with the number of bytes done and the address of the next one, until all are
+    /// done. `step` returns the number of bytes that it transferred.
     fn transfer(&self, addr: usize, len: usize, mut step: impl FnMut(usize, i64) -> i64) -> io::Result<()> {
         let saved = errno();
         let result = (|| {
@@ -130,7 +130,7 @@ impl Alias {
             let mut done = 0;
             while done < len {
                 let at = addr.checked_add(done).and_then(|at| i64::try_from(at).ok());
-                // Above the half of addresses that are a program's.
+                // The address is not in the program's half of the addresses.
                 let Some(offset) = at else { return Err(io::Error::from_raw_os_error(libc::EIO)) };
                 match usize::try_from(step(done, offset)) {
                     Ok(0) => return Err(io::Error::from_raw_os_error(libc::EIO)),
@@ -149,21 +149,21 @@ impl Alias {
 impl Drop for Alias {
     fn drop(&mut self) {
         if identity(self.fd).is_ok_and(|identity| identity == self.identity) {
-            // SAFETY: its own descriptor, and its last use. Not a cancellation point, as
-            // `libc::close` is.
+            // SAFETY: closes its own descriptor, and does not use it again. Unlike `libc::close`,
+            // this is no cancellation point.
             unsafe { libc::syscall(libc::SYS_close, self.fd) };
         }
     }
 }
 
-/// The file that a descriptor stands for: device and number.
+/// Returns the device and number of the file behind a descriptor.
 fn identity(fd: RawFd) -> io::Result<(u64, u64)> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: a place for the answer; async-signal-safe.
     if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: filled in.
+    // SAFETY: the call has filled it.
     let stat = unsafe { stat.assume_init() };
     Ok((stat.st_dev, stat.st_ino))
 }
@@ -172,7 +172,7 @@ fn identity(fd: RawFd) -> io::Result<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// Two read-only, executable pages.
+    /// Maps two read-only, executable pages.
     fn code() -> usize {
         let (rights, flags) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new private mapping overlaps nothing; it stays.

@@ -1,6 +1,8 @@
-//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator;
-//! and never through the C library's functions for it, since a program may have its own in their
-//! place, with probes in them, whose first hit asks for memory.
+//! Memory straight from the kernel.
+//!
+//! It never comes from the heap, since a probe may sit in the allocator. The system calls do not go
+//! through the C library's functions, since a program may replace these by its own. They may
+//! contain probes, whose first hit asks for memory.
 
 // Safety: relies on mmap(2), munmap(2) and madvise(2) alone.
 #![expect(unsafe_code, reason = "see above")]
@@ -9,10 +11,11 @@ use std::ptr;
 
 use super::thread::{errno, set_errno};
 
-/// Zeroed memory, mapped page by page as it is touched; null when there is none.
+/// Maps zeroed memory, which the kernel provides page by page when it is touched. Returns null if
+/// there is none.
 pub fn zeroed(len: usize) -> *mut u8 {
     let Ok(start) = map(0, len, 0) else { return ptr::null_mut() };
-    // A huge page for a few counters would be a waste. Only advice: it may be refused.
+    // A huge page for a few counters would be a waste. The kernel may refuse this advice.
     #[cfg(not(miri))]
     // SAFETY: the new mapping.
     unsafe {
@@ -21,7 +24,7 @@ pub fn zeroed(len: usize) -> *mut u8 {
     start
 }
 
-/// Zeroed memory at a place where nothing is mapped, or, for 0, where the system likes.
+/// Maps zeroed memory at a place where nothing is mapped; for 0, at a place of the kernel's choice.
 ///
 /// # Errors
 /// The system's error number: `EEXIST` where something is mapped, `ENOMEM` where there is no
@@ -31,8 +34,8 @@ pub fn zeroed_at(place: usize, len: usize) -> Result<*mut u8, i32> {
     if place == 0 || start.addr() == place {
         return Ok(start);
     }
-    // A kernel that does not know the flag took the place for a hint.
-    // SAFETY: just mapped, and told nobody.
+    // An old kernel does not know the flag, and took the place for a hint.
+    // SAFETY: just mapped, and no other code knows the address.
     unsafe { give_back(start, len) };
     Err(libc::EEXIST)
 }
@@ -49,7 +52,7 @@ fn map(place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     }
 }
 
-/// The same under Miri, which knows the C library's function, and no fixed places.
+/// Maps memory under Miri, which knows the C library's function, but no fixed places.
 #[cfg(miri)]
 fn map(_place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     if fixed != 0 {
@@ -61,19 +64,21 @@ fn map(_place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     if start == libc::MAP_FAILED { Err(errno()) } else { Ok(start.cast()) }
 }
 
-/// Lets `/proc/self/maps` say whose memory it is. Only advice: a kernel may not know how.
+/// Makes `/proc/self/maps` show a name for this memory. A kernel may not support that, which is no
+/// error.
 pub fn name(start: usize, len: usize) {
     let (what, name) = (libc::PR_SET_VMA_ANON_NAME, c"probe-patch".as_ptr());
     let errno = errno();
-    // SAFETY: names a mapping, which is the caller's own; the name is copied.
+    // SAFETY: names a mapping of the caller's own; the kernel copies the name.
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_VMA, what, start, len, name) };
     set_errno(errno);
 }
 
-/// Gives memory back.
+/// Unmaps memory.
 ///
 /// # Safety
-/// It is of [`zeroed`] or [`zeroed_at`], of this length, and nobody uses it any more.
+/// The memory comes from [`zeroed`] or [`zeroed_at`], and has this length. No code uses it any
+/// more.
 pub unsafe fn give_back(start: *mut u8, len: usize) {
     #[cfg(miri)]
     // SAFETY: as below.
@@ -81,7 +86,7 @@ pub unsafe fn give_back(start: *mut u8, len: usize) {
         libc::munmap(start.cast(), len);
     }
     #[cfg(not(miri))]
-    // SAFETY: a mapping that nobody uses, as the caller says.
+    // SAFETY: the caller promises that no code uses the mapping.
     unsafe {
         libc::syscall(libc::SYS_munmap, start, len);
     }

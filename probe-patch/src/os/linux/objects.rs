@@ -6,7 +6,7 @@
 
 use std::slice;
 
-/// Whether the executable holds this address.
+/// Returns whether the executable holds this address.
 pub fn is_in_main(addr: usize) -> bool {
     let mut found = false;
     iterate(&mut |main| {
@@ -21,7 +21,7 @@ pub fn is_in_main(addr: usize) -> bool {
     found
 }
 
-/// Calls `each` for every object until it returns false.
+/// Calls `each` for every object until it returns `false`.
 pub fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn call(
         info: *mut libc::dl_phdr_info,

@@ -1,10 +1,10 @@
-//! Keeping the object that holds this code loaded.
+//! Keeps the object that holds this code loaded.
 //!
-//! A plugin that links a copy of this crate of its own is entered by other objects' sites, by
-//! threads that end, and by `fork`. Once it has attached, unloading it would leave all of these
-//! with the address of nothing.
+//! A plugin may link its own copy of this crate. Other objects' sites, threads that end, and `fork`
+//! then call into the plugin. If it were unloaded after it has attached, they would call an address
+//! where nothing is mapped.
 
-// Safety: relies on dladdr(3), dlopen(3) and dlerror(3), and on strings of the dynamic linker's.
+// Safety: relies on dladdr(3), dlopen(3) and dlerror(3), and on the dynamic linker's strings.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::{CStr, c_char};
@@ -12,10 +12,10 @@ use std::ffi::{CStr, c_char};
 pub use crate::os::generic::pin::Unpinned;
 
 /// Keeps the object that holds this code loaded until the process ends: `dlclose` no longer unloads
-/// it. The executable stays anyhow.
+/// it. The executable is never unloaded anyway.
 ///
-/// Takes the dynamic linker's outer lock, which constructors run under: not to be called while
-/// holding a lock that they may wait for.
+/// Takes the dynamic linker's outer lock, which constructors run under. Don't call it while holding
+/// a lock that constructors may wait for.
 ///
 /// # Errors
 /// The dynamic linker's reason.
@@ -23,7 +23,7 @@ pub fn pin() -> Result<(), Unpinned> {
     pin_object((pin as *const ()).addr())
 }
 
-/// The same for the object that holds an address, if one does.
+/// Keeps the object that holds an address loaded, if there is one, as [`pin`] does.
 ///
 /// # Errors
 /// The dynamic linker's reason.
@@ -58,7 +58,7 @@ fn keep(name: *const c_char) -> Result<(), Unpinned> {
     if !unsafe { libc::dlopen(name, mode) }.is_null() {
         return Ok(());
     }
-    // SAFETY: this thread's own message, if any.
+    // SAFETY: this thread's own message, if there is one.
     let reason = unsafe { libc::dlerror() };
     let reason = if reason.is_null() { "it is not loaded under its name".to_owned() } else { text(reason) };
     Err(Unpinned { object: text(name), reason })

@@ -1,7 +1,7 @@
-//! Protection of pages.
+//! The rights of pages.
 
-// Safety: relies on the caller, who takes no right from pages but that to write, and that only once
-// nobody writes.
+// Safety: relies on the caller, who takes no right from pages except the right to write, and that
+// only once no thread writes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicU32;
 
 use super::maps::Rights;
 
-/// Bytes of a page; x86-64 has no other.
+/// Returns the bytes of a page: the same on every x86-64.
 pub const fn page_size() -> usize {
     4096
 }
 
-/// The pages that the bytes lie in.
+/// Returns the pages that hold the bytes.
 pub fn pages(bytes: Range<usize>) -> Range<usize> {
     let size = page_size();
     bytes.start & !(size - 1)..bytes.end.next_multiple_of(size)
@@ -24,8 +24,8 @@ pub fn pages(bytes: Range<usize>) -> Range<usize> {
 /// Sets the rights of whole pages.
 ///
 /// # Errors
-/// The kernel's: `EACCES` or `EPERM` where a policy or a seal forbids it. Of several mappings,
-/// those before the one that it failed for may have been changed.
+/// The kernel's: `EACCES` or `EPERM` if a policy or a seal forbids it. If the pages lie in several
+/// mappings, the rights of those before the failing one may have been changed.
 pub fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     let mut bits = libc::PROT_NONE;
     for (is_there, bit) in
@@ -41,14 +41,14 @@ pub fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     }
 }
 
-/// Whether what lies at an address can be written: the kernel adds 0 to it, which is as harmless as
-/// it is whole. Some 0.2 µs; `None` where the kernel does not say. Needs neither `/proc` nor a
-/// descriptor.
+/// Returns whether the bytes at an address can be written, and `None` if the kernel does not tell.
+/// The kernel adds 0 to an aligned word there, atomically, so the bytes keep their value. This
+/// takes about 0.2 µs, and needs neither `/proc` nor a descriptor.
 pub fn is_writable(addr: usize) -> Option<bool> {
     static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
     const ADD_0: libc::c_int = libc::FUTEX_OP_ADD << 28;
     let (word, wake) = (addr & !3, libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG);
-    // SAFETY: an aligned word, which keeps its value, or a fault that the kernel reports; nobody
+    // SAFETY: an aligned word, which keeps its value, or a fault that the kernel reports. No thread
     // waits at either address.
     let done = unsafe { libc::syscall(libc::SYS_futex, NOBODY_WAITS.as_ptr(), wake, 0, 0, word, ADD_0) };
     match done {

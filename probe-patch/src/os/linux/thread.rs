@@ -1,27 +1,28 @@
-//! Threads: who is running, who has ended.
+//! Threads: their ids, names, error numbers and ends.
 
-// Safety: relies on calls whose pointers are a function of ours and the thread's own errno.
+// Safety: relies on calls whose pointers are this module's functions and buffers, and the thread's
+// own errno.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The kernel's id of this thread.
+/// Returns the kernel's id of this thread.
 pub fn id() -> u32 {
     // SAFETY: no arguments, no effect.
     unsafe { libc::syscall(libc::SYS_gettid) }.try_into().unwrap_or(u32::MAX)
 }
 
-/// The kernel's id of this process. Not through the C library's function, which may be a program's
-/// own, with probes in it.
+/// Returns the kernel's id of this process. It does not call the C library's function, which a
+/// program may replace by one with probes in it.
 pub fn process() -> u32 {
     // SAFETY: no arguments, no effect.
     unsafe { libc::syscall(libc::SYS_getpid) }.try_into().unwrap_or(u32::MAX)
 }
 
-/// When the thread with this id began, in clock ticks since the system did: the kernel gives ids
-/// again, but not within one tick. 0 where the system does not say. No heap: it may be asked in an
-/// allocator. Cost: three system calls.
+/// Returns when the thread with this id began, in clock ticks since the system started, or 0 if the
+/// system does not tell. With the id, this identifies a thread: the kernel reuses ids, but not
+/// within one tick. It takes no heap, since an allocator may call it. Cost: three system calls.
 pub fn birth(id: u32) -> u64 {
     let mut path = *b"/proc/self/task/0000000000/stat\0";
     let digits = &mut path[16..26];
@@ -34,10 +35,12 @@ pub fn birth(id: u32) -> u64 {
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
     path.copy_within(16 + zeros.., 16);
     let mut text = [0; 512];
-    // SAFETY: a string that ends; the bytes go into `text`, as many as it has; the file is closed.
+    // SAFETY: the path ends with a zero; the kernel writes at most `text.len()` bytes; the file is
+    // closed.
     let read = unsafe {
         let flags = i64::from(libc::O_RDONLY | libc::O_CLOEXEC);
-        // Not through the C library's functions, which may be a program's own, with probes in them.
+        // Not through the C library's functions, which a program may replace by ones with probes in
+        // them.
         let file = libc::syscall(libc::SYS_openat, i64::from(libc::AT_FDCWD), path.as_ptr(), flags, 0_i64);
         if file < 0 {
             return 0;
@@ -49,24 +52,25 @@ pub fn birth(id: u32) -> u64 {
     start_time(&text[..usize::try_from(read).unwrap_or_default()]).unwrap_or_default()
 }
 
-/// Field 22 of a `stat` file, see `proc_pid_stat(5)`. Pure. Field 2 is a name in parentheses, which
-/// may hold anything.
+/// Returns field 22 of a `stat` file, see `proc_pid_stat(5)`. Field 2 is a name in parentheses, and
+/// may hold any bytes. Pure.
 fn start_time(stat: &[u8]) -> Option<u64> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let field = stat[name_end + 1..].split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
     str::from_utf8(field).ok()?.parse().ok()
 }
 
-/// Whether the thread that had this id, and began then (0: unknown), still exists in this process.
+/// Returns whether the thread that had this id, and began then (0: unknown), still exists in this
+/// process.
 pub fn is_alive(id: u32, began: u64) -> bool {
     // SAFETY: signal 0 is not delivered, only checked.
     let answer = unsafe { libc::syscall(libc::SYS_tgkill, process(), id, 0) };
-    // Any other error says nothing of the thread.
+    // Other errors do not tell whether the thread exists.
     let exists = answer == 0 || errno() != libc::ESRCH;
     exists && (began == 0 || [0, began].contains(&birth(id)))
 }
 
-/// What this thread is called, ended by zeros.
+/// Returns the name of this thread, ended by zeros.
 pub fn name() -> [u8; 16] {
     let mut name = [0; 16];
     // SAFETY: the kernel writes at most 16 bytes.
@@ -74,35 +78,36 @@ pub fn name() -> [u8; 16] {
     name
 }
 
-/// How many keys' values glibc keeps in the thread itself, so that setting one does not allocate.
+/// Number of keys whose values glibc keeps in the thread itself, so that setting one does not
+/// allocate.
 const INLINE_KEYS: i64 = 32;
 const NO_KEY: i64 = -1;
 
 static KEY: AtomicI64 = AtomicI64::new(NO_KEY);
 
-/// Prepares [`on_exit`]: `call` gets the value when a thread that set one ends.
+/// Prepares [`on_exit`]: `call` gets the value when a thread that has set one ends.
 pub fn install(call: unsafe extern "C" fn(*mut c_void)) {
     let mut key = 0;
     // SAFETY: `key` is a place for the result; `call` is a function.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(call)) } == 0 {
         let previous = KEY.compare_exchange(NO_KEY, key.into(), Ordering::AcqRel, Ordering::Acquire);
         if previous.is_err() {
-            // SAFETY: another thread was faster; nobody has used this key.
+            // SAFETY: another thread was faster; no code has used this key.
             unsafe { libc::pthread_key_delete(key) };
         }
     }
 }
 
-/// Whether [`on_exit`] works: there is a key, and one that does not allocate. Where not,
-/// [`is_alive`] tells.
+/// Returns whether [`on_exit`] works: there is a key, and setting its value does not allocate.
+/// Otherwise, use [`is_alive`].
 pub fn tells_exit() -> bool {
     (0..INLINE_KEYS).contains(&KEY.load(Ordering::Acquire))
 }
 
-/// Hands `value` to the installed call when this thread ends.
+/// Makes the installed call get `value` when this thread ends.
 ///
 /// # Safety
-/// The installed call may be given it.
+/// The installed call accepts `value`.
 pub unsafe fn on_exit(value: *mut c_void) {
     if let (true, Ok(key)) = (tells_exit(), KEY.load(Ordering::Acquire).try_into()) {
         // SAFETY: the key was created by `install` and is never deleted.
@@ -110,49 +115,49 @@ pub unsafe fn on_exit(value: *mut c_void) {
     }
 }
 
-/// The thread's error number, which a hit must not change.
+/// Returns the thread's error number, which a hit must not change.
 #[inline]
 pub fn errno() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }
 }
 
-/// Puts the error number back.
+/// Sets the thread's error number.
 #[inline]
 pub fn set_errno(errno: i32) {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Where this thread's error number is, for as long as the thread lives.
+/// Returns the address of this thread's error number, valid for as long as the thread lives.
 #[inline]
 pub fn errno_place() -> *mut i32 {
     // SAFETY: no arguments, no effect.
     unsafe { libc::__errno_location() }
 }
 
-/// The thread's error number, and where it is.
+/// A saved error number of this thread, and its address.
 pub struct Errno {
     at: *mut i32,
     value: i32,
 }
 
 impl Errno {
-    /// Keeps the number that is there.
+    /// Saves the present error number.
     ///
     /// # Safety
     /// `at` is this thread's [`errno_place`].
     #[inline(always)]
     pub unsafe fn keep(at: *mut i32) -> Self {
-        // SAFETY: the thread's own errno, which lies where it does until the thread ends.
+        // SAFETY: the thread's own errno, whose address stays the same until the thread ends.
         Self { at, value: unsafe { *at } }
     }
 
-    /// Puts it back.
+    /// Restores the error number.
     #[inline(always)]
     pub fn restore(self) {
-        // SAFETY: of this thread, which is where it was kept: the pointer makes it neither `Send`
-        // nor `Sync`.
+        // SAFETY: this thread's errno, at the address that `keep` got. The pointer makes this type
+        // neither `Send` nor `Sync`, so the thread is the same.
         unsafe { *self.at = self.value };
     }
 }

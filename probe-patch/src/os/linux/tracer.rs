@@ -1,7 +1,6 @@
-//! Who stands between the processor and this program's handlers: a debugger, or valgrind.
+//! Finds a debugger or valgrind, which may keep signals from this program's handlers.
 
-// Safety: relies on an instruction sequence that does nothing where it is not valgrind that
-// executes it.
+// Safety: relies on an instruction sequence that has an effect only under valgrind.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs;
@@ -10,11 +9,12 @@ use std::fs;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tracer {
     pub process: u32,
-    /// Empty where the system does not say.
+    /// The process's name; empty if the system does not tell.
     pub name: String,
 }
 
-/// Who traces this thread, as far as `/proc` tells: not a tracer in another namespace of processes.
+/// Returns the process that traces this thread, as `/proc` tells. A tracer in another namespace of
+/// processes is not found.
 pub fn tracer() -> Option<Tracer> {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let process = tracer_of(&status)?;
@@ -22,19 +22,19 @@ pub fn tracer() -> Option<Tracer> {
     Some(Tracer { process, name: name.trim_end_matches('\n').to_owned() })
 }
 
-/// The tracer in a `status` file, see `proc_pid_status(5)`. Pure.
+/// Returns the tracer in a `status` file, see `proc_pid_status(5)`. Pure.
 fn tracer_of(status: &str) -> Option<u32> {
     let process = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
     process.trim().parse().ok().filter(|process| *process != 0)
 }
 
-/// Whether valgrind executes this program: its `RUNNING_ON_VALGRIND`, see `valgrind.h`.
+/// Returns whether valgrind executes this program: its `RUNNING_ON_VALGRIND`, see `valgrind.h`.
 pub fn is_valgrind() -> bool {
     const RUNNING: u64 = 0x1001;
     let request = [RUNNING, 0, 0, 0, 0, 0];
     let mut answer = 0_u64;
-    // SAFETY: turns a register by 128 bits in all, and exchanges another with itself. Valgrind
-    // reads the request, and writes the answer.
+    // SAFETY: rotates a register by 128 bits in all, and exchanges another one with itself.
+    // Valgrind reads the request, and writes the answer.
     unsafe {
         std::arch::asm!(
             "rol rdi, 3",

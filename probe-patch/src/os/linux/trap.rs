@@ -1,7 +1,8 @@
-//! `SIGTRAP`: who runs into an `int3`, and who had the signal before.
+//! The handler of `SIGTRAP`, for threads that run into an `int3` of this crate.
 //!
-//! The handler is installed on top of the one that was there. What is not ours goes to that one, as
-//! if it stood alone: with its mask, its flags, or its default action.
+//! The handler is installed on top of the previous one. A signal that is not for this crate goes to
+//! the previous handler, as if that one stood alone: with its mask, its flags, or its default
+//! action.
 
 // Safety: relies on sigaction(2) and the frames that the kernel hands to handlers.
 #![expect(unsafe_code, reason = "see above")]
@@ -16,14 +17,15 @@ use super::masks::action as action_of;
 use super::text::page_size;
 use super::thread::{errno, set_errno};
 
-/// Says whether the `int3` at an address was ours, once the thread may execute what is there now.
+/// Returns whether the `int3` at an address was this crate's. It returns `true` once the thread may
+/// execute the instruction there.
 pub type Hold = fn(addr: usize) -> bool;
 
 /// A [`Hold`]; null until there is one. No lock guards these: a fork would leave it taken.
 static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-/// Who had the signal before; never freed.
+/// The previous action; never freed.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
-/// `SA_RESETHAND` of the previous handler has had its effect.
+/// Whether `SA_RESETHAND` of the previous handler has had its effect.
 static IS_RESET: AtomicBool = AtomicBool::new(false);
 
 /// What x86 calls an `int3`, among its exceptions. The kernel says `SI_KERNEL` then, and valgrind
@@ -31,7 +33,7 @@ static IS_RESET: AtomicBool = AtomicBool::new(false);
 const BREAKPOINT: i64 = 3;
 const INT3: u8 = 0xcc;
 
-/// Installs the handler, unless it is there.
+/// Installs the handler, unless it is installed already.
 ///
 /// # Errors
 /// The system's.
@@ -41,14 +43,14 @@ pub fn install(hold: Hold) -> io::Result<()> {
     if before.sa_sigaction == handler() {
         return Ok(());
     }
-    // Known before our handler can run.
+    // Stored before the handler can run.
     remember(before);
     // SAFETY: zeroes are an action with an empty mask.
     let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     ours.sa_sigaction = handler();
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     let mut replaced = MaybeUninit::uninit();
-    // Nothing interrupts a thread that takes a patch's steps.
+    // No signal interrupts a thread that takes a patch's steps.
     // SAFETY: whole actions, a mask, and a place; `handle` does only what a signal handler may.
     let result = unsafe {
         libc::sigfillset(&raw mut ours.sa_mask);
@@ -60,7 +62,7 @@ pub fn install(hold: Hold) -> io::Result<()> {
     // SAFETY: the call has filled it.
     let replaced = unsafe { replaced.assume_init() };
     if replaced.sa_sigaction != before.sa_sigaction && replaced.sa_sigaction != handler() {
-        // Somebody was faster.
+        // Another thread was faster.
         remember(replaced);
     }
     Ok(())
@@ -70,12 +72,12 @@ fn remember(action: libc::sigaction) {
     PREVIOUS.store(Box::into_raw(Box::new(action)), Ordering::Release);
 }
 
-/// Whether the handler is still the one that the kernel calls.
+/// Returns whether the kernel still calls this handler.
 pub fn is_installed() -> bool {
     action_of(libc::SIGTRAP).is_some_and(|action| action.handler == handler())
 }
 
-/// What marks the `int3` of the question below.
+/// Its address marks the `int3` of the question below.
 static QUESTION: u8 = 0;
 
 /// Executes an `int3`, and tells whether the handler got it. A debugger that keeps the signal for
@@ -111,7 +113,7 @@ fn action() -> io::Result<libc::sigaction> {
     }
 }
 
-/// Something that tells this thread from all others, without a call: its thread pointer.
+/// Returns a number that tells this thread from all others, without a call: its thread pointer.
 pub fn this_thread() -> usize {
     let pointer;
     // SAFETY: the first word that FS points at is the thread pointer itself (System V ABI, x86-64
@@ -130,13 +132,13 @@ fn hold() -> Option<Hold> {
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = errno();
-    // SAFETY: the kernel's own, valid while the handler runs.
+    // SAFETY: the kernel's own structures, valid while the handler runs.
     let (code, registers) =
         unsafe { ((*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs) };
     let at = |register: libc::c_int| register.cast_unsigned() as usize;
-    // Nobody has sent it: such codes are negative, or 0.
+    // The kernel raised it: the codes of signals that a program sends are negative, or 0.
     let is_int3 = code > 0 && registers[at(libc::REG_TRAPNO)] == BREAKPOINT;
-    // The processor goes on behind the `int3`.
+    // The processor continues behind the `int3`.
     let addr = registers[at(libc::REG_RIP)].wrapping_sub(1);
     let is_question = || {
         usize::try_from(registers[at(libc::REG_RSI)]) == Ok((&raw const QUESTION).addr())
@@ -146,7 +148,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     if is_int3 && is_question() {
         registers[at(libc::REG_RAX)] = 1;
     } else if is_int3 && is_ours(addr) {
-        // Returning from a handler serialises: the thread fetches anew what is there.
+        // Returning from a handler serialises: the thread fetches the instruction anew.
         registers[at(libc::REG_RIP)] = addr;
     } else if is_int3 && !is_behind_int3(addr) && is_ours(addr + 1) {
         // A debugger has moved the thread back to the instruction, and found no `int3` there any
@@ -163,12 +165,12 @@ fn is_behind_int3(addr: i64) -> bool {
     let addr = usize::try_from(addr).unwrap_or_default();
     // Where the thread goes on is mapped; the page before need not be.
     let is_mapped = !(addr + 1).is_multiple_of(page_size());
-    // SAFETY: in a page that the thread executes. Whoever changes it does so by whole bytes.
+    // SAFETY: in a page that the thread executes. All code that changes it does so by whole bytes.
     !is_mapped || unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed) == INT3
 }
 
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel's own, valid while the handler runs.
+    // SAFETY: the kernel's own structure, valid while the handler runs.
     let is_sent = unsafe { (*info).si_code } <= 0;
     // SAFETY: null, or an action that stays.
     let previous = unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() };
@@ -176,7 +178,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void
         return default_action(signal);
     };
     match previous.sa_sigaction {
-        // What a processor raises can't be ignored: the kernel then takes the default action, too.
+        // A signal that the processor raises can't be ignored: the kernel then takes the default
+        // action.
         libc::SIG_IGN if is_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => default_action(signal),
         _ => call(previous, signal, info, context),
@@ -205,11 +208,11 @@ fn call(previous: &libc::sigaction, signal: libc::c_int, info: *mut libc::siginf
     }
     if previous.sa_flags & libc::SA_SIGINFO != 0 {
         type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
-        // SAFETY: whoever installed it with SA_SIGINFO gave such a function.
+        // SAFETY: the code that installed it with SA_SIGINFO gave such a function.
         let handler: Informed = unsafe { std::mem::transmute(previous.sa_sigaction) };
         handler(signal, info, context);
     } else {
-        // SAFETY: whoever installed it without SA_SIGINFO gave such a function.
+        // SAFETY: the code that installed it without SA_SIGINFO gave such a function.
         let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(previous.sa_sigaction) };
         handler(signal);
     }
@@ -217,8 +220,8 @@ fn call(previous: &libc::sigaction, signal: libc::c_int, info: *mut libc::siginf
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
 }
 
-/// Ends the process as the signal does where nobody handles it: the signal is blocked here, so it
-/// comes again when the handler returns, and finds nobody.
+/// Ends the process as the signal's default action does. The signal is blocked here, so it takes
+/// effect when the handler returns.
 fn default_action(signal: libc::c_int) {
     // SAFETY: zeroes are the default action; raising is async-signal-safe.
     unsafe {
