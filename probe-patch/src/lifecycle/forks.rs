@@ -1,14 +1,15 @@
-//! Rooms' locks across forks, in the order of the rooms.
+//! Takes the rooms' locks around forks, in the order of the rooms.
 //!
-//! The hooks of the C library are installed at the first operation of any room, for all of them, so
-//! that a program's own hooks come before or after all of this crate's. Before a fork, the uppermost
-//! room that is ready takes its lock first, as operations do. After it, the lowest one is the first
-//! to let go: what upper rooms do then, in the child, may need it.
+//! The first operation of any room installs the C library's hooks for all rooms. So a program's own
+//! hooks come either before or after all of this crate's. Before a fork, the uppermost room that is
+//! ready takes its lock first, as operations do. After the fork, the lowest room releases its lock
+//! first, since the upper rooms' hooks in the child may need it.
 //!
-//! No room gets ready while a thread forks: [`still`] is taken before all rooms' locks. A room that
-//! got ready in between would have its lock taken by another thread, and the child would find it so.
+//! No room gets ready while a thread forks: [`still`] is taken before all rooms' locks. If a room
+//! got ready during a fork, another thread could take its lock, and the lock would stay taken in
+//! the child.
 
-// Safety: relies on `add` being given what stays for ever.
+// Safety: relies on `add` getting references that stay valid for ever.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint::black_box;
@@ -25,11 +26,11 @@ pub enum Rank {
     /// Open pages.
     #[cfg(probe_backend = "x86_64")]
     Text,
-    /// Of a crate above.
+    /// A lock of a crate above.
     Inner,
-    /// Of a crate above, and taken before the inner one.
+    /// A lock of a crate above, taken before the inner one.
     Outer,
-    /// Tests' own.
+    /// The tests' own lock.
     #[cfg(test)]
     Test,
     #[cfg(test)]
@@ -38,11 +39,11 @@ pub enum Rank {
 
 const RANKS: usize = Rank::Outer as usize + 1 + if cfg!(test) { 2 } else { 0 };
 
-/// What a room does around a fork, on the thread that forks.
+/// A room's hooks around a fork, on the thread that forks.
 pub struct AcrossForks {
     pub before: fn(),
     pub in_parent: fn(),
-    /// No other thread of the parent's goes on here.
+    /// Runs in the child, where no other thread of the parent runs.
     pub in_child: fn(),
 }
 
@@ -57,27 +58,28 @@ thread_local! {
     static ACROSS_FORK: Kept<MutexGuard<'static, ()>> = const { Kept::new() };
 }
 
-/// While the guard lives, other threads neither fork nor get a room ready. Taken before any lock of
-/// a room's. Nobody waits for constructors under it, since these may get a room ready.
+/// Returns a guard that keeps other threads from forking and from getting a room ready. It is taken
+/// before any room's lock. No thread waits for constructors while it holds the guard, since these
+/// may get a room ready.
 pub(super) fn still() -> MutexGuard<'static, ()> {
-    // In an object that was loaded late, a thread's first use of its thread-locals may wait for
+    // If the object was loaded late, a thread's first use of its thread-locals may wait for
     // constructors.
     ACROSS_FORK.with(|kept| _ = black_box(kept));
-    // It guards no data that a panic could leave half done.
+    // The lock guards no data that a panic could leave half changed.
     STILL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A room's hooks from here on. Called while all is [`still`].
+/// Adds a room's hooks, for all later forks. The caller holds the guard of [`still`].
 pub(super) fn add(rank: Rank, hooks: &'static AcrossForks) {
     ROOMS.add(rank, hooks);
 }
 
-/// Installs the C library's hooks. Called before all is [`still`]: on another thread a fork may have
-/// begun, whose child would never see that lock free.
+/// Installs the C library's hooks. The caller does not hold the guard of [`still`]: if another
+/// thread has begun to fork, its child would never see that lock free.
 pub(super) fn install() {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
-    // Not a `Once`, which such a child could find running for ever. So two threads may install
-    // them: whichever of the hooks comes second has nothing to do.
+    // Not a `Once`: the child of such a fork could find it running for ever. So two threads may
+    // install the hooks. The second call of each hook then has nothing to do.
     if !ARE_INSTALLED.load(Ordering::Acquire) {
         fork::install(before, in_parent, in_child);
         ARE_INSTALLED.store(true, Ordering::Release);
@@ -114,9 +116,9 @@ impl Rooms {
         self.0[rank as usize].store(ptr::from_ref(hooks).cast_mut(), Ordering::Release);
     }
 
-    /// From the lowest up.
+    /// Returns the rooms that are ready, from the lowest up.
     fn ready(&self) -> impl DoubleEndedIterator<Item = &'static AcrossForks> + use<'_> {
-        // SAFETY: `add` stores addresses of what stays for ever.
+        // SAFETY: `add` stores addresses of hooks that stay for ever.
         self.0.iter().filter_map(|room| unsafe { room.load(Ordering::Acquire).as_ref() })
     }
 
@@ -139,14 +141,14 @@ pub(super) mod tests {
 
     use std::mem;
 
-    /// What the hooks of the C library do around a fork, in the parent, and `meanwhile` in between.
+    /// Runs the C library's hooks as a fork does in the parent, and `meanwhile` between them.
     pub(in crate::lifecycle) fn forks(meanwhile: impl FnOnce()) {
         before();
         meanwhile();
         in_parent();
     }
 
-    /// Whether a thread forks, or gets a room ready.
+    /// Returns whether a thread forks, or gets a room ready.
     pub(in crate::lifecycle) fn is_still() -> bool {
         STILL.try_lock().is_err()
     }
@@ -179,7 +181,7 @@ pub(super) mod tests {
         assert!(logged(|| rooms.before()).is_empty());
         rooms.add(Rank::Outer, &UPPER);
         assert_eq!(logged(|| rooms.before()), ["upper before"]);
-        // The order is that of their ranks, not that of their coming.
+        // The order is that of their ranks, not that of their addition.
         rooms.add(Rank::Inner, &LOWER);
         assert_eq!(logged(|| rooms.before()), ["upper before", "lower before"]);
         assert_eq!(logged(|| rooms.in_parent()), ["lower in parent", "upper in parent"]);

@@ -1,12 +1,13 @@
-//! Getting ready, once, before this crate changes anything in its process.
+//! Gets rooms ready, once, before this crate changes anything in its process.
 //!
-//! Life: the first operation of a room gets that room ready, and those below it before. This code
-//! is kept loaded, then the room's hooks around [forks](forks) and threads' ends are installed.
-//! Later operations find that done.
+//! Life: the first operation of a room gets that room ready, after the rooms below it. First this
+//! code is kept loaded. Then the room's hooks around [forks](forks) and threads' ends are
+//! installed. Later operations find this done.
 //!
-//! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects,
-//! threads that end and `fork` reach into it from then on. Where the dynamic linker does not allow
-//! that, no hooks are installed, and nothing can be attached; each attempt to attach tries again.
+//! A copy of this crate that is part of a plugin keeps that plugin loaded. From then on, other
+//! objects' sites, threads that end, and `fork` call into it. If the dynamic linker refuses to keep
+//! the plugin loaded, no hooks are installed, and attaching fails. Each attempt to attach tries
+//! again.
 //!
 //! Cost: an operation loads the state of each room that it uses, one or two.
 
@@ -34,42 +35,44 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Of a room of this rank, which does so around forks, and installs what else it needs: at most
-    /// once, before it is ready. `install` gets no other room ready.
+    /// Returns the state of a room of this rank, with its hooks around forks. `install` installs
+    /// the room's other hooks. It runs at most once, before the room is ready, and gets no other
+    /// room ready.
     pub const fn new(rank: Rank, hooks: AcrossForks, install: fn()) -> Self {
         Self { state: AtomicU8::new(NEW), rank, hooks, install, is_kept: true }
     }
 
-    /// The same room where no other object's code leads to this one's: it need not stay loaded.
+    /// Marks a room whose code no other object's code calls. It need not stay loaded.
     #[must_use]
     pub const fn unkept(self) -> Self {
         Self { is_kept: false, ..self }
     }
 
-    /// Gets the room ready, if that has not been tried yet. Called before any of the room's locks
-    /// is taken, and before objects are frozen: it waits for constructors.
+    /// Gets the room ready, unless that was tried before. The caller holds none of the room's
+    /// locks, and has not frozen the objects: this waits for constructors.
     #[inline]
     pub fn prepare(&'static self) {
         if self.state.load(Ordering::Acquire) == NEW {
-            // Whoever attaches is told.
+            // `require` returns this error to the code that attaches.
             let _ = self.require();
         }
     }
 
-    /// Whether it is ready, without waiting: then forks take its lock.
+    /// Returns whether the room is ready, without waiting. If so, forks take its lock.
     pub fn is_ready(&self) -> bool {
         self.state.load(Ordering::Acquire) == READY
     }
 
-    /// As if the dynamic linker had not kept this code loaded when it was asked first. For tests,
-    /// also those of crates above; so it is no part of `cfg(test)`.
+    /// Acts as if the dynamic linker had refused to keep this code loaded. For tests, also those of
+    /// crates above; so it is not under `cfg(test)`.
     #[doc(hidden)]
     pub fn unpin(&self) {
         self.state.store(UNPINNED, Ordering::Release);
     }
 
-    /// Gets the room ready; for operations that put hooks into the program. As for
-    /// [`prepare`](Self::prepare), no room's lock is held, unless this room is known to be ready.
+    /// Gets the room ready, for operations that put hooks into the program. As for
+    /// [`prepare`](Self::prepare), the caller holds no room's lock, unless it knows that this room
+    /// is ready.
     ///
     /// # Errors
     /// The dynamic linker does not keep this code loaded.
@@ -77,10 +80,10 @@ impl Ready {
         if self.state.load(Ordering::Acquire) == READY {
             return Ok(());
         }
-        // Loading and saying why not may be cancellation points.
+        // Loading, and asking for the reason of a failure, may be cancellation points.
         let _whole = self.is_kept.then(Uncancellable::new);
-        // Not while all is still: it waits for constructors, and these may wait for that. Several
-        // threads may do it.
+        // Not under the guard of `still`: this waits for constructors, and these may wait for that
+        // guard. Several threads may do it.
         if self.is_kept
             && let Err(unpinned) = pin()
         {

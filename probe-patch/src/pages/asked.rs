@@ -1,10 +1,10 @@
-//! The rights of pages, as the system tells them: from the kernel's table of mappings, or, if that
-//! can't be read, from a question about each page.
+//! Asks the system for the rights of pages: the kernel's table of mappings, or, if that can't be
+//! read, each page.
 //!
 //! | the table | a page's own answer | its rights are | it may be written |
 //! |---|---|---|---|
-//! | says | – | what it says | as it says |
-//! | can't be read | writable | those of text, and that to write | yes |
+//! | tells | – | those of the table | as the table tells |
+//! | can't be read | writable | those of text, and the right to write | yes |
 //! | can't be read | not writable | those of text | no |
 //! | can't be read | none | not known | no |
 //!
@@ -28,16 +28,16 @@ use super::interleavings::{Maps, is_writable};
 /// How to treat pages whose rights the system does not tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doubt {
-    /// They count as pages that were asked for.
+    /// They count as pages with the requested rights.
     In,
-    /// They do not.
+    /// They do not count.
     Out,
 }
 
 /// Makes sure that all of these addresses can be read.
 ///
 /// # Errors
-/// Which can't be, or why that is not known.
+/// The address that can't be read, or the reason why that is not known.
 pub fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
     let _whole = Uncancellable::new();
     let mut maps = Maps::open().map_err(|error| unknown(&error))?;
@@ -60,8 +60,8 @@ pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) ->
     Ok(())
 }
 
-/// Adds a part, or extends the one before if both have the same rights: one system call then sets
-/// both.
+/// Adds a part. If the previous part has the same rights, it is extended instead, so that one
+/// system call sets both.
 pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
     match found.last_mut() {
         Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
@@ -69,9 +69,9 @@ pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
     }
 }
 
-/// The first pages of a loaded object's text that have the same rights, and these rights, if the
-/// kernel's table can't be read. Text has the rights that linkers give it, and is writable if
-/// somebody holds it open.
+/// Returns the first pages of a loaded object's text that have the same rights, and these rights,
+/// if the kernel's table can't be read. Text has the rights that linkers give it, and is also
+/// writable if code holds it open.
 pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
     let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
     let differs = |page: &usize| is_writable(*page) != Some(write);
@@ -79,13 +79,13 @@ pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part
     Ok((pages.start..end, Rights { write, ..Rights::TEXT }))
 }
 
-/// Whether all of these pages can be written, for certain.
+/// Returns whether all of these pages are known to be writable.
 pub(super) fn are_writable(pages: &Range<usize>) -> bool {
     parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
 }
 
-/// The parts of `pages` that are mapped with such rights. If the kernel's table can't be read, the
-/// parts that are writable; `doubt` decides about pages without an answer.
+/// Returns the parts of `pages` that are mapped with such rights. If the kernel's table can't be
+/// read, returns the parts that are writable; `doubt` decides about pages without an answer.
 pub(super) fn parts_with(
     pages: &Range<usize>,
     has: impl Fn(Rights) -> bool,

@@ -43,8 +43,8 @@ pub enum TextError {
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not let pages have their former rights back, so they stay writable. The end
-    /// of the last guard on them tries again. [`unrestored_bytes`](super::unrestored_bytes) counts
+    /// The system refuses to restore the former rights of pages, so they stay writable. The end of
+    /// the last guard on them tries again. [`unrestored_bytes`](super::unrestored_bytes) counts
     /// them.
     Unrestored {
         /// The first such pages.
@@ -55,7 +55,7 @@ pub enum TextError {
 }
 
 impl TextError {
-    /// The system's error number; `None` if it was not the system that refused.
+    /// Returns the system's error number; `None` if the system was not the one to refuse.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Unmapped { .. } | Self::NotReadable { .. } => None,
@@ -96,7 +96,7 @@ impl fmt::Display for TextError {
     }
 }
 
-/// What to do about a system that does not let text be written.
+/// Returns advice for a system that does not let text be written.
 fn advice(errno: i32) -> &'static str {
     match errno {
         libc::EPERM => {
@@ -114,7 +114,7 @@ fn advice(errno: i32) -> &'static str {
 impl error::Error for TextError {}
 
 impl From<TextError> for io::Error {
-    /// The system's own error, if there is one.
+    /// Returns the system's own error, if there is one.
     fn from(error: TextError) -> Self {
         match error.errno() {
             Some(errno) => Self::from_raw_os_error(errno),

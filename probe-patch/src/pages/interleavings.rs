@@ -1,8 +1,8 @@
 //! Guards and batches of several threads on the same pages, in every interleaving, with a kernel of
 //! three pages: `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
 //!
-//! Guards write while they don't hold the mutex; so each write is checked to find its page
-//! writable, and in the end each page has to have the rights that it had.
+//! Guards write while they don't hold the mutex. So each write is checked to find its page
+//! writable. In the end, each page has to have its former rights.
 
 use std::io;
 use std::ops::Range;
@@ -14,17 +14,17 @@ use super::shared::Pages;
 use crate::os::maps::{Mapping, Rights};
 
 const PAGE: usize = 4096;
-/// Where the first page is.
+/// The address of the first page.
 const START: usize = 16 * PAGE;
 const DATA: Rights = Rights { read: true, write: true, execute: false };
-/// Code twice, then what was writable before.
+/// The pages' former rights: two pages of code, then one that was writable.
 const FORMER: [Rights; 3] = [Rights::TEXT, Rights::TEXT, DATA];
 
 loom::lazy_static! {
     static ref KERNEL: Mutex<[Rights; 3]> = Mutex::new(FORMER);
 }
 
-/// The kernel's table, as one asks it.
+/// The kernel's table of mappings.
 pub(super) struct Maps;
 
 impl Maps {
@@ -53,7 +53,7 @@ pub(super) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     Ok(())
 }
 
-/// As a page itself says.
+/// Returns a page's own answer.
 pub(super) fn is_writable(addr: usize) -> Option<bool> {
     Some(KERNEL.lock().unwrap()[(addr - START) / PAGE].write)
 }
@@ -62,12 +62,12 @@ fn pages(pages: Range<usize>) -> Range<usize> {
     START + pages.start * PAGE..START + pages.end * PAGE
 }
 
-/// A write to the first byte of each.
+/// Writes to the first byte of each page.
 fn write(at: Range<usize>) {
     assert!(KERNEL.lock().unwrap()[at].iter().all(|rights| rights.write), "a write to a sealed page");
 }
 
-/// As `OpenText` does.
+/// Opens, writes and closes as `OpenText` does.
 fn guard(all: &Mutex<Pages>, at: Range<usize>) {
     let whole = pages(at.clone());
     let era = all.lock().unwrap().open(&whole).unwrap();
@@ -75,7 +75,7 @@ fn guard(all: &Mutex<Pages>, at: Range<usize>) {
     all.lock().unwrap().close(&whole, era).unwrap();
 }
 
-/// As `WritableRuns` does.
+/// Writes as `WritableRuns` does.
 fn batch(all: &Mutex<Pages>, at: Range<usize>) {
     let mut locked = all.lock().unwrap();
     locked.write(&pages(at.clone()), || write(at)).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The rights of loaded objects' text, as far as the kernel has been asked.
+//! The rights of loaded objects' text, as far as the kernel has told them.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ impl Known {
         Self(Vec::new())
     }
 
-    /// The pages from `at` on, up to `end`, that are known to have the same rights.
+    /// Returns the pages from `at` on, up to `end`, that are known to have the same rights.
     pub(super) fn from(&self, at: usize, end: usize) -> Option<Part> {
         let (pages, rights) = self.0.iter().find(|(pages, _)| pages.contains(&at))?;
         Some((at..end.min(pages.end), *rights))
     }
 
-    /// The pages, if all of them are known to have the same rights.
+    /// Returns the pages, if all of them are known to have the same rights.
     pub(super) fn all(&self, pages: &Range<usize>) -> Option<Part> {
         self.from(pages.start, pages.end).filter(|(part, _)| part.end == pages.end)
     }
@@ -34,7 +34,7 @@ impl Known {
         }
     }
 
-    /// The known mapping that holds all of these pages.
+    /// Returns the known mapping that holds all of these pages.
     pub(super) fn whole(&self, pages: &Range<usize>) -> Option<Part> {
         self.0.iter().find(|(known, _)| known.start <= pages.start && pages.end <= known.end).cloned()
     }
@@ -46,12 +46,12 @@ impl Known {
         }
     }
 
-    /// Makes room for so many more mappings.
+    /// Makes room for `more` mappings.
     pub(super) fn make_room(&mut self, more: usize) {
         self.0.reserve(more);
     }
 
-    /// Forgets whatever overlaps.
+    /// Forgets all mappings that overlap these pages.
     pub(super) fn forget(&mut self, pages: &Range<usize>) {
         self.0.retain(|(known, _)| known.end <= pages.start || pages.end <= known.start);
     }

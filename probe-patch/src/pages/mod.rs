@@ -1,16 +1,16 @@
-//! Who may write which pages. One copy of this crate counts all of its writers in the process, and
-//! gives pages exactly the rights back that they had before.
+//! Makes pages writable, and gives them exactly their former rights back. One copy of this crate
+//! counts all of its writers in the process.
 //!
 //! Life of a guard:
-//! 1. [`OpenText::new`] asks the kernel for the rights of the pages that nobody holds open yet,
+//! 1. [`OpenText::new`] asks the kernel for the rights of the pages that no guard holds open yet,
 //!    adds the right to write to each, and counts the guard in.
 //! 2. While the guard lives, the pages are writable.
-//! 3. The guard's end counts it out. Pages that nobody else holds get their former rights back,
-//!    each its own.
+//! 3. The guard's end counts it out. Pages that no other guard holds get their former rights back,
+//!    each page its own.
 //!
 //! # One map, one mutex
-//! Batches of the control and guards of others share one map ([`runs`]) behind one mutex. So nobody
-//! seals pages that another is writing.
+//! Batches of the control and guards of others share one map ([`runs`]) behind one mutex. So no
+//! thread seals pages that another is writing.
 //! - A guard holds the mutex for the map and the system calls, not while it lives.
 //! - A [`WritableRuns`] holds the mutex while it writes (microseconds; some milliseconds for a
 //!   million sites), and so needs no entry in the map.
@@ -33,8 +33,8 @@
 //! other copy still writes.) While a copy holds such pages open itself, it asks again before each
 //! write: the other copy may have sealed them, and then they get these rights back.
 //!
-//! Two cases remain. Code that writes through a guard of its own, or with `Access::Held`, asks
-//! nobody. And a batch seals pages that it knows as sealed, though the other copy has opened them
+//! Two cases remain. Code that writes through its own guard, or with `Access::Held`, does not ask
+//! again. And a batch seals pages that it knows as sealed, even if the other copy has opened them
 //! since.
 //!
 //! # Cost
@@ -70,22 +70,22 @@ pub use shared::{READY, set_quieting};
 /// Guards may overlap and nest, on any threads, and end in any order. The last one gives each page
 /// its former rights back. Pages outside of the range are never touched.
 ///
-/// Pages that are writable already stay writable at the end. The guard does not keep them so:
-/// whoever made them writable may seal them while the guard lives, without knowing of it. Another
-/// copy of this crate in the process, a plugin's, may do so. Neither copy knows of the other's
-/// guards and attachments. Don't hold text open that the other copy patches.
+/// Pages that are writable already stay writable at the end. The guard does not keep them so: the
+/// code that made them writable may seal them while the guard lives. Another copy of this crate in
+/// the process, such as a plugin's, may do so. Neither copy knows of the other's guards and
+/// attachments. Don't hold text open that the other copy patches.
 ///
 /// A guard asks the kernel for the rights of its pages, which batches remember (see
 /// [`TextPolicy::Sealed`](super::TextPolicy::Sealed)). After a guard was made or refused there,
 /// batches ask again.
 ///
-/// Pages of a shared mapping can be opened, too, if the system allows it. Writes to them reach
-/// everybody who has mapped them.
+/// Pages of a shared mapping can be opened, too, if the system allows it. Every process that has
+/// mapped them sees the writes.
 ///
 /// Don't unmap pages that a guard holds open: its end would change the rights of whatever is mapped
-/// there by then. `probe-runtime` lets shared objects with probes be unloaded: its next operation
-/// that looks at the objects, such as `probes()`, forgets their pages; another guard does not look.
-///
+/// there by then. `probe-runtime` lets shared objects with probes be unloaded. Its next operation
+/// that looks at the objects, such as `probes()`, forgets their pages. Opening another guard does
+/// not.
 /// A forked child inherits the guards of the forking thread. Pages that other threads held open at
 /// that moment stay open in the child.
 ///
@@ -112,7 +112,7 @@ pub struct OpenText {
 
 impl OpenText {
     /// Makes all pages that hold these bytes writable. Pages that were not executable do not become
-    /// so. An empty range opens nothing.
+    /// executable. An empty range opens no pages.
     ///
     /// # Errors
     /// [`TextError::Unmapped`] and [`TextError::NotReadable`] name the first address of the range
@@ -131,15 +131,15 @@ impl OpenText {
         Ok(Self { pages: whole, era })
     }
 
-    /// The pages that it keeps writable.
+    /// Returns the pages that the guard keeps writable.
     pub fn pages(&self) -> Range<usize> {
         self.pages.clone()
     }
 
-    /// Ends the guard, as dropping it does, and returns whether that went well.
+    /// Ends the guard, as dropping it does, and returns whether the pages have their former rights.
     ///
     /// # Errors
-    /// [`TextError::Unrestored`] if the system does not let pages have their former rights back.
+    /// [`TextError::Unrestored`] if the system refuses to restore the former rights of some pages.
     pub fn close(self) -> Result<(), TextError> {
         ManuallyDrop::new(self).end()
     }
@@ -151,7 +151,7 @@ impl OpenText {
 
 impl Drop for OpenText {
     fn drop(&mut self) {
-        // What could not be restored is counted: `unrestored_bytes`.
+        // `unrestored_bytes` counts pages that could not be restored.
         let _ = self.end();
     }
 }
@@ -162,16 +162,16 @@ impl fmt::Debug for OpenText {
     }
 }
 
-/// Opens pages of a guard again that were writable when it was made: whoever made them so may have
-/// sealed them since.
+/// Reopens pages of a guard that were writable when it was made: the code that made them writable
+/// may have sealed them since.
 ///
 /// # Errors
-/// Those of [`OpenText::new`].
+/// The same as those of [`OpenText::new`].
 pub fn renew(text: &OpenText) -> Result<(), TextError> {
     if text.pages.is_empty() { Ok(()) } else { lock().renew(&text.pages) }
 }
 
-/// A batch of writes to loaded objects' text. While it lives, nobody else opens or seals any text.
+/// A batch of writes to loaded objects' text. While it lives, no other thread opens or seals text.
 pub struct WritableRuns(Locked);
 
 #[expect(clippy::new_without_default, reason = "it takes a lock")]
@@ -182,10 +182,10 @@ impl WritableRuns {
     }
 
     /// Calls `write` while whole pages are writable. The inner result is that of restoring the
-    /// pages that nobody holds open.
+    /// pages that no guard holds open.
     ///
     /// # Errors
-    /// Which page can't be opened, and why: nothing was written.
+    /// The page that can't be opened, and the reason. `write` was not called.
     pub fn with_open(
         &mut self,
         whole: &Range<usize>,
@@ -195,7 +195,7 @@ impl WritableRuns {
     }
 }
 
-/// An address of the range that was asked for, rather than of its first page.
+/// Returns an error with the first failing address of the requested range, rather than of its page.
 fn within(error: TextError, bytes: &Range<usize>) -> TextError {
     match error {
         TextError::Unmapped { addr } => TextError::Unmapped { addr: addr.max(bytes.start) },
@@ -204,12 +204,12 @@ fn within(error: TextError, bytes: &Range<usize>) -> TextError {
     }
 }
 
-/// Bytes that are still writable without a guard, since the system did not let their pages have
-/// their former rights back.
+/// Returns the number of bytes that are still writable without a guard, since the system refused to
+/// restore their pages' former rights.
 ///
-/// They are whole pages; 0 in a process where nothing went wrong. A later guard or batch on such
-/// pages tries again. If the system does not tell whether pages are writable, those that may be are
-/// counted.
+/// The bytes make whole pages; the number is 0 in a process where no restoring has failed. A later
+/// guard or batch on such pages tries again. Pages count if they may be writable and the system
+/// does not tell.
 ///
 /// The first call also installs this crate's hooks around `fork`, unless a patch has installed
 /// them. It touches no text.
@@ -221,8 +221,8 @@ pub fn unrestored_bytes() -> usize {
     lock().unrestored()
 }
 
-/// Forgets pages that are gone, without touching them: those of `unloaded`, and pages that are not
-/// mapped any more, or that were mapped anew and so are not writable. Guards on them may still
+/// Forgets pages that are gone, without touching them: those of `unloaded`, pages that are no
+/// longer mapped, and pages that were mapped anew and so are not writable. Guards on them may still
 /// live; their ends do nothing there. Called when objects came or went, before their text is opened
 /// again.
 pub fn forget_gone(unloaded: &[Range<usize>]) {

@@ -1,4 +1,4 @@
-//! Opening text without the heap, and without waiting. If that is impossible, a later try has to do
+//! Opens text without the heap, and without waiting. If that is impossible, a later try has to do
 //! it.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::shared::{Pages, try_lock};
 use crate::os::maps::{Mapping, Rights, holding_now};
 use crate::os::text::{is_writable, page_size, pages, protect};
 
-/// How many mappings may be held open for first hits.
+/// The greatest number of mappings that are held open for first hits.
 const HELD: usize = 64;
 /// The room that the lists need, so that changing them takes no memory.
 const ROOM: usize = 8;
@@ -16,7 +16,7 @@ const ROOM: usize = 8;
 /// Why text was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotOpen {
-    /// This would have had to wait, or to allocate.
+    /// Opening would have had to wait, or to allocate.
     Later,
     /// The system's error number.
     Protected(i32),
@@ -31,7 +31,7 @@ impl Held {
         Self(Vec::new())
     }
 
-    /// Forgets mappings of which any page is not open any more, and seals the rest of them.
+    /// Forgets mappings of which any page is no longer open, and seals the rest of them.
     pub(super) fn give_up(pages: &mut Pages) {
         let mut gone = Vec::new();
         let runs = &pages.runs;
@@ -43,7 +43,7 @@ impl Held {
             is_held
         });
         for (rest, era) in gone {
-            // What could not be restored is counted: `unrestored_bytes`.
+            // `unrestored_bytes` counts pages that could not be restored.
             let _ = pages.close(&rest, era);
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn write_now(bytes: &Range<usize>, hold: bool, write: impl FnOnce()) 
     locked.write_now(&pages(bytes.clone()), hold, write)
 }
 
-/// Makes room for what `write_now` remembers.
+/// Makes room for the mappings that `write_now` remembers.
 pub fn make_room() {
     let mut locked = super::shared::lock();
     locked.runs.make_room(ROOM);
@@ -70,18 +70,18 @@ pub fn make_room() {
 pub fn close_held() {
     let mut locked = super::shared::lock();
     for (pages, era) in std::mem::take(&mut locked.held.0) {
-        // What could not be restored is counted: `unrestored_bytes`.
+        // `unrestored_bytes` counts pages that could not be restored.
         let _ = locked.close(&pages, era);
     }
 }
 
 impl Pages {
     fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
-        // Neither the map nor the known mappings include an object that was loaded since. So the
-        // pages themselves are asked.
+        // Neither the map nor the known mappings include an object that was loaded since. So ask
+        // about the pages themselves.
         let answers = || pages.clone().step_by(page_size()).map(is_writable);
         if answers().all(|answer| answer == Some(true)) {
-            // It is open, or it was always writable.
+            // The page is open, or was always writable.
             write();
             return Ok(());
         }

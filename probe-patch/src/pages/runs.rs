@@ -7,18 +7,18 @@
 //! | is open | yes | 1 or more |
 //! | could not be restored, and is still writable, or may be | yes | 0 |
 //!
-//! A page that nobody holds open is never taken to be writable. A new opener makes it writable
+//! A page that no opener holds is never assumed to be writable. A new opener makes it writable
 //! again.
 //!
 //! An opener gets the present [`Era`], and closes with it. Forgetting pages ends an era. Pages that
-//! are opened there later belong to a later era, so that openers of forgotten pages don't close
+//! are opened there later belong to a later era, so openers of the forgotten pages don't close
 //! them.
 
 use std::ops::Range;
 
 use crate::os::maps::Rights;
 
-/// Pages of one kind, side by side.
+/// Adjacent pages of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Run {
     pages: Range<usize>,
@@ -53,7 +53,7 @@ impl Runs {
         Self { runs: Vec::new(), era: Era(0) }
     }
 
-    /// Whether the map knows none of the pages.
+    /// Returns whether the map knows none of the pages.
     pub(super) fn is_clear(&self, pages: &Range<usize>) -> bool {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
         self.runs.get(first).is_none_or(|run| pages.end <= run.pages.start)
@@ -72,17 +72,17 @@ impl Runs {
         at >= pages.end
     }
 
-    /// Whether so many runs can be added without taking memory.
+    /// Returns whether `more` runs can be added without allocating.
     pub(super) fn has_room(&self, more: usize) -> bool {
         self.runs.capacity() - self.runs.len() >= more
     }
 
-    /// Makes room for so many runs.
+    /// Makes room for `more` runs.
     pub(super) fn make_room(&mut self, more: usize) {
         self.runs.reserve(more);
     }
 
-    /// The parts of `pages` that the map does not know.
+    /// Returns the parts of `pages` that the map does not know.
     pub(super) fn gaps(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
         let (mut gaps, mut at) = (Vec::new(), pages.start);
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
@@ -98,7 +98,7 @@ impl Runs {
         gaps
     }
 
-    /// The parts of `pages` that were writable already when they were first opened.
+    /// Returns the parts of `pages` that were writable already when they were first opened.
     pub(super) fn found_writable(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
         let within = self.runs[first..].iter().take_while(|run| run.pages.start < pages.end);
@@ -106,7 +106,7 @@ impl Runs {
         within.filter(|run| run.former.write).map(clamp).collect()
     }
 
-    /// The parts of `pages` that could not be restored, and what their rights were.
+    /// Returns the parts of `pages` that could not be restored, with their former rights.
     pub(super) fn left(&self, pages: &Range<usize>) -> Vec<Part> {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
         let within = self.runs[first..].iter().take_while(|run| run.pages.start < pages.end);
@@ -123,8 +123,8 @@ impl Runs {
         self.join(first, last);
     }
 
-    /// One more opener of all of `pages`. `found` has the former rights of the gaps, all of them,
-    /// in ascending order.
+    /// Counts one more opener of all of `pages`. `found` has the former rights of all gaps, in
+    /// ascending order.
     pub(super) fn open(&mut self, pages: &Range<usize>, found: &[Part]) -> Era {
         for (gap, former) in found {
             self.insert(gap.clone(), *former);
@@ -137,14 +137,14 @@ impl Runs {
         self.era
     }
 
-    /// Counts one opener of `pages` out, which opened them in `era`. Returns the pages that nobody
-    /// holds open now, with their former rights; the map has forgotten them.
+    /// Counts out one opener, which opened `pages` in `era`. Returns the pages that no opener holds
+    /// now, with their former rights, and forgets them.
     pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<Part> {
         let (first, mut last) = self.cut_out(pages);
         let mut left = Vec::new();
         for at in (first..last).rev() {
             let run = &mut self.runs[at];
-            // Pages that were opened since this opener's were forgotten are not its own.
+            // Skips pages that were opened after this opener's pages were forgotten.
             if run.since > era {
                 continue;
             }
@@ -161,13 +161,13 @@ impl Runs {
     }
 
     /// Remembers pages that are still writable without a guard, or may be. The map must not know
-    /// them.
+    /// them yet.
     pub(super) fn insert(&mut self, pages: Range<usize>, former: Rights) {
         let at = self.runs.partition_point(|run| run.pages.start < pages.start);
         self.runs.insert(at, Run { pages, openers: 0, former, since: self.era });
     }
 
-    /// Forgets pages, whoever holds them open.
+    /// Forgets pages, even if openers hold them.
     pub(super) fn forget(&mut self, pages: &Range<usize>) {
         let (first, last) = self.cut_out(pages);
         if first != last {
@@ -176,12 +176,12 @@ impl Runs {
         }
     }
 
-    /// All pages that the map knows, with their former rights.
+    /// Returns all pages that the map knows, with their former rights.
     pub(super) fn parts(&self) -> Vec<Part> {
         self.runs.iter().map(|run| (run.pages.clone(), run.former)).collect()
     }
 
-    /// Bytes that are still writable without a guard, or may be.
+    /// Returns the number of bytes that are still writable without a guard, or may be.
     pub(super) fn unrestored(&self) -> usize {
         self.runs.iter().filter(|run| run.openers == 0).map(|run| run.pages.len()).sum()
     }
@@ -310,8 +310,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is opened, closed and forgotten in whatever order, each page gets back what it
-        /// had, when its last opener goes, and at no other time.
+        /// Opens, closes and forgets pages in any order. Each page gets its former rights back when
+        /// its last opener goes, and at no other time.
         #[test]
         fn agrees_with_a_model_of_single_pages(
             rights in proptest::collection::vec(prop_oneof![Just(RX), Just(R), Just(RW)], PAGES),

@@ -21,7 +21,7 @@ use super::interleavings::{Maps, protect};
 
 static PAGES: Mutex<Pages> = Mutex::new(Pages::new());
 
-/// What the mutex guards.
+/// The data that the mutex guards.
 pub(super) struct Pages {
     pub(super) runs: Runs,
     pub(super) known: Known,
@@ -29,12 +29,12 @@ pub(super) struct Pages {
     pub(super) held: Held,
 }
 
-/// The mutex, held.
+/// The mutex's guard.
 pub(super) struct Locked {
-    // Unlocks before the crates above may call their users again.
+    // Releases the mutex before the crates above may call their users again.
     pages: MutexGuard<'static, Pages>,
     _quiet: Quiet,
-    // The system calls under it may be cancellation points.
+    // The system calls under the mutex may be cancellation points.
     _whole: Uncancellable,
 }
 
@@ -52,26 +52,26 @@ impl std::ops::DerefMut for Locked {
     }
 }
 
-/// Takes the mutex. A thread that takes the control lock, too, has taken that before.
+/// Takes the mutex. A thread that also takes the control lock has taken that before.
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
     READY.prepare();
     let mut quiet = Quiet::new();
-    // A panic under it is a bug of ours. The map is consistent between steps even so.
+    // A panic under the mutex is a bug of this crate. The map is consistent between steps even so.
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
     quiet.renew();
     Locked { pages, _quiet: quiet, _whole: whole }
 }
 
-/// Has this done around the mutex from here on, and waits for a thread that holds it without. So
+/// Installs hooks to run around the mutex, and waits for a thread that holds it without them. So
 /// the crate above may call its users when this returns. This room is ready, or can't be.
 pub fn set_quieting(quieting: Quieting) {
     quiet::set(quieting);
     drop(lock());
 }
 
-/// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
-/// ready.
+/// Takes the mutex, unless any thread holds it, this one included. The caller knows that this crate
+/// is ready.
 pub(super) fn try_lock() -> Option<Locked> {
     let whole = Uncancellable::new();
     let mut quiet = Quiet::new();
@@ -84,7 +84,7 @@ pub(super) fn try_lock() -> Option<Locked> {
     Some(Locked { pages, _quiet: quiet, _whole: whole })
 }
 
-/// Forks take the mutex, so that the child finds the map whole, and every instruction.
+/// Forks take the mutex, so that the child finds the map and every instruction whole.
 pub static READY: Ready = Ready::new(Rank::Text, ACROSS_FORKS, || ());
 
 const ACROSS_FORKS: AcrossForks = AcrossForks { before: before_fork, in_parent: after_fork, in_child };
@@ -123,9 +123,9 @@ impl Pages {
         Ok(self.runs.open(pages, &found))
     }
 
-    /// Writes to pages of loaded objects' text, and restores their rights. Nobody else opens or
-    /// seals any pages meanwhile, so pages that nobody holds open need no counting. The inner
-    /// result is that of restoring.
+    /// Writes to pages of loaded objects' text, and restores their rights. No other thread opens or
+    /// seals pages meanwhile, so pages that no guard holds open need no counting. The inner result
+    /// is that of restoring.
     pub(super) fn write(
         &mut self,
         pages: &Range<usize>,
@@ -148,8 +148,8 @@ impl Pages {
         Ok(self.close(pages, era))
     }
 
-    /// Reopens pages that were writable before they were opened here. Whoever made them writable,
-    /// another copy of this crate, say, may have sealed them since.
+    /// Reopens pages that were writable before they were opened here. The code that made them
+    /// writable, such as another copy of this crate, may have sealed them since.
     pub(super) fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         let doubtful = self.runs.found_writable(pages);
         if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
@@ -165,7 +165,7 @@ impl Pages {
         for (part, rights) in found.into_iter().filter(|(_, rights)| !rights.write) {
             protect(&part, rights.and_write())
                 .map_err(|error| TextError::Protected { pages: part.clone(), errno: errno_of(&error) })?;
-            // They get these rights back: whoever had opened them is done.
+            // They get these rights back: the code that had opened them has sealed them since.
             self.runs.set_former(&part, rights);
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Makes parts that the map does not know writable: all, or none.
+    /// Makes parts that the map does not know writable: all of them, or none.
     fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
         for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
             if let Err(error) = protect(part, rights.and_write()) {
@@ -195,14 +195,14 @@ impl Pages {
         Ok(())
     }
 
-    /// Counts one opener out, and restores pages that nobody holds open any more.
+    /// Counts one opener out, and restores pages that no opener holds any more.
     pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Result<(), TextError> {
         let left = self.runs.close(pages, era);
         self.restore(&left)
     }
 
-    /// Gives parts that the map does not know their former rights. Remembers parts whose rights
-    /// can't be restored and that are writable, or may be.
+    /// Gives parts that the map does not know their former rights. Remembers parts that could not
+    /// be restored and that are writable, or may be.
     fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
         let mut result = Ok(());
         for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
@@ -221,7 +221,7 @@ impl Pages {
         result
     }
 
-    /// The parts of the gaps, with their rights, from the kernel.
+    /// Returns the parts of the gaps, with their rights, from the kernel.
     fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
         let mut maps = Maps::open().map_err(|error| unknown(&error))?;
         let mut found = Vec::with_capacity(gaps.len());
@@ -232,8 +232,8 @@ impl Pages {
         Ok(found)
     }
 
-    /// The parts of the gaps, with their rights, from known mappings. Unknown mappings are asked
-    /// for, and known then.
+    /// Returns the parts of the gaps, with their rights, from known mappings. It asks the kernel
+    /// for unknown mappings, and remembers these.
     fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
         let mut found = Vec::with_capacity(gaps.len());
         let mut maps = None;

@@ -42,8 +42,7 @@ pub fn pin_object(address: usize) -> Result<(), Unpinned> {
     keep(info.dli_fname)
 }
 
-/// Where all is one executable, there is nothing else to be in; and `dlopen` in a static program
-/// warns.
+/// Refuses: a static program has no other objects that its own C library knows, and `dlopen` warns.
 #[cfg(target_feature = "crt-static")]
 fn keep(name: *const c_char) -> Result<(), Unpinned> {
     let reason = "it has a C library of its own".to_owned();

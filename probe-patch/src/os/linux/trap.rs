@@ -28,8 +28,8 @@ static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// Whether `SA_RESETHAND` of the previous handler has had its effect.
 static IS_RESET: AtomicBool = AtomicBool::new(false);
 
-/// What x86 calls an `int3`, among its exceptions. The kernel says `SI_KERNEL` then, and valgrind
-/// `TRAP_BRKPT`.
+/// The exception number of `int3` on x86. The signal's code is `SI_KERNEL` from the kernel, and
+/// `TRAP_BRKPT` under valgrind.
 const BREAKPOINT: i64 = 3;
 const INT3: u8 = 0xcc;
 
@@ -80,13 +80,13 @@ pub fn is_installed() -> bool {
 /// Its address marks the `int3` of the question below.
 static QUESTION: u8 = 0;
 
-/// Executes an `int3`, and tells whether the handler got it. A debugger that keeps the signal for
-/// itself stops here; the program may go on, and is told so.
+/// Executes an `int3`. Returns whether the handler got its signal. A debugger that keeps the signal
+/// for itself stops here. If the program then continues, this returns `false`.
 #[inline(never)]
 pub fn debugger_must_pass_on_sigtrap() -> bool {
     let mut is_handled = 0_u64;
-    // SAFETY: the handler, if it is called, changes RAX. Behind the `int3`, where the thread goes
-    // on with it and without it, is the end.
+    // SAFETY: if the handler is called, it changes RAX alone. The thread continues behind the
+    // `int3`, at the end of the code, in either case.
     unsafe {
         std::arch::asm!(
             "lea rdi, [rip + 2f]",
@@ -151,19 +151,19 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         // Returning from a handler serialises: the thread fetches the instruction anew.
         registers[at(libc::REG_RIP)] = addr;
     } else if is_int3 && !is_behind_int3(addr) && is_ours(addr + 1) {
-        // A debugger has moved the thread back to the instruction, and found no `int3` there any
-        // more.
+        // A debugger has moved the thread back to the instruction, whose `int3` is gone by now.
     } else {
         pass_on(signal, info, context);
     }
     set_errno(errno);
 }
 
-/// Whether there is an `int3` where one was executed, as far as the thread is where the processor
-/// has put it.
+/// Returns whether there is an `int3` at `addr`, right before the address that the thread continues
+/// at.
 fn is_behind_int3(addr: i64) -> bool {
     let addr = usize::try_from(addr).unwrap_or_default();
-    // Where the thread goes on is mapped; the page before need not be.
+    // The thread continues at `addr + 1`, which is mapped. If a page begins there, `addr` may not
+    // be.
     let is_mapped = !(addr + 1).is_multiple_of(page_size());
     // SAFETY: in a page that the thread executes. All code that changes it does so by whole bytes.
     !is_mapped || unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed) == INT3
