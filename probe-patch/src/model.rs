@@ -1,4 +1,4 @@
-//! A reference model of instruction fetch, and what the patch engine's plans look like through it.
+//! A reference model of instruction fetch, which the patch engine's plans are checked against.
 //!
 //! The model is that of "Living on the edge", section 3, stated as weakly as it can be:
 //!
@@ -11,13 +11,12 @@
 //!   no other bound. It stands for the barrier and for a wait of `T_max` alike.
 //!
 //! Within these rules every mix of bytes that can be fetched is enumerated: the spaces are small.
-//! What a thread does with the bytes is the business of [`effect`]. The granule is 8 bytes where
-//! the engine relies on aligned writes being atomic for fetch, and 1 byte where it relies on
-//! nothing.
+//! [`effect`] decodes the bytes that a thread fetches. The granule is 8 bytes where the engine
+//! relies on aligned writes being atomic for fetch, and 1 byte where it relies on no such promise.
 //!
-//! `protocol` looks at protocols in general, `sites` at the three instructions of a probe's site,
-//! `word` at the plans of wordpatch, and `model` in `call` at those of callpatch. Each claim has
-//! its counterpart, in which the model is shown a protocol that is wrong and has to find out.
+//! `protocol` checks protocols in general, `sites` the three instructions of a probe's site, `word`
+//! the plans of wordpatch, and `model` in `call` those of callpatch. Each claim has a counterpart,
+//! in which the model gets a wrong protocol and must find the error.
 
 mod effect;
 mod fetch;

@@ -29,7 +29,7 @@
 //! 2. The site's words are read.
 //! 3. A pure function plans from these: the word to write, that the site already is as wanted, or
 //!    an error.
-//! 4. One `lock cmpxchg` writes that word, expecting the value that was read. If somebody has
+//! 4. One `lock cmpxchg` writes that word, expecting the value that was read. If other code has
 //!    written to it meanwhile, the switch starts again at step 2.
 //! 5. `Sealed` seals the pages.
 //!
@@ -46,9 +46,9 @@
 //!   the unchanged word, and the old or the new value of the changed one, never a mix. Several
 //!   switches in a row change the same word: the first one by 2|3 to 4|1, the second one by 1|4. So
 //!   a thread sees one of their instructions.
-//! - *Nobody is in between.* All of these instructions begin at the site's first byte. They are
+//! - *No thread is in between.* All of these instructions begin at the site's first byte. They are
 //!   five bytes long, or `eb 03`, which jumps over the other three bytes. So no thread's next
-//!   instruction is ever inside of the site, and no interrupt, signal or preemption leaves a thread
+//!   instruction is ever inside the site, and no interrupt, signal or preemption leaves a thread
 //!   there.
 //! - *Inside the callee.* A thread that called before the site was deactivated returns to the
 //!   address after the site, where the same instruction begins as ever. So does a thread in the
@@ -124,7 +124,7 @@ use crate::{pages::TextError, text::TextPolicy};
 /// site was that CALL already.
 ///
 /// The site may be a CALL or a JMP, active or deactivated, or a NOP of five bytes within one
-/// aligned word. The text is opened for the moment; [`Options`] has other ways. Threads that
+/// aligned word. The text is opened for this switch only; [`Options`] has other ways. Threads that
 /// execute the site meanwhile execute the old instruction or the CALL.
 ///
 /// # Errors
@@ -139,7 +139,7 @@ use crate::{pages::TextError, text::TextPolicy};
 /// - The program may execute a CALL of `target` there, any number of times, before and after this
 ///   returns. `target` is code within 2 GiB that returns, and preserves whatever the code around
 ///   the site relies on.
-/// - Meanwhile the bytes stay mapped, and nobody changes them except by this module's functions.
+/// - Meanwhile the bytes stay mapped, and only this module's functions change them.
 ///
 /// ```
 /// use probe_patch::{PatchError, call};
@@ -181,7 +181,7 @@ pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchErr
 /// The same as those of [`activate_call`].
 ///
 /// # Safety
-/// The same as for [`activate_call`], but with a JMP: the code at `target` goes on as the code
+/// The same as for [`activate_call`], but with a JMP: the code at `target` continues as the code
 /// around the site expects.
 ///
 /// ```
@@ -213,7 +213,7 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
 }
 
 /// Makes a CALL or JMP of five bytes an instruction without effect. Returns whether that took a
-/// write: `false` if it had none already.
+/// write: `false` if the site was deactivated already.
 ///
 /// # Errors
 /// [`PatchError::NotACall`]; [`PatchError::Text`] if the system does not let the text be written;
@@ -221,8 +221,8 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
 /// then as it was, except after [`TextError::Unrestored`], as for [`activate_call`].
 ///
 /// # Safety
-/// The same as for [`activate_call`], but the program does without the callee, or the target of the
-/// jump, and goes on after the site.
+/// The same as for [`activate_call`], but the program must work without the callee, or without the
+/// jump: it continues after the site.
 ///
 /// ```
 /// use probe_patch::{PatchError, call};

@@ -1,5 +1,5 @@
-//! The plans of this module, seen through the [model](super::super::model) of instruction fetch:
-//! any number of switches, with no sync between them, ever.
+//! Checks the plans of this module against the [model](super::super::model) of instruction fetch:
+//! any number of switches, without any sync between them.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ use crate::code::{SiteAddr, TextWord};
 use crate::error::PatchError;
 use crate::model::{Effect, History, LINE, Memory, Step as Seen, effect, fetched};
 
-/// Where calls lead: two whose distance ends in the same three bytes, wherever the site is, and one
-/// farther away.
+/// Targets of calls. The distances to two of them end in the same three bytes, wherever the site
+/// is. The third one is farther away.
 const TARGET: usize = LINE + 0x1_2340;
 const NEAR: usize = TARGET + 0x20;
 const FAR: usize = TARGET + 0x1145_6780;
-/// A lone `ret`.
+/// The address of a lone `ret`.
 const RET: usize = LINE - 0x80_0000;
 
 struct OneRet;
@@ -42,7 +42,7 @@ fn bytes(memory: &Memory, addr: usize) -> Bytes {
     Bytes::new(&memory.bytes(addr, 5)).expect("five bytes")
 }
 
-/// Makes a site as wanted, by the plan; tells whether that took a write.
+/// Switches a site by the plan. Returns whether that took a write.
 fn switch(history: &mut History, addr: usize, wanted: Wanted) -> Result<bool, PatchError> {
     let site = SiteAddr(addr);
     let word = |at| TextWord(history.now().word(at));
@@ -58,10 +58,10 @@ fn switch(history: &mut History, addr: usize, wanted: Wanted) -> Result<bool, Pa
     }
 }
 
-/// What executing a site may do, at any time in its history.
+/// Returns the possible effects of executing a site, at any time in its history.
 fn effects(history: &History, addr: usize, granule: usize) -> HashSet<Effect> {
     let decode = |bytes: Bytes| effect(addr, bytes[..].try_into().expect("five bytes"));
-    // A call of a lone `ret`, and a jump to what comes next, do nothing.
+    // A call of a lone `ret` has no effect, and neither has a jump to the next instruction.
     let idle = |effect| match effect {
         Effect::Call(RET) => Effect::Skip,
         Effect::Jump(target) if target == addr + 5 => Effect::Skip,
@@ -70,7 +70,7 @@ fn effects(history: &History, addr: usize, granule: usize) -> HashSet<Effect> {
     fetched(history, addr, 5, granule).into_iter().map(decode).map(idle).collect()
 }
 
-/// A site at any offset of a word, at the end of which there may be a cache line's.
+/// A site at any offset in a word. The end of the word may be that of a cache line.
 fn site() -> impl Strategy<Value = usize> {
     prop_oneof![LINE - 8..LINE, LINE + 8..LINE + 16]
 }
@@ -85,7 +85,7 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     ]
 }
 
-/// What a site does that is as wanted.
+/// Returns the effect of a site that is as wanted.
 fn effect_of(wanted: Wanted) -> Effect {
     match wanted {
         Wanted::Latent => Effect::Skip,
@@ -94,8 +94,8 @@ fn effect_of(wanted: Wanted) -> Effect {
     }
 }
 
-/// Off, on, off, …, six times, by the plan and without a sync: the call and the deactivated call,
-/// at every offset.
+/// Switches a site off and on, six times, by the plan and without a sync. Threads see the call and
+/// the deactivated call alone, at every offset.
 #[test]
 fn toggling_shows_the_two_instructions() {
     for addr in LINE - 8..LINE {
@@ -121,8 +121,8 @@ fn toggling_shows_the_two_instructions() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Calls, jumps, targets, on and off, in any order: what was wanted once and written is all
-    /// there is to see, and what is refused leaves no trace.
+    /// Switches to calls, jumps and targets, on and off, in any order. Threads see only effects
+    /// that were wanted and written. A refused switch leaves no trace.
     #[test]
     fn any_switches_show_what_was_wanted(addr in site(), all in proptest::collection::vec(wanted(), 1..=6)) {
         let mut history = History::of(addr, call(addr, TARGET), &[]);
@@ -145,8 +145,8 @@ proptest! {
         }
     }
 
-    /// Several targets, one after the other, where the opcode lies alone: no call leads anywhere
-    /// else.
+    /// Sets several targets, one after the other, where the opcode lies alone in its word: no call
+    /// leads anywhere else.
     #[test]
     fn split_after_the_opcode_targets_may_change_at_any_time(
         targets in proptest::collection::vec(LINE - 0x4000_0000..LINE + 0x4000_0000, 1..=6),
@@ -162,8 +162,8 @@ proptest! {
     }
 }
 
-/// The model's teeth: a switch that changed both words would be torn, and so is one write where
-/// fetches have no granule.
+/// Shows that the model finds errors: a switch that changes both words is torn, and so is one write
+/// if fetches have no granule.
 #[test]
 fn what_this_module_does_not_do_is_torn() {
     for addr in LINE - 4..LINE {
@@ -174,7 +174,7 @@ fn what_this_module_does_not_do_is_torn() {
             let history = History::of(addr, call(addr, TARGET), &writes);
             assert!(!effects(&history, addr, 8).is_subset(&[Effect::Call(TARGET), Effect::Skip].into()));
         }
-        // With a sync in between it is no better: the call leads astray until the opcode is gone.
+        // A sync in between does not help: the call leads astray until the opcode is replaced.
         let history = History::of(addr, call(addr, TARGET), &[writes[1], Seen::Sync, writes[0]]);
         assert!(!effects(&history, addr, 8).is_subset(&[Effect::Call(TARGET), Effect::Skip].into()));
     }
@@ -188,7 +188,7 @@ fn what_this_module_does_not_do_is_torn() {
     }
 }
 
-/// A call with another tail, where the plan says no: written all the same, it would be torn.
+/// Writes a call with another tail, which the plan refuses. Threads see it torn.
 #[test]
 fn a_tail_that_is_refused_would_be_torn() {
     for addr in LINE - 4..LINE - 1 {

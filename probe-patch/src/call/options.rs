@@ -46,13 +46,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// [`TextPolicy::Sealed`], which opens text for each write, and not strict.
+    /// Returns the defaults: [`TextPolicy::Sealed`], which opens text for each write, and not
+    /// strict.
     pub const fn new() -> Self {
         Self { text: TextPolicy::Sealed, strict: false }
     }
 
-    /// For how long text is writable. With [`TextPolicy::Open`], the caller keeps it writable, with
-    /// an [`OpenText`] or as memory of its own, and switching takes no system call and no lock.
+    /// Sets for how long text is writable. With [`TextPolicy::Open`], the caller keeps it writable,
+    /// with an [`OpenText`] or as its own memory, and switching takes no system call and no lock.
     /// [`TextPolicy::Alias`] goes through `int3`.
     #[must_use]
     pub const fn text_policy(mut self, text: TextPolicy) -> Self {
@@ -60,9 +61,9 @@ impl Options {
         self
     }
 
-    /// Whether to go through `int3`, as [`word`](crate::word) patches do, instead of one
-    /// write: for processors that promise nothing about such a write. It waits for two barriers,
-    /// and may fail with [`PatchError::Busy`].
+    /// Sets whether to go through `int3`, as [`word`](crate::word) patches do, instead of one
+    /// write. This is for processors that promise nothing about such a write. It waits for two
+    /// barriers, and may fail with [`PatchError::Busy`].
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -72,11 +73,11 @@ impl Options {
     /// [`activate_call`](super::activate_call), with these options.
     ///
     /// # Errors
-    /// As there.
+    /// The same as those of [`activate_call`](super::activate_call).
     ///
     /// # Safety
-    /// As there; with [`TextPolicy::Open`], the aligned 8-byte words that hold the site are mapped
-    /// and writable.
+    /// The same as for [`activate_call`](super::activate_call). With [`TextPolicy::Open`], the
+    /// aligned 8-byte words that hold the site are mapped and writable.
     #[inline]
     pub unsafe fn activate_call(self, addr: usize, target: usize) -> Result<bool, PatchError> {
         // SAFETY: the caller's promise.
@@ -86,7 +87,7 @@ impl Options {
     /// [`activate_jump`](super::activate_jump), with these options.
     ///
     /// # Errors
-    /// As there.
+    /// The same as those of [`activate_jump`](super::activate_jump).
     ///
     /// # Safety
     /// As for [`activate_call`](Self::activate_call).
@@ -116,7 +117,7 @@ impl Options {
     /// [`deactivate_call`](super::deactivate_call), with these options.
     ///
     /// # Errors
-    /// As there.
+    /// The same as those of [`deactivate_call`](super::deactivate_call).
     ///
     /// # Safety
     /// As for [`activate_call`](Self::activate_call).
@@ -140,7 +141,7 @@ impl Options {
                 // SAFETY: the text is mapped, or it could not be opened; it is writable for as long
                 // as the guard lives.
                 let is_written = unsafe { write(site, wanted) }?;
-                // The site is as wanted; the caller should know what else is not as it was.
+                // The site is as wanted. The caller also learns that its text could not be sealed.
                 open.close().map_err(|error| PatchError::Text { addr, error })?;
                 Ok(is_written)
             }
@@ -152,10 +153,10 @@ impl Options {
     /// Switches a site by a word patch.
     ///
     /// # Safety
-    /// The caller's promise.
+    /// The same as for [`activate_call`](Self::activate_call).
     #[cold]
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
-        // It opens files and waits, which are cancellation points.
+        // A word patch opens files and waits, which are cancellation points.
         let _whole = Uncancellable::new();
         let options = word::Options::new().strict(true).text_policy(self.text);
         if self.text != TextPolicy::Open {
@@ -169,7 +170,7 @@ impl Options {
             let step = match plan(site, words, wanted, &LIST) {
                 // SAFETY: as above.
                 Err(PatchError::NotACall { .. }) => match unsafe { word::options::taken(site.0, found) } {
-                    // Just over: look again.
+                    // The other patch is over by now: look again.
                     PatchError::Foreign { found: now, .. } if now != found => continue,
                     PatchError::Foreign { .. } => return Err(PatchError::NotACall { addr: site.0, found }),
                     busy => return Err(busy),
@@ -187,7 +188,7 @@ impl Options {
             };
             // SAFETY: the site's instruction, and what the caller allows in its place.
             match unsafe { options.replace(site.0, found, after.five(site).bytes().into()) } {
-                // Somebody was faster: look again.
+                // Another thread was faster: look again.
                 Err(PatchError::Foreign { .. }) => {}
                 result => return result,
             }
@@ -195,14 +196,14 @@ impl Options {
     }
 }
 
-/// Opens the site's pages: two, if it crosses from one to the next. They are opened before they are
-/// read, so that an address that is not mapped is an error rather than a fault.
+/// Opens the site's pages, one or two. It does so before the site is read, so that an address that
+/// is not mapped is an error rather than a fault.
 fn open(site: SiteAddr) -> Result<OpenText, PatchError> {
     let refused = |error| PatchError::Text { addr: site.0, error };
     OpenText::new(site.0..site.0.saturating_add(SITE_LEN)).map_err(refused)
 }
 
-/// Switches a site in text that is writable; returns whether that took a write.
+/// Switches a site in text that is writable. Returns whether that took a write.
 ///
 /// # Safety
 /// The site's words are mapped and writable.
@@ -221,13 +222,13 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
                 if unsafe { poke(addr, expected, new) }.is_ok() {
                     return Ok(true);
                 }
-                // Somebody wrote to this word in between: look again.
+                // Other code has written to this word in between: look again.
             }
         }
     }
 }
 
-/// Reads a site's words. It reads the second one only if the site goes on in it, since that word
+/// Reads a site's words. It reads the second one only if the site continues in it, since that word
 /// might not be mapped.
 ///
 /// # Safety
@@ -238,7 +239,7 @@ unsafe fn words(site: SiteAddr) -> Words {
     let first = unsafe { read(site.word()) };
     let second = match Split::of(site) {
         Split::None => TextWord(0),
-        // SAFETY: as above; the site goes on there.
+        // SAFETY: as above; the site continues there.
         Split::Opcode | Split::Distance => unsafe { read(site.word().wrapping_add(8)) },
     };
     Words { first, second }

@@ -16,7 +16,7 @@ const INT3: u8 = 0xcc;
 /// and executed.
 ///
 /// # Errors
-/// The system's, of the last place that was tried.
+/// The system's error for the last place that was tried.
 pub(super) fn map_near(site: SiteAddr) -> io::Result<usize> {
     let reach = site.0..site.0.saturating_add(SITE_LEN);
     let page = near::map_near(&reach, page_size(), |bytes, _| {
@@ -26,7 +26,7 @@ pub(super) fn map_near(site: SiteAddr) -> io::Result<usize> {
     Ok(page.start)
 }
 
-/// Gives a page of [`map_near`] back.
+/// Unmaps a page of [`map_near`].
 ///
 /// # Safety
 /// No call leads there.

@@ -1,4 +1,4 @@
-//! What to write at a call site. Pure: it gets the words as values, and touches no text.
+//! Plans the write at a call site. Pure: it gets the words as values, and touches no text.
 
 use super::site::{Five, Split, Words};
 use crate::code::{Instruction, SITE_LEN, SiteAddr, TextWord};
@@ -31,9 +31,9 @@ pub(super) enum Step {
 
 /// The lone `ret`s that deactivated calls may call.
 pub(super) trait Trampolines {
-    /// Whether this is the address of one.
+    /// Returns whether a lone `ret` is at this address.
     fn has(&self, addr: usize) -> bool;
-    /// A `ret` that a call at `site` reaches.
+    /// Returns a `ret` that a CALL at `site` reaches.
     fn near(&self, site: SiteAddr) -> Option<usize>;
 }
 
@@ -68,7 +68,8 @@ const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 /// | any | anything else | [`PatchError::NotACall`] | [`PatchError::NotACall`] |
 ///
 /// # Errors
-/// Those, and [`PatchError::OutOfReach`] for a target that is more than 2 GiB away.
+/// The errors in the table, and [`PatchError::OutOfReach`] for a target that is more than 2 GiB
+/// away.
 #[inline(always)]
 pub(super) fn plan(
     site: SiteAddr,
@@ -112,7 +113,7 @@ pub(super) fn plan(
     Ok(if new == found { Step::Unchanged } else { write(site, split, words, new) })
 }
 
-/// The write of the one word that changes.
+/// Returns the write of the one word that changes.
 #[inline(always)]
 fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> Step {
     let after = words.with_five(site, new);
@@ -135,7 +136,7 @@ fn branch(opcode: Opcode, site: SiteAddr, target: usize) -> Result<Five, PatchEr
     }
 }
 
-/// Where a CALL or JMP leads.
+/// Returns the target of a CALL or JMP.
 #[inline(always)]
 fn target(site: SiteAddr, found: Five) -> usize {
     site.0.wrapping_add(SITE_LEN).wrapping_add_signed(found.distance() as isize)

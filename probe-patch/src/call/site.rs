@@ -42,13 +42,13 @@ impl Words {
         self.first.0 as u128 | (self.second.0 as u128) << 64
     }
 
-    /// The five bytes at the site.
+    /// Returns the five bytes at the site.
     #[inline(always)]
     pub(super) const fn five(self, site: SiteAddr) -> Five {
         Five((self.both() >> shift(site) & SITE_MASK) as u64)
     }
 
-    /// The words with other bytes at the site, and the same ones around it.
+    /// Returns the words with other bytes at the site, and the same bytes around it.
     #[inline(always)]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "each word is a half")]
@@ -58,8 +58,8 @@ impl Words {
     }
 }
 
-/// The bytes of a site as a number, the first in the lowest place. They go from one word to another
-/// without passing through memory, which would cost more than all the rest.
+/// The bytes of a site as a number, the first in the lowest place. They stay in registers: passing
+/// them through memory would cost more than all the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Five(u64);
 
@@ -69,7 +69,7 @@ impl Five {
         Self(u32::from_le_bytes(head) as u64 | (last as u64) << 32)
     }
 
-    /// A CALL or JMP.
+    /// Returns a CALL or JMP.
     #[inline(always)]
     pub(super) const fn branch(opcode: u8, distance: i32) -> Self {
         Self(opcode as u64 | (distance.cast_unsigned() as u64) << 8)
@@ -85,26 +85,26 @@ impl Five {
         self.0.to_le_bytes()[0]
     }
 
-    /// The distance that a CALL or JMP leads, from its end.
+    /// Returns the distance of a CALL or JMP, from its end to its target.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "four bytes, above which there is nothing")]
     pub(super) const fn distance(self) -> i32 {
         ((self.0 >> 8) as u32).cast_signed()
     }
 
-    /// The first two bytes, the first in the lowest place.
+    /// Returns the first two bytes, the first in the lowest place.
     #[inline(always)]
     pub(super) const fn head(self) -> u64 {
         self.0 & 0xffff
     }
 
-    /// The last three bytes, the first in the lowest place.
+    /// Returns the last three bytes, the first in the lowest place.
     #[inline(always)]
     pub(super) const fn tail(self) -> u64 {
         self.0 >> 16
     }
 
-    /// The same last three bytes after other first ones.
+    /// Returns the same last three bytes after other first ones.
     #[inline(always)]
     #[must_use]
     pub(super) const fn with_head(self, head: u64) -> Self {

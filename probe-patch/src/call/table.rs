@@ -30,13 +30,13 @@ fn jmp(site: SiteAddr, target: usize) -> [u8; 5] {
     Instruction::jmp(Rel32::between(site, target).unwrap()).bytes()
 }
 
-/// The same bytes, but for the first ones.
+/// Returns the same bytes with other first ones.
 fn begin(mut bytes: [u8; 5], first: &[u8]) -> [u8; 5] {
     bytes[..first.len()].copy_from_slice(first);
     bytes
 }
 
-/// The bytes that a name of the table stands for, at a site.
+/// Returns the bytes at a site that a name of the table stands for.
 fn bytes(name: &str, site: SiteAddr) -> [u8; 5] {
     let (form, target) = name.split_once(' ').unwrap_or((name, ""));
     let target = match target {
@@ -59,8 +59,8 @@ fn bytes(name: &str, site: SiteAddr) -> [u8; 5] {
     }
 }
 
-/// Found, and the outcome of: activate `call target`, activate `jmp target`, deactivate. `=`:
-/// unchanged.
+/// The bytes found, and the outcomes of activating `call target`, activating `jmp target`, and
+/// deactivating. `=`: unchanged.
 type Row = (&'static str, [&'static str; 3]);
 
 const REFUSED: [&str; 3] = ["NotACall"; 3];
@@ -125,13 +125,13 @@ const DISTANCE: &[Row] = &[
 const OPERATIONS: [Wanted; 3] =
     [Wanted::Active(Opcode::Call, TARGET), Wanted::Active(Opcode::Jump, TARGET), Wanted::Latent];
 
-/// Words of rubbish around an instruction.
+/// Returns words with an instruction amid arbitrary bytes.
 fn around(site: SiteAddr, instruction: [u8; 5]) -> Words {
     let rubbish = Words { first: TextWord(0x1122_3344_5566_7788), second: TextWord(0x99aa_bbcc_ddee_ff00) };
     rubbish.with_five(site, Five::new(instruction))
 }
 
-/// The words after a step, of which it may change one.
+/// Returns the words after a step, which may change one of them.
 fn after(site: SiteAddr, words: Words, step: Step) -> Words {
     match step {
         Step::Unchanged => words,
@@ -182,7 +182,7 @@ fn walks_the_truth_table() {
     assert_eq!(walked, 8 * 16 * 3);
 }
 
-/// That an error is the one of the table, and names what it should.
+/// Asserts that an error is the one in the table, with the right fields.
 fn check(outcome: &str, error: &PatchError, site: SiteAddr, bytes: [u8; 5]) {
     match error {
         PatchError::NotACall { addr, found } if outcome == "NotACall" => {
@@ -250,13 +250,13 @@ proptest! {
         };
         if let Ok(step) = plan(site, words, wanted, &Fixed(&[RET])) {
             let now = after(site, words, step);
-            // Outside of the site, all is as it was.
+            // Outside the site, all bytes are as before.
             prop_assert_eq!(now.with_five(site, words.five(site)), words);
             match Split::of(site) {
                 Split::None | Split::Distance => prop_assert_eq!(now.second, words.second),
                 Split::Opcode => prop_assert_eq!(now.first, words.first),
             }
-            // And it is as wanted.
+            // The site is as wanted.
             prop_assert_eq!(plan(site, now, wanted, &Fixed(&[RET])).unwrap(), Step::Unchanged);
         }
     }

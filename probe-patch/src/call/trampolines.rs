@@ -20,7 +20,8 @@
 //! CALLs that lead there would then execute the new bytes. If there is no memory, an error is
 //! better.
 
-// Safety: relies on pages that are given back before anybody knows them, and only then.
+// Safety: a page is unmapped only if its address was never added to the list, so that no code knows
+// it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::naked_asm;
@@ -42,7 +43,7 @@ extern "C" fn ret() {
     naked_asm!("ret")
 }
 
-/// All trampolines.
+/// A list of trampolines.
 pub(super) struct List {
     /// Whether the object that holds [`ret`] is sure to stay loaded.
     own_stays: AtomicBool,
@@ -50,7 +51,7 @@ pub(super) struct List {
     pages: [AtomicUsize; MOST],
 }
 
-/// Those of this process.
+/// The trampolines of this process.
 pub(super) static LIST: List = List::new();
 
 impl List {
@@ -64,14 +65,14 @@ impl List {
         self.pages.iter().map(|page| page.load(Ordering::Acquire)).take_while(|&page| page != 0)
     }
 
-    /// Makes sure that a `ret` is within reach of `site`: this crate's own, kept loaded from here
-    /// on, or a page.
+    /// Makes sure that a `ret` is within reach of `site`: this crate's own, which is kept loaded
+    /// from now on, or a page.
     ///
     /// # Errors
-    /// The system's; or the list is full.
+    /// The system's error, or that the list is full.
     #[cold]
     pub(super) fn provide(&self, site: SiteAddr) -> io::Result<()> {
-        // This loads nothing, but reads files, and maps.
+        // This loads no object, but reads files, and maps memory.
         let _whole = Uncancellable::new();
         if !self.own_stays.load(Ordering::Relaxed) && pin().is_ok() {
             self.own_stays.store(true, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl List {
         let new = page::map_near(site)?;
         let is_added = self.add(site, new);
         if !matches!(is_added, Ok(true)) {
-            // SAFETY: it is not in the list, so no call leads there.
+            // SAFETY: the page is not in the list, so no call leads there.
             unsafe { page::unmap(new) };
         }
         is_added.map(drop)
@@ -126,7 +127,7 @@ fn reaches(site: SiteAddr, addr: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    // Safety: relies on what is tested: addresses of a `ret` in text.
+    // Safety: relies on each tested address being that of a `ret` in text.
     #![expect(unsafe_code, reason = "see above")]
 
     use super::*;
@@ -139,7 +140,7 @@ mod tests {
         let list = List::new();
         let own = ret as *const () as usize;
         assert_eq!(list.near(SiteAddr(own + 0x1000)), None);
-        // The executable's own stays, and takes no page.
+        // The executable's own `ret` stays, and takes no page.
         list.provide(SiteAddr(own + 0x1000)).unwrap();
         assert_eq!(list.pages().count(), 0);
         // SAFETY: the function's own first byte.

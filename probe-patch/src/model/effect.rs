@@ -1,17 +1,17 @@
-//! What the bytes at a call site do.
+//! The effect of the bytes at a call site.
 
-/// What a thread does that fetches five bytes at a call site.
+/// The effect of five fetched bytes at a call site.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Effect {
     /// Calls.
     Call(usize),
-    /// Goes somewhere else.
+    /// Jumps somewhere else.
     Jump(usize),
-    /// Goes on behind the five bytes.
+    /// Continues behind the five bytes.
     Skip,
-    /// Traps, and waits for what there is to come.
+    /// Traps, and waits for the end of the patch.
     Trap,
-    /// Anything else: runs wild.
+    /// Anything else: undefined behaviour.
     Wild,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn effect(addr: usize, bytes: [u8; 5]) -> Effect {
     match bytes {
         [0xe8, ..] => Effect::Call(target()),
         [0xe9, ..] => Effect::Jump(target()),
-        // Whatever lies behind a short jump is jumped over.
+        // A short jump skips the bytes behind it, whatever they are.
         [0xeb, 0x03, ..] | [0x0f, 0x1f, 0x44, 0x00, _] => Effect::Skip,
         [0xcc, ..] => Effect::Trap,
         _ => Effect::Wild,

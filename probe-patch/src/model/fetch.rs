@@ -1,4 +1,4 @@
-//! What a thread may fetch: every mix that a history allows.
+//! The bytes that a thread may fetch: every mix that a history allows.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(crate) fn fetched(history: &History, addr: usize, len: usize, granule: usize
     history.epochs().iter().flat_map(|epoch| fetched_within(epoch, addr, len, granule)).collect()
 }
 
-/// The same, for threads that have serialised at the last sync.
+/// Returns the same for threads that have serialised at the last sync.
 pub(crate) fn fetched_last(history: &History, addr: usize, len: usize, granule: usize) -> HashSet<Bytes> {
     let epoch = history.epochs().last().expect("never empty");
     fetched_within(epoch, addr, len, granule)
@@ -35,7 +35,7 @@ fn fetched_within(epoch: &[Memory], addr: usize, len: usize, granule: usize) -> 
     mixes.iter().map(|mix| Bytes::new(mix).expect("1 to 8 bytes")).collect()
 }
 
-/// An instruction's part in each unit that holds some of it.
+/// Returns an instruction's part in each unit that holds some of it.
 fn units(addr: usize, len: usize, granule: usize) -> Vec<Range<usize>> {
     assert!(granule.is_power_of_two());
     let (mut units, mut at, end) = (Vec::new(), addr, addr + len);

@@ -2,14 +2,14 @@
 
 use crate::bytes::Bytes;
 
-/// Where the memory of the model begins: the start of a page.
+/// The first address of the model's memory: the start of a page.
 pub(crate) const BASE: usize = 0x7000_0000;
-/// Two cache lines of it.
+/// The words of the model's memory: two cache lines.
 const WORDS: usize = 16;
 /// The boundary between the two cache lines.
 pub(crate) const LINE: usize = BASE + 64;
 
-/// What a patcher does.
+/// A step of a patcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Changes the bits of `mask` in one aligned word, atomically.
@@ -25,29 +25,30 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Filled with bytes that are in no instruction of the tests, and an instruction.
+    /// Returns memory with an instruction, and otherwise filled with bytes that are in no
+    /// instruction of the tests.
     pub(crate) fn with(addr: usize, instruction: Bytes) -> Self {
         Self { words: [0xf4f4_f4f4_f4f4_f4f4; WORDS] }.and(addr, instruction)
     }
 
-    /// With another instruction.
+    /// Adds another instruction.
     pub(crate) fn and(mut self, addr: usize, instruction: Bytes) -> Self {
         write(addr, 0, instruction).into_iter().for_each(|step| self.apply(step));
         self
     }
 
-    /// The aligned word at an address.
+    /// Returns the aligned word at an address.
     pub(crate) fn word(&self, addr: usize) -> u64 {
         self.words[(addr - BASE) / 8]
     }
 
-    /// The byte at an address.
+    /// Returns the byte at an address.
     pub(crate) fn byte(&self, addr: usize) -> u8 {
         let at = addr - BASE;
         self.words[at / 8].to_le_bytes()[at % 8]
     }
 
-    /// The bytes of an instruction.
+    /// Returns the bytes of an instruction.
     pub(crate) fn bytes(&self, addr: usize, len: usize) -> Vec<u8> {
         (addr..addr + len).map(|at| self.byte(at)).collect()
     }
@@ -61,7 +62,8 @@ impl Memory {
     }
 }
 
-/// The writes that put the bytes of `value` from `skip` on where they belong: one for each word.
+/// Returns the writes that put the bytes of `value` from `skip` on in their places: one for each
+/// word.
 pub(crate) fn write(addr: usize, skip: usize, value: Bytes) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for (at, &byte) in value.iter().enumerate().skip(skip) {
@@ -78,8 +80,8 @@ pub(crate) fn write(addr: usize, skip: usize, value: Bytes) -> Vec<Step> {
     steps
 }
 
-/// What memory was, epoch by epoch: an epoch begins at a sync, with what memory then was, and ends
-/// at the next.
+/// The history of memory, in epochs. An epoch begins at a sync, with the memory of that moment, and
+/// ends at the next sync.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     epochs: Vec<Vec<Memory>>,
@@ -90,7 +92,7 @@ impl History {
         Self { epochs: vec![vec![memory]] }
     }
 
-    /// The history of an instruction that was replaced step by step.
+    /// Returns the history of an instruction that was replaced step by step.
     pub(crate) fn of(addr: usize, old: Bytes, steps: &[Step]) -> Self {
         let mut history = Self::new(Memory::with(addr, old));
         steps.iter().for_each(|step| history.push(*step));
@@ -106,7 +108,7 @@ impl History {
         }
     }
 
-    /// What memory is.
+    /// Returns the present memory.
     pub(crate) fn now(&self) -> &Memory {
         self.epochs.last().and_then(|epoch| epoch.last()).expect("never empty")
     }

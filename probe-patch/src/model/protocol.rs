@@ -1,12 +1,12 @@
-//! The protocol for straddlers, among all others: it is the shortest that is safe, and nothing in
-//! it can go.
+//! Compares the protocol for straddlers with all others: it is the shortest that is safe, and none
+//! of its steps can be left out.
 
 use super::fetch::{fetched, fetched_last};
 use super::memory::{BASE, History, LINE, Memory, Step, write};
 use crate::bytes::Bytes;
 use crate::word::INT3;
 
-/// Whether some mix is neither instruction, and does not trap.
+/// Returns whether some mix is neither instruction, and does not trap.
 pub(super) fn is_torn(history: &History, addr: usize, complete: &[Bytes], granule: usize) -> bool {
     fetched(history, addr, complete[0].len(), granule)
         .iter()
@@ -23,17 +23,17 @@ const fn bytes(bytes: [u8; 8]) -> Bytes {
     }
 }
 
-/// The first `len` bytes.
+/// Returns the first `len` bytes.
 fn cut(bytes: Bytes, len: usize) -> Bytes {
     Bytes::new(&bytes[..len]).expect("1 to 8 bytes")
 }
 
-/// What a protocol for a straddler can be made of.
+/// The parts that a protocol for a straddler can be made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The first byte becomes int3.
     Trap,
-    /// The first word's bytes but the first.
+    /// The first word's bytes except the first byte.
     HeadRest,
     /// The first word's bytes.
     Head,
@@ -80,7 +80,7 @@ impl Straddler {
         steps[0]
     }
 
-    /// Whether a protocol replaces the instruction, and no thread ever sees half of it.
+    /// Returns whether a protocol replaces the instruction, and no thread ever sees half of it.
     fn is_safe(self, protocol: &[Part]) -> bool {
         let steps: Vec<Step> = protocol.iter().map(|part| self.step(*part)).collect();
         let history = History::of(self.addr(), self.before(), &steps);
@@ -88,7 +88,7 @@ impl Straddler {
             && !is_torn(&history, self.addr(), &[self.before(), self.after()], 8)
     }
 
-    /// What there is to choose from for a step.
+    /// Returns the choices for a step.
     fn parts(self) -> &'static [Part] {
         // Where one byte lies before the boundary, it is the head.
         if self.split == 1 { &[Trap, Tail, First, Sync] } else { &[Trap, HeadRest, Head, Tail, First, Sync] }
@@ -99,7 +99,7 @@ fn straddlers() -> impl Iterator<Item = Straddler> {
     (2..=8).flat_map(|len| (1..len).map(move |split| Straddler { split, len }))
 }
 
-/// All lists of up to `longest` parts.
+/// Returns all lists of up to `longest` parts.
 fn protocols(parts: &[Part], longest: usize) -> Vec<Vec<Part>> {
     let mut all = vec![vec![]];
     let mut begin = 0;

@@ -17,14 +17,14 @@ fn site(offset: usize) -> SiteAddr {
     SiteAddr(LINE + offset)
 }
 
-/// The instructions that may stand there: a NOP, a JMP or CALL to the cold block, a JMP to a
-/// counting block.
+/// Returns the instructions that may stand at a site: a NOP, a JMP or CALL to the cold block, and a
+/// JMP to a counting block.
 fn own(site: SiteAddr, is_call: bool) -> [Instruction; 3] {
     let to = |target, is_call| Instruction::branch(Rel32::between(site, target).unwrap(), is_call);
     [Instruction::NOP5, to(COLD, is_call), to(BLOCK, false)]
 }
 
-/// The possible effects of executing the site, at any time.
+/// Returns the possible effects of executing the site, at any time.
 fn effects(site: SiteAddr, written: &[Instruction], granule: usize) -> HashSet<Effect> {
     let mut history = History::of(site.0, Instruction::NOP5.bytes().into(), &[]);
     for instruction in written {

@@ -1,4 +1,4 @@
-//! The plans of [`word`](super::super::word), seen through the model.
+//! Checks the plans of [`word`](super::super::word) against the model.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -9,7 +9,7 @@ use super::protocol::is_torn;
 use crate::bytes::Bytes;
 use crate::word::{self, INT3, Plan, is_straddler};
 
-/// The steps of a plan; each write must find what it expects.
+/// Carries out the steps of a plan. Each write must find the expected bytes.
 fn carry_out(history: &mut History, plan: &Plan, strict: bool) {
     plan.steps(strict).into_iter().for_each(|step| take(history, step));
 }
@@ -34,7 +34,7 @@ fn plan(addr: usize, old: Bytes, new: Bytes) -> Plan {
 
 /// An instruction that does not begin with `int3`.
 fn instruction(len: usize) -> impl Strategy<Value = Bytes> {
-    // Few values, so that parts are often the same.
+    // Few values, so that parts of two instructions are often the same.
     let byte = prop_oneof![0_u8..3, any::<u8>()];
     proptest::collection::vec(byte, len)
         .prop_filter_map("int3", |bytes| if bytes[0] == INT3 { None } else { Bytes::new(&bytes) })
@@ -49,7 +49,7 @@ fn site(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Valu
     })
 }
 
-/// The traps and the instructions among what was fetched.
+/// Returns the traps and the instructions among the fetched bytes.
 fn instructions(fetched: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
     fetched.into_iter().filter(|bytes| bytes[0] != INT3).collect()
 }
@@ -68,7 +68,7 @@ proptest! {
         }
     }
 
-    /// Through a trap, not even the atomicity of aligned writes is needed.
+    /// Through a trap, patching does not even need aligned writes to be atomic.
     #[test]
     fn strict_needs_whole_bytes_only((addr, values) in site(2)) {
         let mut history = History::of(addr, values[0], &[]);
@@ -78,7 +78,7 @@ proptest! {
         }
     }
 
-    /// One patch begins when the last one has returned; nobody waits in between.
+    /// One patch begins when the previous one has returned; no thread waits in between.
     #[test]
     fn one_after_the_other((addr, values) in site(2..7), strict: bool) {
         let mut history = History::of(addr, values[0], &[]);
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(history.now(), &Memory::with(addr, values[values.len() - 1]));
     }
 
-    /// One write, then a strict patch, then one write …, as one pleases.
+    /// Patches by one write or strictly, in any sequence.
     #[test]
     fn strict_or_not_in_turn((addr, values) in site(2..7), modes: [bool; 6]) {
         let mut history = History::of(addr, values[0], &[]);
@@ -105,7 +105,7 @@ proptest! {
         prop_assert!(!is_torn(&history, addr, &values, 8));
     }
 
-    /// Two instructions side by side, whose patches share words, and come in any order.
+    /// Patches of two adjacent instructions share words, and come in any order.
     #[test]
     fn neighbours_do_not_disturb_each_other(
         (addr, values) in site(2),
@@ -127,8 +127,8 @@ proptest! {
         prop_assert_eq!(history.now(), &Memory::with(addr, values[1]).and(neighbour, others[1]));
     }
 
-    /// The model's teeth: a straddler's plan that lacks any one of its steps is found out, where
-    /// both parts differ.
+    /// Shows that the model finds errors: a straddler's plan that lacks any one of its steps is
+    /// found out, if both parts differ.
     #[test]
     fn no_step_can_go((addr, len, seed) in straddler(), gone: Index) {
         let (old, new) = different(len, seed);
@@ -145,7 +145,7 @@ proptest! {
         prop_assert!(is_torn(&history, addr, &[old, new], 8), "it did not miss {gone:?}");
     }
 
-    /// Where fetches have no granule, one aligned write is torn, which is what `strict` is for.
+    /// If fetches have no granule, one aligned write is torn. `strict` is for such processors.
     #[test]
     fn one_write_needs_the_granule(offset in 0_usize..8, len in 2_usize..=8, seed: u8) {
         let addr = BASE + 8 + offset % (9 - len);
@@ -156,7 +156,7 @@ proptest! {
         prop_assert!(!is_torn(&history, addr, &[old, new], 8));
     }
 
-    /// Larger units show less: what is safe word by word is safe line by line.
+    /// A larger unit shows fewer mixes: a plan that is safe word by word is safe line by line.
     #[test]
     fn a_larger_unit_shows_nothing_new((addr, values) in site(2..4), strict: bool) {
         let len = values[0].len();
@@ -177,7 +177,7 @@ fn straddler() -> impl Strategy<Value = (usize, usize, u8)> {
         .prop_map(|(split, len, seed)| (LINE - split, len, seed))
 }
 
-/// Two instructions that have no byte in common.
+/// Returns two instructions that have no byte in common.
 fn different(len: usize, seed: u8) -> (Bytes, Bytes) {
     let fill = |base: u8| {
         let bytes: Vec<u8> = (base..).take(len).collect();

@@ -88,7 +88,7 @@ impl Pages {
         let is_clear = self.runs.is_clear(pages);
         let is_anew = self.runs.are_held(pages) && answers().all(|answer| answer == Some(false));
         if !is_clear && !is_anew {
-            // It is about to change.
+            // The pages are about to change.
             return Err(NotOpen::Later);
         }
         let can_hold = hold && is_clear && self.held.0.len() < self.held.0.capacity();
@@ -106,7 +106,7 @@ impl Pages {
         }
         open(pages, rights)?;
         write();
-        // Only `unrestored_bytes` can tell this. If the map has no room for it, the next batch
+        // Only `unrestored_bytes` can report this. If the map has no room for it, the next batch
         // finds out.
         if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
             self.runs.insert(pages.clone(), rights);
@@ -114,8 +114,8 @@ impl Pages {
         Ok(())
     }
 
-    /// The mapping that holds all of these pages. It comes from memory, if only its rights there
-    /// matter, and otherwise from the kernel.
+    /// Returns the mapping that holds all of these pages. With `may_know`, a known mapping is
+    /// enough; otherwise the kernel is asked.
     fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
         if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
@@ -128,7 +128,7 @@ impl Pages {
             return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };
         };
         if pages.end > mapping.range.end {
-            // In two mappings, whose rights may differ.
+            // The pages lie in two mappings, whose rights may differ.
             return Err(NotOpen::Later);
         }
         self.known.learn_within(&mapping);

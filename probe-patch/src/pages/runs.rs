@@ -59,7 +59,7 @@ impl Runs {
         self.runs.get(first).is_none_or(|run| pages.end <= run.pages.start)
     }
 
-    /// Whether all of `pages` are held open, and were opened for that.
+    /// Returns whether all of `pages` are held open, and were not writable before.
     pub(super) fn are_held(&self, pages: &Range<usize>) -> bool {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
         let mut at = pages.start;
@@ -302,7 +302,7 @@ mod tests {
         ]
     }
 
-    /// Each page on its own: who holds it, what it was, and what it is.
+    /// The model of one page: its holders, and its former rights if the map knows it.
     #[derive(Clone, Default)]
     struct Page {
         holders: Vec<usize>,

@@ -102,7 +102,8 @@ fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
 }
 
-/// The thread that is left also ends the patches that others had under way.
+/// Releases the mutex in the child. Its only thread also ends the patches that other threads had
+/// under way.
 fn in_child() {
     after_fork();
     word::end_in_child();
@@ -171,7 +172,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Makes pages writable that could not be sealed. Nobody may know whether they still are.
+    /// Makes pages writable that could not be restored. They may still be writable, or not.
     fn reopen(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         for (part, former) in self.runs.left(pages) {
             if let Err(error) = protect(&part, former.and_write())

@@ -42,7 +42,7 @@ pub fn pin_object(address: usize) -> Result<(), Unpinned> {
     keep(info.dli_fname)
 }
 
-/// Refuses: a static program has no other objects that its own C library knows, and `dlopen` warns.
+/// Refuses: in a static program, all code is in one executable, and `dlopen` warns.
 #[cfg(target_feature = "crt-static")]
 fn keep(name: *const c_char) -> Result<(), Unpinned> {
     let reason = "it has a C library of its own".to_owned();
