@@ -6,9 +6,9 @@
 //! - A thread fetches an instruction unit by unit, a unit being an aligned granule of memory
 //!   ([`fetch`]). Each read returns *any* value that its unit has held since the thread last
 //!   serialised: reads are reordered, left out in favour of older ones ("elided"), and go back in
-//!   time. What was never written is never read.
-//! - A sync makes every thread serialise: nothing older than it is read afterwards. Staleness has
-//!   no other bound. It stands for the barrier and for a wait of `T_max` alike.
+//!   time. A read never returns a value that was never written.
+//! - A sync makes every thread serialise: no later read returns an older value. Staleness has no
+//!   other bound. A sync stands for the barrier and for a wait of `T_max` alike.
 //!
 //! Within these rules every mix of bytes that can be fetched is enumerated: the spaces are small.
 //! [`effect`] decodes the bytes that a thread fetches. The granule is 8 bytes where the engine

@@ -16,7 +16,7 @@ use crate::poke::{poke, read};
 use crate::text::TextPolicy;
 use crate::word;
 
-/// How call sites are switched.
+/// The ways in which call sites are switched.
 ///
 /// ```
 /// use probe_patch::{PatchError, TextPolicy, call};
@@ -70,7 +70,7 @@ impl Options {
         self
     }
 
-    /// [`activate_call`](super::activate_call), with these options.
+    /// Switches as [`activate_call`](super::activate_call) does, with these options.
     ///
     /// # Errors
     /// The same as those of [`activate_call`](super::activate_call).
@@ -84,7 +84,7 @@ impl Options {
         unsafe { self.switch(addr, Wanted::Active(Opcode::Call, target)) }
     }
 
-    /// [`activate_jump`](super::activate_jump), with these options.
+    /// Switches as [`activate_jump`](super::activate_jump) does, with these options.
     ///
     /// # Errors
     /// The same as those of [`activate_jump`](super::activate_jump).
@@ -114,7 +114,7 @@ impl Options {
         unsafe { self.switch(addr, Wanted::Active(Opcode::Jump, target)) }
     }
 
-    /// [`deactivate_call`](super::deactivate_call), with these options.
+    /// Switches as [`deactivate_call`](super::deactivate_call) does, with these options.
     ///
     /// # Errors
     /// The same as those of [`deactivate_call`](super::deactivate_call).

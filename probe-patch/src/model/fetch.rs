@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::memory::{History, Memory};
 use crate::bytes::Bytes;
 
-/// Everything that may be fetched at `addr` for an instruction of `len` bytes, at any time in a
-/// history, where each aligned unit of `granule` bytes is read at once.
+/// Returns all byte sequences that a thread may fetch at `addr` for an instruction of `len` bytes,
+/// at any time in a history. Each aligned unit of `granule` bytes is read at once.
 ///
-/// A thread that fetches has last serialised at the beginning of an epoch or later, so that within
-/// an epoch each unit has any of its values, independently of the other units. An instruction's
-/// units are all read within one epoch: a thread serialises between instructions.
+/// A thread that fetches has last serialised at the beginning of an epoch or later. So within an
+/// epoch each unit has any of its values, independently of the other units. An instruction's units
+/// are all read within one epoch, since a thread serialises between instructions.
 pub(crate) fn fetched(history: &History, addr: usize, len: usize, granule: usize) -> HashSet<Bytes> {
     history.epochs().iter().flat_map(|epoch| fetched_within(epoch, addr, len, granule)).collect()
 }

@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 
 /// The first address of the model's memory: the start of a page.
 pub(crate) const BASE: usize = 0x7000_0000;
-/// The words of the model's memory: two cache lines.
+/// The number of words in the model's memory, which make two cache lines.
 const WORDS: usize = 16;
 /// The boundary between the two cache lines.
 pub(crate) const LINE: usize = BASE + 64;

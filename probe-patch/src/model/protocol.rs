@@ -167,11 +167,11 @@ fn the_mixes_without_int3_are_those_of_the_paper() {
     let mut mixes: Vec<Vec<u8>> =
         fetched(&History::of(addr, old, &steps), addr, len, 8).iter().map(|mix| mix.to_vec()).collect();
     mixes.sort();
-    // The old front with the new back, however long the wait.
+    // Threads may fetch the old front with the new back, however long the wait is.
     assert_eq!(mixes, [old.to_vec(), [&old[..3], &new[3..]].concat(), new.to_vec()]);
 }
 
-/// One write of the whole instruction, which the memory does as two.
+/// One write replaces the whole instruction, but memory performs it as two.
 #[test]
 fn an_unaligned_write_is_torn() {
     for straddler in straddlers() {
@@ -197,8 +197,8 @@ fn a_write_that_is_aligned_is_as_atomic_as_fetches_are() {
     }
 }
 
-/// A thread that is late traps on an int3 that memory no longer holds, so that a trap at an
-/// instruction that was replaced is no breakpoint of somebody else's.
+/// A late thread traps on an int3 that memory no longer holds. So a trap at an instruction that was
+/// replaced is no foreign breakpoint.
 #[test]
 fn int3_is_fetched_until_the_sync_behind_the_last_write() {
     for straddler in straddlers() {

@@ -85,8 +85,8 @@ proptest! {
         for two in values.windows(2) {
             carry_out(&mut history, &plan(addr, two[0], two[1]), strict);
             if strict || is_straddler(addr, two[1].len()) {
-                // When it returns, the old instruction is past: there is the new one, or a trap
-                // that leads to it.
+                // After the patch, threads no longer fetch the old instruction: only the new one,
+                // or a trap that leads to it.
                 prop_assert_eq!(instructions(fetched_last(&history, addr, two[1].len(), 1)), [two[1]]);
             }
         }

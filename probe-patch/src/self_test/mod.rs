@@ -1,5 +1,5 @@
-//! Proof, on the machine at hand, that patching works: for programs that want it before they arm
-//! anything.
+//! Proves on the present machine that patching works, for programs that want this proof before they
+//! arm any probe.
 
 use std::error;
 use std::fmt;
@@ -9,7 +9,7 @@ mod patched;
 #[cfg(probe_backend = "x86_64")]
 mod subject;
 
-/// What [`self_test`] has seen.
+/// The result of a successful [`self_test`].
 ///
 /// ```
 /// let seen = probe_patch::self_test()?;
@@ -19,20 +19,22 @@ mod subject;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct SelfTest {
-    /// Patches that were made and checked; none where this build does not patch.
+    /// Number of patches that were made and checked; 0 if this build does not patch.
     pub patches: u64,
-    /// Calls that another thread made meanwhile; each saw the one instruction or the other.
+    /// Number of calls that another thread made meanwhile. Each executed the old or the new
+    /// instruction.
     pub calls: u64,
-    /// Traps of threads that ran into a patch under way.
+    /// Number of traps of threads that ran into a patch under way.
     pub traps: u64,
-    /// Whether membarrier(2) makes threads see a change. Where not, changing a page's rights has to
-    /// do.
+    /// Whether membarrier(2) makes threads see a change. If not, patches change a page's rights for
+    /// that.
     pub has_membarrier: bool,
 }
 
-/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies
-/// across two cache lines, at once and through a trap, with this thread running into it, and with
-/// another thread executing it throughout. Checks each result, and, before each patch, the bytes.
+/// Patches functions of its own, in this crate's text: an instruction in one word, and one that
+/// lies across two cache lines. Each is patched at once, through a trap, while this thread runs
+/// into the trap, and while another thread executes it. Checks the bytes before each patch, and
+/// each result.
 ///
 /// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps
 /// needs. In builds that don't patch (other targets, `--cfg probe_portable`) there is nothing to
@@ -79,7 +81,7 @@ impl fmt::Display for SelfTest {
 pub struct SelfTestError {
     /// The kind of instruction: `aligned` or `straddling`.
     pub path: &'static str,
-    /// The observation that tells so.
+    /// The observation that shows the failure.
     pub problem: String,
 }
 

@@ -1,7 +1,7 @@
 //! The test itself, where sites are patched.
 
-// Safety: patches `subject`'s functions alone, which nobody else calls, one `mov eax, imm32` for
-// another.
+// Safety: patches `subject`'s functions alone, which no other code calls, and replaces one `mov
+// eax, imm32` by another.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::slice;
@@ -19,9 +19,9 @@ type Subject = extern "C" fn() -> u32;
 
 const ONE: Bytes = mov(1);
 const TWO: Bytes = mov(2);
-/// `NOP`s in front of the `mov`: of the alignment, and of the misalignment.
+/// Number of `NOP`s in front of the `mov`, for the alignment and for the misalignment.
 const MAX_PADDING: usize = 63 + 62;
-/// Toggles while another thread executes the function.
+/// Number of toggles while another thread executes the function.
 const TOGGLES: usize = 200;
 
 /// `mov eax, number`.
@@ -52,7 +52,7 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
     Ok(seen)
 }
 
-/// A subject, and where its `mov` is.
+/// A subject, and the address of its `mov`.
 struct Instruction {
     path: &'static str,
     addr: usize,
@@ -84,7 +84,7 @@ impl Instruction {
         Err(failed(self.path, &format!("{what}, it returned {found} instead of {wanted}")))
     }
 
-    /// At once.
+    /// Patches the instruction at once, and back.
     fn there_and_back(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
         let options = Options::new().strict(strict);
         for (from, to, wanted) in [(ONE, TWO, 2), (TWO, ONE, 1)] {
@@ -97,7 +97,7 @@ impl Instruction {
         Ok(())
     }
 
-    /// Asynchronously, with this thread running into it.
+    /// Patches the instruction asynchronously, and runs into it on this thread.
     fn under_way(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
         for (to, wanted) in [(TWO, 2), (ONE, 1)] {
             let before = word::traps();
@@ -115,7 +115,7 @@ impl Instruction {
         Ok(())
     }
 
-    /// With another thread executing it.
+    /// Patches the instruction while another thread executes it.
     fn while_executed(&self, seen: &mut SelfTest) -> Result<(), SelfTestError> {
         let (stop, calls, wrong) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -157,7 +157,7 @@ impl Instruction {
 
 impl Drop for Instruction {
     fn drop(&mut self) {
-        // What it was before, whatever went wrong.
+        // Restores the first instruction, even after a failure.
         // SAFETY: one `mov` for another.
         let _ = unsafe { word::patch(self.addr, ONE) };
     }

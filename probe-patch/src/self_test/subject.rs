@@ -12,7 +12,8 @@ pub(super) extern "C" fn aligned() -> u32 {
     naked_asm!(".p2align 3, 0x90", "mov eax, 1", "ret")
 }
 
-/// The same, the `mov` across two cache lines: two bytes in the first, three in the second.
+/// `mov eax, 1; ret`, the `mov` across two cache lines: two bytes in the first, three in the
+/// second.
 #[unsafe(naked)]
 pub(super) extern "C" fn straddling() -> u32 {
     naked_asm!(".p2align 6, 0x90", ".fill 62, 1, 0x90", "mov eax, 1", "ret")

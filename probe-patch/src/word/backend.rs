@@ -33,8 +33,8 @@ impl How {
 
     fn alias(self) -> Option<&'static Alias> {
         let Self::Alias(addr) = self else { return None };
-        // SAFETY: the starter of the patch keeps it until all that joined have left, and no caller
-        // keeps the reference longer.
+        // SAFETY: the starter of the patch keeps the alias until all threads that joined have left,
+        // and no caller keeps the reference longer.
         unsafe { (addr as *const Alias).as_ref() }
     }
 }
@@ -49,7 +49,7 @@ impl Backend for Text {
             return Err(NotStarted::Found);
         }
         if let Some(alias) = how.alias() {
-            // Not at once: what somebody else writes in between is lost.
+            // Comparing and writing are two steps here: a foreign write in between is lost.
             if !is_as_expected(plan.lock()) {
                 return Err(NotStarted::Found);
             }
@@ -59,7 +59,7 @@ impl Backend for Text {
             // SAFETY: a word of the text that the starter keeps writable.
             unsafe { write(plan.lock()) }.map_err(|_| NotStarted::Found)?;
         }
-        // Before the lock, another patch of it may have come and gone.
+        // Another patch of the instruction may have come and gone before the lock.
         if !is_rest_as_expected() && self.unlock(how, plan) {
             return Err(NotStarted::Found);
         }
@@ -82,14 +82,14 @@ impl Backend for Text {
     fn write_rest(&self, how: How, plan: &Plan) -> bool {
         let first = plan.first();
         if let Some(alias) = how.alias() {
-            // If the `int3` is gone, another thread that had joined has written all of the
+            // If the `int3` is gone, another thread that had joined has written the whole
             // instruction.
             return !is_as_expected(first) || through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
         }
         for write in plan.rest() {
             if write.word == first.word {
-                // SAFETY: a word of the text that the starter keeps writable; nobody executes these
-                // bytes.
+                // SAFETY: a word of the text that the starter keeps writable. No thread executes
+                // these bytes.
                 unsafe { write_beside(first, write) };
             } else if is_as_expected(first) {
                 // SAFETY: as above.
@@ -103,7 +103,7 @@ impl Backend for Text {
         let first = plan.first();
         let is_written = match how.alias() {
             Some(alias) => is_as_expected(first) && through(alias, plan.addr(), &plan.value()[..1]).is_ok(),
-            // SAFETY: as above. It fails where somebody else who had joined was faster.
+            // SAFETY: as above. The write fails if another joined thread was faster.
             None => unsafe { write(first) }.is_ok(),
         };
         let now = found(first).0 & first.mask;
@@ -133,8 +133,8 @@ fn is_as_expected(write: Write) -> bool {
     found(write).0 & write.mask == write.from
 }
 
-/// Writes through the kernel. If that fails, it tries a new way of its own: in the child of a fork
-/// the old one leads to the parent, and a program may close descriptors that it does not know.
+/// Writes through the kernel. If that fails, opens another alias and tries again: in the child of a
+/// fork the old one leads to the parent, and a program may close descriptors that it does not know.
 fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
     alias.write(addr, bytes).or_else(|_| {
         let _whole = Uncancellable::new();

@@ -8,14 +8,14 @@
 //! ```
 //! One thread moves an entry from `Idle` to `FirstWait`. From there on **any thread** may take the
 //! next step: the one that started the patch, another that finishes it, or one that ran into the
-//! `int3` and would rather go on than wait. So nobody waits long for a thread that was preempted,
-//! was interrupted by a signal, or has forgotten its patch. (In `Locking`, between two neighbouring
+//! `int3` and steps instead of waiting. So no thread waits long for one that was preempted, was
+//! interrupted by a signal, or has forgotten its patch. (In `Locking`, between two neighbouring
 //! writes, other threads can only wait. The owner itself need not, in a signal handler.)
 //!
-//! A thread that takes steps, or starts a patch, has *joined*, and the state counts it. A step is
-//! the same whoever takes it. Taking it twice changes nothing, as long as no other patch of the
-//! instruction has begun. So a patch begins only when nobody is joined to the last one. Each patch
-//! has a generation, by which its owner tells it from a later one.
+//! A thread that takes steps, or starts a patch, has *joined*, and the state counts it. A step has
+//! the same effect on every thread. Taking it twice changes nothing, as long as no other patch of
+//! the instruction has begun. So a patch begins only when no thread is joined to the last one. Each
+//! patch has a generation, by which its owner tells it from a later one.
 //!
 //! All of it is async-signal-safe, and from `FirstWait` on lock-free.
 
@@ -25,7 +25,7 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) use super::state::{Phase, Progress, Ticket};
 
-/// What an entry needs of the world. The caller keeps the text of the steps writable.
+/// The text and the waits that an entry works on. The caller keeps the text of the steps writable.
 pub(crate) trait Backend {
     /// Puts `int3` at the first byte, if the instruction is as expected.
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
@@ -33,13 +33,13 @@ pub(crate) trait Backend {
     fn unlock(&self, how: How, plan: &Plan) -> bool;
     /// Takes the `int3` away again, if it is still there. Returns whether it was.
     fn take_back(&self, how: How, plan: &Plan) -> bool;
-    /// Replaces all but the first byte, while that is `int3`. Returns whether it could.
+    /// Replaces all but the first byte, while that is `int3`. Returns whether it could write.
     fn write_rest(&self, how: How, plan: &Plan) -> bool;
     /// Replaces `int3` by the first byte.
     fn write_first(&self, how: How, plan: &Plan) -> Last;
-    /// A stamp for all writes so far.
+    /// Returns a stamp for all writes so far.
     fn stamp(&self, how: How) -> u64;
-    /// Whether every thread has seen the writes before the stamp.
+    /// Returns whether every thread has seen the writes before the stamp.
     fn has_passed(&self, how: How, stamp: u64) -> bool;
 }
 
@@ -48,9 +48,9 @@ pub(crate) trait Backend {
 pub(crate) enum Last {
     /// The first byte was written.
     Written,
-    /// There is no `int3` any more: somebody has written over it.
+    /// The `int3` is gone: foreign code has written over it.
     Gone,
-    /// The system did not let it be written. A later try may succeed.
+    /// The system did not allow the write. A later try may succeed.
     Failed,
 }
 
@@ -61,11 +61,11 @@ pub(crate) enum NotStarted {
     Busy,
     /// The instruction is not the one to be replaced.
     Found,
-    /// The system does not let it be written, with this error number.
+    /// The system does not allow the write, with this error number.
     Unwritable(i32),
 }
 
-/// How a patch is carried out. Threads that join need to know.
+/// The way in which a patch is carried out. Threads that join need to know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
     /// Waits by barriers.
@@ -78,7 +78,7 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// As two numbers.
+    /// Returns the value as two numbers: kind and argument.
     fn encode(self) -> (u64, u64) {
         match self {
             Self::Barrier => (0, 0),
@@ -133,7 +133,7 @@ impl Shape {
 }
 
 impl Entry {
-    /// A free entry.
+    /// Returns a free entry.
     #[cfg(test)]
     pub(super) fn new() -> Self {
         let zero = || AtomicU64::new(0);
@@ -157,12 +157,13 @@ impl Entry {
         self.state().phase()
     }
 
-    /// A value that changes whenever a patch starts or takes a step.
+    /// Returns a value that changes whenever a patch starts or takes a step.
     pub(super) fn version(&self) -> u64 {
         self.state().0 & !State::ALL_JOINED
     }
 
-    /// The present patch, and how it is carried out; `None` if its fields are not written yet.
+    /// Returns the present patch, and how it is carried out; `None` if its fields are not written
+    /// yet.
     fn plan(&self, ticket: Ticket) -> Option<(How, Plan)> {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), shape.len());
@@ -171,7 +172,7 @@ impl Entry {
         shape.belongs_to(ticket).then_some((how, plan))
     }
 
-    /// Whether this thread has started a patch.
+    /// Returns whether this thread has started a patch.
     pub(super) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
@@ -190,7 +191,7 @@ impl Entry {
         if idle.phase() != Phase::Idle || idle.is_joined() {
             return Err(NotStarted::Busy);
         }
-        // The starter has joined. So no other patch begins before it is done here, even if another
+        // The starter has joined. So no other patch begins before it has left, even if another
         // thread ends this one meanwhile.
         let claimed = State(idle.next().0 + State::JOINED);
         self.state
@@ -210,39 +211,39 @@ impl Entry {
 
     fn lock(&self, ticket: Ticket, how: How, plan: &Plan, backend: &impl Backend) -> Result<(), NotStarted> {
         if let Err(problem) = backend.lock(how, plan) {
-            // If that fails, a signal handler on this thread took somebody else's `int3` for this
-            // patch's, and went on with the patch.
+            // If this fails, a signal handler on this thread took a foreign `int3` for this
+            // patch's, and took the patch's next steps.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
         let is_first = self.wait_for_lock(ticket, how, backend);
         // A signal handler on this thread has forked. In the child it ended the patches that it
-        // found: this one, too, before its `int3`.
+        // found, among them this one, before its `int3` was written.
         let is_late = !is_first && self.phase() == Phase::Idle && backend.take_back(how, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
-    /// Notes that `int3` is written. Returns whether this call did so first: a signal handler on
-    /// this very thread may have run into the `int3`.
+    /// Notes that `int3` is written. Returns whether this call was the first to note it: a signal
+    /// handler on this thread may have run into the `int3` before.
     fn wait_for_lock(&self, ticket: Ticket, how: How, backend: &impl Backend) -> bool {
         self.stamp.store(backend.stamp(how), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
-    /// Goes on for the owner of a patch, on the owner's thread, which was interrupted between
-    /// writing `int3` and noting that.
+    /// Notes that `int3` is written, on the thread of the patch's owner, which was interrupted
+    /// between writing `int3` and noting that.
     pub(super) fn speak_for_owner(&self, ticket: Ticket, backend: &impl Backend) {
         if let Some((how, _)) = self.plan(ticket) {
             self.wait_for_lock(ticket, how, backend);
         }
     }
 
-    /// The present patch.
+    /// Returns the ticket of the present patch.
     pub(super) fn ticket(&self) -> Ticket {
         self.state().ticket()
     }
 
-    /// How far a patch has come.
+    /// Returns the progress of a patch.
     pub(super) fn progress(&self, ticket: Ticket) -> Progress {
         self.state().progress(ticket)
     }
@@ -259,7 +260,8 @@ impl Entry {
         }
     }
 
-    /// In the child of a fork, nobody has joined any more, even a thread that believes so.
+    /// Leaves a patch. In the child of a fork, no thread is joined any more, not even one that had
+    /// joined in the parent.
     fn leave(&self, ticket: Ticket) -> State {
         let leave = |state: u64| {
             let now = State(state);
@@ -314,9 +316,9 @@ impl Entry {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn).is_ok()
     }
 
-    /// Ends patches under way in the child of a fork, where only this thread goes on, and forgets
-    /// who had joined. Instructions that can't be written now are left to threads that run into
-    /// them.
+    /// Ends patches under way in the child of a fork, where only this thread runs, and clears the
+    /// count of joined threads. If an instruction can't be written now, threads that run into it
+    /// end its patch.
     pub(super) fn end_alone(&self, backend: &impl Backend) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {

@@ -10,13 +10,14 @@ use super::trap;
 use super::writable::Writable;
 use crate::error::PatchError;
 
-/// How many patches are under way at once. They share two barriers.
+/// Number of patches that are under way at once. They share two barriers.
 const AT_ONCE: usize = 4_096;
 
-/// Carries plans out strictly. Returns the result of each, with the address of its instruction.
+/// Carries out plans strictly. Returns the result of each, with the address of its instruction.
 ///
 /// # Safety
-/// As for [`patch`](super::patch()), for each plan; `writable` is what it says.
+/// The same as for [`patch`](super::patch()), for each plan. The text is writable in the way that
+/// `writable` names.
 pub unsafe fn replace_each(
     plans: &[Plan],
     writable: &Writable,
@@ -39,7 +40,7 @@ pub unsafe fn replace_each(
                 Err(error) => tell(plan.addr(), Err(error)),
             }
         }
-        // One after the other, each would run barriers of its own.
+        // One after the other, each patch would run its own barriers.
         for _ in 0..2 {
             under_way.iter_mut().for_each(|patch| _ = patch.finish());
         }

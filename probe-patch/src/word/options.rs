@@ -20,7 +20,7 @@ use crate::os::trap::this_thread;
 use crate::poke::{read, write};
 use crate::text::TextPolicy;
 
-/// How instructions are patched.
+/// The ways in which instructions are patched.
 ///
 /// ```
 /// use probe_patch::TextPolicy;
@@ -37,27 +37,27 @@ pub struct Options {
 }
 
 impl Options {
-    /// [`Wait::Barrier`], not strict, [`TextPolicy::Sealed`].
+    /// Returns the defaults: [`Wait::Barrier`], not strict, [`TextPolicy::Sealed`].
     pub const fn new() -> Self {
         Self { wait: Wait::Barrier, strict: false, text: TextPolicy::Sealed }
     }
 
-    /// How to wait until all threads have seen a write.
+    /// Sets how to wait until all threads have seen a write.
     #[must_use]
     pub const fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Whether to go through `int3` even where one aligned write would do. That path relies on the
-    /// processor only for writing one byte whole, and for the wait.
+    /// Sets whether to go through `int3` even if one aligned write would do. That path relies on
+    /// the processor only for writing one byte whole, and for the wait.
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
     }
 
-    /// For how long text is writable.
+    /// Sets for how long text is writable.
     /// - [`TextPolicy::Sealed`] opens its pages for the patch.
     /// - With [`TextPolicy::Open`] the caller keeps the text writable, with an
     ///   [`OpenText`](crate::OpenText) or as memory of its own. It takes no system call.
@@ -68,7 +68,7 @@ impl Options {
         self
     }
 
-    /// [`patch`](super::patch()), with these options.
+    /// Patches as [`patch`](super::patch()) does, with these options.
     ///
     /// # Safety
     /// The same as for [`patch`](super::patch()).
@@ -137,7 +137,7 @@ impl Options {
         Ok(true)
     }
 
-    /// [`start_patch`](super::start_patch), with these options.
+    /// Starts a patch as [`start_patch`](super::start_patch) does, with these options.
     ///
     /// # Safety
     /// The same as for [`patch`](super::patch()), until the patch is over.

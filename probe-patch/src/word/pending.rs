@@ -45,7 +45,7 @@ pub struct Pending {
     rest: Rest,
 }
 
-/// The remaining work.
+/// The steps that remain.
 enum Rest {
     Nothing { is_whole: bool },
     // The text is sealed when everyone who has joined is done.
@@ -53,7 +53,7 @@ enum Rest {
 }
 
 impl Pending {
-    /// A patch that took one write.
+    /// Returns a patch that is over: it took one write.
     pub(super) fn over(addr: usize, expected: Bytes) -> Self {
         Self { addr, expected, rest: Rest::Nothing { is_whole: true } }
     }
@@ -68,7 +68,7 @@ impl Pending {
         Self { addr, expected, rest: Rest::Steps { entry, ticket, _writable: writable } }
     }
 
-    /// The instruction's address.
+    /// Returns the instruction's address.
     pub fn addr(&self) -> usize {
         self.addr
     }
@@ -93,7 +93,7 @@ impl Pending {
     /// Finishes the patch, however long that takes.
     ///
     /// # Errors
-    /// [`PatchError::Foreign`] if somebody has written over the `int3` of the patch meanwhile
+    /// [`PatchError::Foreign`] if foreign code has written over the `int3` of the patch meanwhile
     /// (unless another patch of the instruction has begun since).
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
@@ -113,7 +113,7 @@ impl Pending {
         while !self.finish() {
             tries += 1;
             if tries.is_multiple_of(128) {
-                // Another thread that takes part was preempted.
+                // Another thread that has joined was preempted.
                 std::thread::yield_now();
             } else {
                 hint::spin_loop();

@@ -1,4 +1,4 @@
-//! What to write, in which order. Pure: numbers in, numbers out.
+//! Plans the writes of a patch, and their order. Pure: numbers in, numbers out.
 
 use crate::bytes::mask;
 use crate::bytes::{Bytes, MAX_LEN};
@@ -15,8 +15,8 @@ use crate::poke::Write;
 /// ```
 pub const INT3: u8 = 0xcc;
 
-/// Whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so that no
-/// single write replaces it.
+/// Returns whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so
+/// that no single write replaces it.
 ///
 /// ```
 /// use probe_patch::word::is_straddler;
@@ -46,7 +46,7 @@ pub const fn is_straddler(addr: usize, len: usize) -> bool {
 pub enum Step {
     /// An atomic write to one aligned word.
     Write(Write),
-    /// Waiting until every thread that fetches sees all earlier writes.
+    /// A wait until every thread that fetches sees all earlier writes.
     Sync,
 }
 
@@ -83,67 +83,70 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Replaces `expected` at `addr` by `value`; `None` where their lengths differ.
+    /// Returns the plan that replaces `expected` at `addr` by `value`; `None` if their lengths
+    /// differ.
     pub fn new(addr: usize, expected: Bytes, value: Bytes) -> Option<Self> {
         let plan = Self { addr, len: value.len(), old: expected.number(), new: value.number() };
         (expected.len() == value.len()).then_some(plan)
     }
 
-    /// The lowest `len` bytes of a number; `None` for a length that no instruction has here.
+    /// Returns the lowest `len` bytes of a number; `None` for a length that no patched instruction
+    /// has.
     pub(super) fn bytes(number: u64, len: usize) -> Option<Bytes> {
         (1..=MAX_LEN).contains(&len).then(|| Bytes::from_number(number, len))
     }
 
-    /// The instruction's address.
+    /// Returns the instruction's address.
     pub fn addr(&self) -> usize {
         self.addr
     }
 
-    /// The instruction that is replaced.
+    /// Returns the instruction that is replaced.
     pub fn expected(&self) -> Bytes {
         Bytes::from_number(self.old, self.len)
     }
 
-    /// The instruction that replaces it.
+    /// Returns the instruction that replaces it.
     pub fn value(&self) -> Bytes {
         Bytes::from_number(self.new, self.len)
     }
 
-    /// The one write that replaces the instruction, if it lies in one word.
+    /// Returns the one write that replaces the instruction, if it lies in one word.
     pub fn whole(&self) -> Option<Write> {
         (!is_straddler(self.addr, self.len)).then(|| self.in_first_word(mask(self.len), self.old, self.new))
     }
 
-    /// The write that puts `int3` at the first byte. It covers all of the instruction's bytes in
-    /// the first word, so that it fails if any of them is not as expected.
+    /// Returns the write that puts `int3` at the first byte. It covers all of the instruction's
+    /// bytes in the first word, so that it fails if any of them is not as expected.
     pub fn lock(&self) -> Write {
         self.in_first_word(mask(self.len), self.old, with_int3(self.old))
     }
 
-    /// The write that takes the `int3` away again, if nothing else was written.
+    /// Returns the write that takes the `int3` away again, if no other byte was written.
     pub fn unlock(&self) -> Write {
         self.in_first_word(mask(1), with_int3(self.old), self.old)
     }
 
-    /// The bytes in the second word, unchanged. `lock` does not look at these.
+    /// Returns the bytes in the second word, unchanged. The write of [`lock`](Self::lock) does not
+    /// compare these.
     pub fn second_word(&self) -> Option<Write> {
         is_straddler(self.addr, self.len).then(|| self.in_second_word(self.old, self.old))
     }
 
-    /// The writes that replace all but the first byte, while that is `int3`.
+    /// Returns the writes that replace all but the first byte, while that is `int3`.
     pub fn rest(&self) -> impl Iterator<Item = Write> {
         let head = self.in_first_word(mask(self.len) & !mask(1), self.old, self.new);
         let tail = is_straddler(self.addr, self.len).then(|| self.in_second_word(self.old, self.new));
         Some(head).into_iter().chain(tail).filter(|write| write.mask != 0)
     }
 
-    /// The write that replaces `int3` by the new first byte.
+    /// Returns the write that replaces `int3` by the new first byte.
     pub fn first(&self) -> Write {
         self.in_first_word(mask(1), with_int3(self.old), self.new)
     }
 
-    /// All steps, for reasoning about them. With `strict`, `int3` comes first even where one write
-    /// would do.
+    /// Returns all steps, for reasoning about them. With `strict`, `int3` comes first even if one
+    /// write would do.
     pub fn steps(&self, strict: bool) -> Vec<Step> {
         if let (Some(whole), false) = (self.whole(), strict) {
             return vec![Step::Write(whole)];
@@ -154,14 +157,15 @@ impl Plan {
         steps
     }
 
-    /// The instruction's bytes that `mask` names, so far as they lie in the word that it begins in.
+    /// Returns a write of the bytes in `mask`, as far as they lie in the word that the instruction
+    /// begins in.
     fn in_first_word(&self, mask: u64, from: u64, to: u64) -> Write {
         let shift = 8 * (self.addr % MAX_LEN);
         let at = |bytes: u64| (bytes & mask) << shift;
         Write { word: self.addr & !(MAX_LEN - 1), mask: mask << shift, from: at(from), to: at(to) }
     }
 
-    /// The instruction's bytes that lie in the next word.
+    /// Returns a write of the instruction's bytes that lie in the next word.
     fn in_second_word(&self, from: u64, to: u64) -> Write {
         let in_first = MAX_LEN - self.addr % MAX_LEN;
         let mask = mask(self.len - in_first);

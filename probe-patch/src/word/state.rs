@@ -1,4 +1,4 @@
-//! The state of an entry: one word, changed at once.
+//! The state of an entry: one word, changed by one atomic operation.
 
 /// The phase of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,9 +7,9 @@ pub(crate) enum Phase {
     Idle,
     /// One thread is about to write `int3`.
     Locking,
-    /// `int3` is there. Not every thread may see it yet.
+    /// `int3` is written. Not every thread may see it yet.
     FirstWait,
-    /// The rest is there. Not every thread may see it yet.
+    /// The other bytes are written. Not every thread may see them yet.
     SecondWait,
 }
 
@@ -17,14 +17,14 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket(pub(super) u64);
 
-/// How far a patch has come.
+/// The progress of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     /// A wait has not passed yet, or a thread has not left yet.
     Waiting,
     /// A step was taken.
     Stepped,
-    /// Nothing is left to do. `is_whole` is false if somebody wrote over the `int3`.
+    /// The patch is over. `is_whole` is false if foreign code wrote over the `int3`.
     Over { is_whole: bool },
 }
 
@@ -59,7 +59,7 @@ impl State {
         Ticket(self.0 / Self::GENERATION)
     }
 
-    /// The next patch: claimed.
+    /// Returns the state of the next patch, claimed.
     pub(super) fn next(self) -> Self {
         Self((self.0 & !Self::FAILED).wrapping_add(Self::GENERATION)).with_phase(Phase::Locking)
     }

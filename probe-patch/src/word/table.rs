@@ -1,18 +1,18 @@
-//! Instructions that are, or were, being replaced through a trap, by address. An entry takes
-//! 64 bytes, in a table that a signal handler can look into. An address whose object was unloaded
-//! keeps its entry, for whatever is patched there next.
+//! The instructions that are, or were, being replaced through a trap, by address. An entry takes 64
+//! bytes, in a table that a signal handler can look into. If an object is unloaded, its addresses
+//! keep their entries, for later code that is patched there.
 
-// Safety: relies on entries of zeroes being free ones, as `entry` has it.
+// Safety: relies on zeroed entries being free ones, as `entry` says.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::entry::Entry;
 use super::sync::Ordering;
 use crate::table::{self, Table};
 
-/// Up to 2^32 of them.
+/// Holds up to 2^32 entries.
 static TABLE: Table<Entry, { 1 << 10 }, 22> = Table::new();
 
-// SAFETY: atomics, of which zeroes are a free entry.
+// SAFETY: an entry consists of atomics, and zeroes are a free entry.
 unsafe impl table::Entry for Entry {
     fn key(&self) -> usize {
         self.addr.load(Ordering::Acquire)
@@ -23,17 +23,17 @@ unsafe impl table::Entry for Entry {
     }
 }
 
-/// Finds the entry of an address.
+/// Returns the entry of an address.
 pub(super) fn find(addr: usize) -> Option<&'static Entry> {
     TABLE.find(addr)
 }
 
-/// Finds the entry of an address, or makes it; `None` when there is no memory.
+/// Returns the entry of an address, adding it if needed; `None` when there is no memory.
 pub(super) fn find_or_insert(addr: usize) -> Option<&'static Entry> {
     TABLE.find_or_insert(addr)
 }
 
-/// All entries in use.
+/// Returns all entries in use.
 pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
     TABLE.all()
 }

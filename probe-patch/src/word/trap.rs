@@ -32,8 +32,8 @@ const TIMES_ITS_COST: u64 = 16;
 /// Ticks for which a debugger that kept the signal is not tried again: about a second.
 const FORBEARANCE: u64 = 3_000_000_000;
 
-/// The number of times that a thread ran into an instruction while it was being replaced, since the
-/// process started. Each took the thread a signal (2 µs) and the wait.
+/// Returns how often a thread has run into an instruction while it was being replaced, since the
+/// process started. Each time took the thread a signal (2 µs) and the wait.
 ///
 /// ```
 /// use probe_patch::word::traps;
@@ -88,8 +88,8 @@ pub(super) fn look() -> Result<(), PatchError> {
 /// # Errors
 /// [`PatchError::Signal`].
 pub fn nobody_blocks() -> Result<(), PatchError> {
-    // Under valgrind, the kernel tells valgrind's own masks. valgrind takes the traps of its
-    // program itself.
+    // Under valgrind, the kernel reports valgrind's own masks. valgrind itself takes the traps of
+    // its program.
     if !os::tracer::is_valgrind() {
         let blocking = os::masks::blocking_threads().map_err(|error| {
             signal(&format!(
@@ -145,8 +145,8 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
 }
 
 fn install() -> Result<(), PatchError> {
-    // No-op under an upper room's lock, where nothing may be loaded: its holder has called this
-    // before.
+    // No-op under an upper room's lock, where no object may be loaded: the lock's holder has called
+    // this before.
     READY.require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))
 }
@@ -155,16 +155,16 @@ fn signal(problem: &str) -> PatchError {
     PatchError::Signal { problem: problem.to_owned() }
 }
 
-/// In a forked child, only the thread that forked goes on. It ends the patches that others had under
-/// way.
+/// Ends, in a forked child, the patches that other threads had under way. Only the thread that
+/// forked runs there.
 pub(crate) fn end_in_child() {
     for entry in table::all() {
         entry.end_alone(&Text);
     }
 }
 
-/// Called in the signal handler. Returns `true` when the instruction can be executed again, or
-/// `false` at once if the `int3` there is not ours.
+/// Handles an `int3` in the signal handler. Returns `true` when the instruction can be executed
+/// again, or `false` at once if the `int3` there is not this crate's.
 fn hold(addr: usize) -> bool {
     let Some(entry) = table::find(addr) else { return false };
     let _whole = Uncancellable::new();

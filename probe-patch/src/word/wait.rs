@@ -1,11 +1,11 @@
-//! Waiting until every thread that fetches instructions sees what was written.
+//! Waits until every thread that fetches instructions sees the earlier writes.
 //!
 //! Both ways take a *stamp* after the write, and later ask whether it has *passed*.
 //!
 //! - [`Wait::Barrier`]: a stamp is the number of barriers that had been started. It has passed once
-//!   one with a higher number is over. Since one barrier serves every stamp taken before it, a
-//!   thousand patches under way share it.
-//! - [`Wait::Tmax`]: a stamp is a time, and has passed when it is long enough ago.
+//!   a barrier with a higher number is over. Since one barrier serves every stamp taken before it,
+//!   a thousand patches under way share it.
+//! - [`Wait::Tmax`]: a stamp is a time. It has passed once that time is long enough ago.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -22,7 +22,7 @@ use crate::os;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticks(pub u64);
 
-/// How long to wait until every thread has seen a write to code.
+/// The way to wait until every thread has seen a write to code.
 ///
 /// ```
 /// use probe_patch::word::{Options, Ticks, Wait};
@@ -39,8 +39,8 @@ pub enum Wait {
     #[default]
     Barrier,
     /// `T_max` of "Living on the edge", section 3: the time after which no processor executes the
-    /// old code. No maker of processors promises such a time. Measure it
-    /// (`cargo run --release --example tmax`), and add a margin.
+    /// old code. No manufacturer promises such a time. Measure it (`cargo run --release --example
+    /// tmax`), and add a margin.
     ///
     /// If the wait is too short, a thread may execute a mix of two instructions. On a virtual
     /// machine no wait is known to be long enough. On one with two processors, a mix occurred about
@@ -51,7 +51,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// A stamp for the writes of this thread so far.
+    /// Returns a stamp for the writes of this thread so far.
     pub(super) fn stamp(self) -> u64 {
         match self {
             // The write was a locked instruction, or a system call: barriers that start after this
@@ -61,8 +61,8 @@ impl Wait {
         }
     }
 
-    /// Whether all threads see the writes before the stamp. Runs a barrier rather than return
-    /// `false`.
+    /// Returns whether all threads see the writes before the stamp. Runs a barrier rather than
+    /// return `false`.
     pub(super) fn has_passed(self, stamp: u64) -> bool {
         match self {
             Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
@@ -71,11 +71,11 @@ impl Wait {
     }
 }
 
-/// How many barriers have been started, and the highest number of those that are over.
+/// Number of barriers that have been started, and the highest number of those that are over.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a barrier, which serves all stamps taken before. Returns whether the system let it.
+/// Runs a barrier, which serves all stamps taken before. Returns whether the system supports it.
 fn barrier() -> bool {
     let number = STARTED.fetch_add(1, Ordering::SeqCst) + 1;
     let is_over = os::heavy_barrier();
@@ -85,8 +85,8 @@ fn barrier() -> bool {
     is_over
 }
 
-/// A time at which this thread's writes are visible. Without the fences, the counter could be read
-/// before them (SDM vol. 2, RDTSC).
+/// Returns a time at which this thread's writes are visible. Without the fences, the counter could
+/// be read before the writes are visible (SDM vol. 2, RDTSC).
 #[expect(unsafe_code, reason = "a fence needs nothing and changes nothing")]
 fn tsc_after_writes() -> u64 {
     fence(Ordering::SeqCst);
@@ -95,8 +95,8 @@ fn tsc_after_writes() -> u64 {
     tsc()
 }
 
-/// The time stamp counter: the same on all processors, and steady, on every x86-64 of the last
-/// fifteen years.
+/// Returns the time stamp counter. It is the same on all processors, and steady, on every x86-64 of
+/// the last fifteen years.
 #[expect(unsafe_code, reason = "reading the counter needs nothing and changes nothing")]
 pub(super) fn tsc() -> u64 {
     // SAFETY: every x86-64 processor has it.

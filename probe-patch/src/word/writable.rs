@@ -1,4 +1,4 @@
-//! What keeps an instruction's text writable while it is patched.
+//! Keeps an instruction's text writable while it is patched.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::pages::check_readable;
 use crate::pages::{OpenText, TextError};
 use crate::text::TextPolicy;
 
-/// What keeps an instruction's text writable while it is patched.
+/// The way in which an instruction's text is kept writable while it is patched.
 #[derive(Clone)]
 pub enum Writable {
-    /// The caller keeps it writable.
+    /// The caller keeps the text writable.
     ByCaller,
-    /// A guard keeps it writable.
+    /// A guard keeps the text writable.
     Open {
         /// Only ever dropped.
         _text: Arc<OpenText>,
     },
-    /// Nothing does: the kernel writes.
+    /// The text stays read-only: the kernel writes.
     Alias(Arc<Alias>),
 }
 
@@ -42,7 +42,8 @@ impl Writable {
         }
     }
 
-    /// How a patch is carried out. Anything that it names lives as long as this.
+    /// Returns how a patch is carried out. `self` must outlive the result, which may name its
+    /// alias.
     pub(super) fn how(&self, wait: Wait) -> How {
         match self {
             Self::ByCaller | Self::Open { .. } => How::new(wait),
@@ -50,7 +51,7 @@ impl Writable {
         }
     }
 
-    /// Whether one write can replace a word.
+    /// Returns whether one write can replace a word.
     pub(super) fn has_whole_words(&self) -> bool {
         !matches!(self, Self::Alias(_))
     }
