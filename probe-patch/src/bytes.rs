@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// The longest instruction that is patched.
+/// Length of the longest instruction that can be patched, in bytes.
 ///
 /// ```
 /// use probe_patch::{Bytes, MAX_LEN};
@@ -23,13 +23,13 @@ pub const MAX_LEN: usize = 8;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bytes {
-    // Unused places hold zeroes, so that equality is that of the instruction.
+    // Unused places hold zeroes, so that comparing two values compares the instructions.
     raw: [u8; MAX_LEN],
     len: u8,
 }
 
 impl Bytes {
-    /// An instruction of 1 to 8 bytes; `None` for any other length.
+    /// Returns an instruction of 1 to 8 bytes; `None` for any other length.
     pub const fn new(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() || bytes.len() > MAX_LEN {
             return None;
@@ -45,12 +45,12 @@ impl Bytes {
         Some(Self { raw, len })
     }
 
-    /// The bytes as a number, the first in the lowest place, zeroes above.
+    /// Returns the bytes as a number, the first in the lowest place, zeroes above.
     pub(crate) const fn number(self) -> u64 {
         u64::from_le_bytes(self.raw)
     }
 
-    /// The lowest `len` bytes of a number.
+    /// Returns the lowest `len` bytes of a number.
     pub(crate) const fn from_number(number: u64, len: usize) -> Self {
         debug_assert!(0 < len && len <= MAX_LEN);
         let raw = (number & mask(len)).to_le_bytes();
@@ -60,7 +60,7 @@ impl Bytes {
     }
 }
 
-/// The lowest `len` bytes, set.
+/// Returns a mask of the lowest `len` bytes.
 pub const fn mask(len: usize) -> u64 {
     if len >= MAX_LEN { u64::MAX } else { (1 << (8 * len)) - 1 }
 }

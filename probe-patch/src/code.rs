@@ -1,10 +1,11 @@
 //! The instructions at a site, and the aligned word that holds them.
 //!
-//! Pure: bytes in, bytes out. See AMD64 Architecture Programmer's Manual vol. 3, `NOP` and `JMP`.
+//! Pure: it only computes on bytes. See AMD64 Architecture Programmer's Manual vol. 3, `NOP` and
+//! `JMP`.
 
 use std::fmt;
 
-/// Bytes of a site's instruction.
+/// Length of a site's instruction, in bytes.
 ///
 /// ```
 /// use probe_patch::{Instruction, SITE_LEN};
@@ -31,39 +32,39 @@ impl Instruction {
     /// compiler's padding.
     pub const NOP5: Self = Self::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x08]);
 
-    /// The instruction with these bytes.
+    /// Returns the instruction with these bytes.
     #[inline]
     pub const fn from_bytes(bytes: [u8; SITE_LEN]) -> Self {
         let [head @ .., last] = bytes;
         Self(u32::from_le_bytes(head) as u64 | (last as u64) << 32)
     }
 
-    /// `jmp rel32`.
+    /// Returns `jmp rel32`.
     #[inline]
     pub const fn jmp(rel: Rel32) -> Self {
         Self(0xe9 | (rel.0.cast_unsigned() as u64) << 8)
     }
 
-    /// `call rel32`.
+    /// Returns `call rel32`.
     #[inline]
     pub const fn call(rel: Rel32) -> Self {
         Self(0xe8 | (rel.0.cast_unsigned() as u64) << 8)
     }
 
-    /// `jmp rel32`, or, if `is_call`, `call rel32`.
+    /// Returns `call rel32` if `is_call`, and `jmp rel32` otherwise.
     #[inline(always)]
     pub const fn branch(rel: Rel32, is_call: bool) -> Self {
         Self((0xe9 - is_call as u64) | (rel.0.cast_unsigned() as u64) << 8)
     }
 
-    /// The last four bytes, as a distance.
+    /// Returns the last four bytes as a distance.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "what is cut off is zero")]
     pub const fn rel(self) -> Rel32 {
         Rel32(((self.0 >> 8) as u32).cast_signed())
     }
 
-    /// Its bytes.
+    /// Returns the instruction's bytes.
     #[inline]
     pub const fn bytes(self) -> [u8; SITE_LEN] {
         let [bytes @ .., _, _, _] = self.0.to_le_bytes();
@@ -103,13 +104,13 @@ impl fmt::Display for SiteAddr {
 }
 
 impl SiteAddr {
-    /// The aligned 8-byte word that the site begins in.
+    /// Returns the aligned 8-byte word that the site begins in.
     #[inline]
     pub const fn word(self) -> usize {
         self.0 & !7
     }
 
-    /// Whether all five bytes lie in that word, so that one aligned write replaces them.
+    /// Returns whether all five bytes lie in that word, so that one aligned write replaces them.
     #[inline]
     pub const fn is_patchable(self) -> bool {
         self.0 & 7 <= 8 - SITE_LEN
@@ -133,10 +134,10 @@ impl SiteAddr {
 pub struct Rel32(pub i32);
 
 impl Rel32 {
-    /// To the next instruction.
+    /// The distance to the next instruction.
     pub const NEXT: Self = Self(0);
 
-    /// The distance from `site` to `target`; `None` where it is farther than 2 GiB.
+    /// Returns the distance from `site` to `target`; `None` if it is more than 2 GiB.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "compared afterwards")]
     pub const fn between(site: SiteAddr, target: usize) -> Option<Self> {
@@ -167,13 +168,13 @@ impl fmt::Debug for TextWord {
 const SITE_MASK: u64 = (1 << (8 * SITE_LEN)) - 1;
 
 impl TextWord {
-    /// The instruction at `site`, which must be patchable.
+    /// Returns the instruction at `site`, which must be patchable.
     #[inline]
     pub const fn instruction(self, site: SiteAddr) -> Instruction {
         Instruction(self.0 >> site.shift() & SITE_MASK)
     }
 
-    /// The word with another instruction at `site`, its neighbours untouched.
+    /// Returns the word with another instruction at `site`, and its other bytes unchanged.
     #[inline]
     #[must_use]
     pub const fn with_instruction(self, site: SiteAddr, instruction: Instruction) -> Self {

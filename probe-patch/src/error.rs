@@ -22,7 +22,7 @@ use crate::pages::TextError;
 /// let mut code = Code([0xcc, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90]);
 /// let at = (&raw mut code) as usize;
 /// let (nop, value) = ([0x90; 2].into(), [0x66, 0x90].into());
-/// // SAFETY: memory of our own, which nobody executes.
+/// // SAFETY: memory of our own, which no thread executes.
 /// match unsafe { Options::new().text_policy(TextPolicy::Open).replace(at, nop, value) } {
 ///     Err(PatchError::Foreign { found, .. }) => assert_eq!(found[0], 0xcc), // a breakpoint
 ///     other => panic!("{other:?}"),
@@ -31,7 +31,7 @@ use crate::pages::TextError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// Another patch of the same instruction is under way. That one goes on; ask again.
+    /// Another patch of the same instruction is under way, and is not disturbed. Try again later.
     Busy {
         /// The instruction's address.
         addr: usize,

@@ -1,4 +1,4 @@
-//! Patches and forks. A process of its own: it forks, and counts the hooks that are installed.
+//! Tests patches around forks. It needs its own process: it forks, and counts the installed hooks.
 #![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
 
 use std::arch::naked_asm;
@@ -21,9 +21,9 @@ const fn mov(number: u8) -> [u8; 5] {
     [0xb8, number, 0, 0, 0]
 }
 
-/// A fork may have begun on another thread when an operation comes to its first trap, and that may
-/// be under a lock that the fork waits for. So nothing may wait for the fork's end there: before
-/// glibc 2.36, and with musl, installing a hook does.
+/// When an operation comes to its first trap, a fork may have begun on another thread, and wait for
+/// a lock that the operation holds. So the operation must not wait for the fork's end. Installing a
+/// hook does wait for it, before glibc 2.36 and with musl.
 #[test]
 fn hooks_are_installed_with_the_first_text_that_is_opened_and_a_child_ends_what_is_under_way() {
     let at = number as *const () as usize;

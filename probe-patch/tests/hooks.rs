@@ -1,4 +1,5 @@
-//! When hooks around forks are installed. A process of its own: it counts them, from none.
+//! Tests when hooks around forks are installed. It needs its own process, since it counts them from
+//! zero.
 #![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
 
 use std::ptr;
@@ -10,7 +11,7 @@ mod atfork;
 
 use atfork::installed;
 
-/// A page of a NOP5, as a JIT has it.
+/// Returns a page that begins with a NOP5, such as a JIT's.
 fn page() -> usize {
     let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -27,7 +28,7 @@ fn text_that_the_caller_keeps_open_installs_none_and_a_question_installs_them_ea
     let at = page();
     let open = Options::new().text_policy(TextPolicy::Open);
     let mov = |number| [0xb8, number, 0, 0, 0].into();
-    // SAFETY: one instruction for another on a page that is executed by nobody and stays.
+    // SAFETY: one instruction for another on a page that no thread executes and that stays.
     unsafe { open.patch(at, mov(1)) }.unwrap();
     assert_eq!(installed(), 0);
     assert_eq!(unrestored_bytes(), 0);

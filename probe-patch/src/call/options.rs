@@ -29,7 +29,7 @@ use crate::word;
 /// code.0[6..11].copy_from_slice(&[0xe8, 0x00, 0x01, 0x00, 0x00]);
 /// let site = (&raw mut code.0[6]) as usize;
 /// let options = call::Options::new().text_policy(TextPolicy::Open);
-/// // SAFETY: five bytes of a CALL in memory of our own, which nobody executes.
+/// // SAFETY: five bytes of a CALL in memory of our own, which no thread executes.
 /// assert!(unsafe { options.deactivate_call(site) }?);
 /// // SAFETY: as above.
 /// assert_eq!(unsafe { (site as *const [u8; 5]).read() }, [0xeb, 0x03, 0x01, 0x00, 0x00]);
@@ -102,7 +102,7 @@ impl Options {
     /// let mut code = Code([0x0f, 0x1f, 0x44, 0x00, 0x08, 0x90, 0x90, 0x90]);
     /// let site = (&raw mut code) as usize;
     /// let options = call::Options::new().text_policy(TextPolicy::Open).strict(true); // through `int3`
-    /// // SAFETY: five bytes of a NOP in memory of our own, which nobody executes.
+    /// // SAFETY: five bytes of a NOP in memory of our own, which no thread executes.
     /// assert!(unsafe { options.activate_jump(site, site + 5) }?);
     /// // SAFETY: as above.
     /// assert_eq!(unsafe { (site as *const [u8; 5]).read() }, [0xe9, 0, 0, 0, 0]);

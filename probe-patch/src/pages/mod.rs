@@ -23,9 +23,8 @@
 //! objects, asks once for each mapping, and remembers the answer until objects come or go
 //! ([`known`]). If the kernel's table can't be read, each page is asked whether it is writable, and
 //! its text is otherwise taken to be readable and executable, as linkers make it ([`asked`]). So if
-//! somebody else changes the rights of text after a batch has asked, later batches restore the
-//! rights of before. A guard on the pages makes the next batch ask again.
-//!
+//! other code changes the rights of text after a batch has asked, later batches restore the earlier
+//! rights. A guard on the pages makes the next batch ask again.
 //! # Two copies of this crate
 //! Two copies in one process have two maps. A copy leaves pages writable that it finds writable,
 //! since it can't tell another copy's guard from rights that were always there. (The segment's

@@ -1,9 +1,9 @@
-//! The state machine with several threads at it. Under the model checker, every interleaving:
+//! Runs the state machine on several threads. Under the model checker, it runs every interleaving:
 //! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`. Otherwise,
-//! and under Miri, those that come up.
+//! and under Miri, it runs those that happen to occur.
 //!
-//! The world is one instruction of two parts, and an executor that holds its own, stale, copy of
-//! each. A barrier brings the copies up to date; nothing else has to.
+//! The world is one instruction of two parts, and an executor with its own, stale, copy of each. A
+//! barrier updates the copies; otherwise they may stay stale.
 
 use super::entry::{Backend, Entry, How, Last, NotStarted, Phase, Progress, Ticket};
 use super::plan::{INT3, Plan};
@@ -15,13 +15,13 @@ const NEW: [u8; 2] = [2, 2];
 const THIRD: [u8; 2] = [3, 3];
 const HOW: How = How::Barrier;
 
-/// Memory, the executor's copy of it, and how many barriers there were.
+/// Memory, the executor's copy of it, and the number of barriers so far.
 #[derive(Clone, Copy)]
 struct State {
     memory: [u8; 2],
     copy: [u8; 2],
     barriers: u64,
-    /// How many there were when `int3` was written.
+    /// The number of barriers when `int3` was written.
     locked: u64,
 }
 
@@ -36,7 +36,7 @@ impl World {
         act(&mut self.0.lock().unwrap())
     }
 
-    /// The executor fetches one part anew, and executes.
+    /// Updates one part of the executor's copy, and executes.
     fn execute(&self, part: usize) {
         self.with(|state| {
             state.copy[part] = state.memory[part];
@@ -63,7 +63,7 @@ impl Backend for World {
     }
 
     fn take_back(&self, _how: How, _plan: &Plan) -> bool {
-        // Somebody else was faster, and has made the patch.
+        // Another thread was faster, and has made the patch.
         false
     }
 
@@ -193,16 +193,16 @@ fn of_two_patches_at_least_one_wins() {
         };
         let mine = patch(&shared, NEW);
         let theirs = other.join().unwrap();
-        // The second one does not find OLD any more, or finds the first one under way.
+        // The second patch no longer finds OLD, or finds the first patch under way.
         assert!(mine ^ theirs);
         let wanted = if mine { NEW } else { THIRD };
         shared.1.with(|state| assert_eq!(state.memory, wanted));
     });
 }
 
-/// A signal handler on the owner's thread runs into the `int3`, ends the patch, and another thread
-/// begins the next one, all before the owner has said that its `int3` is there. (Another thread
-/// plays the handler.)
+/// A signal handler on the owner's thread runs into the `int3` and ends the patch. Another thread
+/// then begins the next patch. All this happens before the owner has noted that its `int3` is
+/// written. (Another thread plays the handler.)
 #[test]
 fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
     check(|shared| {

@@ -12,12 +12,13 @@
 //!  e8 11 | 22 33 44     call            the word boundary is at |
 //!  cc 11 | 22 33 44     1. lock         compare and exchange: what is there must be as expected
 //!                       2. sync         from here on every thread sees `int3`
-//!  cc 1f | 44 00 00     3. rest         nobody executes these bytes
+//!  cc 1f | 44 00 00     3. rest         no thread executes these bytes
 //!                       4. sync         from here on every thread sees them
 //!  0f 1f | 44 00 00     5. first        nopl 0(%rax,%rax,1)
 //! ```
 //! A thread that arrives between 1 and 5 gets `SIGTRAP`. The handler waits until the patch is over,
-//! or takes its steps itself. Then the thread executes the instruction that is there.
+//! or takes the patch's remaining steps itself. Then the thread executes the instruction that is
+//! there.
 //!
 //! # Why no thread executes a third instruction
 //! - Up to the end of step 2, threads see the old rest, and the old first byte or `int3`: the old
@@ -26,11 +27,11 @@
 //!   follows.
 //! - After that, all threads see the new rest, and `int3` or the new first byte: a trap, or the new
 //!   instruction.
-//! - No thread can be between two of its bytes: they are one instruction before, and one
-//!   afterwards.
-//! - A byte is written whole, so no thread sees a byte that nobody wrote.
+//! - No thread can be between two bytes of the instruction: they are one instruction before, and
+//!   one afterwards.
+//! - A byte is written whole, so no thread sees a byte that was never written.
 //!
-//! # What each step rests on
+//! # Basis of each step
 //! | step | rests on | where it does not hold |
 //! |---|---|---|
 //! | one write of an aligned word | AMD APM vol. 2, 7.6.1 (cross-modifying code): a naturally aligned quadword may be changed while others execute it. Intel SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises nothing for unsynchronised changes; "Living on the edge", 3 and 8.1, measures that aligned stores within a cache line are seen whole | [`Options::strict`] |
@@ -39,7 +40,7 @@
 //! | 2, 4 with [`Wait::Tmax`] | no manual: staleness of the instruction fetch is bounded, measured by "Living on the edge", 8.1, and by the example `tmax` | [`Wait::Barrier`] |
 //! | the handler | the thread fetches the instruction anew; one that still sees `int3` comes again | – |
 //!
-//! # What it asks of its callers
+//! # Requirements on callers
 //! - One instruction lies at the address, and the value is one instruction of the same length. The
 //!   program may execute either of them there. No control flow leads between their bytes.
 //! - Patches under way do not overlap, except those of the very same instruction. At least one of
@@ -52,28 +53,29 @@
 //! - The handler does not execute the instruction itself. It calls the C library's `syscall`,
 //!   `sched_yield` and `sigaction`, and for [`TextPolicy::Alias`](crate::TextPolicy::Alias) also
 //!   `fstat`, `getpid` and `mmap`.
-//! - Nobody switches a site of [`call`](super::call) there at the same time. Such a switch does not
-//!   look for `int3` in the word that it does not write.
+//! - No thread switches a site of [`call`](super::call) there at the same time. Such a switch does
+//!   not look for `int3` in the word that it does not write.
 //! - No debugger keeps `SIGTRAP` to itself: [see below](self#debuggers).
 //! - No debugger puts a breakpoint on the very byte while it is `int3` (between 1 and 5). The
 //!   debugger would take that `int3` for the program's, and would put it back. A breakpoint on an
 //!   instruction that is not being patched is reported, and left alone.
 //! - In a shared mapping of text, a forked child also ends patches that its parent has under way.
 //!
-//! Two copies of this crate in one process hand on each other's traps. But the copy that installed
-//! its handler first finds the other one's on top, and refuses further patches through traps.
+//! If a process has two copies of this crate, each passes the other's traps on. But the copy that
+//! installed its handler first finds the other one's on top, and refuses further patches through
+//! traps.
 //!
 //! # Before a trap
 //! Each batch of sites and each patch that goes through `int3` first looks for whatever could kill
 //! the process. It refuses, and names its finding ([`PatchError::Signal`]), if there is
-//! - a thread that blocks `SIGTRAP`; its number and name are told. Threads that are being created
-//!   block all signals for a moment. The look waits for these, up to ten seconds on a machine that
-//!   does not get to run them;
-//! - a handler whose `sa_mask` holds `SIGTRAP`; its signal is told. Nobody can tell whether the
-//!   handler executes the instruction;
+//! - a thread that blocks `SIGTRAP`; the error names its number and name. Threads that are being
+//!   created block all signals for a moment. The look waits for these, up to ten seconds if the
+//!   machine is too busy to run them;
+//! - a handler whose `sa_mask` holds `SIGTRAP`; the error names its signal. It can't be known
+//!   whether the handler executes the instruction;
 //! - a handler that was installed over this crate's;
-//! - a debugger that does not pass `SIGTRAP` on; its process is told;
-//! - no readable `/proc/self/task`: unknown is not taken for safe.
+//! - a debugger that does not pass `SIGTRAP` on; the error names its process;
+//! - no readable `/proc/self/task`: then the threads' masks are unknown.
 //!
 //! The look misses a thread that begins to block `SIGTRAP` between the look and the end of the
 //! patch, and a handler with such a mask that is installed in that time. That time is microseconds
@@ -84,7 +86,7 @@
 //! # Debuggers
 //! A debugger stops at each `int3` of a thread that it traces. gdb and lldb take it for a
 //! breakpoint in the program. Unless they are told otherwise, `continue` drops the signal, and the
-//! thread goes on at the instruction's second byte. The bytes from there on are part of an
+//! thread continues at the instruction's second byte. The bytes from there on are part of an
 //! instruction: `1f 44 00 08` of a NOP, or a displacement. No order of writes makes them an
 //! instruction that is right to execute.
 //!
@@ -132,7 +134,7 @@
 //!     unsafe { patch(at, [0xb8, 2, 0, 0, 0].into()) }?;
 //!     assert_eq!(number(), 2);
 //!
-//!     // Asynchronously: two steps are left, and whoever runs into it takes them.
+//!     // Asynchronously: two steps are left. A thread that runs into the trap takes them.
 //!     // SAFETY: as above.
 //!     let mut under_way = unsafe { start_patch(at, [0xb8, 3, 0, 0, 0].into()) }?;
 //!     assert!(!finish_patch(&mut under_way));
@@ -174,11 +176,11 @@ use crate::bytes::Bytes;
 use crate::error::PatchError;
 
 /// Replaces the instruction at `addr` by `value`, an instruction of the same length, and returns
-/// when it is there. Other threads execute it soon afterwards; [`synchronize`](super::synchronize)
-/// waits until they do.
+/// when the write is done. Other threads execute the new instruction soon afterwards;
+/// [`synchronize`](super::synchronize) waits until they do.
 ///
 /// # Safety
-/// See [what it asks of its callers](self#what-it-asks-of-its-callers).
+/// See the [requirements on callers](self#requirements-on-callers).
 ///
 /// # Errors
 /// [`PatchError::Busy`] while another patch of the instruction is under way;

@@ -242,7 +242,7 @@ pub unsafe fn read_instruction(addr: usize, len: usize) -> Bytes {
         let first = unsafe { read(word) };
         let mut number = first.0 >> shift;
         if is_straddler(addr, len) {
-            // SAFETY: as above; the instruction goes on there.
+            // SAFETY: as above; the instruction continues there.
             number |= unsafe { read(word + MAX_LEN) }.0 << (64 - shift);
             // SAFETY: as above.
             if unsafe { read(word) } != first {

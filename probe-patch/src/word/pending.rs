@@ -48,7 +48,7 @@ pub struct Pending {
 /// The steps that remain.
 enum Rest {
     Nothing { is_whole: bool },
-    // The text is sealed when everyone who has joined is done.
+    // The text is sealed when every thread that has joined has left.
     Steps { entry: &'static Entry, ticket: Ticket, _writable: Writable },
 }
 

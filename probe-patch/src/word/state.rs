@@ -66,7 +66,7 @@ impl State {
 
     pub(super) fn progress(self, ticket: Ticket) -> Progress {
         if self.ticket() != ticket {
-            // Owners look before anybody starts the next one, or did not care.
+            // A later patch has begun. Owners ask before that, or do not need the answer.
             Progress::Over { is_whole: true }
         } else if self.phase() == Phase::Idle && !self.is_joined() {
             Progress::Over { is_whole: self.0 & Self::FAILED == 0 }

@@ -1,4 +1,5 @@
-//! What the state machine synchronises with: the real thing, or that of the model checker.
+//! Atomics, threads and locks for the state machine: the standard library's, or the model
+//! checker's.
 
 #[cfg(not(all(test, loom)))]
 pub(super) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

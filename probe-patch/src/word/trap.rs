@@ -1,9 +1,9 @@
 //! Threads that run into an instruction while it is being replaced.
 //!
-//! Such a thread waits a moment for the patch to end. Then it takes the patch's steps itself. So
-//! nothing holds a thread for long: neither a patcher that was preempted, nor an asynchronous patch
-//! that nobody finishes, nor the thread itself, if it has started the patch, or if its signal
-//! handler interrupts the code that patches.
+//! Such a thread waits a moment for the patch to end. Then it takes the patch's steps itself. So no
+//! thread is held for long, neither by a patcher that was preempted nor by an asynchronous patch
+//! that no thread finishes. The same holds for a thread that has started the patch itself, and for
+//! one whose signal handler interrupts the patching code.
 
 // Safety: relies on addresses that a thread has just executed.
 #![expect(unsafe_code, reason = "see above")]
@@ -55,7 +55,7 @@ static SPARED: AtomicU64 = AtomicU64::new(0);
 
 /// Makes sure that traps can be handled. Called before each patch; it trusts a recent look.
 pub(super) fn prepare() -> Result<(), PatchError> {
-    // In the past, or never: far more than that.
+    // If that time has passed, or was never set, the wrapped difference is far larger.
     if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
 }
 

@@ -39,8 +39,8 @@ pub enum Wait {
     #[default]
     Barrier,
     /// `T_max` of "Living on the edge", section 3: the time after which no processor executes the
-    /// old code. No manufacturer promises such a time. Measure it (`cargo run --release --example
-    /// tmax`), and add a margin.
+    /// old code. No processor manufacturer promises such a time. Measure it (`cargo run --release
+    /// --example tmax`), and add a margin.
     ///
     /// If the wait is too short, a thread may execute a mix of two instructions. On a virtual
     /// machine no wait is known to be long enough. On one with two processors, a mix occurred about
@@ -55,7 +55,7 @@ impl Wait {
     pub(super) fn stamp(self) -> u64 {
         match self {
             // The write was a locked instruction, or a system call: barriers that start after this
-            // find it.
+            // load find it.
             Self::Barrier => STARTED.load(Ordering::SeqCst),
             Self::Tmax(_) => tsc_after_writes(),
         }
@@ -75,7 +75,7 @@ impl Wait {
 static STARTED: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a barrier, which serves all stamps taken before. Returns whether the system supports it.
+/// Runs a barrier, which serves all stamps taken before. Returns whether it succeeded.
 fn barrier() -> bool {
     let number = STARTED.fetch_add(1, Ordering::SeqCst) + 1;
     let is_over = os::heavy_barrier();

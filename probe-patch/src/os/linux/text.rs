@@ -1,7 +1,7 @@
 //! The rights of pages.
 
-// Safety: relies on the caller, who takes no right from pages except the right to write, and that
-// only once no thread writes.
+// Safety: relies on the caller, who removes only the right to write from pages, and does so once no
+// thread writes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
