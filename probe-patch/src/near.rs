@@ -4,6 +4,7 @@
 //! Life of a page: it is mapped in a gap of the kernel's table of mappings, written while it can't
 //! be executed, and then made executable. It is never writable again. A page is never mapped over
 //! another one. If another thread maps the gap first, this one looks for a new gap.
+//!
 //! Cost: one read of the table (20 µs in a small process), and three system calls.
 
 // Safety: relies on `os::memory`, which never maps over anything. No other code knows a new page

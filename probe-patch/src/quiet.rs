@@ -39,7 +39,8 @@ impl Quiet {
         quiet
     }
 
-    /// Under the lock: the crate above may have come on the way to it.
+    /// Calls `begin` under the lock, if the crate above installed its hooks while this thread
+    /// waited for it.
     pub(super) fn renew(&mut self) {
         if self.begun.is_none() {
             self.begun = QUIETING.get().map(|quieting| (quieting, (quieting.begin)()));

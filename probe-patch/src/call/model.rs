@@ -70,7 +70,7 @@ fn effects(history: &History, addr: usize, granule: usize) -> HashSet<Effect> {
     fetched(history, addr, 5, granule).into_iter().map(decode).map(idle).collect()
 }
 
-/// A site at any offset in a word. The end of the word may be that of a cache line.
+/// Returns sites at any offset in a word. The end of the word may be that of a cache line.
 fn site() -> impl Strategy<Value = usize> {
     prop_oneof![LINE - 8..LINE, LINE + 8..LINE + 16]
 }

@@ -32,7 +32,7 @@ fn plan(addr: usize, old: Bytes, new: Bytes) -> Plan {
     Plan::new(addr, old, new).expect("as long")
 }
 
-/// An instruction that does not begin with `int3`.
+/// Returns instructions that do not begin with `int3`.
 fn instruction(len: usize) -> impl Strategy<Value = Bytes> {
     // Few values, so that parts of two instructions are often the same.
     let byte = prop_oneof![0_u8..3, any::<u8>()];
@@ -40,7 +40,7 @@ fn instruction(len: usize) -> impl Strategy<Value = Bytes> {
         .prop_filter_map("int3", |bytes| if bytes[0] == INT3 { None } else { Bytes::new(&bytes) })
 }
 
-/// An address near a boundary of words, or of cache lines, and some instructions for it.
+/// Returns addresses near a boundary of words, or of cache lines, with some instructions for each.
 fn site(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = (usize, Vec<Bytes>)> {
     let addr = prop_oneof![BASE + 16..BASE + 24, LINE - 8..LINE];
     let count = count.into();

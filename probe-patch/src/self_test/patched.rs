@@ -24,7 +24,7 @@ const MAX_PADDING: usize = 63 + 62;
 /// Number of toggles while another thread executes the function.
 const TOGGLES: usize = 200;
 
-/// `mov eax, number`.
+/// Returns `mov eax, number`.
 const fn mov(number: u8) -> Bytes {
     match Bytes::new(&[0xb8, number, 0, 0, 0]) {
         Some(bytes) => bytes,

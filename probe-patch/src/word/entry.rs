@@ -172,7 +172,7 @@ impl Entry {
         shape.belongs_to(ticket).then_some((how, plan))
     }
 
-    /// Returns whether this thread has started a patch.
+    /// Returns whether `thread` has started the patch.
     pub(super) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread

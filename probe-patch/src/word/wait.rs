@@ -39,8 +39,8 @@ pub enum Wait {
     #[default]
     Barrier,
     /// `T_max` of "Living on the edge", section 3: the time after which no processor executes the
-    /// old code. No processor manufacturer promises such a time. Measure it (`cargo run --release
-    /// --example tmax`), and add a margin.
+    /// old code. No processor manufacturer promises such a time. Measure it
+    /// (`cargo run --release --example tmax`), and add a margin.
     ///
     /// If the wait is too short, a thread may execute a mix of two instructions. On a virtual
     /// machine no wait is known to be long enough. On one with two processors, a mix occurred about

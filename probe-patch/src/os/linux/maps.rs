@@ -72,7 +72,7 @@ impl Maps {
         Ok(Self { file: open()?, text: None })
     }
 
-    /// All mappings, as [`mappings`] reads them.
+    /// Returns all mappings, as text that [`mappings`] reads.
     ///
     /// # Errors
     /// The system's.
@@ -80,7 +80,7 @@ impl Maps {
         self.text.take().map_or_else(|| read(&mut self.file), Ok)
     }
 
-    /// The mapping that holds the address, if there is one.
+    /// Returns the mapping that holds the address, if there is one.
     ///
     /// # Errors
     /// The system's.
