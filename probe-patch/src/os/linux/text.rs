@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::maps::Rights;
 
-/// Returns the bytes of a page: the same on every x86-64.
+/// Returns the size of a page in bytes, which is the same on every x86-64.
 pub const fn page_size() -> usize {
     4096
 }
