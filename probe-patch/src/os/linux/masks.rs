@@ -12,12 +12,9 @@
 //! | could have run, but did not get to | it waits for a processor, for as long as the machine is overloaded |
 //!
 //! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has ended
-//! or is ending executes none of the program's code, nor does a thread of the kernel (of
-//! `io_uring`).
-//!
-//! In emulators (gVisor, qemu-user), `stat` says of every thread that it blocks nothing. So before
-//! the first look, this thread blocks a signal and reads its own `stat`. If that does not show the
-//! signal, the masks are unknown.
+//! or is ending executes none of the program's code, nor does one of the kernel (of `io_uring`).
+//! In emulators (gVisor, qemu-user), `stat` shows an empty mask for every thread. So this thread
+//! first blocks a signal and reads its own; if that is not shown, the masks are unknown.
 //!
 //! Cost: 10 to 14 µs a thread (one small file), 10 µs for the handlers' masks.
 
@@ -44,8 +41,7 @@ pub struct Blocking {
 
 /// The longest wait for threads that may be about to unblock the signal.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Number of looks that tell a thread that blocks the signal for good from one that blocks it again
-/// and again, each time for a moment.
+/// Number of looks that tell blocking for good from blocking again and again for a moment.
 const LOOKS: u32 = 64;
 /// The pause between later looks. The first ones follow each other at once.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
@@ -53,8 +49,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 const LONG: u64 = 2;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
-/// `SIGCANCEL` and `SIGSETXID`, 32 and 33. A program's mask has neither, unless the program goes
-/// round the C library.
+/// `SIGCANCEL` and `SIGSETXID`, 32 and 33. The C library keeps them out of a program's masks.
 const LIBRARYS_OWN: u64 = 0b11 << 31;
 /// `PF_EXITING`, see `linux/sched.h`: the thread never returns to the program.
 const EXITING: u64 = 0x4;
