@@ -1,11 +1,11 @@
-//! CALLs and JMPs of five bytes at every offset in a word, across words, cache lines and pages: in this program's text, and,
-//! since nothing in them depends on where they lie, as copies anywhere.
+//! CALLs and JMPs of five bytes at every offset in a word, across words, cache lines and pages. They
+//! lie in this program's text; they are position-independent, so copies work anywhere.
 //!
 //! ```text
 //! block:    64 callees of 8 bytes, which return 0 to 63
 //! function: xor eax, eax ▸ the site: CALL or JMP of callee 32 ▸ ret
 //! ```
-//! A function returns what its callee does, and 0 while its site is deactivated.
+//! A function returns its callee's number, or 0 while its site is deactivated.
 
 mod walk;
 
@@ -66,9 +66,9 @@ unsafe extern "C" {
     static END: u8;
 }
 
-/// Callees in a block, and what a site calls as it is built.
+/// Callees in a block.
 pub const CALLEES: usize = 64;
-/// The callee that every site begins with.
+/// The callee of every site as built.
 pub const FIRST: usize = 32;
 
 /// A block of sites: the one in the text, or a copy.
@@ -85,27 +85,27 @@ pub struct CallSite {
     pub block: Block,
     /// The address of its five bytes.
     pub addr: usize,
-    /// Whether it is a JMP, as it is built.
+    /// Whether the site is built as a JMP.
     pub is_jump: bool,
 }
 
 impl Block {
-    /// The one in this program's text.
+    /// Returns the block in this program's text.
     #[must_use]
     pub fn in_text() -> Self {
         Self { start: (&raw const START).addr() }
     }
 
-    /// Bytes of a block: whole pages.
+    /// Returns the size of a block in bytes: whole pages.
     #[must_use]
     pub fn size() -> usize {
         (&raw const END).addr() - (&raw const START).addr()
     }
 
-    /// Copies the block of the text, which must be as in the file, to pages of the caller's.
+    /// Copies the block of the text to the caller's pages. The text must be as in the file.
     ///
     /// # Safety
-    /// The pages are mapped, writable, executable, nobody else's, and stay.
+    /// The pages are mapped, writable and executable, are the caller's alone, and stay mapped.
     #[must_use]
     pub unsafe fn copy_to(start: usize) -> Self {
         let block = Self { start };
@@ -115,24 +115,25 @@ impl Block {
         block
     }
 
-    /// All that it holds.
+    /// Returns the block's bytes.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
-        // SAFETY: a block is mapped and readable; nobody patches it meanwhile.
+        // SAFETY: a block is mapped and readable; no thread patches it meanwhile.
         unsafe { slice::from_raw_parts(self.start as *const u8, Self::size()) }.to_vec()
     }
 
-    /// The address of the callee that returns this number.
+    /// Returns the address of the callee that returns `number`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such callee.
     #[must_use]
     pub fn callee(self, number: usize) -> usize {
         assert!(number < CALLEES);
         self.start + 8 * number
     }
 
-    /// Its sites: 8 within cache lines at all offsets, 4 across cache lines, 4 across pages; of each kind a CALL and a JMP.
+    /// Returns the block's 32 sites, a CALL and a JMP at each place: 8 places within cache lines at
+    /// all offsets, 4 across cache lines, 4 across pages.
     #[must_use]
     pub fn sites(self) -> Vec<CallSite> {
         let mut sites = Vec::new();
@@ -149,20 +150,20 @@ impl Block {
 }
 
 impl CallSite {
-    /// Its offset in the aligned word that it begins in.
+    /// Returns the offset in the aligned word at which the site begins.
     #[must_use]
     pub fn offset(self) -> usize {
         self.addr % 8
     }
 
-    /// Its five bytes.
+    /// Returns the site's five bytes.
     #[must_use]
     pub fn bytes(self) -> [u8; 5] {
         // SAFETY: mapped and readable; changed by single writes only.
         unsafe { (self.addr as *const [u8; 5]).read_volatile() }
     }
 
-    /// What its function returns now.
+    /// Calls the site's function, and returns the result.
     #[must_use]
     pub fn run(self) -> usize {
         // SAFETY: a site is preceded by the first instruction, of two bytes, of a function of this signature.
@@ -170,10 +171,10 @@ impl CallSite {
         function() as usize
     }
 
-    /// The CALL or JMP of `target` from here.
+    /// Returns the bytes of a CALL or JMP from this site to `target`.
     ///
     /// # Panics
-    /// If it is out of reach.
+    /// If `target` is out of reach.
     #[must_use]
     pub fn instruction(self, is_jump: bool, target: usize) -> [u8; 5] {
         let distance = i32::try_from(target.wrapping_sub(self.addr + 5).cast_signed()).expect("in reach");
@@ -182,10 +183,12 @@ impl CallSite {
         bytes
     }
 
-    /// A callee other than the first one that a site reaches by the same last three bytes, and one that it does not.
+    /// Returns the numbers of two callees other than [`FIRST`]: the instruction for one has the same
+    /// last three bytes, the instruction for the other does not.
     ///
     /// # Panics
-    /// Never: of two neighbours, one has the same; of two that are 500 bytes apart, one has others.
+    /// Never: one of two neighbours has the same bytes; one of two that are 500 bytes apart has
+    /// others.
     #[must_use]
     pub fn others(self) -> (usize, usize) {
         let tail = |number| self.instruction(false, self.block.callee(number))[2..].to_vec();

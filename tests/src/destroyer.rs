@@ -1,4 +1,5 @@
-//! A consumer that changes every register that the calling convention lets it change, the stack below its own, and `errno`.
+//! A consumer that changes every register that the calling convention lets it change, the stack
+//! below its frame, and `errno`.
 
 use std::arch::global_asm;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ global_asm!(
     ".cfi_startproc",
     "test esi, esi",
     "jz 1f",
-    // Every exception of SSE arithmetic is noted as having occurred.
+    // Set the flags of all exceptions of SSE arithmetic.
     "xorps xmm0, xmm0",
     "mov eax, 0x3f800000",
     "movd xmm1, eax",
@@ -28,13 +29,13 @@ global_asm!(
     "mov eax, 1",
     "movd xmm4, eax",
     "divss xmm4, xmm3",
-    // And of x87's.
+    // Set those of the x87 unit.
     "fldz",
     "fld1",
     "fdivrp st(1), st(0)",
     "fstp st(0)",
     "1:",
-    // The x87 stack, as deep as a function may expect it: 1 + 2 × 6 + 7.
+    // Use the whole x87 stack, which a function may expect to be empty: 1 + 2 × 6 + 7.
     "fld1",
     "fld1",
     "fadd st(0), st(0)",
@@ -102,12 +103,12 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// Returns a sum of the x87 unit's: 20, unless that was not as a function may expect it.
+    /// Returns a sum of the x87 unit: 20 if its stack was empty, as a function may expect.
     safe fn probe_tests_destroy(level: u32, raises: bool) -> u64;
 }
 
-/// Changes all registers but those that a function must keep. Tells whether the x87 unit's stack was empty, as a function may
-/// expect it.
+/// Changes all registers except those that a function must keep. Returns whether the stack of the
+/// x87 unit was empty, as a function may expect.
 #[inline(never)]
 #[must_use]
 pub fn destroy(raises_exceptions: bool) -> bool {
@@ -119,10 +120,11 @@ pub fn destroy(raises_exceptions: bool) -> bool {
     probe_tests_destroy(level, raises_exceptions) == 20
 }
 
-/// Destroys what it may in each hit.
+/// Destroys all registers that it may, in each hit.
 #[derive(Debug, Default)]
 pub struct Destroyer {
-    /// That an exception of arithmetic has occurred stays noted where a call is expected, as after any call.
+    /// Whether to clear the flags of arithmetic exceptions: sites at which a call is expected do not
+    /// restore them.
     keeps_exceptions: bool,
     in_order: bool,
     calls: AtomicU64,
@@ -130,24 +132,25 @@ pub struct Destroyer {
 }
 
 impl Destroyer {
-    /// One for sites where the program expects a call, and looks at what exceptions of arithmetic have occurred.
+    /// Creates one for sites at which the program expects a call and reads the flags of arithmetic
+    /// exceptions.
     #[must_use]
     pub fn where_calls_are_expected() -> Self {
         Self { keeps_exceptions: true, ..Self::default() }
     }
 
-    /// One whose hits wait for what came before.
+    /// Creates one whose hits wait for earlier instructions.
     #[must_use]
     pub fn in_order() -> Self {
         Self { in_order: true, ..Self::default() }
     }
 
-    /// How often it was called.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// How often the machine was not as a function may expect it.
+    /// Returns the number of calls that found the machine in a state that no function may expect.
     pub fn surprised(&self) -> u64 {
         self.surprised.load(Ordering::SeqCst)
     }
@@ -160,7 +163,7 @@ impl Consumer for Destroyer {
 
     fn hit(&self, _event: &Event<'_>) {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        // Calls of hooks may stand among MMX instructions: those of the inlined functions of a header for them.
+        // Hook calls may stand among MMX instructions: those of inlined functions of MMX's header.
         let is_as_expected = destroy(!self.keeps_exceptions) || self.keeps_exceptions;
         self.surprised.fetch_add(u64::from(!is_as_expected), Ordering::SeqCst);
         // SAFETY: this thread's own.

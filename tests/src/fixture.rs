@@ -1,9 +1,10 @@
 //! Building the fixture programs of the linker matrix and of the codegen test.
 //!
-//! A fixture workspace (`tests/link`, `tests/codegen`) is built by a nested cargo, with the flags that the test is
-//! about and with the outer workspace's lock file, so nothing is resolved or downloaded. `--target` keeps the
-//! flags away from build scripts and procedural macros, so these are compiled once for all configurations of a
-//! workspace. Programs are kept apart by configuration, intermediate files are shared.
+//! A nested cargo builds a fixture workspace (`tests/link`, `tests/codegen`) with the flags under
+//! test. It uses the outer workspace's lock file, so it resolves and downloads nothing. `--target`
+//! keeps the flags away from build scripts and procedural macros, so cargo compiles these once for
+//! all configurations of a workspace. Each configuration has its own folder for programs; all share
+//! the intermediate files.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -17,10 +18,10 @@ use crate::whole;
 pub mod site_table;
 pub mod transcript;
 
-/// What the fixtures are built for.
+/// The target that the fixtures are built for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Which linker links a fixture.
+/// The linker of a fixture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linker {
     /// The toolchain's own, the default since Rust 1.90.
@@ -29,7 +30,7 @@ pub enum Linker {
     Gnu,
 }
 
-/// What is optimised.
+/// The part of a fixture that is optimised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Optimised {
     /// A debug build.
@@ -57,8 +58,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// A debug build of `tests/<workspace>`, or of a workspace that the test has put elsewhere, linked by lld. `root` is the
-    /// test's `CARGO_TARGET_TMPDIR`; `name` tells the configuration from the others.
+    /// Creates a debug build of `tests/<workspace>`, linked by lld. An absolute `workspace` may lie
+    /// elsewhere. `root` is the test's `CARGO_TARGET_TMPDIR`; `name` identifies the configuration.
     pub fn new(root: &str, workspace: impl Into<PathBuf>, name: &'static str) -> Self {
         Self {
             root: root.into(),
@@ -103,8 +104,7 @@ impl Configuration {
         self
     }
 
-    /// Adds flags that only the compiler of the program itself sees, for its linker: what the program
-    /// depends on is not compiled again for them.
+    /// Adds linker flags for the program alone. Cargo does not recompile its dependencies for them.
     #[must_use]
     pub fn link_flags(mut self, flags: &[&'static str]) -> Self {
         self.link_flags.extend(flags);
@@ -125,16 +125,16 @@ impl Configuration {
         self
     }
 
-    /// Builds with the release profile, but leaves the runtime and `probe-patch` unoptimised, which
+    /// Builds with the release profile, but leaves the runtime and `probe-patch` unoptimised: they
     /// take most of the time to compile. The program's own sites and inlined code are optimised.
-    /// The whole tests optimise all of it: see `whole`.
+    /// The whole tests optimise everything: see `whole`.
     #[must_use]
     pub fn release_on_plain_runtime(mut self) -> Self {
         self.optimised = if whole::is_asked_for() { Optimised::All } else { Optimised::Program };
         self
     }
 
-    /// Keeps the intermediate files of each linker apart, since shared libraries have no hash in their names.
+    /// Keeps the intermediate files of each linker apart: names of shared libraries have no hash.
     #[must_use]
     pub fn with_shared_libraries(mut self) -> Self {
         self.has_shared_libraries = true;
@@ -146,10 +146,10 @@ impl Configuration {
         self.optimised != Optimised::Nothing
     }
 
-    /// Builds one package and what it depends on.
+    /// Builds one package and its dependencies.
     ///
     /// # Panics
-    /// If that fails; the message has the configuration and what cargo said.
+    /// If the build fails; the message has the configuration and cargo's output.
     pub fn build(&self, package: &str) -> Built {
         self.require_linker();
         let verb = if self.flags_of_linker().is_empty() { "build" } else { "rustc" };
@@ -158,27 +158,27 @@ impl Configuration {
         Built { dir: dir.join(TARGET).join(profile), description: self.description() }
     }
 
-    /// Checks one package and what it depends on, for any target whose `core` is installed.
+    /// Checks one package and its dependencies, for any target whose `core` is installed.
     ///
     /// # Panics
-    /// If that fails; the message has the configuration and what cargo said.
+    /// If the check fails; the message has the configuration and cargo's output.
     pub fn check(&self, package: &str, target: &str) {
         self.run_cargo("check", package, target);
     }
 
-    /// Has clippy look at one package and what it depends on in its workspace; what is denied there, is an error.
+    /// Runs clippy on one package and on its dependencies in the same workspace.
     ///
     /// # Panics
-    /// If there is one; the message has the configuration and what clippy said.
+    /// If clippy finds a denied lint; the message has the configuration and clippy's output.
     pub fn lint(&self, package: &str) {
         self.run_cargo("clippy", package, TARGET);
     }
 
-    /// What a package depends on while it runs: names and versions, the package's own first. Procedural macros and what
-    /// they need are not among them.
+    /// Returns names and versions of a package's run-time dependencies, the package itself first.
+    /// Procedural macros and their dependencies are left out.
     ///
     /// # Panics
-    /// If cargo can't tell.
+    /// If `cargo tree` fails.
     pub fn dependencies(&self, package: &str) -> Vec<String> {
         let mut cargo = cargo(&self.prepared_workspace());
         cargo.args(["tree", "--offline", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}"]);
@@ -229,7 +229,7 @@ impl Configuration {
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
             .env("CARGO_TARGET_DIR", self.directories().0)
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
-            // Shared among configurations, so it would be of no use.
+            // Configurations share the intermediate files, so incremental data would be useless.
             .env("CARGO_INCREMENTAL", "0");
         if verb == "rustc" {
             cargo.arg("--").args(self.flags_of_linker());
@@ -245,7 +245,7 @@ impl Configuration {
 
     fn rustflags(&self) -> Vec<&str> {
         let mut flags = self.flags.clone();
-        // Each of the program's own shared libraries is linked, too.
+        // The linker also links each of the program's own shared libraries.
         flags.extend(self.flag_of_linker().filter(|_| self.has_shared_libraries));
         flags
     }
@@ -254,7 +254,7 @@ impl Configuration {
         (self.linker == Linker::Gnu).then_some("-Clink-arg=-fuse-ld=bfd")
     }
 
-    /// Those that only the program is compiled with.
+    /// Returns the flags for the program alone.
     fn flags_of_linker(&self) -> Vec<&'static str> {
         let linker = self.flag_of_linker().filter(|_| !self.has_shared_libraries);
         self.link_flags.iter().copied().chain(linker).collect()
@@ -268,7 +268,7 @@ impl Configuration {
         self.root.join(&self.workspace).join(name)
     }
 
-    /// Where the programs go, and the profile's directory in there.
+    /// Returns the folder for the programs, and the profile's folder inside of it.
     fn directories(&self) -> (PathBuf, &'static str) {
         let profile = if self.is_release() { "release" } else { "debug" };
         (self.root.join(&self.workspace).join(self.name), profile)
@@ -293,8 +293,8 @@ impl Configuration {
     }
 }
 
-/// The outer workspace's lock file is the fixtures' too. Cargo drops what they don't need; once, here, so that
-/// builds that run side by side find it as they want it.
+/// Copies the outer workspace's lock file to a fixture workspace, once per process. Cargo removes
+/// unneeded entries here, before concurrent builds would each try to.
 fn lend_lock_file(tests: &Path, workspace: &Path) {
     static LENT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -308,7 +308,7 @@ fn lend_lock_file(tests: &Path, workspace: &Path) {
     assert!(output.status.success(), "the fixtures' lock file:\n{}", text(&output.stderr));
 }
 
-/// The cargo that runs the test, without what it would hand down.
+/// Returns a command for the cargo that runs the test, without its inherited settings.
 fn cargo(workspace: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(workspace);
@@ -320,7 +320,7 @@ fn cargo(workspace: &Path) -> Command {
     cargo
 }
 
-/// What would reach the nested cargo from the outer one, or from the user, and change what is built.
+/// Returns whether a variable of the outer cargo or of the user would change a nested build.
 fn is_inherited_setting(key: &str) -> bool {
     let prefixes = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PKG_", "CARGO_MANIFEST_"];
     matches!(key, "RUSTFLAGS" | "CARGO_ENCODED_RUSTFLAGS" | "CARGO_INCREMENTAL")
@@ -335,20 +335,20 @@ pub struct Built {
 }
 
 impl Built {
-    /// The configuration, for messages.
+    /// Returns the configuration, for messages.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Where a program or shared library is.
+    /// Returns the path of a program or shared library.
     pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
-    /// A program's or shared library's bytes.
+    /// Reads a program or shared library.
     ///
     /// # Panics
-    /// If there is no such file.
+    /// If the file can't be read.
     pub fn bytes(&self, file: &str) -> Vec<u8> {
         let path = self.path(file);
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}, {}", path.display(), self.description))
@@ -374,7 +374,7 @@ impl Built {
         text(stdout)
     }
 
-    /// The configuration's own shared libraries, and the toolchain's.
+    /// Returns a search path: the configuration's own shared libraries, then the toolchain's.
     fn libraries(&self) -> String {
         let rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
             .args(["--print", "target-libdir", "--target", TARGET])

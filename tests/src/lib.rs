@@ -1,5 +1,5 @@
-//! Integration tests live in `tests/`, one process for each scenario of global state; what several of them share
-//! is here.
+//! Code that several integration tests share. The tests live in `tests/`, one process for each
+//! scenario of global state.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod c;

@@ -1,5 +1,5 @@
-//! Calls of functions with every register set, and every register seen afterwards: general, flags, x87, vector, mask, and what
-//! controls them.
+//! Calls functions with every register set, and reads every register afterwards: general, x87,
+//! vector and mask registers, and their control registers.
 
 use std::arch::global_asm;
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
@@ -8,11 +8,11 @@ use std::fmt;
 
 use crate::random::Random;
 
-/// Bytes of the area that `XSAVE` writes; as much as any processor takes for the components that are kept.
+/// Bytes of the area that `XSAVE` writes; enough for [`COMPONENTS`] on any processor.
 const AREA: usize = 3072;
 /// x87, SSE, AVX, and the three of AVX-512.
 const COMPONENTS: u64 = 0b1110_0111;
-/// Names of the general registers, as they lie in [`State`].
+/// Names of the general registers, in the order of [`State`].
 const NAMES: [&str; 15] =
     ["rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
 
@@ -21,7 +21,8 @@ global_asm!(
     ".globl probe_tests_call_with",
     ".hidden probe_tests_call_with",
     ".type probe_tests_call_with, @function",
-    // rdi = function, rsi = registers to set, rdx = where to write them, rcx = components, r8 = bytes to misalign the stack by.
+    // rdi = function, rsi = registers to set, rdx = destination for the registers afterwards,
+    // rcx = components, r8 = bytes to misalign the stack by.
     "probe_tests_call_with:",
     ".cfi_startproc",
     "push rbp",
@@ -47,7 +48,7 @@ global_asm!(
     "mov [rsp + 32], rbp",
     "stmxcsr [rsp + 40]",
     "fnstcw [rsp + 44]",
-    // The frame's address is kept where the function can't reach it by its registers.
+    // A static keeps the frame's address: the function changes all registers.
     "mov [rip + probe_tests_frame], rsp",
     "mov eax, ecx",
     "xor edx, edx",
@@ -92,7 +93,7 @@ global_asm!(
     "mov rax, [rip + probe_tests_stack]",
     "add rax, [rsp + 24]",
     "sub rax, rsp",
-    "mov [rdi + 120], rax", // 0: the stack pointer is where it was
+    "mov [rdi + 120], rax", // 0: the stack pointer is unchanged
     "mov eax, [rsp + 16]",
     "xor edx, edx",
     "xsave64 [rdi + 128]",
@@ -133,7 +134,7 @@ unsafe extern "C" {
     static mut probe_tests_callee: *const c_void;
 }
 
-/// All registers of a thread but the stack pointer.
+/// All registers of a thread except the stack pointer.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct State {
@@ -143,10 +144,11 @@ pub struct State {
 }
 
 impl State {
-    /// Every bit at random, but for what would raise an exception. The x87 stack is full, or empty as functions expect it.
+    /// Creates random registers, without bits that would raise an exception. The x87 stack is full,
+    /// or empty as functions expect it.
     ///
     /// # Panics
-    /// If the processor keeps more than there is room for.
+    /// If the processor's `XSAVE` area is larger than expected.
     #[must_use]
     pub fn random(seed: u64, is_x87_full: bool) -> Self {
         let mut random = Random::new(seed);
@@ -160,7 +162,8 @@ impl State {
         for register in &mut state.area[160..416] {
             *register = random.next_number().to_be_bytes()[1];
         }
-        // All x87 exceptions are masked, numbers are rounded up; SSE's are, too, some have occurred, and it rounds down.
+        // x87 masks all exceptions and rounds up. SSE masks all exceptions, has flags of some set,
+        // and rounds down.
         state.area[..2].copy_from_slice(&0x0b7f_u16.to_le_bytes());
         state.area[4] = if is_x87_full { 0xff } else { 0 };
         state.area[24..28].copy_from_slice(&0x3fa4_u32.to_le_bytes());
@@ -181,18 +184,19 @@ impl State {
         self
     }
 
-    /// Calls a function with these registers, on a stack that is misaligned by so many bytes; gives them as they are when it has
-    /// returned.
+    /// Calls a function with these registers, on a stack misaligned by `misaligned_by` bytes, and
+    /// returns the registers after the call.
     ///
     /// # Panics
-    /// If the stack pointer is not where it was.
+    /// If the call changes the stack pointer.
     ///
     /// # Safety
-    /// It is a function that may be called with these registers and keeps the stack pointer, and no other thread is in here.
+    /// The function may be called with these registers and keeps the stack pointer. No other thread
+    /// is in this method.
     #[must_use]
     pub unsafe fn call(&self, function: *const c_void, misaligned_by: u64) -> Self {
         let mut after = Self { general: [0; 15], stack: 1, area: [0; AREA] };
-        // SAFETY: by the caller's promise; the states are aligned and have room for what the processor keeps.
+        // SAFETY: by the caller's promise; the states are aligned and have room for the components.
         unsafe {
             probe_tests_callee = function;
             probe_tests_call_with(function, self, &raw mut after, components(), misaligned_by);
@@ -201,7 +205,7 @@ impl State {
         after
     }
 
-    /// What is not the same: names, and both values.
+    /// Lists the registers that differ: names, and both values.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
@@ -232,7 +236,7 @@ fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     unsafe { __cpuid_count(leaf, subleaf) }
 }
 
-/// Whether the processor can show all that.
+/// Returns whether the processor and the system support `XSAVE`.
 #[must_use]
 pub fn is_supported() -> bool {
     cpuid(1, 0).ecx & (1 << 27) != 0
@@ -243,7 +247,8 @@ fn components() -> u64 {
     (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS
 }
 
-/// Of the area, with these components: a processor may have others beyond (AMX's tiles, for one), which are not asked for.
+/// Returns the size of the area for [`COMPONENTS`], in bytes. A processor may have others beyond,
+/// such as AMX's tiles.
 fn size() -> usize {
     let ends = (2..64).filter(|number| components() & 1 << number != 0).map(|number| {
         let CpuidResult { eax: size, ebx: offset, .. } = cpuid(13, number);
@@ -252,7 +257,8 @@ fn size() -> usize {
     ends.max().unwrap_or(576)
 }
 
-/// Names, offsets and sizes of what is compared. Not the addresses of x87's last instruction, which the processor may forget.
+/// Returns names, offsets and sizes of the compared registers. The addresses of x87's last
+/// instruction are left out: the processor may forget them.
 fn parts() -> Vec<(String, usize, usize)> {
     let mut parts = vec![
         ("x87 control".to_owned(), 0, 2),

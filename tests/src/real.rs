@@ -1,9 +1,10 @@
-//! Code bases that others wrote, built in several ways, each with a workload of ours.
+//! Third-party code bases, built in several ways, each with a workload of ours.
 //!
-//! [`CodeBase`] says what there is ▸ [`CodeBase::build`] makes a shared library of it, once for each [`Way`] and for each state of
-//! what goes in, which exports the workload and nothing else ▸ [`Built::load`] loads it beside the others ▸
-//! [`Loaded::workload`] runs and returns a digest of all results, which must be the same whatever was done to the code.
-//! [`accounts`] has what was said of each function, [`object_file`] what is in the objects, [`counters`] the truth about calls.
+//! [`CodeBase`] lists sources and workload ▸ [`CodeBase::build`] makes a shared library of them, once
+//! for each [`Way`] and each state of the inputs; the library exports the workload alone ▸
+//! [`Built::load`] loads it beside the others ▸ [`Loaded::workload`] runs and returns a digest of all
+//! results, which must be the same for every way. [`accounts`] parses the report on each function,
+//! [`object_file`] reads the objects, [`counters`] has the true numbers of calls.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub use workload::Loaded;
 pub struct CodeBase {
     /// For folders and messages.
     pub name: &'static str,
-    /// The package that bundles it; none if the workload is all.
+    /// The package that bundles it; none if the workload is the whole code base.
     pub package: Option<&'static str>,
     /// The files to compile, in the package's folder.
     pub files: &'static [&'static str],
@@ -39,9 +40,9 @@ pub struct CodeBase {
     pub flags: &'static [&'static str],
     /// Libraries to link.
     pub libraries: &'static [&'static str],
-    /// How functions begin whose names are not in the source as they are: macros, or the compiler, make them.
+    /// Prefixes of function names that macros or the compiler make, so the source does not have them.
     pub made: &'static [&'static str],
-    /// Functions that are never inlined, and whose calls the counted build counts.
+    /// Functions that are never inlined; the counted build counts their calls.
     pub counted: &'static [Counted],
 }
 
@@ -56,10 +57,10 @@ pub struct Counted {
     pub path: &'static str,
 }
 
-/// How a code base is compiled; always by the same compiler, with the same optimisation.
+/// A way to compile a code base. All ways use the same compiler and the same optimisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// As its authors have it.
+    /// Unchanged.
     Plain,
     /// With a counter in each function of [`CodeBase::counted`], in the source text.
     Counted,
@@ -74,7 +75,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Those by `probe_build`.
+    /// The ways that use `probe_build`.
     pub const PROBED: [Self; 2] = [Self::EntryReturn, Self::InstrumentFunctions];
 
     /// For folders and messages.
@@ -92,26 +93,26 @@ impl Way {
 }
 
 impl CodeBase {
-    /// Builds it below `root`, the `CARGO_TARGET_TMPDIR` of a test or bench, unless that was done before with the same compiler,
-    /// sources and `probe_build`.
+    /// Builds the code base below `root`, the `CARGO_TARGET_TMPDIR` of a test or bench. Reuses an
+    /// earlier build with the same compiler, sources and `probe_build`.
     ///
     /// # Panics
-    /// If the sources can't be had, or don't compile.
+    /// If the sources are unavailable, or don't compile.
     #[must_use]
     pub fn build(&self, root: &str, way: Way) -> Built {
         build::build(self, Path::new(root), way)
     }
 
-    /// The same, and loads it.
+    /// Builds the code base as [`build`](Self::build) does, and loads it.
     ///
     /// # Panics
-    /// As `build`, and if it can't be loaded.
+    /// As `build`, and if the library can't be loaded.
     #[must_use]
     pub fn load(&self, root: &str, way: Way) -> Loaded {
         self.build(root, way).load()
     }
 
-    /// The folder of the package.
+    /// Returns the folder of the package.
     fn folder(&self) -> PathBuf {
         self.package.map_or_else(PathBuf::new, crate::sources::folder_of)
     }

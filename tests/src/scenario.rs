@@ -1,5 +1,5 @@
-//! Scenarios that need a process of their own: a test runs its own program once more, which finds the scenario's name in
-//! the environment.
+//! Scenarios that need a process of their own: a test runs its own program again, with the
+//! scenario's name in the environment.
 //!
 //! The program has one test called `scenario`, which only children run: it is ignored otherwise. A
 //! child's temporary files go with the child, however it ends.
@@ -17,14 +17,15 @@ const VARIABLE: &str = "PROBE_TEST_SCENARIO";
 /// A scenario that takes longer than this many seconds hangs.
 const LIMIT: libc::c_uint = 120;
 
-/// The scenario that this process is to play. Signals that end a program do so here, whatever it inherits.
+/// Returns the scenario that the environment asks for. Sets an alarm, and resets the signals that
+/// end a program to their default actions.
 #[must_use]
 pub fn asked() -> Option<String> {
     let asked = env::var(VARIABLE).ok()?;
     // SAFETY: no pointers; nobody has handlers yet.
     unsafe {
         libc::alarm(LIMIT);
-        // A background job of a shell that is not interactive ignores SIGINT, one of nohup SIGHUP; so do their children.
+        // Background jobs of a non-interactive shell ignore SIGINT, and children of nohup SIGHUP.
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
             libc::signal(signal, libc::SIG_DFL);
         }
@@ -32,10 +33,10 @@ pub fn asked() -> Option<String> {
     Some(asked)
 }
 
-/// The scenario that another test asks this process to play.
+/// Returns the scenario that another test asks this process to play.
 ///
 /// # Panics
-/// If none does.
+/// If the environment names no scenario.
 #[must_use]
 pub fn to_play() -> String {
     asked().expect("this is no test: other tests play it, in children, and say what")
@@ -55,7 +56,7 @@ pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
     output
 }
 
-/// A scenario's command line, for who starts the child himself.
+/// Returns a scenario's command, for callers that start the child themselves.
 ///
 /// # Panics
 /// If the test's own file is not known.
@@ -66,8 +67,8 @@ pub fn start(scenario: &str) -> Command {
     command
 }
 
-/// Plays a scenario under a tool: a program and its arguments, which the child's command line follows. `None` where the tool is not
-/// installed, which is said.
+/// Plays a scenario under a tool: a program and its arguments; the child's command line follows.
+/// Prints a message and returns `None` if the tool is not installed.
 ///
 /// # Panics
 /// If it can't be started, or hangs.
@@ -94,7 +95,7 @@ pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
 /// Plays a scenario that must reach its end.
 ///
 /// # Panics
-/// If it does not, with what it said.
+/// If the scenario fails; the message has the child's output.
 pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
     let output = play(scenario, variables);
     assert!(output.status.success(), "{scenario} ends with {}: {}", output.status, said(&output));
@@ -102,10 +103,10 @@ pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
     assert!(stdout.contains("1 passed"), "{scenario} was not played: {stdout}");
 }
 
-/// Plays a scenario in the test that is named, and prints what it printed.
+/// Plays a scenario in the test `name`, and prints the child's output.
 ///
 /// # Panics
-/// If it fails, or does not print at its end that it is done.
+/// If the scenario fails, or ends without printing that it is done.
 #[track_caller]
 pub fn runs_in_a_child(test: &str, scenario: &str) {
     let program = env::current_exe().expect("the test's own file");
@@ -122,18 +123,18 @@ pub fn runs_in_a_child(test: &str, scenario: &str) {
     print!("{stdout}");
 }
 
-/// What a child printed.
+/// Returns the output of a child.
 #[must_use]
 pub fn said(output: &Output) -> String {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("\n{stdout}\n{stderr}")
 }
 
-/// Forks; the child runs `body` and exits without the parent's destructors. Returns its exit status: 0 if `body`
-/// did not panic, and was not still running when the alarm rang.
+/// Forks; the child runs `body` and exits without the parent's destructors. Returns the child's exit
+/// status: 0 if `body` returned before the alarm, without a panic.
 ///
 /// # Panics
-/// If there can be no child.
+/// If the fork fails.
 pub fn in_a_child(body: impl FnOnce()) -> libc::c_int {
     // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks
     // across a fork.

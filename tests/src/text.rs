@@ -1,7 +1,7 @@
-//! The text of this process, or of an object that it has loaded, against the text of its file.
+//! Compares the text of this process, or of an object that it has loaded, with that of its file.
 //!
-//! What the file says of its executable segment is what memory must hold once nobody is attached any more, byte
-//! for byte, and mapped readable and executable only. Nobody may be patching meanwhile.
+//! Without attachments, memory must equal the file's executable segment byte for byte, mapped
+//! readable and executable only. No thread may patch during the comparison.
 
 use std::fs;
 use std::ops::Range;
@@ -28,19 +28,19 @@ pub struct Mapping {
     pub rights: String,
 }
 
-/// One byte that is not what the file has.
+/// One byte of memory that differs from the file's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// The address.
     pub at: usize,
-    /// What the file has.
+    /// The byte in the file.
     pub file: u8,
-    /// What memory has.
+    /// The byte in memory.
     pub memory: u8,
 }
 
 impl Text {
-    /// That of the program.
+    /// Reads the program's segment.
     ///
     /// # Panics
     /// If the program is not an ELF file of 64 bits with one executable segment.
@@ -79,10 +79,11 @@ impl Text {
         self.start..self.start + self.file.len()
     }
 
-    /// All bytes that are not what the file has.
+    /// Returns all bytes that differ from the file's.
     #[must_use]
     pub fn differences(&self) -> Vec<Difference> {
-        // SAFETY: the segment is mapped and readable for the life of the process; nobody patches it meanwhile.
+        // SAFETY: the segment is mapped and readable for the life of the process; no thread patches
+        // it meanwhile.
         let memory = unsafe { slice::from_raw_parts(self.start as *const u8, self.file.len()) };
         (self.file.iter().zip(memory).enumerate())
             .filter(|(_, (file, memory))| file != memory)
@@ -90,7 +91,7 @@ impl Text {
             .collect()
     }
 
-    /// What is mapped where the segment lies.
+    /// Returns the file's mappings that overlap the segment.
     #[must_use]
     pub fn mappings(&self) -> Vec<Mapping> {
         let Range { start, end } = self.range();
@@ -125,7 +126,7 @@ pub fn write_byte(at: usize, byte: u8) {
     protect(libc::PROT_READ | libc::PROT_EXEC);
 }
 
-/// The mappings of a file, by address.
+/// Returns the mappings of a file, by address.
 fn mappings(path: &Path) -> Vec<Mapping> {
     let path = path.to_str().expect("a path that is text");
     let maps = fs::read_to_string("/proc/self/maps").expect("the process's mappings");

@@ -1,4 +1,4 @@
-//! A shared object of `tests/c`, loaded: its scenarios, what they note, and what its functions count themselves.
+//! A loaded shared object of `tests/c`: its scenarios, their notes, and its functions' counters.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -19,7 +19,7 @@ struct RawCounter {
     padding: [u64; 2],
 }
 
-/// What a function has counted.
+/// The calls that a function has counted itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
     /// Its calls.
@@ -28,39 +28,39 @@ pub struct Counter {
     pub jumped: u64,
     /// Those left by an exception.
     pub unwound: u64,
-    /// What its probe promises.
+    /// The relation to the hits of its probes.
     pub tally: Tally,
 }
 
-/// How a function's counter and its probe go together.
+/// The relation between a function's own counter and the hits of its probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tally {
-    /// They are equal.
+    /// Both are equal.
     Exact,
-    /// They are equal, if it has sites.
+    /// Both are equal if the function has sites.
     IfPlaced,
-    /// An exit may also be one where an exception is thrown later: by what it calls in tail position.
+    /// An exit may precede an exception, which a function called in tail position throws.
     Tail,
-    /// Of a constructor or destructor: one body may call another of the same name.
+    /// The function is a constructor or destructor: one body may call another of the same name.
     Structor,
 }
 
 /// Path of a probe and name of its file.
 pub type Function = (String, String);
 
-/// One thing that was noted; as `struct entry` in `tests/c/support.c`.
+/// One note of a scenario; as `struct entry` in `tests/c/support.c`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Where.
+    /// The line that made the note.
     pub line: u32,
-    /// Its bytes.
+    /// The number of noted bytes.
     pub size: u32,
-    /// Which they were.
+    /// The hash of the noted bytes.
     pub hash: u64,
 }
 
-/// All that a scenario noted.
+/// All notes of a scenario.
 pub type Notes = Vec<Note>;
 
 /// A loaded object.
@@ -81,7 +81,7 @@ impl Object {
         Self { library: Library::open(path), path: path.to_owned() }
     }
 
-    /// Plays the scenarios, each of which notes what it does.
+    /// Plays all scenarios, and returns their names and notes.
     #[must_use]
     pub fn run(&self, language: Language) -> Vec<(&'static str, Notes)> {
         language.scenarios().iter().map(|&scenario| (scenario, self.notes(scenario))).collect()
@@ -102,12 +102,12 @@ impl Object {
         if count == 0 {
             return Notes::new();
         }
-        // SAFETY: as many, written by this thread, which does not write more meanwhile.
+        // SAFETY: `count` notes, written by this thread, which does not write more meanwhile.
         let notes = unsafe { std::slice::from_raw_parts(notes, usize::try_from(count).expect("a length")) };
         notes.to_vec()
     }
 
-    /// What each function has counted so far.
+    /// Returns the counter of each function.
     ///
     /// # Panics
     /// If two functions have the same name and file.
@@ -120,7 +120,8 @@ impl Object {
         let counters = get(&raw mut count);
         let mut all = BTreeMap::new();
         for at in 0..usize::try_from(count).expect("a length") {
-            // SAFETY: as many, which live as long as the object; other threads count atomically.
+            // SAFETY: one of `count` counters, which live as long as the object; other threads
+            // count atomically.
             let counter = unsafe { counters.add(at).read_volatile() };
             // SAFETY: strings of the object.
             let text = |text| unsafe { CStr::from_ptr(text) }.to_str().expect("UTF-8").to_owned();
@@ -136,7 +137,7 @@ impl Object {
 }
 
 impl Counter {
-    /// What it has counted since.
+    /// Returns the calls counted since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -147,7 +148,7 @@ impl Counter {
         }
     }
 
-    /// How often its exit was passed. A hook of gcc's is also called where an exception passes.
+    /// Returns how often the function passed its exit. Exceptions also call a hook of gcc's.
     #[must_use]
     pub fn exits(self, compiler: Compiler, sites: Sites) -> u64 {
         let hook_sees_exceptions = compiler == Compiler::Gcc && sites == Sites::InstrumentFunctions;
@@ -159,7 +160,7 @@ fn file_name(path: &str) -> String {
     path.rsplit('/').next().expect("a name").to_owned()
 }
 
-/// The hits of each function's entry and exit, by path and file; `None` if there is no such probe.
+/// Returns the hits of each function's entry and exit, by path and file; `None` without a probe.
 ///
 /// # Panics
 /// If a probe is neither.

@@ -1,6 +1,6 @@
-//! What must hold of every code base, whatever it is, built by `probe_build`.
+//! Checks that hold for every code base built by `probe_build`.
 //!
-//! Each check loads one build, and counts all of the process's probes: one process each.
+//! Each check loads one build and counts all of the process's probes, so it needs its own process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use super::object_file::{functions, hook_references};
 use super::{Built, CodeBase, Way};
 use crate::scenario::{asked, runs_in_a_child};
 
-/// All that the checks of this way need is built, side by side.
+/// Builds everything that the checks of this way need, concurrently.
 fn prepare(base: &CodeBase, root: &str, way: Way) {
     thread::scope(|scope| {
         for way in [Way::Plain, Way::Counted, way] {
@@ -23,10 +23,11 @@ fn prepare(base: &CodeBase, root: &str, way: Way) {
     });
 }
 
-/// Plays a scenario on a build, in a child that finds all it needs built; both are the test of the scenario's name.
+/// Plays a scenario on a build, in a child process. The parent builds everything first. Parent and
+/// child both run the test named `name`.
 ///
 /// # Panics
-/// If it fails.
+/// If the scenario fails.
 #[track_caller]
 pub fn in_a_child(base: &CodeBase, root: &str, name: &str, way: Way, check: impl FnOnce(Way)) {
     if asked().is_none() {
@@ -37,10 +38,10 @@ pub fn in_a_child(base: &CodeBase, root: &str, name: &str, way: Way, check: impl
     println!("done: {name}");
 }
 
-/// Each function has its account, and is listed; gives the build.
+/// Checks that each function has an account and is listed. Returns the build.
 ///
 /// # Panics
-/// If not.
+/// If a function has no account, or is not listed.
 #[must_use]
 pub fn listing(base: &CodeBase, root: &str, way: Way) -> Built {
     let built = base.build(root, way);
@@ -49,15 +50,16 @@ pub fn listing(base: &CodeBase, root: &str, way: Way) -> Built {
     built
 }
 
-/// Every function symbol of every object has an account, every account is of a function, and of the hooks no trace is left.
+/// Checks that every function symbol of every object has an account, that every account has a
+/// function, and that no object refers to a hook.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn accounts_are_complete(built: &Built) {
     let defined: Vec<BTreeSet<String>> = built.objects.iter().flat_map(|object| functions(object)).collect();
     let said: BTreeSet<&str> = built.accounts.iter().map(|it| it.symbol.as_str()).collect();
     assert!(!said.is_empty());
-    // What the compiler moved out of the way, or cloned, is of the function that it was taken from.
+    // The compiler names outlined parts and clones after the function that they come from.
     let is_said = |symbol: &String| {
         let ends = symbol.match_indices('.').map(|(at, _)| at).chain([symbol.len()]);
         ends.into_iter().any(|end| said.contains(&symbol[..end]))
@@ -66,18 +68,18 @@ pub fn accounts_are_complete(built: &Built) {
     assert!(missing.is_empty(), "without an account: {missing:?}");
     let all: BTreeSet<_> = defined.iter().flatten().map(String::as_str).collect();
     let invented: Vec<_> = said.difference(&all).collect();
-    // The hooks also tell of functions that are nowhere but where they were inlined.
+    // Hooks also report functions that exist only as inlined copies.
     let may_be_inlined = built.way == Way::InstrumentFunctions;
     assert!(may_be_inlined || invented.is_empty(), "not in the objects: {invented:?}");
     let hooks: usize = built.objects.iter().map(|object| hook_references(object)).sum();
     assert_eq!(hooks, 0, "references to hooks");
 }
 
-/// The program's probes are those of the accounts, by path, kind, file and line, with as many sites, and each line has the
-/// function's name in the source.
+/// Checks that the program's probes are those of the accounts, by path, kind, file and line, with
+/// equally many sites. Each line has the function's name in the source.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn listing_is_right(base: &CodeBase, built: &Built) {
     let loaded = built.load();
     assert_eq!(unreadable_records(), 0);
@@ -110,8 +112,8 @@ pub fn listing_is_right(base: &CodeBase, built: &Built) {
     loaded.close();
 }
 
-/// In the source, the line of each function is of its head, which has the last part of its name: compilers give the line where the
-/// body begins, and parameters may take several.
+/// Checks that the head of each function, up to its line, has the last part of its name. Compilers
+/// report the line at which the body begins, and parameters may take several lines.
 fn names_are_on_their_lines(base: &CodeBase, built: &Built) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -124,7 +126,7 @@ fn names_are_on_their_lines(base: &CodeBase, built: &Built) {
             String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
         });
         let above = &lines[..lines.len().min(usize::try_from(*line).expect("a line"))];
-        // The line itself, and those before it up to the end of whatever comes before the function.
+        // The line itself, and those before it up to the end of the preceding item.
         let is_end = |line: &&String| line.contains([';', '}']);
         let head = above.last().into_iter().chain(above.iter().rev().skip(1).take_while(|it| !is_end(it)));
         let is_made = base.made.iter().any(|made| path.starts_with(made));
@@ -135,7 +137,7 @@ fn names_are_on_their_lines(base: &CodeBase, built: &Built) {
     assert!(wrong.is_empty(), "{} lines without the function's name: {wrong:#?}", wrong.len());
 }
 
-/// Lambdas have no name.
+/// Returns whether `text` names the function `path`. Lambdas have no name, but a `[`.
 fn has_name(text: &str, path: &str) -> bool {
     let whole = path.split(".part").next().unwrap_or(path);
     let name = last_name(whole);
@@ -143,7 +145,7 @@ fn has_name(text: &str, path: &str) -> bool {
         || path.contains("{lambda") && text.contains('[')
 }
 
-/// The last part of a path of C++, without what its templates are called with.
+/// Returns the last part of a C++ path, without template arguments.
 fn last_name(path: &str) -> String {
     let (mut depth, mut name) = (0_usize, String::new());
     for letter in path.chars() {
@@ -158,11 +160,12 @@ fn last_name(path: &str) -> String {
     name
 }
 
-/// The digest of so much work is the plain build's: latent, with everything counted, and latent again; the counts are those of the
-/// counters compiled in by hand; every entry has its exit; afterwards, the text is the file's.
+/// Checks that the workload's digest equals the plain build's: while latent, while everything is
+/// counted, and latent again. The counts equal those of the counters compiled in by hand, for
+/// entries and for exits. Afterwards, the text equals the file's. Returns the counts.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> Counts {
     let (plain, counted, loaded) =
         (base.load(root, Way::Plain), base.load(root, Way::Counted), base.load(root, way));
@@ -187,7 +190,7 @@ pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> C
     counts
 }
 
-/// The functions that were entered more or less often than left, with how often they were entered and left.
+/// Returns the functions whose entries and exits differ in number, with both numbers.
 pub fn unpaired(counts: &Counts) -> BTreeMap<String, (u64, u64)> {
     let mut hits: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for count in counts {
@@ -198,11 +201,11 @@ pub fn unpaired(counts: &Counts) -> BTreeMap<String, (u64, u64)> {
     hits
 }
 
-/// A thread works while another attaches to sets of functions, pauses, resumes and detaches; the digest stays the plain build's,
-/// and afterwards the text is the file's.
+/// Runs the workload on one thread while another attaches to sets of functions, pauses, resumes and
+/// detaches. The digest stays the plain build's; afterwards, the text equals the file's.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u64, selectors: &[&str]) {
     const ROUNDS: u64 = 20;
     let digest = base.load(root, Way::Plain).workload(amount);
@@ -230,7 +233,7 @@ pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u
     assert_eq!(loaded.workload(amount), digest);
 }
 
-/// Attaches, pauses and resumes, waits for a hit; returns how many there were.
+/// Attaches, pauses and resumes, and waits for a hit. Returns the number of hits.
 fn toggle(selector: &str, is_rapid: bool, is_over: impl Fn() -> bool) -> u64 {
     let (text, visibility, pauses) = if is_rapid {
         (TextPolicy::Open, Visibility::Eventual, 50)
