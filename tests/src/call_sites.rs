@@ -1,5 +1,5 @@
-//! CALLs and JMPs of five bytes at every offset in a word, across words, cache lines and pages. They
-//! lie in this program's text; they are position-independent, so copies work anywhere.
+//! CALLs and JMPs of five bytes at every offset in a word, across words, cache lines and pages.
+//! They lie in this program's text; they are position-independent, so copies work anywhere.
 //!
 //! ```text
 //! block:    64 callees of 8 bytes, which return 0 to 63
@@ -183,8 +183,8 @@ impl CallSite {
         bytes
     }
 
-    /// Returns the numbers of two callees other than [`FIRST`]: the instruction for one has the same
-    /// last three bytes, the instruction for the other does not.
+    /// Returns the numbers of two callees other than [`FIRST`]. The instruction for the first of
+    /// them has the same last three bytes, the instruction for the second does not.
     ///
     /// # Panics
     /// Never: one of two neighbours has the same bytes; one of two that are 500 bytes apart has

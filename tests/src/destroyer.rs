@@ -123,8 +123,8 @@ pub fn destroy(raises_exceptions: bool) -> bool {
 /// Destroys all registers that it may, in each hit.
 #[derive(Debug, Default)]
 pub struct Destroyer {
-    /// Whether to clear the flags of arithmetic exceptions: sites at which a call is expected do not
-    /// restore them.
+    /// Whether to raise no arithmetic exceptions: sites at which a call is expected do not restore
+    /// their flags.
     keeps_exceptions: bool,
     in_order: bool,
     calls: AtomicU64,

@@ -1,10 +1,10 @@
 //! Third-party code bases, built in several ways, each with a workload of ours.
 //!
-//! [`CodeBase`] lists sources and workload ▸ [`CodeBase::build`] makes a shared library of them, once
-//! for each [`Way`] and each state of the inputs; the library exports the workload alone ▸
-//! [`Built::load`] loads it beside the others ▸ [`Loaded::workload`] runs and returns a digest of all
-//! results, which must be the same for every way. [`accounts`] parses the report on each function,
-//! [`object_file`] reads the objects, [`counters`] has the true numbers of calls.
+//! [`CodeBase`] lists sources and workload ▸ [`CodeBase::build`] makes a shared library of them,
+//! once for each [`Way`] and each state of the inputs; the library exports the workload alone ▸
+//! [`Built::load`] loads it beside the others ▸ [`Loaded::workload`] runs and returns a digest of
+//! all results, which must be the same for every way. [`accounts`] parses the report on each
+//! function, [`object_file`] reads the objects, [`counters`] has the true numbers of calls.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub struct CodeBase {
     pub flags: &'static [&'static str],
     /// Libraries to link.
     pub libraries: &'static [&'static str],
-    /// Prefixes of function names that macros or the compiler make, so the source does not have them.
+    /// Prefixes of function names that the source does not have: macros or the compiler make them.
     pub made: &'static [&'static str],
     /// Functions that are never inlined; the counted build counts their calls.
     pub counted: &'static [Counted],

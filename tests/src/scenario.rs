@@ -130,8 +130,8 @@ pub fn said(output: &Output) -> String {
     format!("\n{stdout}\n{stderr}")
 }
 
-/// Forks; the child runs `body` and exits without the parent's destructors. Returns the child's exit
-/// status: 0 if `body` returned before the alarm, without a panic.
+/// Forks; the child runs `body` and exits without the parent's destructors. Returns the child's
+/// exit status: 0 if `body` returned before the alarm, without a panic.
 ///
 /// # Panics
 /// If the fork fails.

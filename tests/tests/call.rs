@@ -1,6 +1,6 @@
-//! CALLs and JMPs at every offset, in the text and in memory of one's own: what is written, what is executed, and what is
-//! refused.
-//! A process of its own: it looks at the whole text.
+//! Patches CALLs and JMPs at every offset, in the text and in the test's own memory, and checks the
+//! written bytes, the executed function, and the refusals.
+//! A process of its own: the tests compare the whole text.
 #![cfg(not(any(probe_portable, probe_off)))]
 
 use std::ptr;
@@ -11,14 +11,14 @@ use probe_runtime::patch::call::{Options, activate_call, activate_jump, deactiva
 use probe_runtime::patch::{OpenText, PatchError, TextError, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, walk};
 use probe_tests::text::Text;
-// The tests look at the whole text.
+// The tests compare the whole text.
 use probe_tests::turn::turn;
 
 const PAGE: usize = 4096;
 const SEALED: Options = Options::new();
 const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
 
-/// Pages of this test's own, for good.
+/// Maps pages that the test keeps.
 fn map(pages: usize, rights: libc::c_int) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new private mapping overlaps nothing.
@@ -113,7 +113,7 @@ fn all_sites_at_once() {
     assert!(block.bytes() == before);
 }
 
-/// All three operations, which must refuse what they find, and change nothing.
+/// Checks that all three operations refuse the bytes at the site, and change nothing.
 fn assert_refused(site: CallSite, there: [u8; 5]) {
     let before = site.block.bytes();
     let target = site.block.callee(FIRST);
@@ -147,7 +147,7 @@ fn a_breakpoint_is_left_alone() {
         set_byte(site.addr, 0xcc);
         assert_refused(site, [0xcc, rest[0], rest[1], rest[2], rest[3]]);
         set_byte(site.addr, first);
-        // The same while it is deactivated.
+        // The same while the site is deactivated.
         // SAFETY: a site of a block.
         assert!(unsafe { OPEN.deactivate_call(site.addr) }.unwrap());
         let [first, rest @ ..] = site.bytes();
@@ -200,7 +200,7 @@ fn other_instructions_are_left_alone() {
     }
 }
 
-/// A site that ends where its page does, and what comes next is not mapped.
+/// The site ends at the end of its page, and the next page is not mapped.
 #[test]
 fn a_site_in_one_word_needs_no_other() {
     let _turn = turn();
@@ -208,7 +208,7 @@ fn a_site_in_one_word_needs_no_other() {
     // SAFETY: the second of them.
     assert_eq!(unsafe { libc::munmap((pages + PAGE) as *mut _, PAGE) }, 0);
     let site = pages + PAGE - 5;
-    // SAFETY: a CALL in memory of this test's own, which nobody executes.
+    // SAFETY: a CALL in this test's own memory, which no thread executes.
     unsafe {
         (site as *mut [u8; 5]).write([0xe8, 1, 2, 3, 4]);
         assert!(OPEN.deactivate_call(site).unwrap());
@@ -224,11 +224,11 @@ fn what_is_not_mapped_is_an_error() {
     let pages = map(3, libc::PROT_READ | libc::PROT_EXEC);
     // SAFETY: the middle one of them.
     assert_eq!(unsafe { libc::munmap((pages + PAGE) as *mut _, PAGE) }, 0);
-    // Within the hole, into it, out of it; the null page; beyond the user's addresses; where addresses end.
+    // Within the hole, into it, out of it; the null page; beyond the user's addresses; the last ones.
     let hole = pages + PAGE;
     let addresses = [hole, hole + 0x804, hole - 2, hole + PAGE - 1, 0, 7, 1 << 62, usize::MAX - 2];
     for addr in addresses {
-        // SAFETY: not mapped, which is what is refused.
+        // SAFETY: the operations refuse addresses that are not mapped.
         let results = unsafe {
             [
                 SEALED.deactivate_call(addr),

@@ -1,6 +1,6 @@
-//! Operations beside a hit that another consumer does not end: what they take away is not there, so
-//! nobody waits for it. One that does take that consumer away waits for it, and for nothing else. A
-//! process for each: one that waits in vain ends by an alarm.
+//! Operations while a consumer blocks in a hit. Operations that remove other consumers don't wait
+//! for the hit; an operation that removes the blocked consumer waits for it alone.
+//! Each scenario is a process of its own: an alarm ends one that waits in vain.
 #![cfg(not(any(probe_portable, probe_off)))]
 #![cfg(target_os = "linux")]
 
@@ -38,7 +38,7 @@ fn wanted() -> MutexGuard<'static, u64> {
     WANTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Wants what the caller of operations has.
+/// Waits for the mutex that the operations' caller holds.
 struct Wants;
 
 impl Consumer for Wants {
@@ -48,7 +48,7 @@ impl Consumer for Wants {
     }
 }
 
-/// Counts its hits, and its end.
+/// Counts its hits, and notes its drop.
 #[derive(Clone, Default)]
 struct Notes(Arc<(AtomicU64, AtomicBool)>);
 
@@ -80,7 +80,7 @@ impl Drop for Noting {
     }
 }
 
-/// A thread in a consumer on `b` that wants what this one has.
+/// A thread in a consumer on `b` that waits for this thread's mutex.
 struct Blocked {
     has: MutexGuard<'static, u64>,
     thread: JoinHandle<u64>,
@@ -102,7 +102,7 @@ impl Blocked {
         Self { has, thread, wants }
     }
 
-    /// Returns what it wanted.
+    /// Unlocks the mutex, joins the thread, and returns the attachment.
     fn end(self) -> Attachment<Wants> {
         assert_eq!(*self.has, 0, "it is in there all the time");
         drop(self.has);
@@ -118,7 +118,7 @@ fn entry(of: &str) -> probe_runtime::ProbeSet {
     select(&format!("unrelated::{of} kind=entry")).unwrap()
 }
 
-/// Those that take nobody away, or another one.
+/// Operations that remove no consumer, or another one.
 fn operate(what: &str) {
     let notes = Notes::default();
     let listens = entry("a").attach(notes.consumer()).unwrap();
@@ -217,7 +217,7 @@ fn taken_from_one_probe() {
     assert_eq!(counts.total(), 2);
 }
 
-/// Who takes the consumer away waits until the hit has ended.
+/// An operation that removes the blocked consumer waits until the hit has ended.
 fn waits_for_its_own(ends: fn(Attachment<Wants>)) {
     static HAS_LEFT: AtomicBool = AtomicBool::new(false);
     let Blocked { has, thread, wants } = Blocked::new();
@@ -239,14 +239,14 @@ fn waits_for_its_own(ends: fn(Attachment<Wants>)) {
     taker.join().unwrap();
 }
 
-/// The kibibytes of this process's own memory.
+/// Returns the size of this process's private memory, in KiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// What many operations leave beside one hit that does not end.
+/// Many operations during one long hit leave little memory behind.
 fn operations_leave_nothing(on: &str) {
     const OPERATIONS: u32 = 100_000;
     let set = entry(on).text_policy(TextPolicy::Open);

@@ -1,8 +1,10 @@
-//! What must hold of a code base, as tests: one line for each case, so that all code bases have the same ones.
+//! A macro for the tests of a code base, so that all code bases have the same tests.
 
-/// The five tests of a [`CodeBase`](crate::real::CodeBase), each in a process of its own: listed right and counted right with sites placed by
-/// either strategy, and the same results while its probes are toggled. `unpaired` is called with the way, and with the functions that were
-/// entered more often than left, or less, and how often they were. The test's file has a constant `ROOT`, the folder to build in.
+/// Defines the five tests of a [`CodeBase`](crate::real::CodeBase), each in a process of its own.
+/// With sites placed by either strategy, probes are listed and counted right; toggling them does
+/// not change the results. The tests call `unpaired` with the way, and with the functions whose
+/// entries and exits differ in number, with both numbers. The test's file has a constant `ROOT`,
+/// the folder to build in.
 #[macro_export]
 macro_rules! real_cases {
     (base: $base:expr, amount: $amount:expr, selectors: $selectors:expr, unpaired: $unpaired:expr $(,)?) => {

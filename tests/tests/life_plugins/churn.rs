@@ -1,4 +1,4 @@
-//! Plugins come and go on two threads, while a third toggles all probes there are, and a fourth looks at them.
+//! Two threads load and unload plugins, while a third toggles all probes, and a fourth lists them.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use probe_tests::text::Text;
 
 use super::{CALLED_BACK, let_plugins_call_back, own, plugin};
 
-/// How long a churn takes, at least.
+/// The least duration of a churn.
 pub(super) const CHURN: Duration = Duration::from_secs(4);
 
-/// How often each thread does its part, at least: a thread that the others kept from it goes on when they are done.
+/// The least number of rounds of each thread: a slower thread goes on after the others.
 const LEAST: u64 = 10;
 
 pub(super) fn churn(seed: u64) {
@@ -65,7 +65,7 @@ pub(super) fn churn(seed: u64) {
             while repeats(looks) {
                 let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
                 assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
-                // Those of a plugin that is being loaded.
+                // Records of a plugin that is being loaded.
                 assert!(unreadable_records() <= 2);
                 assert_eq!(tally.counts().len(), 2);
                 looks += 1;
@@ -85,7 +85,7 @@ pub(super) fn churn(seed: u64) {
         worker.join().unwrap()
     });
     fs::remove_file(&copy).unwrap();
-    // The plugins' constructors and destructors call it, too.
+    // The plugins' constructors and destructors also call it.
     let calls = calls + CALLED_BACK.load(Ordering::Relaxed);
     let counts = tally.counts();
     let hits = |kind| counts.hits("life_plugins::own", kind);
@@ -96,10 +96,11 @@ pub(super) fn churn(seed: u64) {
     Text::of_this_process().assert_as_in_file();
 }
 
-/// Loads a plugin, counts its calls, and looks at the counts before and after it is unloaded. No other thread calls it.
+/// Loads a plugin, counts its calls, and checks the counts before and after unloading it. No other
+/// thread calls the plugin.
 fn load_and_count() {
     let library = Library::open(&plugin("caller"));
-    // Another thread may have looked at it before the dynamic linker was done with it.
+    // Another thread may have read its records before the dynamic linker had relocated them.
     let set = select("caller::**::long kind=entry, caller::caller_sum").unwrap();
     assert_eq!(set.len(), 3);
     let hits = set.attach(Count::new()).unwrap();
@@ -111,7 +112,8 @@ fn load_and_count() {
     assert_eq!(hits.detach().refused(), 0);
 }
 
-/// Attaches to all that is there, pauses, resumes, looks, detaches. Returns how often sites were switched.
+/// Attaches to all probes, pauses, resumes, reads the counts, detaches. Returns the number of
+/// switched sites.
 fn toggle_all(random: &mut Random) -> u64 {
     let text = match random.below(3) {
         0 => TextPolicy::Sealed,
@@ -126,7 +128,7 @@ fn toggle_all(random: &mut Random) -> u64 {
         let report = match random.below(4) {
             0 => hits.pause(),
             1 => hits.resume(),
-            // Nobody counts on these.
+            // No other attachment counts on these.
             2 => match select("plugin::**") {
                 Ok(set) => set.text_policy(text).hold().unwrap().report().clone(),
                 Err(error) => {

@@ -1,5 +1,5 @@
-//! Copies of attached probes in objects that are loaded later: who looks for them, and what becomes of those that can't be
-//! switched.
+//! Copies of attached probes in objects that are loaded later: which operations find them, and how
+//! they treat copies that can't be switched.
 
 use std::ffi::c_void;
 use std::fs;
@@ -13,7 +13,8 @@ use probe_tests::text::Text;
 
 use super::{own, plugin};
 
-/// Pausing and resuming in open text don't look, as long as all probes known are the executable's; all else does.
+/// Pausing and resuming in open text don't look for new objects while all known probes are the
+/// executable's; all other operations do.
 pub(super) fn pausing_does_not_look() {
     let library = Library::open(&plugin("plugin"));
     let set = select("plugin::each kind=entry, **::own kind=entry").unwrap().text_policy(TextPolicy::Open);
@@ -26,15 +27,15 @@ pub(super) fn pausing_does_not_look() {
     assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
     assert_eq!((library.function("plugin_sum"))(5), 15);
     assert_eq!(hits.total(), 0);
-    // It has come while nothing went: the report speaks of it alone.
+    // The report is about the new object alone, since none was unloaded.
     let late = hits.late_report();
     assert_eq!((late.patched(), late.unchanged(), late.refused()), (1, 0, 0));
     assert_eq!((library.function("plugin_sum"))(5), 15);
     assert_eq!(hits.total(), 5);
-    // A hold looks, too; and says what its end did.
+    // A hold looks for objects, too. Its release reports the sites that it switched back.
     let hold = select("**::own, plugin::**").unwrap().hold().unwrap();
     assert_eq!((hold.report().patched(), hold.release().patched()), (2, 2));
-    // With a plugin's probe among those known, they do.
+    // While a plugin's probe is known, pausing and resuming look for objects.
     library.close();
     assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
     assert_eq!(hits.detach().patched(), 1);
@@ -44,9 +45,9 @@ fn empty() -> String {
     "0 patched, 0 unchanged, 0 refused".to_owned()
 }
 
-/// Sites of a plugin could not be made latent, and it is unloaded then. Nothing of that is left,
-/// also where it is loaded again at the same place: whoever writes to a site of this program is
-/// noticed.
+/// A plugin is unloaded after its sites could not be made latent. The runtime forgets them, even if
+/// the plugin is loaded again at the same address: foreign writes to a site of this program are
+/// still detected.
 pub(super) fn refused_before() {
     let library = Library::open(&plugin("plugin"));
     let place = (library.function("plugin_sum") as *const ()).addr();
@@ -77,7 +78,7 @@ pub(super) fn refused_before() {
 
 const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
-/// The entry's, while it is latent.
+/// Returns the latent site at the entry of `own`.
 fn own_site() -> usize {
     let start = (own as *const ()).addr();
     (start..start + 64).find(|addr| bytes_at(*addr) == NOP).expect("the entry's site")
@@ -88,7 +89,7 @@ fn bytes_at(addr: usize) -> [u8; 5] {
     unsafe { (addr as *const [u8; 5]).read_unaligned() }
 }
 
-/// Has this thread block `SIGTRAP`, or not.
+/// Blocks or unblocks `SIGTRAP` for this thread.
 fn set_mask(how: libc::c_int) {
     // SAFETY: a set, of one signal.
     unsafe {
@@ -99,7 +100,7 @@ fn set_mask(how: libc::c_int) {
     }
 }
 
-/// A plugin is loaded again, and another runtime is the first to attach to it: its sites are that one's.
+/// Another runtime is the first to attach to a plugin that is loaded again, so it owns the sites.
 pub(super) fn taken_by_another() {
     let library = Library::open(&plugin("plugin"));
     let hits = select("plugin::**, **::own").unwrap().attach(Count::new()).unwrap();
@@ -110,7 +111,7 @@ pub(super) fn taken_by_another() {
         (guest.getter("guest_attach"), guest.getter("guest_total"), guest.getter("guest_detach"));
     let library = Library::open(&plugin("plugin"));
     let sum = library.function("plugin_sum");
-    // Its own entry, and the plugin's two.
+    // The guest's own entry, and the plugin's two.
     assert_eq!(attach(), 3);
 
     let late = hits.late_report();
@@ -118,7 +119,7 @@ pub(super) fn taken_by_another() {
     assert!(late.refusals().iter().all(|refusal| *refusal.reason() == RefusalReason::Taken), "{late}");
     assert_eq!((sum(3), own(1), total()), (6, 2, 3 + 1));
     assert_eq!(hits.total(), 3 + 3 + 1 + 2);
-    // Nor are they switched later.
+    // Later operations don't switch these sites either.
     assert_eq!((hits.pause().patched(), sum(1), total()), (5, 1, 6));
     assert_eq!((hits.resume().patched(), hits.total()), (5, 9));
     let entries = probes().into_iter().filter(|probe| probe.path() == "plugin::each");
@@ -129,7 +130,7 @@ pub(super) fn taken_by_another() {
     assert_eq!((report.refused(), report.refusals()[0].reason()), (1, &RefusalReason::Taken));
     assert_eq!(unreadable_records(), 0);
 
-    // It gives its sites back as they were; and what it has not touched is free.
+    // The guest leaves its sites latent; sites that it has not touched are free.
     assert_eq!((detach(), hits.detach().patched()), (3, 5));
     assert_eq!(select("plugin::** kind=exit").unwrap().attach(Count::new()).unwrap().report().patched(), 2);
     library.close();
@@ -137,8 +138,8 @@ pub(super) fn taken_by_another() {
     Text::of_this_process().assert_as_in_file();
 }
 
-/// A definition is damaged for good. Operations go on to look at the one pointer that leads nowhere, and at nothing else,
-/// until it leads somewhere.
+/// A definition stays damaged. Operations check its dangling pointer alone, until the pointer is
+/// valid again.
 pub(super) fn damaged() {
     let site = site_of(own as fn(u64) -> u64 as *const ());
     let hits = select("**::own kind=entry").unwrap().attach(Count::new()).unwrap();
@@ -148,12 +149,12 @@ pub(super) fn damaged() {
     assert_eq!(pointers.len(), 2, "entry and exit");
     let whole: Vec<usize> = pointers.iter().map(|at| replace(*at, 0)).collect();
 
-    // One look finds the plugin.
+    // The first operation finds the plugin.
     let late = hits.late_report();
     assert_eq!((late.patched(), late.unchanged(), late.refused()), (0, 1, 0));
     let sites = unreadable_records();
     assert!(sites >= 2, "{sites}");
-    // Whoever looked at the sites again would find this one's breakpoint.
+    // An operation that read all sites again would find this breakpoint.
     let instruction = set_breakpoint(site, 0xcc);
     for _ in 0..10 {
         assert_eq!(unreadable_records(), sites);
@@ -172,7 +173,7 @@ pub(super) fn damaged() {
     Text::of_this_process().assert_as_in_file();
 }
 
-/// The entry's site of a function: its latent NOP.
+/// Returns the site at a function's entry: its latent NOP.
 fn site_of(function: *const ()) -> usize {
     // SAFETY: text of this program, which goes on for longer than that.
     let bytes = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), 128) };
@@ -180,7 +181,7 @@ fn site_of(function: *const ()) -> usize {
     function.addr() + at.expect("a latent site")
 }
 
-/// Writes the first byte of an instruction that no thread executes; returns what was there.
+/// Writes the first byte of an instruction that no thread executes; returns the previous byte.
 fn set_breakpoint(at: usize, byte: u8) -> u8 {
     let text = OpenText::new(at..at + 1).unwrap();
     // SAFETY: it is open, and the one thread that could execute it is here.
@@ -189,7 +190,8 @@ fn set_breakpoint(at: usize, byte: u8) -> u8 {
     before
 }
 
-/// Where the definitions of `caller` keep the addresses of their long texts, as the dynamic linker has filled them in.
+/// Returns the addresses of the pointers in the definitions of `caller` to their long texts, which
+/// the dynamic linker has filled in.
 fn pointers_to_long_texts() -> Vec<usize> {
     const START: &[u8] = b"caller::a_module_whose_name_is_so_long";
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -211,7 +213,7 @@ fn pointers_to_long_texts() -> Vec<usize> {
     words.filter(|at| is_text(unsafe { (*at as *const usize).read() })).collect()
 }
 
-/// Writes a pointer where the dynamic linker has made it read-only; returns what was there.
+/// Replaces a pointer that the dynamic linker has made read-only; returns the previous one.
 fn replace(at: usize, pointer: usize) -> usize {
     let page = (at & !(PAGE - 1)) as *mut c_void;
     // SAFETY: a page of a plugin that only this test uses.

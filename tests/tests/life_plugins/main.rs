@@ -1,6 +1,6 @@
-//! Objects that are loaded and unloaded while probes are attached, on other threads, at any time: nothing dangles, what
-//! is there is found, what was counted stays, and a runtime that has attached stays.
-//! Each scenario is a process of its own: it has plugins come and go, and counts all that is hit.
+//! Other threads load and unload objects while probes are attached. No reference dangles, operations
+//! find all loaded objects, counts stay, and a runtime that has attached stays loaded.
+//! Each scenario is a process of its own: it loads and unloads plugins, and counts all hits.
 #![cfg(not(probe_portable))]
 
 mod churn;
@@ -23,7 +23,7 @@ use probe_tests::library::{Library, is_mapped};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-/// Where the children find the plugins.
+/// The variable that tells the children the plugins' folder.
 const PLUGINS: &str = "PROBE_TEST_PLUGINS";
 
 #[probe]
@@ -175,10 +175,10 @@ fn counts_stay() {
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["plugin::value", "point", "0", "10"]);
     assert!(probes().iter().all(|probe| !probe.path().starts_with("plugin::")), "what is loaded now");
     assert!(matches!(select("plugin::**"), Err(Error::NoMatch { .. })));
-    // Pausing what is not there changes what is.
+    // Pausing skips unloaded sites and switches the others.
     assert_eq!((hits.pause().patched(), hits.resume().patched()), (2, 2));
 
-    // Loaded again, it is found by the next look, and goes on.
+    // The next operation finds the plugin that is loaded again, and its counts go on.
     let library = Library::open(&plugin("plugin"));
     assert_eq!(hits.probes().iter().filter(|probe| probe.state() == ProbeState::Active).count(), 7);
     assert_eq!((library.function("plugin_sum"))(3), 6);
@@ -188,7 +188,8 @@ fn counts_stay() {
     assert_eq!(hits.detach().patched(), 2);
     Text::of_this_process().assert_as_in_file();
 
-    // Selected before it went, attached after: no site, and no count, until it is back.
+    // Selected before the plugin is unloaded, attached afterwards: no sites and no counts until the
+    // plugin is loaded again.
     let library = Library::open(&plugin("plugin"));
     let set = select("plugin::each kind=entry").unwrap();
     library.close();
@@ -219,7 +220,7 @@ fn let_plugins_call_back() {
     unsafe { env::set_var("PROBE_TEST_CALL_BACK", (call_back as *const ()).addr().to_string()) };
 }
 
-/// Under the dynamic linker's lock, while other threads are in operations that want to know what is loaded.
+/// Attaches under the dynamic linker's lock, while operations of other threads list the objects.
 fn constructors() {
     let_plugins_call_back();
     let stop = AtomicBool::new(false);
@@ -247,7 +248,7 @@ fn guest() {
     let library = Library::open(&plugin("guest"));
     let (work, total) = (library.function("guest_work"), library.getter("guest_total"));
     let (attach, detach) = (library.getter("guest_attach"), library.getter("guest_detach"));
-    // It is the first to attach to its own probe and to this program's.
+    // The guest is the first to attach to its own probe and to this program's.
     assert_eq!(attach(), 2);
     assert_eq!((work(1), own(1), total()), (2, 2, 2));
     thread::spawn(|| own(1)).join().unwrap();
@@ -255,7 +256,7 @@ fn guest() {
     assert!(taken.to_string().contains("another copy of probe-runtime"), "{taken}");
     library.close();
 
-    // It is still there: for hits, for threads that end, and for forks.
+    // The guest is still loaded: for hits, for threads that end, and for forks.
     assert!(is_mapped(&plugin("guest")));
     assert_eq!((work(1), own(1), total()), (2, 2, 5));
     thread::spawn(move || (own(1), work(1))).join().unwrap();
@@ -282,7 +283,7 @@ fn guest() {
     again.close();
 }
 
-/// The host has a runtime of its own, and consumers on the same function.
+/// The host has its own runtime, and consumers on the same function.
 fn replaced() {
     let library = Library::open(&plugin("replaced"));
     let (work, install) = (library.function("replaced_work"), library.getter("replaced_install"));
@@ -291,7 +292,7 @@ fn replaced() {
     library.close();
     assert!(is_mapped(&plugin("replaced")));
     assert_eq!(work(1), 20);
-    // The site is the plugin's runtime's; the function's own probes are free.
+    // The plugin's runtime owns the site; the function's other probes are free.
     let Err(Error::Refused(report)) = select("replaced::work kind=replace").unwrap().attach(Count::new())
     else {
         panic!("attached to what another runtime has");
@@ -310,7 +311,8 @@ fn idle_guest() {
     assert!(!is_mapped(&plugin("guest")));
 }
 
-/// Another thread looks all the time, also while the dynamic linker has yet to fill in where a long text lies.
+/// Another thread reads the records all the time, also before the dynamic linker has filled in the
+/// address of a long text.
 fn half_loaded() {
     let end = Instant::now() + churn::CHURN;
     thread::scope(|scope| {
@@ -331,7 +333,7 @@ fn half_loaded() {
     });
 }
 
-/// Is called, and needs a thread.
+/// Counts its calls, and needs a thread.
 #[derive(Default)]
 struct Calls(AtomicU64);
 
@@ -345,8 +347,8 @@ impl Consumer for Calls {
     }
 }
 
-/// What was unloaded is not touched in the child, what is loaded is called no more, and is latent once the child has
-/// looked.
+/// The child does not touch unloaded sites. It does not call consumers of loaded sites, and makes
+/// these sites latent at its first operation.
 fn fork() {
     let library = Library::open(&plugin("plugin"));
     let gone = Library::open(&plugin("caller"));
@@ -354,7 +356,7 @@ fn fork() {
     let sum = library.function("plugin_sum");
     assert_eq!(sum(3), 6);
     assert_eq!(calls.0.load(Ordering::Relaxed), 6);
-    // Nobody has noticed yet when the child begins.
+    // No operation has noticed the unloading when the child begins.
     gone.close();
     // SAFETY: the child calls the runtime alone, which takes its lock across the fork.
     let child = unsafe { libc::fork() };

@@ -1,4 +1,5 @@
-//! Text that is held open while its object is unloaded: whatever lies at its place then keeps the rights that it has.
+//! Text that is held open while its object is unloaded. New mappings at its address keep their
+//! rights.
 
 use std::ops::Range;
 
@@ -15,8 +16,8 @@ fn page_of(addr: usize) -> Range<usize> {
     start..start + PAGE
 }
 
-/// The program maps pages of its own where the plugin's text was, before this crate is used again: some that no text looks
-/// like, and some that open text does.
+/// The program maps its own pages at the address of the plugin's text, before the next operation.
+/// Some have rights that no text has, others have those of open text.
 pub(super) fn taken_by_the_program() {
     for (protection, shown) in [(RW, "rw-p"), (RWX, "rwxp")] {
         let library = Library::open(&plugin("plugin"));
@@ -43,8 +44,8 @@ pub(super) fn taken_by_the_program() {
     Text::of_this_process().assert_as_in_file();
 }
 
-/// Another object goes: what is held open elsewhere stays so, and is sealed in the end. The same object goes and comes back
-/// where it was: it is sealed, and nobody takes it for open.
+/// Unloading another object leaves held text open until the hold ends. An object that is loaded
+/// again at the same address is sealed, and the runtime does not take it for open.
 pub(super) fn others_come_and_go() {
     let library = Library::open(&plugin("plugin"));
     let page = page_of((library.function("plugin_sum") as *const ()).addr());
