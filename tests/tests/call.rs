@@ -224,7 +224,7 @@ fn what_is_not_mapped_is_an_error() {
     let pages = map(3, libc::PROT_READ | libc::PROT_EXEC);
     // SAFETY: the middle one of them.
     assert_eq!(unsafe { libc::munmap((pages + PAGE) as *mut _, PAGE) }, 0);
-    // Within the hole, into it, out of it; the null page; beyond the user's addresses; the last ones.
+    // Within the hole, into it, out of it; the null page; beyond user space; the last addresses.
     let hole = pages + PAGE;
     let addresses = [hole, hole + 0x804, hole - 2, hole + PAGE - 1, 0, 7, 1 << 62, usize::MAX - 2];
     for addr in addresses {

@@ -1,5 +1,6 @@
-//! Several attachments that count hits of the same probes: each counts its own, while others come and go, pause, are
-//! switched, or are told of the same hits instead. A process of its own: it counts all hits of its probes.
+//! Several attachments count hits of the same probes. Each has its own counts, while others attach,
+//! detach, pause, are switched, or have the same hits delivered.
+//! A process of its own: it counts all hits of its probes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -30,7 +31,7 @@ fn walked_2(x: u64) -> u64 {
 
 const WALKED: [fn(u64) -> u64; 3] = [walked_0, walked_1, walked_2];
 
-/// Notes what is delivered to it, by the number at the end of the probe's name.
+/// Counts delivered hits by the number at the end of the probe's name.
 #[derive(Clone)]
 struct Told {
     hits: Arc<[AtomicU64; 3]>,
@@ -58,13 +59,13 @@ impl Consumer for Told {
     }
 }
 
-/// One of either type.
+/// An attachment of either type.
 enum Attached {
     Count(Attachment<Count>),
     Told(Attachment<Told>),
 }
 
-/// Calls the same method of either.
+/// Calls the same method of either type.
 macro_rules! either {
     ($attached:expr, $it:ident => $call:expr) => {
         match $attached {
@@ -74,14 +75,14 @@ macro_rules! either {
     };
 }
 
-/// What an attachment should say of one probe.
+/// The expected hits of one probe.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Expected {
     counted: u64,
     delivered: u64,
 }
 
-/// An attachment, and what is known of it.
+/// An attachment and its expected state.
 struct Modelled {
     attached: Attached,
     wants: Wants,
@@ -90,7 +91,7 @@ struct Modelled {
     is_counting: [bool; 3],
     is_paused: bool,
     expected: [Expected; 3],
-    /// What a reset has told already.
+    /// The hits that resets have returned.
     told: u64,
 }
 
@@ -164,7 +165,7 @@ impl World {
         self.attached.push(one);
     }
 
-    /// Does something to one of the attachments; returns what.
+    /// Changes one of the attachments at random; returns a description.
     fn change(&mut self) -> &'static str {
         let (which, probe, act) = (self.below(self.attached.len()), self.below(3), self.below(8));
         let id = self.ids[probe];
@@ -284,7 +285,7 @@ fn one_of_several_is_paused_meanwhile() {
     assert_eq!((first.total(), second.total()), (26, 16));
     first.pause();
     work(13);
-    // It is alone then, and not told what the other has counted.
+    // The attachment is alone then, and does not receive the other's counts.
     drop(second);
     work(17);
     assert_eq!(first.total(), 26);
@@ -308,8 +309,8 @@ fn shared(x: u64) -> u64 {
 
 const THREADS: u64 = 3;
 
-/// One has all hits, one those of the phases in which it is not paused, one each hit once, counted or delivered; others
-/// come and go.
+/// One attachment has all hits; one has those of the phases in which it is not paused; one has each
+/// hit once, counted or delivered. Others attach and detach.
 #[test]
 fn each_has_its_own_while_threads_run() {
     const PHASES: u64 = 40;
@@ -348,7 +349,7 @@ fn each_has_its_own_while_threads_run() {
             };
             running.store(THREADS, Relaxed);
             begin.wait();
-            // At least once, whatever the threads are given.
+            // At least once, even if the threads have already finished.
             loop {
                 switch.count(&[probe]);
                 let guest = set.attach(Count::new()).unwrap();
@@ -376,12 +377,12 @@ fn each_has_its_own_while_threads_run() {
             due.push(((phase + 1) * THREADS * CALLS, expected));
         }
     });
-    // Not before: the threads would wait for ever for who has panicked.
+    // Not inside of the scope: after a panic, the threads would wait for ever at the barrier.
     assert_eq!(said, due);
     assert_eq!(told.load(Relaxed) + switch.counted(&[probe])[0], PHASES * THREADS * CALLS);
 }
 
-/// Counts what is delivered to it.
+/// Counts delivered hits.
 struct Either(Arc<AtomicU64>);
 
 impl Consumer for Either {
@@ -400,8 +401,8 @@ fn hurried(x: u64) -> u64 {
     x + 1
 }
 
-/// Attachments that were there for a part of the hits have no more than there were meanwhile, and no fewer than were
-/// made while they were surely there.
+/// Attachments that exist for a part of the calls count no more than the calls meanwhile, and no
+/// fewer than the calls while they were surely attached.
 #[test]
 fn who_comes_while_threads_run_has_what_comes_after() {
     let _turn = probe_tests::turn::turn();

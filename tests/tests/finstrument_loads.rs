@@ -1,6 +1,6 @@
-//! Objects that are loaded while many call sites are known: operations look at what came alone, and
-//! make of it what a look at everything does.
-//! Each scenario is a process of its own: it counts all that was discovered, and asks where objects lie.
+//! Objects that are loaded while many call sites are known. Operations read the new objects alone,
+//! with the same result as reading all of them.
+//! Each scenario is a process of its own: it counts all discoveries and depends on objects' addresses.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::env;
@@ -19,10 +19,10 @@ use probe_tests::pages::{PAGE, rights};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-/// Where the children find the plugins.
+/// The variable that tells the children the plugins' folder.
 const PLUGINS: &str = "PROBE_TEST_PLUGINS";
 
-/// Functions of an object, whose entry and exit are known.
+/// The number of functions of each object.
 const EACH: usize = 300;
 
 #[probe]
@@ -73,7 +73,7 @@ fn scenario() {
     match asked.as_str() {
         "discovered" => discovered(),
         "again within a word" => again(0, false),
-        // While they are active, their bytes are those of the file.
+        // Active calls have the same bytes as in the file.
         "again across two words" => again(5, true),
         "copy" => copy(),
         "plugins" => plugins(),
@@ -86,7 +86,7 @@ fn plugin(name: &str) -> PathBuf {
     PathBuf::from(env::var_os(PLUGINS).unwrap()).join(format!("lib{name}.so"))
 }
 
-/// The same file under another name, which the dynamic linker takes for another object.
+/// Copies a file to another name, which the dynamic linker takes for another object.
 fn another(path: &Path, folder: &Path, name: &str) -> PathBuf {
     let copy = folder.join(name);
     fs::copy(path, &copy).unwrap();
@@ -107,7 +107,7 @@ impl Instrumented {
         Self { path: shared("gcc", &file, &format!("{prefix}.so"), &[]), names }
     }
 
-    /// Calls each function twice: what waits is patched at the second call.
+    /// Calls each function twice: the second call patches pending sites.
     fn call_all(&self, library: &Library) {
         for (name, number) in self.names.iter().zip(1..) {
             assert_eq!([library.function(name)(0), library.function(name)(1)], [number, number + 1]);
@@ -115,7 +115,7 @@ impl Instrumented {
     }
 }
 
-/// What was done without being asked for.
+/// Returns the numbers of the late report: patched, unchanged, refused.
 fn late(attachment: &Attachment<Count>) -> (usize, usize, usize) {
     let late = attachment.late_report();
     (late.patched(), late.unchanged(), late.refused())
@@ -143,8 +143,8 @@ fn discovered() {
     assert!(before.iter().flatten().all(|(_, sites, state)| (*sites, *state) == (1, ProbeState::Active)));
     assert_eq!(before[0].len() + before[1].len(), 4 * EACH);
 
-    // What is attached is not looked at when objects come. Their functions are discovered after an
-    // operation has seen them, or before.
+    // Operations don't read attached sites again when objects are loaded. Functions of new objects
+    // are discovered after an operation has found the object, or before.
     let other = Instrumented::new("other", 3);
     let came = Library::open(&other.path);
     assert_eq!(late(&hits), (0, 0, 0));
@@ -159,7 +159,7 @@ fn discovered() {
         |(_, sites, state): &(ProbeInfo, usize, ProbeState)| (*sites, *state) == (1, ProbeState::Latent);
     assert!(listed("other").iter().chain(&listed("third")).all(is_latent));
 
-    // They are probes like the others.
+    // The new functions are probes like the others.
     let theirs =
         select("other*, third*").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap();
     assert_eq!((theirs.report().patched(), theirs.report().refused()), (4 * EACH, 0));
@@ -173,7 +173,7 @@ fn discovered() {
     assert_eq!((theirs.total(), hits.total() - total), (8 * EACH as u64, 4 * EACH as u64));
     assert_eq!((theirs.pause().patched(), theirs.resume().patched()), (4 * EACH, 4 * EACH));
 
-    // One goes, and all is looked at.
+    // After an object is unloaded, operations read all sites.
     came.close();
     assert_eq!((late(&hits), late(&theirs)), ((0, 4 * EACH, 0), (0, 2 * EACH, 0)));
     assert!(select("other*").is_err());
@@ -183,7 +183,8 @@ fn discovered() {
     assert_eq!(hits.detach().patched(), 4 * EACH);
 }
 
-/// `is_kept`: whether calls of an object that came back unseen are taken for the ones before.
+/// Loads an object again and again. `is_kept` tells whether the runtime takes its calls for those
+/// of the previous load if no operation ran in between.
 fn again(offset: usize, is_kept: bool) {
     let known = Instrumented::new("known", 0);
     let library = Library::open(&known.path);
@@ -198,7 +199,7 @@ fn again(offset: usize, is_kept: bool) {
         let came = Library::open(&coming.path);
         places.push(came.symbol("coming000").addr());
         if round % 2 == 0 {
-            // It is looked at before anything was discovered in it, too.
+            // In these rounds, an operation lists the object before its first discovery.
             let is_taken_for_the_last = is_kept && round == 4;
             assert_eq!(listed("coming").len(), if is_taken_for_the_last { 2 * EACH } else { 0 });
         }
@@ -211,12 +212,12 @@ fn again(offset: usize, is_kept: bool) {
         coming.call_all(&came);
         assert_eq!(calls.total(), (4 + round * 8) * EACH as u64);
         came.close();
-        // Nobody has looked since, in every other round.
+        // After the last rounds, no operation notices the unloading.
         if round < 3 {
             assert!(listed("coming").is_empty());
         }
     }
-    // Memory for its discoveries is mapped in the first round.
+    // The first round maps memory for discoveries, so the object's address may change after it.
     assert!(places[1..].iter().all(|place| *place == places[1]), "{places:x?}");
     assert!(lists.iter().all(|list| *list == lists[0]));
     let stats = finstrument::stats();
@@ -246,7 +247,7 @@ fn copy() {
     let others = select("known*").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), others.report().patched()), (2, 2 * EACH));
 
-    // By its debug information, a copy's function is the same probe.
+    // A copy's function has the same debug information, so it is the same probe.
     let path = another(&path, &folder, "copy.so");
     for round in 1..=3 {
         let copy = Library::open(&path);
@@ -278,7 +279,7 @@ fn plugins() {
     let others = select("known*").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), others.report().patched()), (7, 2 * EACH));
 
-    // Probes of its own.
+    // The object has its own probes.
     let caller = Library::open(&plugin("caller"));
     assert_eq!(select("caller::**").unwrap().len(), 4);
     assert_eq!((late(&hits), late(&others)), ((0, 0, 0), (0, 0, 0)));
@@ -286,7 +287,7 @@ fn plugins() {
     let path = another(&plugin("plugin"), &folder("plugins"), "another.so");
     for round in 1..=3 {
         let copy = Library::open(&path);
-        // Its sites, and those that its probes had before; nobody else's.
+        // The copy's sites, and the previous sites of its probes; no others.
         assert_eq!(late(&hits), (5, 5, 0), "{}", hits.late_report());
         assert_eq!(late(&others), if round == 1 { (0, 0, 0) } else { (0, 2 * EACH, 0) });
         let sites: usize = select("plugin::**").unwrap().probes().iter().map(ProbeInfo::sites).sum();
@@ -295,7 +296,7 @@ fn plugins() {
         assert_eq!((copy.function("plugin_sum")(3), library.function("plugin_sum")(2)), (6, 3));
         assert_eq!(hits.total() - total, 2 * 2 + 3 * (3 + 2));
         assert_eq!((hits.pause().patched(), hits.resume().patched()), (12, 12));
-        // Its functions' calls are discovered beside it.
+        // Calls of `known` are discovered while the copy is loaded.
         known.call_all(&calls);
         copy.close();
         assert_eq!((late(&hits), late(&others)), ((0, 7, 0), (0, 2 * EACH, 0)));
@@ -319,7 +320,7 @@ fn taken() {
     let (attach, total) = (guest.getter("guest_attach"), guest.getter("guest_total"));
     assert_eq!(late(&hits), (0, 0, 0));
 
-    // Nobody here has looked at the copy when the guest attaches to its entries.
+    // The guest attaches to the copy's entries before an operation of this runtime finds the copy.
     library.close();
     let folder = folder("taken");
     let path = another(&plugin("plugin"), &folder, "first.so");
@@ -329,7 +330,7 @@ fn taken() {
     assert_eq!(late(&hits), (3, 0, 2), "{}", hits.late_report());
     let is_taken = || hits.late_report().refusals().iter().all(|it| *it.reason() == RefusalReason::Taken);
     assert!(is_taken());
-    // What came before stays theirs when others come.
+    // The guest keeps these sites when further objects are loaded.
     for round in 1..=2 {
         let next = Library::open(&another(&plugin("plugin"), &folder, &format!("next{round}.so")));
         assert_eq!(late(&hits), (5, 5 * round - 2, 2), "{}", hits.late_report());

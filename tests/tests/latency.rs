@@ -1,5 +1,5 @@
-//! `Latency` and `CallTree` on the machine's own clock: counts are exact, times lie between what the program reads itself inside of each
-//! call and around it; and what reports say is what was measured.
+//! `Latency` and `CallTree` on the machine's clock. Counts are exact; times lie between those that
+//! the program itself measures inside of each call and around it; reports show the measured values.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::{process, thread};
 use probe_runtime::{CallTree, Clock, FunctionLatency, Latencies, Latency, probe, select};
 use probe_tests::scenario::{self, in_a_child};
 
-/// Spins for so many ticks; returns how many it were.
+/// Spins for at least `ticks`; returns the elapsed ticks.
 fn spin(clock: Clock, ticks: u64) -> u64 {
     let start = clock.now();
     loop {
@@ -19,11 +19,11 @@ fn spin(clock: Clock, ticks: u64) -> u64 {
     }
 }
 
-/// What the program itself has read of a function's calls.
+/// The program's own measurements of a function's calls.
 #[derive(Clone, Copy, Default)]
 struct Read {
     calls: u64,
-    /// The sums, read inside of each call, and around it.
+    /// Sums of the ticks measured inside of each call, and around it.
     inside: u64,
     around: u64,
 }
@@ -80,7 +80,7 @@ fn sums_lie_between_what_is_read_inside_and_around() {
         let found = latencies.function(path).unwrap();
         assert_eq!(found.calls(), sum(|read| read.calls));
         let (inside, around) = (sum(|read| read.inside), sum(|read| read.around));
-        // The scale is taken twice, and agrees to a few millionths.
+        // The clock's scale is measured twice; both agree to a few millionths.
         let [least, most] = [inside, around].map(|ticks| scale.nanoseconds(ticks));
         assert!(
             (least - least / 10_000..=most + most / 10_000).contains(&found.total()),
@@ -94,7 +94,7 @@ fn sums_lie_between_what_is_read_inside_and_around() {
         ["outer", "inner"].map(|name| latencies.function(&format!("latency::known::{name}")).unwrap());
     assert!(outer.own().abs_diff(outer.total() - inner.total()) <= 2, "{latencies}");
     assert_eq!(inner.own(), inner.total());
-    // Each of them spins for so long, and most for no longer.
+    // Each call spins for at least that long, and most for no longer.
     let least = scale.nanoseconds(10_000);
     assert!(inner.min() >= least - least / 1000);
     let median = inner.quantile(0.5);
@@ -112,7 +112,8 @@ mod spread {
     }
 }
 
-/// Quantiles lie between those of the times read inside of each call and around it, but for the width of a bucket.
+/// Quantiles lie between those of the times measured inside of each call and around it, give or take
+/// the width of a bucket.
 #[test]
 fn quantiles_are_as_exact_as_they_say() {
     let clock = Clock::new();
@@ -174,7 +175,7 @@ mod tree {
     }
 }
 
-/// Indented names, and calls.
+/// Returns the nodes' indented names and calls.
 fn shape(tree: &probe_runtime::Tree) -> Vec<(String, u64)> {
     let mut shape: Vec<_> = Vec::new();
     let mut open: Vec<String> = Vec::new();
@@ -212,7 +213,7 @@ fn the_tree_is_who_called_whom() {
         ("run right leaf", 18),
     ];
     assert_eq!(shape(&merged), expected.map(|(name, calls)| (name.to_owned(), calls)));
-    // A run inside of a run is at the place of the outer one, with all that is below it.
+    // A recursive `run` is merged with the outer one, and so are its callees.
     let folded = folded.tree();
     let expected =
         [("run", 7), ("run left", 7), ("run left leaf", 7), ("run right", 7), ("run right leaf", 21)];
@@ -227,7 +228,7 @@ fn the_tree_is_who_called_whom() {
         cut.iter().map(|node| (node.depth(), node.below())).collect::<Vec<_>>(),
         [(0, 0), (1, 1), (1, 1)]
     );
-    // What is below a node is in its time, to the tick's rounding.
+    // The time of a node includes its callees', up to rounding by one tick.
     let leaves = merged.iter().filter(|node| node.name().ends_with("leaf"));
     assert!(leaves.clone().all(|leaf| leaf.own() == leaf.total()));
     let own: u64 = merged.iter().map(probe_runtime::TreeNode::own).sum();
@@ -238,7 +239,7 @@ fn the_tree_is_who_called_whom() {
     let roots: Vec<_> = threads.iter().filter(|node| node.depth() == 0).collect();
     assert!(roots.iter().all(|root| root.is_thread()));
     if cfg!(probe_portable) {
-        // The standard library alone does not say what another thread is called.
+        // The standard library can't tell the name of another thread.
         assert_eq!(roots.len(), 2);
         return;
     }
@@ -261,7 +262,7 @@ mod both {
     }
 }
 
-/// Two consumers on one probe, reports that are read while others go on, and a fork in between.
+/// Two consumers on one probe, with reports read during calls, and a fork in between.
 #[test]
 fn reports_are_read_while_threads_go_on() {
     let set = select("latency::both::*").unwrap();
@@ -314,7 +315,8 @@ mod again {
     }
 }
 
-/// Two threads reset while three call: what they are told adds up to all calls, in each bucket; so do differences of readings.
+/// Two threads reset while three call. The results of all resets add up to all calls, in each
+/// bucket; so do the differences of successive readings.
 #[test]
 fn resets_lose_no_call_and_repeat_none() {
     let set = select("latency::again::raced").unwrap();
@@ -352,7 +354,7 @@ fn resets_lose_no_call_and_repeat_none() {
     let counted = |it: &Latencies| it[0].buckets().iter().map(|(_, calls)| calls).sum::<u64>();
     assert_eq!(told.iter().map(counted).sum::<u64>(), 30_000);
     let sums = |of: fn(&FunctionLatency) -> u64| told.iter().map(|it| of(&it[0])).sum::<u64>();
-    // Each is rounded to nanoseconds, by the rate as it was known then.
+    // Each sum is rounded to nanoseconds, with the clock's rate known at that time.
     let (own, total) = (sums(FunctionLatency::own), sums(FunctionLatency::total));
     assert!(total > 0 && own.abs_diff(total) <= told.len() as u64, "{own} {total}");
     assert_eq!(latency.latencies()[0].calls(), 0);
@@ -379,15 +381,15 @@ fn what_is_read_after_a_reset_is_what_came_after_it() {
     let times = [function.min(), function.quantile(0.0), function.quantile(0.5), function.quantile(1.0)];
     assert!(times.is_sorted() && times[3] <= function.max(), "{times:?} {function:?}");
     assert!(function.min() <= function.mean() && function.mean() <= function.max());
-    // A machine that was busy elsewhere may have made one of them the longest of all.
+    // On a busy machine, one of these calls may be the longest of all.
     let is_bound = function.max() <= first[0].max();
     let table = latency.to_string();
     assert_eq!(table.contains("  ≤ "), is_bound, "{table}");
-    // What was read before the reset is no part of what comes after it, nor is another attachment's.
+    // A reading before the reset is not subtracted from one after it, nor another attachment's.
     assert_eq!(second.since(&first), second);
     let other = select("latency::again::reset").unwrap().attach(Latency::new()).unwrap();
     assert_eq!(other.latencies().since(&first)[0].calls(), 0);
-    // A child goes on from there, for itself.
+    // A forked child goes on from these counts, without a change to the parent's.
     let status = in_a_child(|| {
         again::reset(1);
         assert_eq!((latency.reset()[0].calls(), latency.reset()[0].calls()), (101, 0));
@@ -409,7 +411,7 @@ fn differences_are_those_of_the_calls_in_between() {
     let function = since.function("latency::again::read").unwrap();
     assert_eq!((now[0].calls(), function.calls()), (1_001, 1_000));
     assert!(now[0].total() >= before[0].total() + function.total() - 2);
-    // What is read inside of a call is less than the call; most of them are not interrupted.
+    // The time measured inside of a call is less than the call's; most calls are not interrupted.
     for (part, rank) in [(0.1, 99), (0.25, 249), (0.5, 499)] {
         let least = scale().nanoseconds(read[rank]);
         assert!(function.quantile(part) >= least - least / 50, "{part}: {least} {function:?}");
@@ -422,7 +424,7 @@ fn differences_are_those_of_the_calls_in_between() {
     assert_eq!(now.since(&Latencies::default()), now);
 }
 
-/// The process ends while threads are in the middle of it.
+/// The process ends while threads are inside of calls.
 #[test]
 fn a_process_may_exit_meanwhile() {
     let output = scenario::play("exit", &[]);

@@ -1,5 +1,5 @@
-//! What the system or somebody else forbids: a breakpoint on a site, text that may not be made writable, no
-//! `membarrier`. Each is reported clearly, the rest goes on, and nothing is half done.
+//! Refused operations: a debugger's breakpoint on a site, text that the system does not let become
+//! writable, no `membarrier`. Each is reported, other sites work, and no operation is half done.
 //! A process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be taken off.
 #![cfg(not(probe_portable))]
 
@@ -12,12 +12,12 @@ use probe_runtime::{
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::{Difference, Text, write_byte};
-// The tests look at the whole text.
+// The tests compare the whole text.
 use probe_tests::turn::turn;
 
 probe_tests::first_and_second!();
 
-/// Where the one site of a probe is: the first byte that attaching changes.
+/// Returns the address of a probe's only site: the first byte that attaching changes.
 fn site(selector: &str, text: &Text) -> usize {
     let hits = select(selector).unwrap().attach(Count::new()).unwrap();
     assert_eq!(hits.report().patched(), 1);
@@ -45,7 +45,7 @@ fn a_breakpoint_is_reported_and_left_alone() {
     let broken = [Difference { at, file: 0x0f, memory: 0xcc }];
     let found = [0xcc, 0x1f, 0x44, 0x00, 0x08];
 
-    // With others: they go on.
+    // With other sites: these work.
     let hits = select("refusals::*").unwrap().attach(Count::new()).unwrap();
     let report = hits.report();
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (1, 0, 1));
@@ -61,12 +61,12 @@ fn a_breakpoint_is_reported_and_left_alone() {
     second(1);
     assert_eq!(hits.total(), 1);
     assert_eq!(five_bytes(at), found);
-    // The other's site becomes latent again; this one can't be looked through.
+    // The other site becomes latent again; the breakpoint hides the bytes of this one.
     let report = hits.detach();
     assert_eq!((report.patched(), report.refused()), (1, 1));
     assert_eq!(text.differences(), broken);
 
-    // Alone: nothing could be activated, and nothing stays attached.
+    // Alone: no site could be activated, and no attachment remains.
     let error = select("**::first").unwrap().attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &error else { panic!("{error}") };
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 1));
@@ -75,12 +75,12 @@ fn a_breakpoint_is_reported_and_left_alone() {
     assert_eq!((probe.state(), probe.foreign().len()), (ProbeState::Foreign, 1));
     assert_eq!(text.differences(), broken);
 
-    // The debugger goes; the site is as good as new.
+    // Without the breakpoint, the site works again.
     write_byte(at, 0x0f);
     let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
     first(1);
     assert_eq!(hits.total(), 1);
-    // It comes back while the site is active: what it put there stays until it goes.
+    // A breakpoint on the active site stays until the debugger removes it.
     let active = five_bytes(at);
     write_byte(at, 0xcc);
     let report = hits.detach();
@@ -91,7 +91,7 @@ fn a_breakpoint_is_reported_and_left_alone() {
     assert_eq!(*refusal.reason(), RefusalReason::Foreign { expected: active, found });
     write_byte(at, 0xe9);
     assert_eq!(first(1), 2, "active, but nobody listens");
-    // Whoever comes next finds it active, and leaves it latent.
+    // The next attachment finds the site active, and leaves it latent.
     let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().unchanged()), (0, 1));
     first(1);
@@ -115,7 +115,7 @@ fn without_membarrier_it_works_all_the_same() {
     scenario::runs_in_a_child("sandboxed", "membarrier");
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn sandboxed() {
@@ -174,7 +174,7 @@ fn mprotect_denied_while_open() {
     Text::of_this_process().assert_as_in_file();
 }
 
-/// Checks that it is not called once it is freed.
+/// A consumer that checks that it is not called after its drop.
 struct Alive(AtomicU64);
 
 impl Consumer for Alive {

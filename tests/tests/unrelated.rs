@@ -194,8 +194,8 @@ fn operate(what: &str) {
     assert_eq!(blocked.end().detach().refused(), 0);
 }
 
-/// On one probe listen who is blocked and others, before and after it: these are taken away, and
-/// hear nothing of the hit that goes on then.
+/// Other consumers listen on the same probe, before and after the blocked one. They are removed, and
+/// don't receive the hit when it goes on.
 fn taken_from_one_probe() {
     let (first, last) = (Notes::default(), Notes::default());
     let before = entry("b").attach(first.consumer()).unwrap();
@@ -226,7 +226,7 @@ fn waits_for_its_own(ends: fn(Attachment<Wants>)) {
         assert_eq!(*wanted(), 1, "the hit has ended");
         HAS_LEFT.store(true, Ordering::Release);
     });
-    // The site is latent; and then it waits, for as long as one looks.
+    // The operation makes the site latent, and then waits.
     while entry("b").probes()[0].state() == probe_runtime::ProbeState::Active {
         thread::yield_now();
     }

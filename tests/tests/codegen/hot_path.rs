@@ -1,7 +1,8 @@
 //! The hot path of a function: every instruction that runs while no site is active.
 //!
-//! A walk along the control flow from the function's start, in which a latent site is the NOP that it is. The cold
-//! blocks are reached through an active site only, so the walk never sees them, unless the hot path leads into one.
+//! The walk follows the control flow from the function's start, and treats a latent site as a NOP.
+//! Only active sites lead to cold blocks, so the walk skips these, unless the hot path leads into
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use iced_x86::{
 };
 use probe_tests::fixture::site_table::{NOP, SiteTable, is_latent_site};
 
-/// The instructions of a hot path, in the order of the walk: straight on first, then where branches lead.
+/// The instructions of a hot path, in the order of the walk: straight on first, then branch targets.
 pub struct HotPath {
     instructions: Vec<Instruction>,
     edges: BTreeMap<u64, Vec<u64>>,
@@ -35,7 +36,7 @@ impl HotPath {
             let instruction = decoder.decode();
             assert!(!instruction.is_invalid(), "no instruction at {at:#x}");
             let bytes = &code[offset..offset + instruction.len()];
-            // It may have a prefix: the byte ahead of the site.
+            // The NOP may have a prefix: the byte before the site.
             if is_latent_site(bytes) {
                 this.sites.insert(instruction.next_ip() - NOP.len() as u64);
             }
@@ -56,12 +57,12 @@ impl HotPath {
         this
     }
 
-    /// All instructions that do something.
+    /// Returns all instructions except NOPs.
     pub fn all(&self) -> Vec<&Instruction> {
         self.instructions.iter().filter(|instruction| instruction.mnemonic() != Mnemonic::Nop).collect()
     }
 
-    /// Those of [`all`](Self::all) that lie in a loop: each leads back to itself.
+    /// Returns those of [`all`](Self::all) that lie in a loop: each leads back to itself.
     pub fn in_loops(&self) -> Vec<&Instruction> {
         self.all().into_iter().filter(|instruction| self.leads_to_itself(instruction.ip())).collect()
     }
@@ -80,7 +81,7 @@ impl HotPath {
         false
     }
 
-    /// The length of the NOPs and prefixes right before a site, other sites apart.
+    /// Returns the length of the NOPs and prefixes directly before a site, without other sites.
     pub fn padding_before(&self, site: u64) -> usize {
         let end = site + NOP.len() as u64;
         let own = self.instructions.iter().find(|instruction| instruction.next_ip() == end);
@@ -98,7 +99,7 @@ impl HotPath {
     }
 }
 
-/// Instructions as text, one a line, without the distances of branches and of constants.
+/// Formats instructions, one a line, without the distances of branches and constants.
 pub fn listing(instructions: &[&Instruction]) -> String {
     let mut formatter = GasFormatter::new();
     let mut listing = String::new();
@@ -117,19 +118,19 @@ pub fn listing(instructions: &[&Instruction]) -> String {
     listing
 }
 
-/// What instructions there are, whatever their order and registers.
+/// The number of instructions of each kind, regardless of order and registers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Mix {
-    /// By mnemonic; all conditional jumps are `jcc`, since blocks may be laid out the other way round.
+    /// Counts by mnemonic. All conditional jumps are `jcc`: the order of blocks may be inverted.
     mnemonics: BTreeMap<String, usize>,
     /// Reads of memory other than the stack.
     loads: usize,
-    /// Pushes, pops, reads, writes and adjustments of the stack, calls and returns apart.
+    /// Pushes, pops, reads, writes and adjustments of the stack, without calls and returns.
     stack: usize,
 }
 
 impl Mix {
-    /// Counts.
+    /// Counts the instructions.
     pub fn of(instructions: &[&Instruction]) -> Self {
         let mut mix = Self::default();
         let mut factory = InstructionInfoFactory::new();
@@ -159,7 +160,7 @@ impl Mix {
         mix
     }
 
-    /// What `self` has and `plain` has not.
+    /// Returns the instructions that `self` has in addition to `plain`.
     pub fn beyond(&self, plain: &Self) -> Vec<(String, usize)> {
         let own = self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count));
         let own = own.chain([("(load)", self.loads), ("(stack)", self.stack)]);

@@ -1,10 +1,11 @@
-//! A latent site costs one NOP: the machine code of the program in `codegen/` with probes, against that of the same
-//! program built with `--cfg probe_off`.
+//! A latent site costs one NOP: compares the machine code of the program in `codegen/` with that of
+//! the same program built with `--cfg probe_off`.
 //!
-//! Both are built with loops neither unrolled nor vectorised: a site can't be copied by either, so a loop with a
-//! point in it stays as it is written. That is a cost of a point in a hot loop which no NOP shows.
+//! Neither build unrolls or vectorises loops: both would copy a site, which is impossible, so the
+//! compiler leaves a loop with a point as written. This cost of a point in a hot loop is beyond the
+//! NOP, and not part of the comparison.
 
-// Once is enough: it builds its program for the backend it looks at.
+// The test builds its program for the native backend, so it need not run for the portable one.
 #![cfg(not(probe_portable))]
 
 mod hot_path;
@@ -27,20 +28,20 @@ fn program(name: &'static str, flags: &[&'static str]) -> Vec<u8> {
         "-Cllvm-args=-unroll-runtime=false",
         "-Cllvm-args=-unroll-threshold=0",
         "-Cllvm-args=-unroll-allow-partial=false",
-        // The walk along the code does not read tables.
+        // The walk along the code does not read jump tables.
         "-Cllvm-args=-min-jump-table-entries=1000",
     ];
     let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name).release();
     configuration.flags(&loops_as_written).flags(flags).build("codegen").bytes("codegen")
 }
 
-/// Address and size.
+/// Returns a symbol's address and size.
 fn symbol(table: &SiteTable<'_>, name: &str) -> (u64, u64) {
     let symbol = table.file().symbol_by_name(name).unwrap_or_else(|| panic!("no symbol {name}"));
     (symbol.address(), symbol.size())
 }
 
-/// The one function whose mangled name has all these parts.
+/// Returns the one function whose mangled name has all these parts.
 fn named<'a>(table: &'a SiteTable<'_>, parts: &[&str]) -> &'a str {
     let names =
         || table.file().symbols().filter(|it| it.kind() == SymbolKind::Text).filter_map(|it| it.name().ok());
@@ -54,13 +55,13 @@ fn hot_path(table: &SiteTable<'_>, function: &str) -> HotPath {
     HotPath::walk(table, start, size)
 }
 
-/// The hot path of `function` must be the plain function's, but for `sites` NOPs, their padding, and at most what
-/// `beyond` says; loops must be the same without exception.
+/// Checks that the hot path of `function` equals the plain function's, except for `sites` NOPs,
+/// their padding, and at most the instructions in `beyond`. Loops must be equal.
 fn costs(function: &str, sites: usize, beyond: &[(&str, usize)]) {
     costs_in_loops(function, sites, &[], beyond);
 }
 
-/// As [`costs`], with as much more in loops as `in_loops` says.
+/// As [`costs`], but loops may also have the instructions in `in_loops`.
 fn costs_in_loops(function: &str, sites: usize, in_loops: &[(&str, usize)], beyond: &[(&str, usize)]) {
     let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
     compare(function, &hot_path(&probed, function), &hot_path(&plain, function), sites, [in_loops, beyond]);
@@ -96,7 +97,7 @@ fn compare(
     }
 }
 
-/// As [`costs`], with nothing beyond, and all instructions in the same order with the same operands.
+/// As [`costs`], without further instructions, and with the same order and operands.
 fn costs_only_nops(function: &str, sites: usize) {
     costs(function, sites, &[]);
     let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
@@ -129,7 +130,7 @@ fn generic_inlined_four_times() {
     costs("inlined_four_times", 8, &[]);
 }
 
-/// A site ends a basic block, and the compiler does not see that the argument is still where the call wants it.
+/// A site ends a basic block: the compiler misses that the argument is still in the call's register.
 #[test]
 fn calls() {
     costs("caller", 3, &[("mov", 1)]);
@@ -140,19 +141,19 @@ fn question_mark() {
     costs("question_mark", 3, &[]);
 }
 
-/// A tail call with an exit to come is a call.
+/// The exit follows the tail call, so the compiler emits a plain call.
 #[test]
 fn tail_call() {
     costs("forwarder", 2, &[("call", 1), ("pop", 1), ("push", 1), ("ret", 1), ("(stack)", 2)]);
 }
 
-/// All returns meet at the end, where the exit is, but for its copies.
+/// All returns lead to the one exit at the end, except for its copies.
 #[test]
 fn early_returns() {
     costs("early", 3, &[("jmp", 2)]);
 }
 
-/// Here and below, the jump is the one out of the loop, over the cold block.
+/// Here and below, the jump leaves the loop, over the cold block.
 #[test]
 fn point_with_one_field_in_a_loop() {
     costs("one_field_loop", 1, &[("jmp", 1)]);
@@ -163,8 +164,8 @@ fn point_with_two_fields_in_a_float_loop() {
     costs("float_loop", 1, &[("jmp", 1)]);
 }
 
-/// The address of the values' array is computed before the loop, where there is stack for it: below the stack
-/// pointer as far as the red zone goes.
+/// The function computes the address of the values' array before the loop. The array lies in the
+/// red zone.
 #[test]
 fn point_with_three_fields_in_a_loop() {
     costs("three_field_loop", 1, &[("jmp", 1), ("lea", 1)]);
@@ -175,8 +176,8 @@ fn point_with_five_fields_in_a_float_loop() {
     costs("five_field_loop", 1, &[("jmp", 1), ("lea", 1), ("sub", 1), ("add", 1), ("(stack)", 2)]);
 }
 
-/// A future's poll: the probes' own and the future's are one function. Beyond the sites it asks whether this poll is the first, and
-/// whether it ends with a result.
+/// The wrapper's poll and the future's are one function. It also tests whether this poll is the
+/// first, and whether it returns a result.
 #[test]
 fn poll() {
     let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
@@ -202,7 +203,8 @@ fn all_arguments() {
     costs("all_arguments", 2, &[]);
 }
 
-/// The expression calls what panics, and the program goes on after it: a leaf function gets a frame.
+/// The argument's expression may panic, and the program catches the panic: the leaf function gets a
+/// frame.
 #[test]
 fn contained_argument() {
     costs("contained_argument", 2, &[("push", 3), ("pop", 3), ("(stack)", 6)]);
@@ -218,19 +220,19 @@ fn pair_result() {
     costs("pair_result", 2, &[]);
 }
 
-/// The result is put together before the exit, not in the way out.
+/// The function packs the result before the exit, not at its end.
 #[test]
 fn packed_result() {
     costs("packed_result", 2, &[("add", 2), ("setb", 1), ("xor", 1)]);
 }
 
-/// Five words are kept for the exit, in registers.
+/// Registers keep five words for the exit.
 #[test]
 fn large_result() {
     costs("large_result", 2, &[("mov", 1), ("pop", 3), ("push", 3), ("(stack)", 6)]);
 }
 
-/// A result in the caller's memory is written there after the exit, not where it is made.
+/// The function writes the result to the caller's memory after the exit.
 #[test]
 fn early_result() {
     costs("early_result", 2, &[("mov", 7), ("movzx", 3), ("(stack)", 9)]);
@@ -241,7 +243,8 @@ fn lent_result() {
     costs_only_nops("lent_result", 2);
 }
 
-/// The exit stands between what makes the result and who looks at it, so the result is made as it is returned.
+/// The exit separates the result from the comparison that uses it, so the function materialises the
+/// result.
 #[test]
 fn captures_in_a_loop() {
     let in_loops = [("cmp", 1), ("inc", 1), ("mov", 1), ("setne", 1), ("xor", 1)];
@@ -259,7 +262,7 @@ fn captures_in_a_loop() {
     costs_in_loops("captures_in_a_loop", 2, &in_loops, &beyond);
 }
 
-/// The loop is the same; ahead of it, addresses are computed that only a panic needs.
+/// The loop is equal. Before it, the function computes addresses that only a panic needs.
 #[test]
 fn contained_point_in_a_loop() {
     let frame = [("push", 6), ("pop", 6), ("add", 1), ("sub", 1), ("(stack)", 14)];
@@ -267,25 +270,25 @@ fn contained_point_in_a_loop() {
     costs("contained_loop", 1, &[&frame[..], &ahead[..]].concat());
 }
 
-/// The address of the copy is computed before the loop.
+/// The function computes the copy's address before the loop.
 #[test]
 fn formatted_point_in_a_loop() {
     costs("formatted_loop", 1, &[("jmp", 1), ("lea", 1), ("xor", 1)]);
 }
 
-/// A function that may be replaced has one NOP more, and nothing else of what that takes: its own probe's two, and the
-/// replacement's.
+/// A replaceable function has one further NOP and no other instructions: two NOPs for its own probe,
+/// one for the replacement.
 #[test]
 fn replaceable() {
     costs_only_nops("replaceable_leaf", 3);
     costs("replaceable_method", 3, &[]);
-    // The frame has a slot for the float, which the cold blocks keep there.
+    // The frame has a slot in which the cold blocks keep the float.
     costs("replaceable_owner", 3, &[("add", 1), ("sub", 1), ("(stack)", 2)]);
-    // Two ways out.
+    // The function has two exits.
     costs("replaceable_caller", 4, &[("jmp", 1)]);
 }
 
-/// `SiteTable::sites` checks each record: a NOP, in code, in one aligned word.
+/// `SiteTable::sites` checks each record: it points at a NOP in code, within one aligned word.
 #[test]
 fn every_site_is_whole() {
     let table = SiteTable::parse(&PROBED);
@@ -294,7 +297,8 @@ fn every_site_is_whole() {
     assert_eq!(SiteTable::parse(&PLAIN).nops(), 0);
 }
 
-/// Compiled for size, functions are not aligned, and guards' drops stand by themselves. `SiteTable::sites` checks each site here, too.
+/// Optimisation for size leaves functions unaligned and guards' drops out of line. Here, too,
+/// `SiteTable::sites` checks each site.
 #[test]
 fn no_function_begins_with_a_site() {
     for name in ["s", "z"] {
@@ -304,7 +308,8 @@ fn no_function_begins_with_a_site() {
     }
 }
 
-/// What an active site jumps to calls the probe's stub, which is `push rdi; lea rdi, [rip + rel32]; jmp [rdi]`.
+/// An active site jumps to a cold block, which calls the probe's stub:
+/// `push rdi; lea rdi, [rip + rel32]; jmp [rdi]`.
 #[test]
 fn cold_blocks_call_their_stubs() {
     let table = SiteTable::parse(&PROBED);
@@ -316,7 +321,7 @@ fn cold_blocks_call_their_stubs() {
     }
 }
 
-/// Whether a way leads from `start` to a call of `stub`, before any site is passed.
+/// Returns whether a path leads from `start` to a call of `stub` without passing a site.
 fn leads_to_call(table: &SiteTable<'_>, start: u64, stub: u64) -> bool {
     let (mut seen, mut to_do) = (BTreeSet::new(), vec![start]);
     while let Some(at) = to_do.pop() {

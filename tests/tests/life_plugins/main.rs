@@ -1,5 +1,5 @@
-//! Other threads load and unload objects while probes are attached. No reference dangles, operations
-//! find all loaded objects, counts stay, and a runtime that has attached stays loaded.
+//! Other threads load and unload objects while probes are attached. No reference dangles,
+//! operations find all loaded objects, counts stay, and a runtime that has attached stays loaded.
 //! Each scenario is a process of its own: it loads and unloads plugins, and counts all hits.
 #![cfg(not(probe_portable))]
 
