@@ -1,6 +1,6 @@
 //! Objects that are loaded while many call sites are known. Operations read the new objects alone,
 //! with the same result as reading all of them.
-//! Each scenario is a process of its own: it counts all discoveries and depends on objects' addresses.
+//! Each scenario is a process of its own: it counts all discoveries and compares addresses.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::env;

@@ -112,8 +112,8 @@ mod spread {
     }
 }
 
-/// Quantiles lie between those of the times measured inside of each call and around it, give or take
-/// the width of a bucket.
+/// Quantiles lie between those of the times measured inside of each call and around it, within the
+/// width of a bucket.
 #[test]
 fn quantiles_are_as_exact_as_they_say() {
     let clock = Clock::new();

@@ -1,7 +1,7 @@
-//! Switching sites while everything runs: eight threads execute 64 probed functions, two attach, pause, resume and
-//! detach random sets of them with random policies. No wrong result, no wrong field, no lost hit; at the end the
-//! text is the file's.
-//! A process of its own: the phases compare all of the text, and follow each other.
+//! Switches sites while they run: eight threads execute 64 probed functions, two attach, pause,
+//! resume and detach random sets of them with random policies. No result or field is wrong, no hit
+//! is lost; at the end the text equals the file's.
+//! A process of its own: the phases follow each other and compare the whole text.
 //!
 //! `PROBE_LIVE_SEED` repeats a run, `PROBE_SOAK_SECONDS` prolongs it.
 #![cfg(not(probe_portable))]
@@ -24,7 +24,7 @@ const WORKERS: usize = 8;
 const TOGGLERS: usize = 2;
 const TOGGLES: u64 = 10_000_000;
 
-/// What each function computes, without probes.
+/// Computes the result of each function, without probes.
 fn plain(function: u64, x: u64) -> u64 {
     let mut sum = x;
     for round in 0..=function % 3 {
@@ -77,7 +77,7 @@ impl Random {
     }
 }
 
-/// Checks that the fields are those of the call: workers pass an `x` that tells the function.
+/// Checks that the fields are those of the call: workers pass an `x` that identifies the function.
 #[derive(Default)]
 struct Checks {
     hits: AtomicU64,
@@ -96,7 +96,7 @@ impl Consumer for Checks {
     }
 }
 
-/// Calls all functions, with arguments that tell them; returns how many calls were made.
+/// Calls all functions, with arguments that identify them; returns the number of calls.
 fn work(random: &mut Random) -> u64 {
     for (number, function) in (0..).zip(ALL) {
         let x = random.next() & !63 | number;
@@ -105,7 +105,7 @@ fn work(random: &mut Random) -> u64 {
     64
 }
 
-/// Any set, also of probes that others toggle at the same time.
+/// Returns a random set, perhaps of probes that another thread toggles at the same time.
 fn any_set(random: &mut Random) -> String {
     let digit = random.below(7);
     match random.below(6) {
@@ -118,7 +118,7 @@ fn any_set(random: &mut Random) -> String {
     }
 }
 
-/// A set that this toggler has for itself, for the most part.
+/// Returns a set that no other toggler uses, for the most part.
 fn own_set(toggler: usize, random: &mut Random) -> String {
     let digit = random.below(7);
     match (toggler % 2, random.below(2)) {
@@ -129,20 +129,20 @@ fn own_set(toggler: usize, random: &mut Random) -> String {
     }
 }
 
-/// How many sites a report says were switched; none may have been refused.
+/// Returns the number of switched sites of a report; panics if any was refused.
 fn switched(report: &Report) -> u64 {
     assert_eq!(report.refused(), 0, "{report}");
     u64::try_from(report.patched()).unwrap()
 }
 
-/// Attaches, pauses and resumes, detaches; returns how many sites were switched.
+/// Attaches, pauses and resumes, detaches; returns the number of switched sites.
 fn toggle<C: Consumer>(toggler: usize, random: &mut Random, consumer: C) -> u64 {
     let text = if random.below(6) == 0 { TextPolicy::Sealed } else { TextPolicy::Open };
     let visibility = if random.below(6) == 0 { Visibility::Synchronous } else { Visibility::Eventual };
     let is_own = random.below(4) != 0;
     let selector = if is_own { own_set(toggler, random) } else { any_set(random) };
-    // A change by one locked instruction a site comes by the thousand; the others change protections, or wait for
-    // whoever is in a hit.
+    // Changes by one locked instruction a site are repeated thousands of times. The others are
+    // slow: they change protections, or wait for threads in hits.
     let is_rapid = is_own && text == TextPolicy::Open && visibility == Visibility::Eventual;
     let pauses = random.below(if is_rapid { 2_000 } else { 12 });
     let set = select(&selector).unwrap().text_policy(text).visibility(visibility);
@@ -169,7 +169,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Workers run until `togglers` have done their part; returns the toggles and the calls.
+/// Runs workers until all togglers are done; returns the numbers of toggles and of calls.
 fn run(seed: u64, toggler: impl Fn(usize, &mut Random) -> u64 + Sync) -> (u64, u64) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn run(seed: u64, toggler: impl Fn(usize, &mut Random) -> u64 + Sync) -> (u64, u
                     while !stop.load(Ordering::Relaxed) {
                         calls += work(&mut random);
                         if number != 0 {
-                            // One never rests; the others leave the togglers some of the processors.
+                            // Worker 0 never rests; the others leave processors to the togglers.
                             thread::sleep(Duration::from_micros(300));
                         }
                     }
@@ -236,7 +236,7 @@ fn anything_goes(seed: u64) {
     println!("{switches} toggles during {calls} calls, in {:?}", began.elapsed());
 }
 
-/// Others come and go on the same probes; who stays counts every call.
+/// An attachment counts every call while others attach and detach on the same probes.
 fn nothing_is_lost(seed: u64) {
     let stays = select("live::f* kind=entry|exit").unwrap().attach(Count::new()).unwrap();
     let checks = select("live::round").unwrap().attach(Checks::default()).unwrap();
@@ -252,7 +252,7 @@ fn nothing_is_lost(seed: u64) {
     assert_eq!((checks.suppressed(), checks.failure()), (0, None));
 }
 
-/// As `toggle`, without holds, which would silence the others too.
+/// As `toggle`, without holds, which would silence the other attachments.
 fn toggle_beside(random: &mut Random) -> u64 {
     let visibility = if random.below(2) == 0 { Visibility::Synchronous } else { Visibility::Eventual };
     let set = select(&any_set(random)).unwrap().visibility(visibility);
@@ -264,7 +264,8 @@ fn toggle_beside(random: &mut Random) -> u64 {
     switched(&checks.detach()) + switched(&count.detach())
 }
 
-/// Threads call the functions while a consumer is attached; from when `attach` has returned, each call is counted.
+/// Threads call the functions while a consumer is attached. Every call after `attach` has returned
+/// is counted.
 fn exact_between_barriers(seed: u64) {
     let barrier = Barrier::new(WORKERS + 1);
     let is_attached = AtomicBool::new(false);
@@ -289,7 +290,7 @@ fn exact_between_barriers(seed: u64) {
         for round in 0..rounds {
             let hits: Attachment<Count> = select("live::f*").unwrap().attach(Count::new()).unwrap();
             is_attached.store(true, Ordering::Release);
-            // All wait here: what they called meanwhile has been counted or not.
+            // All workers wait here. Calls during `attach` may be counted or not.
             barrier.wait();
             let before = hits.counts();
             barrier.wait();

@@ -1,6 +1,6 @@
-//! `Perf` where it may not count, or not all, or has no `/proc`: what is permitted is counted, what is not is said; and where the
-//! environment asks for it.
-//! Children of this process, since all of it is the process's: filters, users, variables.
+//! `Perf` without permission for all or some events, and without `/proc`: it counts permitted
+//! events and reports the others. Also `Perf` by environment variable.
+//! Scenarios run in children, since filters, users and variables belong to a process.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ fn without_files_it_counts() {
 }
 
 fn no_files() {
-    // No `/proc`, nor anything else.
+    // No file can be opened, `/proc` included.
     deny(libc::SYS_openat, argument(2), 0, 0);
     assert!(File::open("/proc/self/stat").is_err());
     let perf = attach();
@@ -57,13 +57,13 @@ fn denied() {
     assert!(text.contains("or give the program CAP_PERFMON"), "{text}");
     let Err(error) = set.attach(Perf::of([Cycles])) else { panic!("it is denied") };
     assert!(error.to_string().contains("cycles: not permitted"), "{error}");
-    // Who was attached before has threads without events.
+    // The earlier attachment has a thread without events.
     work();
     assert_eq!(counted(&before), (0, 1));
     assert!(before.to_string().contains("1 thread was without events: not permitted"), "{before}");
 }
 
-/// As any user: the kernel lets nobody else look at what it does itself.
+/// Runs as an unprivileged user, for whom the kernel does not count events in kernel mode.
 #[test]
 fn without_privileges_what_is_permitted_is_counted() {
     pass("unprivileged", &[]);
@@ -95,7 +95,7 @@ fn unprivileged() {
     assert_eq!(said.contains("not counted: context-switches: not permitted"), is_restricted, "{said}");
 }
 
-/// `PROBES` asks for it, and its report goes to stderr.
+/// `PROBES` attaches `Perf`, whose report goes to stderr.
 #[test]
 fn the_environment_asks_for_it() {
     let ask = |value: &str| {
@@ -112,7 +112,7 @@ fn the_environment_asks_for_it() {
                 .contains("function            calls  ±      samples  page-faults/call  task-clock/call\n"),
         "{said}"
     );
-    // Nothing is timed before the budget has paid for it.
+    // `Perf` samples no call before the budget allows it.
     assert!(said.contains("perf_permits::work      3  exact        0 "), "{said}");
     assert!(said.contains("of the CPU time; budget: 1 %"), "{said}");
     let (success, said) = ask("perf_permits::*=perf(events=page-fault)");
@@ -126,7 +126,7 @@ fn environment() {
     drop(probes);
 }
 
-/// Plays what is asked for.
+/// Plays the scenario that the environment asks for.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -140,7 +140,7 @@ fn scenario() {
     }
 }
 
-/// Whether the kernel lets this process count anything.
+/// Returns whether the kernel lets this process count any event.
 fn has_events() -> bool {
     select("perf_permits::work").unwrap().attach(Perf::of([PageFaults])).is_ok()
 }

@@ -1,6 +1,6 @@
-//! The system forbids something about text, and does not say what it allows: no `/proc`, no free descriptor, no answer at all. What
-//! can't be known is never taken for writable.
-//! Each scenario is a process of its own, since none of it can be undone.
+//! The system restricts text, and the runtime can't read the rights of pages: no `/proc`, no free
+//! descriptor, no answer at all. The runtime never assumes that unknown pages are writable.
+//! Each scenario is a process of its own, since the restrictions can't be undone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::fs::File;
@@ -57,7 +57,7 @@ fn what_is_held_open_need_not_be_asked_for() {
     scenario::runs_in_a_child("scenario", "held open");
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -79,7 +79,7 @@ fn whole(text: &Text) -> Range<usize> {
     text.range().start & !(PAGE - 1)..text.range().end.next_multiple_of(PAGE)
 }
 
-/// Nobody can change the text's rights, and nobody can read what they are.
+/// The process can neither change the text's rights nor read them.
 fn refused(denied: &str, unreadable: &str) {
     let text = Text::of_this_process();
     let is_so = match denied {
@@ -103,7 +103,7 @@ fn refused(denied: &str, unreadable: &str) {
         return;
     }
     let errno = if unreadable == "chroot" { libc::ENOENT } else { libc::EMFILE };
-    // The second time finds what the first has left.
+    // The second attempt starts from the state that the first has left.
     for _ in 0..2 {
         let error = select("text_unknown::*").unwrap().attach(Count::new()).unwrap_err();
         let Error::Refused(report) = &error else { panic!("{error}") };
@@ -130,7 +130,7 @@ fn refused(denied: &str, unreadable: &str) {
 
 fn seal(range: &Range<usize>) -> bool {
     const SYS_MSEAL: libc::c_long = 462;
-    // SAFETY: from here on the mapping can't be changed, which nobody wants to.
+    // SAFETY: the mapping can't be changed from here on; no code of this process needs to.
     if unsafe { libc::syscall(SYS_MSEAL, range.start, range.len(), 0) } == 0 {
         return true;
     }
@@ -139,13 +139,13 @@ fn seal(range: &Range<usize>) -> bool {
     false
 }
 
-/// From here on there is no `/proc`.
+/// Hides `/proc` from this process. Returns `false` without the privilege.
 fn leave_proc() -> bool {
     let empty = Folder::new("empty");
     match std::os::unix::fs::chroot(&*empty) {
         Ok(()) => {
             std::env::set_current_dir("/").unwrap();
-            // Its path leads nowhere now; whoever has started this process removes it.
+            // Its path is invalid now; the parent process removes the folder.
             std::mem::forget(empty);
             true
         }
@@ -156,14 +156,14 @@ fn leave_proc() -> bool {
     }
 }
 
-/// From here on no file can be opened.
+/// Prevents this process from opening further files.
 fn no_descriptor() {
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     // SAFETY: a limit, which is read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
 }
 
-/// The table of mappings can't be opened any more, but for who has it open.
+/// The open table of mappings, in a process that can't open it again.
 struct Watched(File);
 
 impl Watched {
@@ -173,7 +173,7 @@ impl Watched {
         Self(file)
     }
 
-    /// The rights at an address.
+    /// Returns the rights at an address.
     fn rights(&mut self, addr: usize) -> String {
         let mut text = String::new();
         self.0.rewind().unwrap();
@@ -193,7 +193,7 @@ fn protect(pages: &Range<usize>, rights: i32) {
     assert_eq!(unsafe { libc::mprotect(pages.start as *mut _, pages.len(), rights) }, 0);
 }
 
-/// As another copy of this crate does.
+/// Opens text as another copy of this crate does.
 fn open_elsewhere() {
     let text = Text::of_this_process();
     let all = whole(&text);
@@ -211,7 +211,7 @@ fn open_elsewhere() {
 fn no_way_back() {
     let text = Text::of_this_process();
     let mut watched = Watched::new();
-    // Text can be opened, but not be sealed.
+    // Text can be opened, but not sealed.
     deny(libc::SYS_mprotect, argument(2), ALL, RX.unsigned_abs());
     let hits = select("text_unknown::*").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().unsealed()), (2, 1), "{:?}", hits.report());
@@ -219,20 +219,20 @@ fn no_way_back() {
     assert!(left >= PAGE && left.is_multiple_of(PAGE), "{left}");
     let site = text.differences()[0].at;
     assert_eq!(watched.rights(site), "rwxp");
-    // Nor be opened any more: it is open, and says so.
+    // Nor can it be opened. It is still open, and the report has it as unsealed.
     deny(libc::SYS_mprotect, argument(2), RX.unsigned_abs(), RX.unsigned_abs());
     let report = hits.detach();
     assert_eq!((report.patched(), report.unsealed(), unrestored_bytes()), (2, 1, left), "{report}");
     assert_eq!(text.differences(), []);
 }
 
-/// From here on, pages don't answer.
+/// Denies the system call that tests whether a page is writable.
 fn no_answer() {
     let question = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG).unsigned_abs();
     deny(libc::SYS_futex, argument(1), ALL, question);
 }
 
-/// One of the probes is another attachment's, too.
+/// A second attachment shares one of the probes.
 fn held_open() {
     let set = select("text_unknown::*").unwrap().text_policy(TextPolicy::Open);
     let all = set.attach(Count::new()).unwrap();

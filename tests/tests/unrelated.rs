@@ -194,8 +194,8 @@ fn operate(what: &str) {
     assert_eq!(blocked.end().detach().refused(), 0);
 }
 
-/// Other consumers listen on the same probe, before and after the blocked one. They are removed, and
-/// don't receive the hit when it goes on.
+/// Other consumers listen on the same probe, before and after the blocked one. They are removed,
+/// and don't receive the hit when it goes on.
 fn taken_from_one_probe() {
     let (first, last) = (Notes::default(), Notes::default());
     let before = entry("b").attach(first.consumer()).unwrap();

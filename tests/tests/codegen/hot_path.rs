@@ -12,7 +12,7 @@ use iced_x86::{
 };
 use probe_tests::fixture::site_table::{NOP, SiteTable, is_latent_site};
 
-/// The instructions of a hot path, in the order of the walk: straight on first, then branch targets.
+/// The instructions of a hot path, in the order of the walk: fall-through first, then targets.
 pub struct HotPath {
     instructions: Vec<Instruction>,
     edges: BTreeMap<u64, Vec<u64>>,

@@ -130,7 +130,7 @@ fn generic_inlined_four_times() {
     costs("inlined_four_times", 8, &[]);
 }
 
-/// A site ends a basic block: the compiler misses that the argument is still in the call's register.
+/// A site ends a basic block: the compiler misses that the argument already is in its register.
 #[test]
 fn calls() {
     costs("caller", 3, &[("mov", 1)]);
@@ -276,8 +276,8 @@ fn formatted_point_in_a_loop() {
     costs("formatted_loop", 1, &[("jmp", 1), ("lea", 1), ("xor", 1)]);
 }
 
-/// A replaceable function has one further NOP and no other instructions: two NOPs for its own probe,
-/// one for the replacement.
+/// A replaceable function has one further NOP and no other instructions: two NOPs for its own
+/// probe, one for the replacement.
 #[test]
 fn replaceable() {
     costs_only_nops("replaceable_leaf", 3);

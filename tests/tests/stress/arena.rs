@@ -1,4 +1,4 @@
-//! Functions to be patched, and what their code is to be in the end.
+//! Functions for patching, and the expected bytes of their code at the end.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,32 +9,32 @@ use super::code::{Boundary, Function, Piece, Text};
 use super::forms::Form;
 use super::tally::Tally;
 
-/// Code, sealed.
+/// Sealed code, and its expected bytes.
 pub struct Arena {
     text: Text,
     pub functions: Vec<Function>,
     image: Vec<u8>,
 }
 
-/// One instruction under test that is a form.
+/// One instruction under test that has a form.
 #[derive(Clone, Copy)]
 pub struct Site {
     /// The number of its function.
     pub function: usize,
     pub addr: usize,
     pub form: Form,
-    /// Where its split is.
+    /// The number of bytes before the boundary.
     pub split: usize,
     pub boundary: Boundary,
 }
 
 impl Site {
-    /// Whether it lies across two words.
+    /// Returns whether the instruction lies across two words.
     pub fn is_straddler(&self) -> bool {
         self.boundary != Boundary::None
     }
 
-    /// The old instruction, or the new one.
+    /// Returns the old instruction, or the new one.
     pub fn bytes(&self, is_new: bool) -> Bytes {
         if is_new { self.form.new } else { self.form.old }
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Site {
 }
 
 impl Arena {
-    /// Has `emit` fill new memory with functions.
+    /// Lets `emit` fill new memory with functions, and seals it.
     pub fn new(len: usize, emit: impl FnOnce(&mut Text) -> Vec<Function>) -> Self {
         let mut text = Text::new(len);
         let functions = emit(&mut text);
@@ -57,24 +57,24 @@ impl Arena {
         Self { text, functions, image }
     }
 
-    /// Its addresses.
+    /// Returns the arena's addresses.
     pub fn range(&self) -> Range<usize> {
         self.text.range()
     }
 
-    /// What is there. Nobody may be patching it.
+    /// Returns bytes of the code. No thread may patch them meanwhile.
     pub fn bytes(&self, addr: usize, len: usize) -> &[u8] {
         let at = addr - self.range().start;
         &self.text.bytes()[at..at + len]
     }
 
-    /// That an instruction is to be so in the end.
+    /// Sets the expected bytes of an instruction at the end.
     pub fn expect(&mut self, addr: usize, bytes: &[u8]) {
         let at = addr - self.range().start;
         self.image[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// That all code is as expected, its neighbours untouched.
+    /// Checks that all code is as expected, with the bytes between instructions unchanged.
     pub fn assert_as_expected(&self) {
         let start = self.range().start;
         for (at, (found, expected)) in self.text.bytes().iter().zip(&self.image).enumerate() {
@@ -82,7 +82,7 @@ impl Arena {
         }
     }
 
-    /// Executes a function once, alone; returns what it did.
+    /// Executes a function once, alone; returns its tally.
     pub fn execute(&self, function: usize) -> Tally {
         let tally = Tally::default();
         self.functions[function].run(1, &tally);
@@ -90,7 +90,7 @@ impl Arena {
     }
 }
 
-/// All splits of all lengths, at all boundaries; and the lengths that are not split.
+/// Returns all splits of all lengths, at all boundaries, and all lengths without a split.
 pub fn straddlers_and_aligned() -> impl Iterator<Item = (Form, usize, Boundary)> {
     let straddlers = (2..=8).flat_map(|len| {
         (1..len).flat_map(move |split| Boundary::ALL.map(|boundary| (Form::of_len(len), split, boundary)))
@@ -98,7 +98,7 @@ pub fn straddlers_and_aligned() -> impl Iterator<Item = (Form, usize, Boundary)>
     straddlers.chain((1..=8).map(|len| (Form::of_len(len), 0, Boundary::None)))
 }
 
-/// An arena of `copies` of these, and its sites.
+/// Creates an arena with `copies` copies of each of these, and returns it with its sites.
 pub fn of_forms(copies: usize) -> (Arena, Vec<Site>) {
     let mut sites = Vec::new();
     let arena = Arena::new(copies * (4 << 10) * 110, |text| {

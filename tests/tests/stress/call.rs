@@ -1,4 +1,4 @@
-//! `callpatch`: CALLs and JMPs at every split, on, off, and from one target to another, without any wait.
+//! `callpatch`: switches CALLs and JMPs at every split on, off, and between targets, without waits.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use super::random::Random;
 use super::scenario::{Done, Play};
 use super::tally::Register;
 
-/// What a site does.
+/// The state of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Off,
-    /// Leads to this one of its targets.
+    /// Leads to the target of this index.
     On(usize),
 }
 
-/// A CALL or a JMP, and what it does now.
+/// A CALL or a JMP, and its state.
 #[derive(Clone)]
 pub struct CallSite {
     pub function: usize,
     pub addr: usize,
     opcode: u8,
-    /// How many bytes lie before the boundary of two words; 0: it lies in one.
+    /// The number of bytes before the boundary of two words; 0 if the site lies in one.
     split: usize,
     /// One or two.
     targets: Vec<usize>,
@@ -54,19 +54,19 @@ const JMP: u8 = 0xe9;
 const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
 impl CallSite {
-    /// A function's piece.
+    /// Creates the site of a function's piece.
     pub fn new(number: usize, function: &Function, piece: usize, kind: Piece) -> Self {
         let addr = function.pieces[piece];
         let opcode = if matches!(kind, Piece::Jump) { JMP } else { CALL };
         let split = if addr % 8 <= 3 { 0 } else { 8 - addr % 8 };
         let [_, a, b, c] = distance(addr + 5, function.targets[0]);
         let mut targets = function.targets.to_vec();
-        // Where the tail stays, a target is one that has it.
+        // If the split keeps the tail, drop the targets with another tail.
         targets.retain(|target| split < 2 || distance(addr + 5, *target)[1..] == [a, b, c]);
         Self { function: number, addr, opcode, split, targets, state: State::On(0), tail: [a, b, c] }
     }
 
-    /// Makes it do each of the things that it can, for as long as `settle` takes; returns how many toggles that were.
+    /// Switches to each other state, and calls `settle` in each. Returns the number of toggles.
     pub fn show_all(&mut self, options: Options, settle: impl Fn()) -> u64 {
         let on = (0..self.targets.len()).map(State::On);
         let all: Vec<_> = [State::Off].into_iter().chain(on).filter(|state| *state != self.state).collect();
@@ -79,7 +79,7 @@ impl CallSite {
         all.len() as u64
     }
 
-    /// Makes it do something else, and sometimes makes sure that it does so already.
+    /// Switches to another state at random; sometimes checks that a second switch changes nothing.
     pub fn toggle(&mut self, options: Options, random: &mut Random) {
         let states = 1 + self.targets.len();
         let now = match self.state {
@@ -97,7 +97,7 @@ impl CallSite {
         }
     }
 
-    /// Switches it on, for good; tells whether it was off.
+    /// Switches to the first target at the end. Returns whether that changes the state.
     pub fn end(&mut self, options: Options) -> bool {
         let was = std::mem::replace(&mut self.state, State::On(0));
         assert_eq!(self.switch(options).unwrap(), was != self.state, "{self}");
@@ -115,7 +115,7 @@ impl CallSite {
         }
     }
 
-    /// That its bytes are those of its state; what they are.
+    /// Checks that the bytes are those of the state, and returns them.
     pub fn check(&self, arena: &Arena) -> [u8; 5] {
         let found: [u8; 5] = arena.bytes(self.addr, 5).try_into().unwrap();
         let with = |[a, b, c, d]: [u8; 4]| [self.opcode, a, b, c, d];
@@ -137,7 +137,7 @@ impl CallSite {
         found
     }
 
-    /// What its function counts, executed once.
+    /// Returns the counts that one execution of the function must have.
     pub fn effect(&self) -> [u64; 3] {
         match self.state {
             State::Off => [1, 0, 0],
@@ -146,14 +146,14 @@ impl CallSite {
         }
     }
 
-    /// What executors must have seen of it.
+    /// Adds the effects that executors have seen of the site; panics if one is missing.
     pub fn add_seen(&self, done: &mut Done, seen: [u64; 3]) {
         let whats = &["off", "on", "on another target"][..=self.targets.len()];
         done.add_seen(self.function, whats, &seen);
     }
 }
 
-/// Every split at every boundary, and none, of CALL and JMP.
+/// CALLs and JMPs with every split at every boundary, and without a split.
 fn arena() -> (Arena, Vec<CallSite>) {
     let mut sites = Vec::new();
     let arena = Arena::new(1 << 18, |text| {
@@ -172,7 +172,7 @@ fn arena() -> (Arena, Vec<CallSite>) {
     (arena, sites)
 }
 
-/// How calls are switched in a play.
+/// The way in which a play switches calls.
 pub fn options(play: &Play) -> Options {
     Options::new().text_policy(play.text)
 }

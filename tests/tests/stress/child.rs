@@ -12,7 +12,7 @@ const SEED: &str = "PROBE_STRESS_SEED";
 /// The name of the test that plays the scenarios, in a child.
 pub const TEST: &str = "in_a_child";
 
-/// Each scenario has the machine for itself.
+/// Held while a scenario runs, so that each has the machine for itself.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs a scenario in a child, which must not fail.
@@ -27,7 +27,7 @@ pub fn run(scenario: &str) {
 /// Runs a scenario in a child.
 ///
 /// # Errors
-/// How the child ended, and all that it said.
+/// The child's exit status and output, if it failed.
 pub fn try_run(scenario: &str) -> Result<String, String> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let seed = number(SEED).unwrap_or_else(|| {
@@ -58,7 +58,7 @@ pub fn try_run(scenario: &str) -> Result<String, String> {
 /// The scenario that this process is a child for, and its seed.
 pub fn scenario() -> (String, u64) {
     let scenario = env::var(SCENARIO).expect("this is no test: the others say what to play");
-    // Whoever is in a loop with the thread that panics would wait for it.
+    // Threads that wait for a panicking thread would never return.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         hook(panic);
@@ -73,12 +73,12 @@ pub fn scenario() -> (String, u64) {
     (scenario, number(SEED).expect("a seed"))
 }
 
-/// How long the scenarios are to go on together, in seconds; 0 is as long as their toggles take.
+/// Returns the requested seconds of all scenarios together; 0 means until their toggles are done.
 pub fn soak_seconds() -> u64 {
     number("PROBE_SOAK_SECONDS").unwrap_or(0)
 }
 
-/// How many toggles are asked for from all scenarios together; 0 is as many as by default.
+/// Returns the requested toggles of all scenarios together; 0 means the default.
 pub fn soak_toggles() -> u64 {
     number("PROBE_SOAK_TOGGLES").unwrap_or(0)
 }

@@ -1,7 +1,8 @@
-//! Functions that are made to be patched: a loop around one or two instructions under test, and the count of what they did.
+//! Generated functions for patching: a loop around one or two instructions under test, which counts
+//! their effects.
 //!
-//! Each round loads registers with known values, executes the instructions, and compares a register with each of the few
-//! values that it may have then:
+//! Each round loads registers with known values, executes the instructions, and compares a register
+//! with each of its few possible values:
 //!
 //! ```text
 //!         mov r8, r10 ◀ constants
@@ -12,7 +13,8 @@
 //!         rcx likewise
 //!         dec rdi; jnz round; ret
 //! ```
-//! The functions lie in memory of their own, which starts readable and executable: the patch engine makes it writable.
+//! The functions lie in their own memory, which is readable and executable: the patch engine makes
+//! it writable.
 
 use std::ptr;
 use std::slice;
@@ -26,7 +28,7 @@ pub const RDX: u64 = 0xbf58_476d_1ce4_e5b9;
 const R8: u64 = 0x94d0_49bb_1331_11eb;
 pub const R10: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// What `rcx` is after a call that is off, and after one of each target.
+/// Values of `rcx` after a call that is off, and after a call of each target.
 pub const NOT_CALLED: u64 = 0xa076_1d64_78bd_642f;
 pub const CALLED: [u64; 2] = [0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3];
 
@@ -51,31 +53,32 @@ impl Text {
         // SAFETY: a mapping of its own.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-        // SAFETY: mapped and writable; nobody else knows of it.
+        // SAFETY: mapped and writable; no other code has its address yet.
         unsafe { ptr::write_bytes(start.cast::<u8>(), INVALID, len) };
         Self { start: start.cast(), len, used: 0 }
     }
 
-    /// Makes it code.
+    /// Makes the memory readable and executable.
     pub fn seal(&self) {
-        // SAFETY: the whole mapping; nobody writes to it through references.
+        // SAFETY: the whole mapping; no code writes to it through references.
         let result =
             unsafe { libc::mprotect(self.start.cast(), self.len, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(result, 0);
     }
 
-    /// Its addresses.
+    /// Returns the memory's addresses.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.start as usize..self.start as usize + self.len
     }
 
-    /// What is in it. Nobody may be patching it.
+    /// Returns the memory's bytes. No thread may patch them meanwhile.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped; the caller sees to it that nobody writes.
+        // SAFETY: mapped; the caller ensures that no thread writes.
         unsafe { slice::from_raw_parts(self.start, self.len) }
     }
 
-    /// Emits a function around these instructions, the `anchor`th of which has its byte `split` at a boundary.
+    /// Emits a function around these instructions. Byte `split` of instruction `anchor` lies at a
+    /// boundary.
     pub fn function(
         &mut self,
         pieces: &[Piece],
@@ -103,10 +106,10 @@ impl Drop for Text {
     }
 }
 
-/// Where an instruction's split is.
+/// The boundary at which an instruction is split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boundary {
-    /// Nowhere: it begins in the middle of a cache line, at the start of a word.
+    /// No split: the instruction begins in the middle of a cache line, at the start of a word.
     None,
     Word,
     Line,
@@ -116,7 +119,7 @@ pub enum Boundary {
 impl Boundary {
     pub const ALL: [Self; 3] = [Self::Word, Self::Line, Self::Page];
 
-    /// The first such address, from `at` on.
+    /// Returns the first such address, from `at` on.
     fn next(self, at: usize) -> usize {
         let (every, but) = match self {
             Self::None | Self::Word => (8, 64),
@@ -133,9 +136,9 @@ impl Boundary {
 pub enum Piece {
     /// Changes `rax`.
     Word(Form),
-    /// Calls what changes `rcx`.
+    /// Calls a target that changes `rcx`.
     Call,
-    /// Goes to what changes `rcx` and comes back.
+    /// Jumps to a target that changes `rcx` and jumps back.
     Jump,
 }
 
@@ -151,18 +154,18 @@ impl Piece {
 /// Bytes from a function's start to its first instruction under test.
 const PREAMBLE: usize = 50;
 
-/// A function, and what is in it.
+/// A function and the addresses of its parts.
 pub struct Function {
     begin: usize,
     code: Vec<u8>,
     /// The addresses of the instructions under test.
     pub pieces: Vec<usize>,
-    /// What a call or jump may lead to.
+    /// The possible targets of a call or jump.
     pub targets: [usize; 2],
 }
 
 impl Function {
-    /// Executes the instructions so many times.
+    /// Executes the instructions `times` times.
     pub fn run(&self, rounds: u64, tally: &Tally) {
         // SAFETY: what `emit` has made, in executable memory that lives as long as the scenario; it follows this calling
         // convention, and touches nothing but the tally, through aligned 8-byte accesses.
@@ -233,12 +236,12 @@ fn load(code: &mut Vec<u8>, opcode: [u8; 2], value: u64) {
     code.extend(value.to_le_bytes());
 }
 
-/// The bytes of a distance.
+/// Returns the bytes of a distance.
 pub fn distance(from: usize, to: usize) -> [u8; 4] {
     i32::try_from(to.cast_signed() - from.cast_signed()).expect("they are near").to_le_bytes()
 }
 
-/// Counts which of the values a register has.
+/// Emits code that counts which of the values a register has.
 fn compare(code: &mut Vec<u8>, register: Register, values: &[u64]) {
     let (compare, store) = match register {
         Register::Rax => (0xc8, 0x46),

@@ -1,4 +1,5 @@
-//! Several patchers on one instruction: somebody wins, the others are told so, and what is there is the winner's.
+//! Several patchers on one instruction: one wins, the others return an error or `false`, and the
+//! instruction is the winner's.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,13 +14,13 @@ use super::tally::Register;
 
 const PATCHERS: usize = 2;
 
-/// What a patcher is told.
+/// The result of a patcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Told {
     Nothing,
     Won,
     Busy,
-    /// It was there already, or something else was.
+    /// The memory already held the patcher's instruction, or an unexpected one.
     Late,
 }
 
@@ -35,7 +36,7 @@ struct Contest<'a> {
     told: &'a [AtomicU8; PATCHERS],
 }
 
-/// How often each was told what.
+/// The number of each result.
 #[derive(Default)]
 struct Counts {
     won: u64,
@@ -43,7 +44,8 @@ struct Counts {
     late: u64,
 }
 
-/// Two patchers at each straddler: in turn with two values, and with one that both want to be the one to write.
+/// Runs two patchers at each straddler. In turn, they write different values, and compete to write
+/// the same value.
 pub fn contention(play: &Play) -> Done {
     let (mut arena, mut sites) = of_forms(1);
     sites.retain(Site::is_straddler);
@@ -88,7 +90,7 @@ pub fn contention(play: &Play) -> Done {
 }
 
 impl Contest<'_> {
-    /// One wants the new instruction, the other the old one.
+    /// One patcher writes the new instruction, the other the old one.
     fn two_values(&self, patcher: usize, counts: &mut Counts) {
         let value = self.site.bytes(patcher == 0);
         self.barrier.wait();
@@ -108,7 +110,7 @@ impl Contest<'_> {
         self.barrier.wait();
     }
 
-    /// Both want the other instruction, and to be the one that writes it.
+    /// Both patchers replace the current instruction by the other one; one of them succeeds.
     fn one_value(&self, patcher: usize, counts: &mut Counts) {
         let from = self.found();
         let to = self.site.bytes(from == self.site.form.old);
@@ -129,7 +131,7 @@ impl Contest<'_> {
         self.barrier.wait();
     }
 
-    /// Says what it was told, and hears what the others were.
+    /// Publishes this patcher's result, and returns the results of all.
     fn tell(&self, patcher: usize, told: Told, counts: &mut Counts) -> [Told; PATCHERS] {
         match told {
             Told::Nothing => {}
@@ -142,7 +144,7 @@ impl Contest<'_> {
         self.told.each_ref().map(|told| Told::ALL[usize::from(told.load(Ordering::Relaxed))])
     }
 
-    /// The new instruction, for good.
+    /// Writes the new instruction at the end.
     fn end(&self, patcher: usize) {
         if patcher == 0 {
             // SAFETY: as above.
@@ -151,7 +153,7 @@ impl Contest<'_> {
         self.barrier.wait();
     }
 
-    /// What is there while nobody patches it.
+    /// Returns the current instruction. No thread may patch it meanwhile.
     fn found(&self) -> Bytes {
         // SAFETY: bytes of the arena, which nobody writes now.
         let bytes =

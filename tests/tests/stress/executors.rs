@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::code::Function;
 use super::tally::{Register, Tally};
 
-/// Rounds of each function that is being patched, in each pass of an executor.
+/// Rounds of each function in focus, in each pass of an executor.
 const ROUNDS: u64 = 64;
-/// Rounds of one of the others, in turn.
+/// Rounds of each other function, in turn.
 const PASSING: u64 = 4;
-/// What executors execute for a patcher that does not say what.
+/// The focus of a patcher that has chosen no function: executors execute all of them.
 const ALL: usize = usize::MAX;
 
 /// The executors, as patchers see them.
@@ -26,7 +26,7 @@ pub struct Executors<'a> {
     stop: AtomicBool,
 }
 
-/// What was seen of a function by all executors together.
+/// The effects of a function that all executors together have seen.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     pub rax: [u64; 3],
@@ -34,8 +34,8 @@ pub struct Seen {
     pub rounds: u64,
 }
 
-/// Runs `patch` on `patchers` threads while executors execute the functions. Returns what the patchers return, and what
-/// was seen of each function. A wrong result of any execution is a panic.
+/// Runs `patch` on `patchers` threads while executors execute the functions. Returns the patchers'
+/// results and the seen effects of each function. Panics if any execution has a wrong result.
 pub fn while_executed<T: Send>(
     functions: &[Function],
     executors: usize,
@@ -64,7 +64,7 @@ pub fn while_executed<T: Send>(
 }
 
 impl Executors<'_> {
-    /// What one executor does; returns the rounds of each function.
+    /// Runs one executor until all patchers are done; returns the rounds of each function.
     fn execute(&self, number: usize) -> Vec<u64> {
         let mut rounds = vec![0; self.functions.len()];
         let mut next = number % self.functions.len();
@@ -89,7 +89,7 @@ impl Executors<'_> {
         rounds
     }
 
-    /// Has executors execute one function for this patcher, instead of all of them.
+    /// Makes executors execute one function for this patcher, instead of all of them.
     pub fn focus(&self, patcher: usize, function: usize) {
         self.focus[patcher].store(function, Ordering::Relaxed);
     }
@@ -98,19 +98,19 @@ impl Executors<'_> {
     pub fn settle(&self) {
         let before: Vec<_> = self.passes.iter().map(|passes| passes.load(Ordering::Acquire)).collect();
         for (passes, before) in self.passes.iter().zip(before) {
-            // The one that is under way, and a whole one.
+            // The pass under way, and a whole one.
             while passes.load(Ordering::Acquire) < before + 2 {
                 thread::yield_now();
             }
         }
     }
 
-    /// What has been seen of a register so far.
+    /// Returns how often executors have seen each value of a register.
     pub fn seen(&self, function: usize, register: Register) -> [u64; 3] {
         sum(self.tallies.iter().map(|tallies| tallies[function].seen(register)))
     }
 
-    /// That every round of a function is accounted for, and none of them went wrong.
+    /// Checks that every round of a function is counted, and that none had a wrong result.
     fn check(&self, function: usize, rounds: &[Vec<u64>]) -> Seen {
         for (tallies, rounds) in self.tallies.iter().zip(rounds) {
             let (tally, rounds) = (&tallies[function], rounds[function]);

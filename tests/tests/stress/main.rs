@@ -1,11 +1,12 @@
-//! Instructions are replaced by the million while threads execute nothing else.
+//! Replaces millions of instructions while other threads execute them in a loop.
 //!
-//! Each scenario runs in a child process: executors loop around generated instructions, patchers replace them, and
-//! in the end every execution must have been that of the old instruction or of the new one, every byte of the code must be
-//! what the last patch made it, and every toggle must have been counted.
+//! Each scenario runs in a child process: executors loop around generated instructions, while
+//! patchers replace them. Every execution must have the effect of the old or the new instruction.
+//! At the end, every byte of the code must be that of the last patch, and every toggle is counted.
 //!
-//! Every split of every length is played, at the boundary of a word, of a cache line, and of a page; with 2 to 16 executors;
-//! in text that is kept open, opened for each patch, or written by the kernel.
+//! Scenarios play every split of every length, at the boundary of a word, a cache line, and a page;
+//! with 2 to 16 executors; in text that is kept open, opened for each patch, or written by the
+//! kernel.
 //!
 //! All scenarios together have five million toggles with `PROBE_TEST_WHOLE=1`, and an eighth of that
 //! without. `PROBE_STRESS_SEED` repeats a run; `PROBE_SOAK_TOGGLES` asks for more toggles,
@@ -38,7 +39,7 @@ macro_rules! scenarios {
             }
         )*
 
-        /// What the children do.
+        /// The scenarios of the children.
         #[test]
         #[ignore = "other tests play it, in children"]
         fn in_a_child() {
@@ -54,7 +55,7 @@ macro_rules! scenarios {
     };
 }
 
-// How many of the toggles are each scenario's part.
+// The number of toggles of each scenario.
 scenarios! {
     word_synchronous: 300_000 word::synchronous;
     word_asynchronous: 900_000 word::asynchronous;

@@ -1,4 +1,4 @@
-//! One scenario, played with several numbers of executors and ways to write text, and what came of it.
+//! Plays one scenario with several numbers of executors and ways to write text.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,15 @@ use super::child::{soak_seconds, soak_toggles};
 use super::executors::Seen;
 use super::random::Random;
 
-/// Toggles of all scenarios together, where the whole is asked for.
+/// Toggles of all scenarios together in a whole run.
 const WHOLE: u64 = 5_290_000;
-/// Toggles of all scenarios together, for each change.
+/// Toggles of all scenarios together in any other run.
 const SLICE: u64 = WHOLE / 8;
-/// The scenarios, which share the seconds that are asked for.
+/// The number of scenarios, which share the requested seconds.
 const SCENARIOS: u32 = 7;
 
-/// The plays of each scenario, and which part of its toggles is theirs: system calls at each patch take their time.
+/// The plays of each scenario: executors, policy, and divisor of the scenario's toggles. Policies
+/// that need system calls for each patch have fewer toggles.
 const PLAYS: [(usize, TextPolicy, u64); 6] = [
     (2, TextPolicy::Open, 4),
     (4, TextPolicy::Open, 4),
@@ -30,30 +31,30 @@ const PLAYS: [(usize, TextPolicy, u64); 6] = [
 /// One play.
 pub struct Play {
     pub executors: usize,
-    /// How text is written.
+    /// The way to write text.
     pub text: TextPolicy,
-    /// How many toggles it is to have at least.
+    /// The least number of toggles.
     pub toggles: u64,
     pub random: Random,
 }
 
 impl Play {
-    /// Keeps the arena's text open, where patchers don't see to it themselves.
+    /// Keeps the arena's text open if the policy needs it.
     pub fn open(&self, arena: &Arena) -> Option<OpenText> {
         (self.text == TextPolicy::Open).then(|| OpenText::new(arena.range()).unwrap())
     }
 }
 
-/// What came of it.
+/// The result of a play.
 #[derive(Default)]
 pub struct Done {
     pub toggles: u64,
     pub seen: Vec<Seen>,
-    /// Anything else that was counted.
+    /// Further counts, by name.
     pub counts: Vec<(&'static str, u64)>,
 }
 
-/// Plays a scenario that has so many of the whole's toggles.
+/// Plays a scenario that has `part` of the toggles of a whole run.
 pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
     let least = if whole::is_asked_for() { WHOLE } else { SLICE };
     let asked = u128::from(part) * u128::from(soak_toggles().max(least)) / u128::from(WHOLE);
@@ -77,7 +78,7 @@ pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
 }
 
 impl Done {
-    /// That executors have seen these effects of a register, each of them, and counts them.
+    /// Checks that executors have seen each of these effects of a register, and counts them.
     pub fn add_seen(&mut self, function: usize, whats: &[&'static str], counts: &[u64]) {
         for (what, count) in whats.iter().zip(counts) {
             assert_ne!(*count, 0, "nobody has seen function {function} {what}");
@@ -85,7 +86,7 @@ impl Done {
         }
     }
 
-    /// Counts something.
+    /// Adds a count.
     pub fn count(&mut self, what: &'static str, count: u64) {
         match self.counts.iter_mut().find(|(known, _)| *known == what) {
             Some((_, sum)) => *sum += count,

@@ -1,8 +1,9 @@
-//! What an executor has seen of one function. Written by generated code, read by any thread.
+//! The effects of one function that an executor has seen. Generated code writes the tally; any
+//! thread reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The register that tells what an instruction did.
+/// The register that shows an instruction's effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Register {
     Rax,
@@ -29,31 +30,31 @@ pub struct Tally {
 }
 
 impl Register {
-    /// Bytes from a tally's start to the count of a value.
+    /// Returns the offset in bytes of the count of a value.
     pub fn seen(self, number: usize) -> u8 {
         assert!(number < VALUES);
         let words = self as usize * (VALUES + 2) + number;
         u8::try_from(8 * words).expect("a short distance")
     }
 
-    /// To the count of all other values.
+    /// Returns the offset of the count of all other values.
     pub fn wrong(self) -> u8 {
         self.seen(VALUES - 1) + 8
     }
 
-    /// To the last one of them.
+    /// Returns the offset of the last one of the other values.
     pub fn value(self) -> u8 {
         self.seen(VALUES - 1) + 16
     }
 }
 
 impl Tally {
-    /// How often each of the values was seen.
+    /// Returns how often each of the values was seen.
     pub fn seen(&self, register: Register) -> [u64; VALUES] {
         self.registers[register as usize].seen.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// How often it was something else, and what it was at last.
+    /// Returns how often the register had another value, and the last of these.
     pub fn wrong(&self, register: Register) -> (u64, u64) {
         let counts = &self.registers[register as usize];
         (counts.wrong.load(Ordering::Relaxed), counts.value.load(Ordering::Relaxed))

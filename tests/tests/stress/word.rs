@@ -12,23 +12,23 @@ use super::random::Random;
 use super::scenario::{Done, Play};
 use super::tally::Register;
 
-/// One instruction after the other, each patch waiting until it is over.
+/// Patches one instruction after the other, and waits for each patch with a barrier.
 pub fn synchronous(play: &Play) -> Done {
     // A write takes a hundredth of the time of a patch that goes through a trap.
     toggle_each(play, false, Wait::Barrier, 40)
 }
 
-/// Through a trap, also where one write would do.
+/// Patches through a trap, even if one write would do.
 pub fn strict(play: &Play) -> Done {
     toggle_each(play, true, Wait::Barrier, 1)
 }
 
-/// With waits by the clock.
+/// Patches with waits by the clock.
 pub fn timed(play: &Play) -> Done {
     toggle_each(play, false, Wait::Tmax(Ticks(100_000)), 1)
 }
 
-/// Toggles each instruction in turn, those in one word so many times as often as the others.
+/// Toggles each instruction in turn; those in one word `aligned` times as often as the others.
 fn toggle_each(play: &Play, strict: bool, wait: Wait, aligned: u64) -> Done {
     let (mut arena, mut sites) = of_forms(1);
     play.random.clone().shuffle(&mut sites);
@@ -74,8 +74,8 @@ fn toggle_one(site: &Site, options: Options, traps: bool, times: u64, executors:
     executors.settle();
 }
 
-/// When a patch through a trap has returned, nobody executes what was there before. (What an executor has executed may
-/// not be counted yet: it is when its pass is over.)
+/// Checks that no thread executes the old instruction after a patch through a trap has returned.
+/// Executions are counted by the end of the executor's pass.
 fn is_past(effect: usize, site: &Site, executors: &Executors<'_>) {
     executors.settle();
     let then = executors.seen(site.function, Register::Rax)[effect];
@@ -84,7 +84,7 @@ fn is_past(effect: usize, site: &Site, executors: &Executors<'_>) {
     assert_eq!(then, now, "{site}: executed after it was replaced");
 }
 
-/// That each new instruction is there in the end, and both were seen.
+/// Checks that each site has its new instruction at the end, and that executors saw both.
 fn check(arena: &mut Arena, sites: &[Site], toggles: Vec<u64>, seen: Vec<Seen>, trapped: u64) -> Done {
     let mut done = Done { toggles: toggles.into_iter().sum(), ..Done::default() };
     done.count("traps", trapped);
