@@ -33,7 +33,7 @@ pub fn source(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("c_api").join(file)
 }
 
-/// What a compiler said.
+/// The result of a compiler run.
 #[derive(Debug)]
 pub struct Said {
     /// Whether it succeeded.

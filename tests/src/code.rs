@@ -68,7 +68,7 @@ impl Code {
         unsafe { AtomicU8::from_ptr(addr as *mut u8) }.store(byte, Ordering::SeqCst);
     }
 
-    /// What is there now.
+    /// Returns the current bytes.
     pub fn bytes(&self, addr: usize, len: usize) -> Vec<u8> {
         // SAFETY: inside the mapping.
         (addr..addr + len)

@@ -354,7 +354,7 @@ impl Built {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}, {}", path.display(), self.description))
     }
 
-    /// Runs a program and returns what it printed.
+    /// Runs a program and returns its output.
     ///
     /// # Panics
     /// If it fails; the message has the configuration and what the program printed.

@@ -16,7 +16,7 @@ thread_local! {
 /// A hit's name, and the address of its future.
 pub type Hit = (String, Option<usize>);
 
-/// What stands for a kind of hit, before the function's name.
+/// Returns the prefix of the function's name for a kind of hit.
 pub fn sign(kind: Kind) -> &'static str {
     match kind {
         Kind::Entry => "+",
@@ -44,7 +44,7 @@ static RECORDER: LazyLock<Mutex<Attachment<Recorder>>> = LazyLock::new(|| {
     Mutex::new(select("**").expect("there are probes").attach(Recorder).expect("all of them"))
 });
 
-/// The hits that `body` makes on this thread, and what it returns.
+/// Returns the hits that `body` makes on this thread, and its result.
 ///
 /// # Panics
 /// If the recorder can't be attached to all of the program's probes.

@@ -45,7 +45,7 @@ pub fn source(folder: &Path, name: &str, text: &str) -> PathBuf {
 /// Compiles and links; instrumented, with debug information.
 ///
 /// # Panics
-/// If the compiler refuses, with what it said.
+/// If the compiler fails; the message has its output.
 pub fn build(compiler: &str, source: &Path, output: &Path, flags: &[&str]) {
     let fixed = ["-g", "-finstrument-functions", "-o"].map(OsStr::new);
     let flags = flags.iter().map(OsStr::new);

@@ -23,7 +23,7 @@ impl Library {
         Self::open_with(path, libc::RTLD_NOW)
     }
 
-    /// Loads it, and lets what is loaded later find its symbols.
+    /// Loads the library, and makes its symbols available to later ones.
     ///
     /// # Panics
     /// If it can't be loaded.
@@ -40,7 +40,7 @@ impl Library {
         Self(handle)
     }
 
-    /// The address of what it exports under this name.
+    /// Returns the address of the exported symbol of this name.
     ///
     /// # Panics
     /// If there is no such thing.

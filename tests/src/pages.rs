@@ -35,7 +35,7 @@ impl Pages {
         pages
     }
 
-    /// Where a page begins.
+    /// Returns the start of a page.
     #[must_use]
     pub fn at(&self, page: usize) -> usize {
         self.0.start + page * PAGE

@@ -50,7 +50,7 @@ pub fn without_memory<T>(body: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Where `struct seccomp_data` has an argument's low half.
+/// Returns the offset of an argument's low half in `struct seccomp_data`.
 #[must_use]
 pub const fn argument(index: u32) -> u32 {
     16 + 8 * index

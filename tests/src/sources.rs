@@ -23,7 +23,7 @@ pub fn folder_of(package: &str) -> PathBuf {
     found.manifest_path.parent().expect("a manifest lies in a folder").into()
 }
 
-/// What cargo knows, from its own files if they are all there.
+/// Returns cargo's metadata, from its own files if all of them exist.
 fn metadata() -> Metadata {
     let ask = |options: &[&str]| {
         MetadataCommand::new()

@@ -49,7 +49,7 @@ fn churn(rounds: usize) {
     }
 }
 
-/// What this thread has allocated and freed.
+/// The allocations and frees of this thread.
 fn own() -> (u64, u64) {
     (ALLOCATED.get(), FREED.get())
 }

@@ -90,7 +90,7 @@ fn a_thread_that_opens_text_is_waited_for_before_consumers_can_be_called() {
     scenario::pass("opens while another attaches first", &[]);
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -128,7 +128,7 @@ fn is_waiting(thread: i32) -> bool {
 /// Text that is written through the kernel needs no open pages: to attach, nobody would have to wait for this thread.
 fn opens_while_another_attaches_first() {
     let pages = Pages::new(&[RX]);
-    // What is set up at the first use is, before a thread stays.
+    // Set up everything that the first use allocates, before a thread stays.
     open(&pages.0);
     thread::scope(|scope| {
         let other = scope.spawn(|| {

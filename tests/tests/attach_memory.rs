@@ -50,7 +50,7 @@ macro_rules! functions {
 
 functions!(m0 m1 m2 m3 m4 m5 m6 m7 m8 m9);
 
-/// What dropping an attachment to these probes asks for.
+/// Returns the memory that dropping an attachment to these probes allocates.
 fn detaching(selector: &str, probes: usize, consumer: impl Consumer) -> (u64, usize) {
     let set = select(selector).unwrap().text_policy(TextPolicy::Open);
     assert_eq!(set.len(), probes);
@@ -65,7 +65,7 @@ fn detaching(selector: &str, probes: usize, consumer: impl Consumer) -> (u64, us
 #[test]
 fn detaching_takes_no_memory_for_each_probe() {
     let nothing = || |_: &Event<'_>| ();
-    // What the first operation asks for stays.
+    // The memory that the first operation allocates stays.
     detaching("attach_memory::**", 200, Count::new());
     let few = detaching("attach_memory::m3::f4", 2, Count::new());
     assert_eq!(detaching("attach_memory::**", 200, Count::new()), few);

@@ -108,7 +108,7 @@ fn every_frame_is_there_in_order() {
     }
 }
 
-/// Where gdb stops.
+/// The place at which gdb stops.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn backtrace_stops_here(hits: &AtomicU64) {

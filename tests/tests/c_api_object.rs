@@ -203,7 +203,7 @@ fn no_warnings_in_any_version() {
     }
 }
 
-/// What can't be in an assembler's string is an error, never a wrong name.
+/// Characters that an assembler's string can't hold are an error, never a wrong name.
 #[test]
 fn names_that_can_not_be() {
     let path = out("names.c");

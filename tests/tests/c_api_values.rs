@@ -66,7 +66,7 @@ impl Pair {
         select(&format!("{}::{name}", self.provider)).unwrap()
     }
 
-    /// What a function returns for three numbers.
+    /// Returns a function's result for three numbers.
     fn results(library: &Library, function: &str) -> [u64; 3] {
         let function = library.function(function);
         [3_u64, 4, 1_000_003].map(|x| function(x))
@@ -88,7 +88,7 @@ impl Pair {
         assert_eq!(Self::results(&self.probed, function), expected, "{provider} {function}, latent again");
     }
 
-    /// What the recorder sees of one call.
+    /// Returns the records of one call.
     fn recorded(&self, function: &str, x: u64) -> Vec<String> {
         let recorder = self.select("**").attach(Recorder::default()).unwrap();
         self.probed.function(function)(x);
@@ -96,7 +96,7 @@ impl Pair {
     }
 }
 
-/// What the processor lets a fixture use.
+/// Returns the compiler flags of the fixtures that this processor can run.
 fn flags() -> Vec<Vec<&'static str>> {
     let mut flags = vec![
         vec!["-O0"],

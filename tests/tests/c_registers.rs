@@ -26,7 +26,7 @@ const FUNCTIONS: [(&str, u64); 10] = [
     ("state_branch", 2),
 ];
 
-/// What lies at the address that `state_memory` gets.
+/// The memory at the address that `state_memory` gets.
 static mut PLACE: [u64; 9] = [0; 9];
 
 /// Calls every function with every state; gives the registers after each, and how many functions were called.

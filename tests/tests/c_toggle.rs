@@ -18,7 +18,7 @@ const THREADS: usize = 4;
 /// How long each object is toggled; `PROBE_SOAK_SECONDS` prolongs it.
 const LEAST: Duration = Duration::from_millis(800);
 
-/// What threads may do at the same time: nothing that the whole process shares.
+/// Returns the scenarios that threads may play concurrently: they share no state.
 fn scenarios(language: Language) -> &'static [&'static str] {
     match language {
         Language::C => &["values", "flow", "machine"],
@@ -57,7 +57,7 @@ impl Drop for Stop<'_> {
 }
 
 fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, time: Duration) {
-    // The first run makes what is made once.
+    // The first run does all initialisation.
     let play = |object: &Object| {
         scenarios(language).iter().map(|scenario| object.notes(scenario)).collect::<Vec<_>>()
     };

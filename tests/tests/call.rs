@@ -251,7 +251,7 @@ fn what_may_not_be_read_is_an_error() {
     let _turn = turn();
     let pages = map(1, libc::PROT_NONE);
     for addr in pages..pages + 8 {
-        // SAFETY: not a call site, which is what is refused.
+        // SAFETY: not a call site, so the operations refuse it.
         let error = unsafe { SEALED.deactivate_call(addr) }.unwrap_err();
         assert!(matches!(error, PatchError::Text { error: TextError::NotReadable { .. }, .. }), "{error}");
     }

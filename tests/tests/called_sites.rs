@@ -133,11 +133,11 @@ fn across() -> u64 {
     unsafe { by_hand_across() }
 }
 
-/// Calls `by_hand_sum` with patterns in the vector, mask and x87 registers; returns what they are afterwards.
+/// Calls `by_hand_sum` with patterns in vector, mask and x87 registers; returns them afterwards.
 fn sum_with_vectors(left: u64, right: u64, seed: u64) -> (u64, [u64; 9]) {
     let (sum, x87): (u64, u64);
     let [low, high, last, wide]: [u64; 4];
-    // SAFETY: `by_hand_sum` keeps everything but `rax`; what is changed here is declared.
+    // SAFETY: `by_hand_sum` keeps everything but `rax`; the other changes here are declared.
     unsafe {
         asm!(
             "movq xmm0, {seed}", "pinsrq xmm0, {seed}, 1", "movq xmm7, {seed}", "movq xmm15, {seed}",
@@ -167,7 +167,7 @@ fn upper_halves(seed: u64) -> [u64; 4] {
     let mut before = [seed; 8];
     let mut after = [[0_u64; 8]; 2];
     let [first, last]: [u64; 2];
-    // SAFETY: `by_hand_sum` keeps everything but `rax`; what is changed here is declared.
+    // SAFETY: `by_hand_sum` keeps everything but `rax`; the other changes here are declared.
     unsafe {
         asm!(
             "vmovdqu64 zmm5, [{before}]", "vmovdqu64 zmm31, [{before}]", "kmovq k1, {seed}", "kmovq k7, {seed}",

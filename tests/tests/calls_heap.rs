@@ -54,7 +54,7 @@ fn a_hit_takes_no_heap() {
     let events = || Perf::of([PerfEvent::TaskClock, PerfEvent::PageFaults]);
     let perf = [events(), events().sampled(Profiler::new().stepped().budget(Budget::UNLIMITED))]
         .map(|perf| set.attach(perf).ok());
-    // What attaching itself has allocated while it switched the sites.
+    // Allocations of attaching itself, while it switched the sites.
     let unpaired = || latency.latencies()[0].unpaired();
     let at_first = unpaired();
     let measured = || latency.latencies()[0].calls();

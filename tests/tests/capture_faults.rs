@@ -242,7 +242,7 @@ fn sums(values: &[u64], rounds: usize) -> (u64, u64, f64) {
     (a, b, c)
 }
 
-/// What the fields borrow and what the site's function goes on with is as it was.
+/// Values that the fields borrow, and the function's own, are unchanged.
 #[test]
 fn the_function_keeps_its_values() {
     let _turn = turn();

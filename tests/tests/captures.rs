@@ -52,7 +52,7 @@ fn shown(value: ValueRef<'_>) -> String {
 static RECORDER: LazyLock<Mutex<Attachment<Recorder>>> =
     LazyLock::new(|| Mutex::new(select("captures::**, !captures::lazy").unwrap().attach(Recorder).unwrap()));
 
-/// Asserts the hits that `body` makes on this thread; returns what it does.
+/// Asserts the hits that `body` makes on this thread; returns its result.
 #[track_caller]
 fn check<R>(body: impl FnOnce() -> R, expected: &[&str]) -> R {
     LazyLock::force(&RECORDER);

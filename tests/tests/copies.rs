@@ -17,7 +17,7 @@ use probe_tests::pages::{PAGE, Pages, RWX, rights};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-/// Where the children find the plugin.
+/// The variable that tells the children the plugin's path.
 const PLUGINS: &str = "PROBE_TEST_PLUGINS";
 
 #[probe]

@@ -108,7 +108,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// What clippy says, and the examples in the documentation.
+/// Checks clippy's lints, and the examples in the documentation.
 fn holds_at_length(it: &Crate, places: Places) {
     let Pair { plain, probed, target } = pair(it, places);
     // What a crate's author has not run clippy on may hold what it denies.

@@ -85,7 +85,7 @@ fn a_debugger_may_come_and_go() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Attaches gdb, goes on three times, and detaches it; returns what it said.
+/// Attaches gdb, continues three times, and detaches it; returns its output.
 fn attach_gdb(child: &Child) -> Option<String> {
     let process = child.id().to_string();
     let mut gdb = Command::new("gdb");
@@ -102,7 +102,7 @@ fn attach_gdb(child: &Child) -> Option<String> {
     Some(said)
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -143,7 +143,7 @@ fn kept() {
         assert_named(report);
         assert_eq!((work(2), text.differences()), (6, vec![]));
     }
-    // What needs no trap goes on.
+    // Operations that need no trap work.
     let hits = select("debugged::*").unwrap().attach(Count::new()).unwrap();
     assert_eq!((work(2), hits.total()), (6, 1));
 }

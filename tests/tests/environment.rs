@@ -43,7 +43,7 @@ fn program() {
     drop(probes);
 }
 
-/// Runs the program with a value of the variable; its success and what it wrote to stderr.
+/// Runs the program with a value of the variable; returns its success and its stderr.
 fn run(value: Option<&str>) -> (bool, String) {
     run_with("", value)
 }
@@ -327,7 +327,7 @@ fn select_suggests_what_people_mean() {
         let error = select(selector).unwrap_err().to_string();
         assert_eq!(error, format!("no probe matches `{selector}`; did you mean {expected}?"));
     }
-    // What it suggests is taken.
+    // The suggested value is accepted.
     let Error::NoMatch { wider, .. } = select("net").unwrap_err() else { panic!() };
     assert_eq!(wider, [("**::net::**".to_owned(), 5)]);
     assert_eq!(select(&wider[0].0).unwrap().len(), 5);

@@ -151,7 +151,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What is read after its end would be seen.
+        // A read after its end would be detected.
         self.0.replace_range(.., &"#".repeat(self.0.len()));
     }
 }

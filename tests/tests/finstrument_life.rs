@@ -52,7 +52,7 @@ fn code(names: [&str; 2]) -> String {
 fn places() {
     let folder = folder("places");
     let object = |names: [&str; 2]| {
-        // What lies across two words looks alike in both.
+        // Calls across two words would look alike in both objects.
         let file = source(&folder, &format!("{}.s", names[0]), &calls_at(0, &names));
         shared("gcc", &file, &format!("{}.so", names[0]), &[])
     };
@@ -162,12 +162,12 @@ fn capacity() {
     assert_eq!(calls.total(), 10);
     assert_eq!(calls.counts().hits("dog2", Kind::Entry), None);
     assert_eq!(finstrument::stats().beyond_capacity, 2);
-    // The other one is a probe all the same.
+    // The other one is a probe nevertheless.
     let hits = select("dog2").unwrap().attach(Count::new()).unwrap();
     two(1);
     assert_eq!((hits.total(), calls.total()), (2, 10));
     drop(calls);
-    // What was known before goes beyond, too.
+    // Functions known before are also beyond the capacity.
     let calls = finstrument::attach(Count::new(), 1).unwrap();
     assert_eq!(finstrument::stats().beyond_capacity, 2 + 3);
     one(1);

@@ -90,7 +90,7 @@ fn a_detach_waits_in_the_child() {
 }
 
 fn child(tally: Attachment<Count>, blocks: Attachment<Blocks>) {
-    // What was counted before the fork is still there, and counting goes on.
+    // Counts from before the fork stay, and counting goes on.
     assert_eq!(tally.total(), 3);
     for _ in 0..4 {
         work(1);

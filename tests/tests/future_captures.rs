@@ -45,7 +45,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asserts the hits that `body` makes on this thread; returns what it does.
+/// Asserts the hits that `body` makes on this thread; returns its result.
 #[track_caller]
 fn check<R>(body: impl FnOnce() -> R, expected: &[&str]) -> R {
     LazyLock::force(&RECORDER);

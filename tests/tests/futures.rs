@@ -194,7 +194,7 @@ fn wrapped<F: Future>(future: F) -> impl Future<Output = F::Output> {
     future
 }
 
-/// One in the other, of one probe: told apart all the same.
+/// One future in another, of one probe: hits are told apart.
 #[test]
 fn nested_of_one_probe() {
     let ((), seen) = hits(|| block_on(wrapped(wrapped(std::future::ready(())))));

@@ -88,7 +88,7 @@ fn a_thread_that_has_hit_before_counts_it_too() {
     assert_eq!((before.total(), hits.total()), (1, u64::from(cfg!(not(probe_portable)))));
 }
 
-/// What the consumer uses may be gone when a pause has returned that waits.
+/// Data that the consumer uses may be freed after a waiting pause has returned.
 #[test]
 fn a_consumer_is_called_after_no_pause_that_waits() {
     let _turn = turn();

@@ -31,7 +31,7 @@ unsafe extern "C-unwind" {
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
-    // SAFETY: no pointers. What hangs is killed.
+    // SAFETY: no pointers. The alarm kills a process that hangs.
     unsafe { libc::alarm(240) };
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -136,7 +136,7 @@ fn threads_that_hit_are_cancelled_at_once() {
     cancel_hitting(hit_and_spin);
 }
 
-/// Whoever detaches it waits, and sleeps meanwhile: a cancellation point.
+/// The detaching thread waits and sleeps meanwhile: a cancellation point.
 struct Sleeps;
 
 impl Consumer for Sleeps {
@@ -216,7 +216,7 @@ const WAYS: [(TextPolicy, bool); 5] = [
     (TextPolicy::Alias, false),
 ];
 
-/// What the threads below toggle.
+/// The probes that the threads below toggle.
 static TOGGLED: AtomicPtr<Attachment<Count>> = AtomicPtr::new(ptr::null_mut());
 /// Toggles that have begun, and that have come back.
 static TOGGLES: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];

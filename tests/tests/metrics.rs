@@ -1,4 +1,4 @@
-//! What a fleet's collector gets: exact numbers, that never become less.
+//! Metrics for a collector: exact numbers that never decrease.
 
 use std::sync::Mutex;
 use std::thread;
@@ -62,7 +62,7 @@ mod monotone {
         assert_eq!(hit(), hits(5));
         assert_eq!(count.total(), 10, "entries and exits");
         times(1);
-        // What has not been collected before it is dropped is there as well.
+        // Values that were not collected before the drop are included.
         drop(count);
         assert_eq!(hit(), hits(6));
         times(7);
@@ -128,7 +128,7 @@ mod monotone {
     #[inline(never)]
     fn said() {}
 
-    /// Says what it is told to: a number, and calls by their time.
+    /// Reports given values: a number, and calls by their time.
     struct Says(Mutex<(u64, Vec<(u64, u64)>)>);
 
     impl Consumer for Says {

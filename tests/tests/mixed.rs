@@ -29,7 +29,7 @@ fn configuration(name: &'static str) -> Configuration {
     Configuration::new(env!("CARGO_TARGET_TMPDIR"), "mixed", name).release_on_plain_runtime()
 }
 
-/// What is linked, is there: an entry and an exit of each.
+/// Each linked function has an entry and an exit.
 fn check(configuration: &Configuration, expected: &[&str]) {
     let built = configuration.build("app");
     assert_eq!(built.run("app", &[]), PRINTED, "{}", built.description());

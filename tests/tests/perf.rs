@@ -20,7 +20,7 @@ const EACCES: i32 = 13;
 const EMFILE: i32 = 24;
 
 thread_local! {
-    /// What this thread has counted.
+    /// The counts of this thread.
     static NOW: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
     /// Whether it can't be read any more.
     static IS_BROKEN: Cell<bool> = const { Cell::new(false) };
@@ -192,7 +192,7 @@ mod broken {
     }
 }
 
-/// What can't be read is counted as such, and is in no sum; neither is a call that began before.
+/// Unreadable calls are counted separately, in no sum; nor are calls that began earlier.
 #[test]
 fn calls_without_counts_are_told_apart() {
     let perf = attach("perf::broken::*");
@@ -342,7 +342,7 @@ mod sampled {
     }
 }
 
-/// Whatever the machine can count.
+/// Holds regardless of the events that the machine can count.
 #[test]
 fn a_budget_of_nothing_is_refused() {
     for perf in [Perf::new(), Perf::of([])] {

@@ -85,7 +85,7 @@ fn page_faults_are_exact() {
         let it = counts.function(path).unwrap();
         (it.counted(), it.total(PageFaults).unwrap(), it.own(PageFaults).unwrap())
     };
-    // What measuring itself touches for the first time.
+    // The first round touches memory that measuring itself uses.
     round([1, 1]);
     let before = ["perf_events::faults::twice", "perf_events::faults::touch"].map(of);
     round([100, 37]);

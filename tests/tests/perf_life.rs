@@ -21,7 +21,7 @@ fn nothing() {
     work(&|| ());
 }
 
-/// What cannot be read in user space, so that descriptors are kept.
+/// Events that user space can't read, so the runtime keeps descriptors.
 fn attach() -> Attachment<Perf> {
     select("perf_life::work").unwrap().attach(Perf::of([PageFaults, TaskClock])).unwrap()
 }
@@ -224,7 +224,7 @@ fn closed() {
     nothing();
     let [descriptor] = numbers()[..] else { panic!("one descriptor is kept") };
     // As daemons do that close all they don't know.
-    // SAFETY: what it is the descriptor of is not used by this program.
+    // SAFETY: this program does not use the descriptor's file.
     drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
     nothing();
     assert_eq!(counted(&perf), (1, 1));
@@ -329,7 +329,7 @@ fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Plays what is asked for.
+/// Plays the scenario that the environment asks for.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {

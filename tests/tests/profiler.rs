@@ -1,4 +1,4 @@
-//! `Profiler` on clocks of the test's own, which say what comes out exactly, and on the machine's.
+//! `Profiler` on the test's own clocks, for exact results, and on the machine's.
 
 #[path = "profiler/windows.rs"]
 mod windows;
@@ -133,7 +133,7 @@ fn recursion_is_paired() {
     assert_eq!(profile[0].total(), Some(exactly(60.0)), "10 + 20 + 30");
     assert_eq!(profile[0].own(), Some(exactly(30.0)));
     drop(profiler);
-    // Deeper than what is timed at once: exits find their entries all the same.
+    // Deeper than the timed depth: exits still find their entries.
     let profiler = begun();
     nested(100);
     nested(1);

@@ -50,7 +50,7 @@ const INNER: usize = 9;
 
 const MS: u64 = 1_000_000;
 
-/// A run of a program: what it has called, and the daemon's part.
+/// A run of a program: its calls, and the daemon's part.
 struct Run<'a> {
     profiler: &'a Profiler,
     due: u64,
@@ -218,7 +218,7 @@ fn pauses(run: &mut Run<'_>) {
     }
 }
 
-/// What became of a function's rows.
+/// The results of a function's rows.
 #[derive(Clone, Copy, Default, Debug)]
 struct Tally {
     shown: u32,

@@ -45,7 +45,7 @@ fn the_child_has_a_replacement_of_its_own() {
     });
     assert_eq!(status, 0, "what the child's assertion says is on stderr");
     assert_eq!(work(1), 20);
-    // Nor is it waited for here; what it runs stays until it is done.
+    // This thread does not wait either; a running replacement stays until it returns.
     drop(replacement);
     assert_eq!(work(1), 2);
     leave.wait();

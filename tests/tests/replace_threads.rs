@@ -23,7 +23,7 @@ const BODYS: [u64; 4] = [1, 2, 3, 4];
 const FIRSTS: [u64; 4] = [10, 20, 30, 40];
 const SECONDS: [u64; 4] = [5, 5, 5, 5];
 
-/// What a caller has seen.
+/// The results that a caller has seen.
 #[derive(Default)]
 struct Seen {
     body: u64,
@@ -65,7 +65,7 @@ fn each_call_is_wholly_one_or_the_other() {
     };
     for round in 0..400 {
         let count = Arc::clone(&firsts);
-        // Calls the body, and changes what it says.
+        // Calls the body, and changes its result.
         let first = work::install(move |original, x, words| {
             count.fetch_add(1, Ordering::Relaxed);
             original(x, words).map(|word| word * 10)

@@ -87,7 +87,7 @@ fn reports_and_rows() {
     assert_eq!(alone, rows);
     assert_eq!((&rows[0]["slow"], &calls["unsaid"]), (&json!(0), &json!(0)));
 
-    // What is above a node is known to its tree only.
+    // Only the tree knows the ancestors of a node.
     let (_, mut rows, alone) = agrees!(tree.tree(), 2);
     assert_eq!(rows[1].as_object_mut().unwrap().remove("parent"), Some(json!(0)));
     assert_eq!(alone, rows);

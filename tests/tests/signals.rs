@@ -11,7 +11,7 @@ use std::thread;
 use probe_runtime::{Attachment, Consumer, Count, Event, Visibility, probe, select};
 use probe_tests::turn::turn;
 
-/// What the program itself counts, in handlers and outside.
+/// The program's own counts, in handlers and outside.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 

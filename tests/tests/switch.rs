@@ -61,7 +61,7 @@ fn alone(policy: TextPolicy) {
     assert_eq!(states(&count), [Held, Active, Held]);
     all();
     assert_eq!(hits(&count), [1, 2, 1]);
-    // Pausing and resuming leaves off what is off.
+    // Pausing and resuming leaves probes off that are off.
     assert_eq!(count.pause().patched(), 1);
     all();
     assert_eq!(switch.on(&ids("switch::one"), SYNC).patched(), 0, "paused");
@@ -95,7 +95,7 @@ fn beside_another() {
     all();
     assert_eq!((hits(&first), second.total()), ([0, 0, 1], 1));
     assert_eq!(states(&first)[1], Active);
-    // Who is left alone stays off.
+    // The remaining attachment stays off.
     assert_eq!(second.detach().patched(), 1);
     all();
     assert_eq!(hits(&first), [0, 0, 2]);

@@ -33,7 +33,7 @@ fn a_range_across_two_pages_of_different_rights() {
     let across = pages.at(2) - 2..pages.at(2) + 3;
     let open = OpenText::new(across.clone()).unwrap();
     assert_eq!(open.pages(), pages.at(1)..pages.at(3));
-    // What could not be executed still can't, and the neighbours are as they were.
+    // Pages that were not executable still are not; their neighbours are unchanged.
     assert_eq!(pages.rights(), ["r-xp", "rwxp", "rw-p", "r-xp"]);
     for at in across.clone() {
         byte(at).store(0x90, Ordering::Relaxed);

@@ -73,7 +73,7 @@ extern "C-unwind" fn operate(_: *mut c_void) -> *mut c_void {
 
 #[test]
 fn operations_on_text_are_no_cancellation_points() {
-    // SAFETY: no pointers. What hangs is killed.
+    // SAFETY: no pointers. The alarm kills a process that hangs.
     unsafe { libc::alarm(60) };
     let text = Text::of_this_process();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;

@@ -51,7 +51,7 @@ fn a_child_process_has_its_own_openers() {
     scenario::runs_in_a_child("scenario", "fork");
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -98,7 +98,7 @@ fn assert_all_refused(errno: i32) {
     assert_the_kernel_writes(&text);
 }
 
-/// What was refused, `Alias` does.
+/// `Alias` patches the refused sites.
 fn assert_the_kernel_writes(text: &Text) {
     for strict in [false, true] {
         let set = select("text_denied::*").unwrap().text_policy(TextPolicy::Alias).strict(strict);

@@ -114,7 +114,7 @@ fn unreadable() {
             assert_eq!(rights(&all), ["r-xp", "---p", "r-xp"]);
         }
     }
-    // What stays open is opened whole.
+    // Text that stays open is opened whole.
     let open = select("**::site").unwrap().text_policy(TextPolicy::Open).attach(Count::new()).unwrap_err();
     assert!(matches!(open, Error::TextProtected { .. }), "{open}");
     assert_eq!(rights(&all), ["r-xp", "---p", "r-xp"]);

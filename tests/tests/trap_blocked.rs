@@ -73,7 +73,7 @@ fn where_nobody_says_who_blocks_it() {
     scenario::runs_in_a_child("scenario", "silence");
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
@@ -170,7 +170,7 @@ fn running(set: &ProbeSet) {
         // The site is active still, so there is nothing to switch.
         assert_eq!(hits.resume().unchanged(), 1);
     }
-    // What needs no trap goes on.
+    // Operations that need no trap work.
     let sealed = select("trap_blocked::*").unwrap().attach(Count::new()).unwrap();
     assert_eq!((sealed.report().unchanged(), sealed.report().refused()), (1, 0));
     drop(sealed);
@@ -301,7 +301,7 @@ fn word() {
     let patch = |value: [u8; 5]| unsafe { word::patch(addr, value.into()) };
     patch(TWO).unwrap();
     block(libc::SIG_BLOCK);
-    // What was seen is trusted for some milliseconds.
+    // The runtime trusts its last check for some milliseconds.
     let refused = loop {
         if let Err(error) = patch(ONE).and_then(|()| patch(TWO)) {
             break error.to_string();

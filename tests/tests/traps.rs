@@ -172,7 +172,7 @@ fn a_handler_on_top_of_ours_is_noticed() {
     let (addr, call) = straddler(&mut code);
     patch(addr, TWO).unwrap();
     handle(libc::SIGTRAP, plain as *const () as libc::sighandler_t, 0);
-    // What was seen is trusted for some milliseconds, in which patches go on.
+    // The runtime trusts its last check for some milliseconds, in which patches go on.
     let mut last = TWO;
     let error = loop {
         let next = if last == TWO { ONE } else { TWO };
@@ -184,7 +184,7 @@ fn a_handler_on_top_of_ours_is_noticed() {
     assert!(matches!(&error, PatchError::Signal { .. }), "{error}");
     assert!(error.to_string().starts_with("SIGTRAP: another handler was installed over"), "{error}");
     assert_eq!(code.bytes(addr, 5), last);
-    // What needs no trap goes on.
+    // Operations that need no trap work.
     let aligned = code.place(0, &ONE);
     patch(aligned, TWO).unwrap();
     assert_eq!(call(), u32::from(last[1]));

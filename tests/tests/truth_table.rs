@@ -56,7 +56,7 @@ impl Way {
     }
 }
 
-/// What is on the probes, and what must have been counted.
+/// The attachments to the probes, and their expected counts.
 struct Model {
     way: Way,
     attached: [Option<Attachment<Count>>; 2],

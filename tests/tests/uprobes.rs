@@ -57,7 +57,7 @@ fn state(kind: Kind) -> ProbeState {
     probes().iter().find(|it| it.kind() == kind && it.path().ends_with("::work")).unwrap().state()
 }
 
-/// What the entry's site was expected to hold, and holds.
+/// Returns the expected bytes of the entry's site, and the found ones.
 fn foreign() -> Option<([u8; 5], [u8; 5])> {
     let probes = probes();
     let entry = probes.iter().find(|it| it.kind() == Kind::Entry && it.path().ends_with("::work")).unwrap();
@@ -153,7 +153,7 @@ fn a_uprobe_on_a_latent_site_is_left_alone() {
     }
     for times in [0, HITS] {
         let uprobe = Uprobe::put(site);
-        // The exit is attached all the same.
+        // The exit is still attached.
         let hits = attach();
         assert_eq!((hits.report().patched(), hits.report().refused()), (1, 1), "{}", hits.report());
         hit(times);
@@ -165,7 +165,7 @@ fn a_uprobe_on_a_latent_site_is_left_alone() {
         assert_eq!((active[0], foreign().unwrap().1), (0xe9, found));
         is_told(&hits, found);
         uprobe.take_away();
-        // What should be active is not, until the next operation.
+        // The site is latent instead of active until the next operation.
         assert_eq!((bytes_at(site), foreign()), (NOP, Some((active, NOP))));
         is_told(&hits, NOP);
         assert_eq!((hits.pause().refused(), hits.resume().patched()), (0, 2));
@@ -244,7 +244,7 @@ fn a_debugger_s_breakpoint_is_left_alone() {
     let held = select("**::work").unwrap().hold().unwrap();
     assert_eq!((held.report().patched(), held.report().refused()), (1, 1));
     poke(site, active[0]);
-    // Held, and active all the same.
+    // Held, but active.
     assert_eq!((foreign(), state(Kind::Exit)), (Some((NOP, active)), ProbeState::Held));
     let released = held.release();
     assert_eq!((released.patched(), released.unchanged(), released.foreign().len()), (1, 1, 1), "{released}");

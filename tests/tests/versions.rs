@@ -78,7 +78,7 @@ fn configuration(name: &'static str) -> Configuration {
     Configuration::new(env!("CARGO_TARGET_TMPDIR"), workspace(), name)
 }
 
-/// What the program's `work` hits.
+/// Returns the expected hits of the program's `work`.
 fn expected() -> Vec<Expected> {
     let mut expected = function("app::work", Exactly(1), 1).to_vec();
     expected.extend(function("old::double", Exactly(1), 2));
@@ -141,7 +141,7 @@ fn one_registry_sees_both_where_nothing_is_patched() {
     assert_eq!(transcript.rest.last().map(String::as_str), Some("ok"), "{}", built.description());
 }
 
-/// Both have a registry, and both see all. A probe is whose who attaches first.
+/// Both have a registry, and both see all probes. The first to attach owns a probe.
 #[test]
 fn two_runtimes_share_the_probes() {
     let configuration = configuration("two_runtimes").release_on_plain_runtime().features(&["two-runtimes"]);

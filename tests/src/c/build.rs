@@ -8,7 +8,7 @@ use std::thread;
 
 use probe_build::{Build, Report, Sites};
 
-/// What the sources are built for.
+/// The target of the sources.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Which compiler.
@@ -135,7 +135,7 @@ impl Recipe {
             .join(program.split('-').next().expect("a name"))
             .join(test)
             .join(self.name());
-        // What an earlier version of the sources has left.
+        // Remove files of an earlier version of the sources.
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a folder of this test's own");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");

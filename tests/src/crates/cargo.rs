@@ -38,12 +38,12 @@ pub fn lend_lock_file(folder: &Path) {
     fs::copy(&outer, folder.join("Cargo.lock")).expect("the lock file can be copied");
 }
 
-/// What a test program did.
+/// The result of a test program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TestRun {
     /// Tests that passed. No other has failed.
     pub passed: usize,
-    /// What it wrote to stderr at its end.
+    /// Its output on stderr at its end.
     pub stderr: String,
 }
 

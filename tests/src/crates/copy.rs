@@ -11,7 +11,7 @@ use crate::sources;
 pub struct Dependency<'a> {
     /// `dependencies` or `dev-dependencies`.
     pub kind: &'a str,
-    /// What the code calls it, with `-` for `_`.
+    /// The name in code, with `-` for `_`.
     pub name: &'a str,
     /// The package, which may be another that stands in for it.
     pub package: &'a str,
@@ -22,9 +22,9 @@ pub struct Dependency<'a> {
 /// A copy, ready for cargo.
 #[derive(Clone, Debug)]
 pub struct Copy {
-    /// Where it is.
+    /// The folder.
     pub folder: PathBuf,
-    /// What became of its functions.
+    /// The outcome for its functions.
     pub tally: Tally,
 }
 
@@ -102,7 +102,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Writes what has changed only, so that cargo builds only that.
+/// Writes changed files only, so that cargo builds these only.
 fn write(path: &Path, bytes: &[u8]) {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return;

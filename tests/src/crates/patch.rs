@@ -10,7 +10,7 @@ use syn::{
     Attribute, ForeignItemFn, ImplItem, ImplItemFn, Item, ItemFn, Macro, Signature, TraitItem, TraitItemFn,
 };
 
-/// Where the attribute goes.
+/// The places of the attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Places {
     /// Before each function.

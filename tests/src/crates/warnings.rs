@@ -20,7 +20,7 @@ pub type Warnings = BTreeMap<(String, String), usize>;
 /// If it does not compile; the message has what the compiler said.
 #[must_use]
 pub fn warnings(folder: &Path, target: &Path, arguments: &[&str]) -> (Warnings, Vec<(String, PathBuf)>) {
-    // What cargo itself says goes to a file: nobody reads a second pipe meanwhile.
+    // Cargo's own messages go to a file: no thread reads a second pipe meanwhile.
     let said = target.with_extension("stderr");
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
     let mut command = nested(folder, target);

@@ -16,11 +16,11 @@ pub struct Account {
     pub file: String,
     /// The line there.
     pub line: u32,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What became of a function.
+/// The outcome for a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It has sites.
@@ -50,7 +50,7 @@ pub fn unknown_hooks(accounts: &[Account]) -> usize {
     accounts.iter().map(unknown).sum()
 }
 
-/// What a report says of all functions of all files.
+/// Returns the accounts of a report: all functions of all files.
 ///
 /// # Panics
 /// If a file has no sites at all.

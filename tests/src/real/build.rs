@@ -1,4 +1,4 @@
-//! Compiling and linking a code base, once for each way and each state of what goes in.
+//! Compiles and links a code base, once for each way and each state of the inputs.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;

@@ -1,4 +1,4 @@
-//! What is in an object, or in a library: functions, references to hooks, the size of the text.
+//! Reads an object or a library: functions, references to hooks, the size of the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -8,7 +8,7 @@ use super::Built;
 /// A library that was built and loaded. It stays loaded until it is closed.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What was built.
+    /// The build.
     pub built: Built,
     library: Library,
 }
@@ -36,7 +36,7 @@ impl Loaded {
         self.library.function("workload")
     }
 
-    /// What the counters of [`Way::Counted`](super::Way::Counted) have counted so far.
+    /// Returns the values of the counters of [`Way::Counted`](super::Way::Counted).
     ///
     /// # Panics
     /// If this is another build.

@@ -117,7 +117,7 @@ pub(super) fn walk() {
     }
 }
 
-/// Where gdb stops.
+/// The place at which gdb stops.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn c_backtrace_stops_here(hits: &AtomicU64) {

@@ -51,7 +51,7 @@ fn scenario() {
     }
 }
 
-/// What the children read from their environment.
+/// Variables that the children read.
 const RECIPE: &str = "PROBE_TEST_C_RECIPE";
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 const NOTES: &str = "PROBE_TEST_C_NOTES";

@@ -12,7 +12,7 @@ use probe_tests::text::Text;
 use super::reference::{compare, path};
 use super::{NAMED, NOTES, OBJECT, RECIPE};
 
-/// What the parent has built.
+/// The object that the parent has built.
 pub(super) fn recipe() -> (Compiler, Language, Sites) {
     let recipe = env::var(RECIPE).expect("the parent has set it");
     let words: Vec<_> = recipe.split_whitespace().collect();
@@ -107,7 +107,7 @@ impl Check<'_> {
         }
     }
 
-    /// What probes have counted is what the functions have.
+    /// The probes' counts equal the functions' own.
     fn counts(
         &self,
         state: &str,

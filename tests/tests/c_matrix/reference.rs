@@ -1,4 +1,4 @@
-//! What the scenarios note without sites: one line each, in a file.
+//! The scenarios' notes without sites: one line each, in a file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) fn path(variable: &str) -> PathBuf {
     PathBuf::from(env::var_os(variable).expect("the parent has set it"))
 }
 
-/// Plays the scenarios of the object that is named, and writes what they note.
+/// Plays the scenarios of the named object, and writes their notes.
 pub(super) fn write() {
     let (_, language, _) = play::recipe();
     let object = Object::open(&path(OBJECT));
@@ -44,7 +44,7 @@ pub(super) fn write() {
     fs::write(path(NOTES), text).expect("a folder of the test's own");
 }
 
-/// Asserts that the scenarios note what they do without sites.
+/// Asserts that the scenarios make the same notes as without sites.
 pub(super) fn compare(object: &Object, language: Language, reference: &Path, state: &str) {
     let expected = fs::read_to_string(reference).expect("the reference");
     let found: String = object.run(language).iter().map(|(scenario, notes)| lines(scenario, notes)).collect();

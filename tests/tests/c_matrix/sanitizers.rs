@@ -73,7 +73,7 @@ fn with_both(compiler: Compiler, language: Language, flags: &str, variables: &[(
     play_all(recipes, root, &notes, &variables);
 }
 
-/// What to load before everything else: a sanitizer's runtime. If it is not installed, says so.
+/// Returns a sanitizer's runtime, for preloading. Prints a message if it is not installed.
 fn runtime_of(compiler: Compiler, language: Language, name: &str) -> Option<OsString> {
     let Some(runtime) = library(compiler, name) else {
         println!("skipped: {compiler:?} has no {name}");

@@ -28,7 +28,7 @@ fn spend(ticks: u64) {
     NOW.set([time + ticks, work + 1]);
 }
 
-/// What is added up of each function.
+/// The sums for each function.
 type Sums = [AtomicU64; 7];
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -260,7 +260,7 @@ fn a_call_that_spans_a_pause_is_not_paired() {
     let once = Unpaired { without_exit: 1, ..Unpaired::default() };
     assert_eq!(exact.unpaired("calls::switched::outer"), once);
     assert_eq!(exact.of("calls::switched::outer").total, 11);
-    // Both are seen, and what came in between is not.
+    // Both are seen; calls in between are not.
     switched::outer(&mut || {
         let _ = exact.pause();
         switched::inner(&mut || ());
@@ -281,7 +281,7 @@ fn a_call_that_spans_a_hold_of_another_probe_is_not_paired() {
     let both = Unpaired { without_entry: 1, without_exit: 1, ..Unpaired::default() };
     assert_eq!(exact.unpaired("calls::switched::outer"), both);
     assert_eq!(exact.of("calls::switched::inner").calls, 1);
-    // Who is attached elsewhere is not disturbed.
+    // Other attachments are not disturbed.
     switched::outer(&mut || drop(select("calls::nested::*").unwrap().hold().unwrap()));
     assert_eq!(exact.of("calls::switched::outer").calls, 1);
 }

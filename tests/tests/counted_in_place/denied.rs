@@ -1,4 +1,4 @@
-//! Where memory can't be made executable.
+//! Counting in a process that can't make memory executable.
 
 use probe_runtime::{Count, TextPolicy, select};
 use probe_tests::sandbox::{ALL, argument, deny};

@@ -12,7 +12,7 @@ use super::hot;
 use super::seen::{Held, active_sites, held};
 
 static HANDLED: AtomicU64 = AtomicU64::new(0);
-/// Where the blocks of the two sites are.
+/// Returns the addresses of the two sites' blocks.
 static BLOCKS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// At which bytes of the blocks handlers have run.
 static SEEN: AtomicU64 = AtomicU64::new(0);

@@ -18,7 +18,7 @@ use probe_runtime::{Consumer, Event, Wants, probe};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::scenario;
 
-/// Where the children find the plugin.
+/// The variable that tells the children the plugin's path.
 const PLUGINS: &str = "PROBE_TEST_PLUGINS";
 
 #[probe]
@@ -117,7 +117,7 @@ fn plugin() -> PathBuf {
     PathBuf::from(env::var_os(PLUGINS).unwrap()).join("libplugin.so")
 }
 
-/// What the children do.
+/// The scenarios of the children.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {

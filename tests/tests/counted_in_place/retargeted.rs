@@ -90,7 +90,7 @@ pub(super) fn by_a_switch() {
         assert_eq!(sites.iter().filter(|site| held(**site) == Held::Cold).count(), 1);
         hot(1);
         assert_eq!(seen(), (3, 3));
-        // What was counted is counted again after a pause.
+        // Sites that were counted in place are counted again after a pause.
         assert_eq!(either.pause().patched(), 2);
         hot(1);
         assert_eq!(either.resume().patched(), 2);

@@ -1,4 +1,4 @@
-//! What sites hold.
+//! Reads the contents of sites.
 
 use std::cell::Cell;
 use std::fs;
@@ -10,7 +10,7 @@ use super::{Told, hot, with_field};
 
 pub(super) const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
-/// What a site holds, by where that leads.
+/// The content of a site, by the target of its jump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Held {
     Nop,
@@ -41,7 +41,7 @@ pub(super) fn bytes(site: usize) -> [u8; 5] {
     unsafe { (site as *const [u8; 5]).read_volatile() }
 }
 
-/// Where the jump at a site leads.
+/// Returns the target of the jump at a site.
 pub(super) fn target(site: usize) -> usize {
     let [opcode, distance @ ..] = bytes(site);
     assert_eq!(opcode, 0xe9, "a jump");
@@ -89,7 +89,7 @@ pub(super) fn in_each_state() {
     hits(1_000);
     assert_eq!(counted.total(), 2_000);
 
-    // Who also only counts has the same hits counted.
+    // A second attachment that only counts has the same hits counted.
     let also = set.attach(Count::new()).unwrap();
     assert_eq!((also.report().patched(), also.report().unchanged()), (0, 2));
     assert_eq!(sites.iter().map(|site| held(*site)).collect::<Vec<_>>(), blocks);

@@ -1,4 +1,4 @@
-//! The program: what it does, and how it ends.
+//! The program: its work, and its endings.
 
 use std::env;
 use std::io;

@@ -1,4 +1,4 @@
-//! Where the program writes.
+//! The folder to which the program writes.
 
 use std::ffi::OsStr;
 use std::fs;

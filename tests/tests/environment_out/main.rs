@@ -56,7 +56,7 @@ fn hits(counts: &Value) -> u64 {
     count["hits"].as_u64().unwrap()
 }
 
-/// What all reports have.
+/// Checks the parts that all reports have.
 fn is_a_report(report: &Value, consumer: &str) {
     let members: Vec<_> = report.as_object().unwrap().keys().map(String::as_str).collect();
     for member in ["consumer", "duration", "pid", "program", "rows", "schema", "start"] {

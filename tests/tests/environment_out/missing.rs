@@ -1,4 +1,4 @@
-//! What a report lacks is said with every format.
+//! Every format mentions missing parts of a report.
 
 use std::fs;
 use std::thread;

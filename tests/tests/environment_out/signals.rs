@@ -83,7 +83,7 @@ fn reported() -> Option<u64> {
     Some(hits(&serde_json::from_str(&text).unwrap()))
 }
 
-/// What the program does before there is a guard.
+/// Prepares the program before there is a guard.
 pub(crate) fn prepare(ending: &str) {
     THREADS.store(threads(), Ordering::Relaxed);
     match ending {
@@ -143,7 +143,7 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             return drop(guard);
         }
         "handled later" => {
-            // As those who pass on what they are told.
+            // As programs that pass signals on.
             BEFORE.store(set(SIGINT, own as *const () as usize), Ordering::Relaxed);
             assert_ne!(BEFORE.load(Ordering::Relaxed), libc::SIG_DFL);
             send(SIGINT);

@@ -1,4 +1,4 @@
-//! Without a standard library: what is compiled then, and that it is enough.
+//! Without a standard library: checks that the remaining code compiles and suffices.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::configuration;
 /// A target without an operating system.
 const BARE: &str = "x86_64-unknown-none";
 
-/// What sites need: the slice that the linker collects.
+/// Sites need the slice that the linker collects.
 #[test]
 fn a_library_depends_on_what_sites_need() {
     let dependencies = configuration("bare").dependencies("leaf");

@@ -6,7 +6,7 @@ use probe_runtime::patch::Bytes;
 
 use super::code::{R10, RAX, RDX};
 
-/// An instruction, what it may be replaced by, and what `rax` is after either.
+/// An instruction, its replacement, and the value of `rax` after either.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub old: Bytes,

@@ -13,7 +13,7 @@ use super::tally::{Register, Tally};
 
 const ROUNDS: u64 = 3;
 
-/// What came of executing these bytes in place of a form.
+/// The result of executing these bytes in place of a form.
 #[derive(PartialEq, Eq, Debug)]
 enum Seen {
     /// Each round had this form's effect.
