@@ -1,4 +1,5 @@
-//! The C and C++ sources of `tests/c`, built into shared objects as a build script would build them, and used.
+//! The C and C++ sources of `tests/c`, built into shared objects as a build script would build
+//! them, and used.
 
 mod build;
 mod object;

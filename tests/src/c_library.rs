@@ -1,4 +1,5 @@
-//! Compiling C and C++ at test time, with hand-placed probes (`probe.h`), by whichever compilers are installed.
+//! Compiling C and C++ at test time, with hand-placed probes (`probe.h`), by whichever compilers
+//! are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -166,7 +166,8 @@ impl CallSite {
     /// Calls the site's function, and returns the result.
     #[must_use]
     pub fn run(self) -> usize {
-        // SAFETY: a site is preceded by the first instruction, of two bytes, of a function of this signature.
+        // SAFETY: a site is preceded by the first instruction, of two bytes, of a function of this
+        // signature.
         let function = unsafe { mem::transmute::<usize, extern "C" fn() -> u32>(self.addr - 2) };
         function() as usize
     }

@@ -1,4 +1,5 @@
-//! Threads that are cancelled: of the C library's, since a forced unwind must not meet a destructor of Rust's.
+//! Threads that are cancelled: of the C library's, since a forced unwind must not meet a destructor
+//! of Rust's.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

@@ -1,11 +1,13 @@
-//! Crates that others wrote, with `#[probe]` on every function, or on every block of them: copies of what cargo's registry holds, patched as text.
+//! Crates that others wrote, with `#[probe]` on every function, or on every block of them: copies
+//! of what cargo's registry holds, patched as text.
 //!
 //! ```text
 //! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ cargo (nested) ▶ warnings, tests, what was hit
 //! ```
-//! Nothing of theirs is in this repository; `tests/Cargo.toml` pins the versions (see [`sources`](crate::sources)). The attribute goes
-//! before each function as text, on the function's own line: everything else, macros too, stays as its author wrote it.
-//! Functions that can't take it are counted by reason, none is passed over in silence.
+//! Nothing of theirs is in this repository; `tests/Cargo.toml` pins the versions (see
+//! [`sources`](crate::sources)). The attribute goes before each function as text, on the function's
+//! own line: everything else, macros too, stays as its author wrote it. Functions that can't take
+//! it are counted by reason, none is passed over in silence.
 
 mod cargo;
 mod copy;

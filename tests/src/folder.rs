@@ -1,4 +1,5 @@
-//! Folders for what tests make. They go when the test ends, also a failed one, or with `PROBE_TEST_KEEP=1` stay, and are named.
+//! Folders for what tests make. They go when the test ends, also a failed one, or with
+//! `PROBE_TEST_KEEP=1` stay, and are named.
 
 // Safety: a handler at exit that takes no arguments and touches what lives as long as the process.
 
@@ -61,7 +62,8 @@ impl Drop for Folder {
 /// The folders that end with the process.
 static OF_THE_PROCESS: Mutex<Vec<Folder>> = Mutex::new(Vec::new());
 
-/// A new folder that ends with the process: libraries that were loaded from there may be read until then.
+/// A new folder that ends with the process: libraries that were loaded from there may be read until
+/// then.
 ///
 /// # Panics
 /// If it can't be made.

@@ -55,7 +55,8 @@ pub fn hits<T>(body: impl FnOnce() -> T) -> (T, Vec<Hit>) {
     (result, SEEN.take())
 }
 
-/// The hits' names, in a line: `+` entry, `-` exit, `~` drop, `<` suspension, `>` resumption, `!` while a panic unwinds.
+/// The hits' names, in a line: `+` entry, `-` exit, `~` drop, `<` suspension, `>` resumption, `!`
+/// while a panic unwinds.
 #[must_use]
 pub fn names(hits: &[Hit]) -> String {
     hits.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
@@ -71,7 +72,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asserts a future's result and its hits, written as [words](names), and that all but points carry its address.
+/// Asserts a future's result and its hits, written as [words](names), and that all but points carry
+/// its address.
 ///
 /// # Panics
 /// If not.

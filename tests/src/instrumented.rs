@@ -22,7 +22,8 @@ pub fn compilers() -> Vec<&'static str> {
     found
 }
 
-/// A folder for what one test makes, empty. It ends with the process: names and lines are read from the files while they are loaded.
+/// A folder for what one test makes, empty. It ends with the process: names and lines are read from
+/// the files while they are loaded.
 ///
 /// # Panics
 /// If it can't be made.
@@ -100,8 +101,9 @@ pub fn load_numbered(name: &str, count: usize) -> (Library, Vec<Function>) {
     (library, functions)
 }
 
-/// Assembly of functions that add their number, from 1, to their argument, and call both hooks from the same offset in an aligned word: up
-/// to 3, the call lies in one, from 4 on across two. Without debug information.
+/// Assembly of functions that add their number, from 1, to their argument, and call both hooks from
+/// the same offset in an aligned word: up to 3, the call lies in one, from 4 on across two. Without
+/// debug information.
 #[must_use]
 pub fn calls_at(offset: usize, names: &[&str]) -> String {
     let mut code = String::from("\t.text\n");

@@ -63,7 +63,8 @@ impl Library {
         unsafe { std::mem::transmute(self.symbol(name)) }
     }
 
-    /// Its function with this name, which takes nothing and returns a number; good while the library is loaded.
+    /// Its function with this name, which takes nothing and returns a number; good while the
+    /// library is loaded.
     ///
     /// # Panics
     /// If there is no such thing.

@@ -5,8 +5,8 @@ fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
     libc::sock_filter { code: u16::try_from(code).expect("16 bits"), jt: jump.0, jf: jump.1, k }
 }
 
-/// From here on, `syscall` fails with `EPERM` where the argument at `offset` of `struct seccomp_data`, masked, is `value`; on all
-/// threads, for the rest of the process's life.
+/// From here on, `syscall` fails with `EPERM` where the argument at `offset` of `struct
+/// seccomp_data`, masked, is `value`; on all threads, for the rest of the process's life.
 ///
 /// # Panics
 /// If the system refuses.
@@ -31,8 +31,8 @@ pub fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Runs `body` while the process may have no more private memory that can be written: mapping some, and making text writable, fail with
-/// `ENOMEM` meanwhile.
+/// Runs `body` while the process may have no more private memory that can be written: mapping some,
+/// and making text writable, fail with `ENOMEM` meanwhile.
 ///
 /// # Panics
 /// If the system refuses.

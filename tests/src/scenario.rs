@@ -136,8 +136,8 @@ pub fn said(output: &Output) -> String {
 /// # Panics
 /// If the fork fails.
 pub fn in_a_child(body: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks
-    // across a fork.
+    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which
+    // takes its locks across a fork.
     let child = unsafe { libc::fork() };
     assert_ne!(child, -1);
     if child == 0 {

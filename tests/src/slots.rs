@@ -1,11 +1,13 @@
-//! How many slots this process has, as the kernel sees them: each thread that hits a probe has its own 32 MiB.
+//! How many slots this process has, as the kernel sees them: each thread that hits a probe has its
+//! own 32 MiB.
 
 use std::fs;
 
 /// Bytes of a slot.
 const SPAN: usize = 32 << 20;
 
-/// Counts this process's slots. Neighbours are one mapping to the kernel; nothing else is mapped by so many bytes.
+/// Counts this process's slots. Neighbours are one mapping to the kernel; nothing else is mapped by
+/// so many bytes.
 ///
 /// # Panics
 /// Without `/proc`.
@@ -23,7 +25,8 @@ pub fn count() -> usize {
     lengths.filter(|len| len % SPAN == 0).map(|len| len / SPAN).sum()
 }
 
-/// Waits until the kernel has no thread with this id, which is some time after the thread was joined.
+/// Waits until the kernel has no thread with this id, which is some time after the thread was
+/// joined.
 ///
 /// # Panics
 /// If the thread does not end.

@@ -1,7 +1,8 @@
 //! The sources of crates that bundle C or C++, where cargo keeps them.
 //!
-//! `Cargo.toml` names these crates under a condition that never holds: cargo builds none of them, but its lock file pins them, by
-//! version and by hash, and `cargo metadata` fetches what is missing. Nothing of theirs is in this repository.
+//! `Cargo.toml` names these crates under a condition that never holds: cargo builds none of them,
+//! but its lock file pins them, by version and by hash, and `cargo metadata` fetches what is
+//! missing. Nothing of theirs is in this repository.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

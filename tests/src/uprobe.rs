@@ -17,7 +17,8 @@ pub fn missing() -> Option<String> {
     opened.err().map(|error| format!("{}: {error}", events.display()))
 }
 
-/// Whether the kernel makes calls of the NOPs of five bytes that uprobes sit on (Linux 6.18, x86-64), and so writes whole instructions.
+/// Whether the kernel makes calls of the NOPs of five bytes that uprobes sit on (Linux 6.18,
+/// x86-64), and so writes whole instructions.
 ///
 /// # Panics
 /// If the kernel does not tell its version.

@@ -1,5 +1,5 @@
-//! Slices of tests that take minutes. `PROBE_TEST_WHOLE=1` asks for the whole tests, whose assertions
-//! are the same. See `tests/README.md`.
+//! Slices of tests that take minutes. `PROBE_TEST_WHOLE=1` asks for the whole tests, whose
+//! assertions are the same. See `tests/README.md`.
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! Probes inside the global allocator: every allocation of the program is a hit, also those of the control while it
-//! attaches and detaches, and those of a consumer inside its own hit.
+//! Probes inside the global allocator: every allocation of the program is a hit, also those of the
+//! control while it attaches and detaches, and those of a consumer inside its own hit.
 //! A process of its own: the allocator is the whole program's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -70,7 +70,8 @@ fn hits(tally: &Attachment<Count>) -> [u64; 2] {
 fn every_allocation_is_counted() {
     let _turn = turn();
     let threads = 4;
-    // The harness' threads allocate too: only what these threads count is compared, through a consumer.
+    // The harness' threads allocate too: only what these threads count is compared, through a
+    // consumer.
     let set = select("allocator::alloc kind=entry, allocator::dealloc kind=entry").unwrap();
     let by_thread = set.attach(ByThread).unwrap();
     let (start, end) = (Barrier::new(threads), Barrier::new(threads));

@@ -1,7 +1,7 @@
-//! Probes inside the global allocator, and a consumer that opens text there: the lock of open pages, under which memory
-//! is allocated, is not asked for again by the thread that holds it.
-//! Each scenario is a process of its own: the allocator is the whole program's, and a failure is a thread that waits for
-//! itself for ever.
+//! Probes inside the global allocator, and a consumer that opens text there: the lock of open
+//! pages, under which memory is allocated, is not asked for again by the thread that holds it.
+//! Each scenario is a process of its own: the allocator is the whole program's, and a failure is a
+//! thread that waits for itself for ever.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -125,7 +125,8 @@ fn is_waiting(thread: i32) -> bool {
         && fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|it| it.contains(") S "))
 }
 
-/// Text that is written through the kernel needs no open pages: to attach, nobody would have to wait for this thread.
+/// Text that is written through the kernel needs no open pages: to attach, nobody would have to
+/// wait for this thread.
 fn opens_while_another_attaches_first() {
     let pages = Pages::new(&[RX]);
     // Set up everything that the first use allocates, before a thread stays.

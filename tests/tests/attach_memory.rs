@@ -1,5 +1,5 @@
-//! Detaching takes no memory for each probe: as many allocations, and bytes, for 200 probes as for two.
-//! A process of its own: the allocator is the whole program's.
+//! Detaching takes no memory for each probe: as many allocations, and bytes, for 200 probes as for
+//! two. A process of its own: the allocator is the whole program's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

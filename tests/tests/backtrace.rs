@@ -1,6 +1,7 @@
-//! Backtraces from inside a consumer: through the cold block's step over the red zone, whatever the number of
-//! fields, from leaf functions and from functions with frames, by the unwinder and by gdb.
-//! A process of its own: gdb runs it again as its child, and its `outer` is the root of each backtrace.
+//! Backtraces from inside a consumer: through the cold block's step over the red zone, whatever the
+//! number of fields, from leaf functions and from functions with frames, by the unwinder and by
+//! gdb. A process of its own: gdb runs it again as its child, and its `outer` is the root of each
+//! backtrace.
 #![cfg(not(probe_portable))]
 
 use std::backtrace::Backtrace;
@@ -23,7 +24,8 @@ impl Consumer for Traces {
     }
 }
 
-/// Functions with one point each: `leaf` calls nothing and has no frame, `framed` has an array and a call.
+/// Functions with one point each: `leaf` calls nothing and has no frame, `framed` has an array and
+/// a call.
 macro_rules! functions {
     ($($leaf:ident, $framed:ident: $point:literal / $inner:literal $(, $field:ident)*;)*) => { $(
         #[inline(never)]

@@ -1,5 +1,5 @@
-//! A latent probe of `probe.h` costs one NOP: the hot paths of functions with probes, by each compiler, against those of the same
-//! functions with `PROBE_OFF`.
+//! A latent probe of `probe.h` costs one NOP: the hot paths of functions with probes, by each
+//! compiler, against those of the same functions with `PROBE_OFF`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 #[path = "codegen/hot_path.rs"]
@@ -45,8 +45,9 @@ impl Pair {
         HotPath::walk(&table, symbol.address(), symbol.size())
     }
 
-    /// The function's hot path is the plain one's, but for `sites` NOPs and, since a site ends a basic block, at most as many
-    /// more instructions as said: in all, and in its loops. None of them reads memory or touches the stack.
+    /// The function's hot path is the plain one's, but for `sites` NOPs and, since a site ends a
+    /// basic block, at most as many more instructions as said: in all, and in its loops. None of
+    /// them reads memory or touches the stack.
     #[track_caller]
     fn costs(&self, function: &str, sites: usize, more: usize, more_in_loops: usize) {
         let (probed, plain) = (Self::hot_path(&self.probed, function), Self::hot_path(&self.plain, function));

@@ -1,6 +1,7 @@
-//! What `probe.h` puts into an object: the definition's bytes at the offsets of [`Definition`], the stub, the records, one note;
-//! one definition for all copies of a probe, in one file and across files; nothing for code that the linker drops, nothing at all
-//! with `PROBE_OFF`. And what the compilers say: no warning in any version of C and C++, an error for names that can't be.
+//! What `probe.h` puts into an object: the definition's bytes at the offsets of [`Definition`], the
+//! stub, the records, one note; one definition for all copies of a probe, in one file and across
+//! files; nothing for code that the linker drops, nothing at all with `PROBE_OFF`. And what the
+//! compilers say: no warning in any version of C and C++, an error for names that can't be.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::collections::BTreeMap;
@@ -31,8 +32,9 @@ fn u16_at(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// A function that begins with a probe has an instruction ahead of the site, at every alignment that compilers give functions: cold
-/// ones, and those compiled for size, have none. `SiteTable::sites` checks each site.
+/// A function that begins with a probe has an instruction ahead of the site, at every alignment
+/// that compilers give functions: cold ones, and those compiled for size, have none.
+/// `SiteTable::sites` checks each site.
 #[test]
 fn no_function_begins_with_a_site() {
     let mut content = "#include <probe.h>\nint sum;\n".to_owned();
@@ -145,7 +147,8 @@ fn copies_share_a_definition() {
     }
 }
 
-/// With `-z start-stop-gc` what nobody refers to goes, with its records; definitions that are in its group, too.
+/// With `-z start-stop-gc` what nobody refers to goes, with its records; definitions that are in
+/// its group, too.
 #[test]
 fn what_is_dropped_leaves_nothing() {
     let content = "#include <probe.h>\n\
@@ -228,7 +231,8 @@ fn names_that_can_not_be() {
     }
 }
 
-/// Values that are no strings or numbers are refused by the type checker, also where probes are off.
+/// Values that are no strings or numbers are refused by the type checker, also where probes are
+/// off.
 #[test]
 fn values_of_the_wrong_type() {
     let path = out("types.c");

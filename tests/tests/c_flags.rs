@@ -1,5 +1,6 @@
-//! What the program sees of arithmetic in a consumer: at entries and exits nothing; where the compiler calls a hook, the exceptions that a
-//! called function may note, but its own rounding and masks.
+//! What the program sees of arithmetic in a consumer: at entries and exits nothing; where the
+//! compiler calls a hook, the exceptions that a called function may note, but its own rounding and
+//! masks.
 //! A process of its own: it attaches to all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

@@ -1,5 +1,5 @@
-//! Calls in C and C++ that are left by `longjmp`, by exceptions, and from signal handlers: each entry has its exit, or is counted as without,
-//! exactly as the functions count themselves.
+//! Calls in C and C++ that are left by `longjmp`, by exceptions, and from signal handlers: each
+//! entry has its exit, or is counted as without, exactly as the functions count themselves.
 //! A process of its own for each object: it attaches to all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

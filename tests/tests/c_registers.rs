@@ -1,6 +1,6 @@
-//! Every register there is, set before and seen after calls of C functions that leave almost all of them as they were: around
-//! entries, returns and tail calls nothing changes but the flags, whatever a consumer does.
-//! A process of its own: it counts all probes there are.
+//! Every register there is, set before and seen after calls of C functions that leave almost all of
+//! them as they were: around entries, returns and tail calls nothing changes but the flags,
+//! whatever a consumer does. A process of its own: it counts all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::ffi::c_void;
@@ -29,7 +29,8 @@ const FUNCTIONS: [(&str, u64); 10] = [
 /// The memory at the address that `state_memory` gets.
 static mut PLACE: [u64; 9] = [0; 9];
 
-/// Calls every function with every state; gives the registers after each, and how many functions were called.
+/// Calls every function with every state; gives the registers after each, and how many functions
+/// were called.
 fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
     let mut all = Vec::new();
     let mut calls = 0;
@@ -44,7 +45,8 @@ fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
                 _ => 7,
             };
             let state = state.argument(argument);
-            // SAFETY: functions of this type, or of no arguments; this test is the only one in its process.
+            // SAFETY: functions of this type, or of no arguments; this test is the only one in its
+            // process.
             let after = unsafe { state.call(function, if seed % 3 == 0 { 8 } else { 0 }) };
             all.push((format!("{name}, seed {seed}"), state, after));
             calls += called;
@@ -95,7 +97,8 @@ fn all_registers_survive() {
             drop(count);
             same("latent again");
             Text::of(&path).assert_as_in_file();
-            // That nothing is kept by chance: the functions themselves leave all but their results alone.
+            // That nothing is kept by chance: the functions themselves leave all but their results
+            // alone.
             let (call, before, after) = &expected[0];
             assert_eq!(before.differences(after), Vec::<String>::new(), "{call}");
             plain.library.close();

@@ -1,5 +1,5 @@
-//! How much stack a hit takes, for those who give their threads, coroutines and signal handlers little: what docs/abi.md promises.
-//! A process of its own: it attaches to all probes there are.
+//! How much stack a hit takes, for those who give their threads, coroutines and signal handlers
+//! little: what docs/abi.md promises. A process of its own: it attaches to all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::mem::MaybeUninit;
@@ -23,7 +23,8 @@ fn depth(function: extern "C" fn()) -> usize {
     let mut stack = vec![PAINT; STACK];
     let (mut here, mut there) =
         (MaybeUninit::<libc::ucontext_t>::zeroed(), MaybeUninit::<libc::ucontext_t>::zeroed());
-    // SAFETY: the stack lives until the call is over, and is large enough; both contexts are filled before they are gone to.
+    // SAFETY: the stack lives until the call is over, and is large enough; both contexts are filled
+    // before they are gone to.
     unsafe {
         assert_eq!(libc::getcontext(there.as_mut_ptr()), 0);
         let context = &mut *there.as_mut_ptr();

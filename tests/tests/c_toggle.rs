@@ -1,6 +1,6 @@
-//! Four threads execute C and C++ functions all the time, while their sites are toggled in every way there is: each result is what
-//! it is in a build without sites, both states are seen, and in the end the text is the file's.
-//! A process of its own: it toggles all probes there are.
+//! Four threads execute C and C++ functions all the time, while their sites are toggled in every
+//! way there is: each result is what it is in a build without sites, both states are seen, and in
+//! the end the text is the file's. A process of its own: it toggles all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -109,7 +109,8 @@ fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, tim
     let runs = runs.load(Ordering::Relaxed);
     println!("{language:?} {sites:?}: {runs} runs, {hits} hits, {toggles} toggles");
     assert!(runs >= THREADS as u64 && toggles > 4);
-    // Both states have been seen: all runs together would have hit more, had the sites been active all the time.
+    // Both states have been seen: all runs together would have hit more, had the sites been active
+    // all the time.
     let count = select("**").unwrap().attach(Count::new()).unwrap();
     assert!(play(object) == expected);
     let of_one_run = count.total();

@@ -1,6 +1,6 @@
-//! Code that is farther from the program than a CALL reaches: the `ret` for its deactivated CALLs is mapped near it, once for
-//! all that reach it, by however many threads; where there is no room, that is an error.
-//! A process of its own: it counts mappings, and forks.
+//! Code that is farther from the program than a CALL reaches: the `ret` for its deactivated CALLs
+//! is mapped near it, once for all that reach it, by however many threads; where there is no room,
+//! that is an error. A process of its own: it counts mappings, and forks.
 #![cfg(not(any(probe_portable, probe_off)))]
 
 use std::error::Error;
@@ -40,7 +40,8 @@ fn copy_to(at: usize) -> Block {
     unsafe { Block::copy_to(at) }
 }
 
-/// The pages in the regions of this test that are neither its blocks nor its walls, all of which have other rights.
+/// The pages in the regions of this test that are neither its blocks nor its walls, all of which
+/// have other rights.
 fn trampolines() -> Vec<usize> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let number = |hex| usize::from_str_radix(hex, 16).unwrap();
@@ -182,7 +183,8 @@ fn one_for_parent_and_child() {
     let old = Block { start: REGIONS[1] };
     let new = copy_to(REGIONS[3]);
     let (old_sites, new_sites) = (needy(old), needy(new));
-    // SAFETY: the child calls what a child of a program with threads may; the other threads have ended.
+    // SAFETY: the child calls what a child of a program with threads may; the other threads have
+    // ended.
     let child = unsafe { libc::fork() };
     assert_ne!(child, -1);
     if child == 0 {

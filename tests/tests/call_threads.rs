@@ -1,5 +1,5 @@
-//! Call sites at every offset, switched while other threads execute them: each execution is one of the two instructions,
-//! both are seen, and after `synchronize` only the new one.
+//! Call sites at every offset, switched while other threads execute them: each execution is one of
+//! the two instructions, both are seen, and after `synchronize` only the new one.
 //! A process of its own: its text changes all the time.
 #![cfg(not(any(probe_portable, probe_off)))]
 
@@ -31,8 +31,8 @@ impl Seen {
     }
 }
 
-/// Executes the site on several threads, while `switch` is called with 0, 1, 2, … until it has been called often enough, and
-/// each thread has seen both results. There is no third one.
+/// Executes the site on several threads, while `switch` is called with 0, 1, 2, … until it has been
+/// called often enough, and each thread has seen both results. There is no third one.
 fn race(site: CallSite, one: usize, other: usize, switch: impl Fn(u64)) {
     let stop = AtomicBool::new(false);
     let seen: [Seen; EXECUTORS] = Default::default();
@@ -88,8 +88,8 @@ fn clear(site: CallSite) {
     assert!(unsafe { OPEN.deactivate_call(site.addr) }.unwrap(), "{site:x?}");
 }
 
-/// After `synchronize`, whoever begins to execute the site executes what was written: checked until each thread has begun
-/// and ended in a settled moment of either state.
+/// After `synchronize`, whoever begins to execute the site executes what was written: checked until
+/// each thread has begun and ended in a settled moment of either state.
 fn settle(site: CallSite) {
     const ROUNDS: u64 = 200;
     // Even while settled: 2 (mod 4) when the site is active, 0 when it is not.
@@ -161,7 +161,8 @@ fn every_execution_is_one_of_the_two() {
     text.assert_as_in_file();
 }
 
-/// Two sites that are switched by writing the same word, each by a thread of its own: whoever comes second looks again.
+/// Two sites that are switched by writing the same word, each by a thread of its own: whoever comes
+/// second looks again.
 #[test]
 fn neighbours_do_not_disturb_each_other() {
     #[repr(align(64))]

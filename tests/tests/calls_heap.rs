@@ -1,5 +1,5 @@
-//! Measuring takes no heap on a hit, not even a thread's first: the probes sit in the program's allocator, which counts its calls.
-//! A process of its own: it has an allocator of its own.
+//! Measuring takes no heap on a hit, not even a thread's first: the probes sit in the program's
+//! allocator, which counts its calls. A process of its own: it has an allocator of its own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

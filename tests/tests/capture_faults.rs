@@ -1,5 +1,6 @@
-//! Captures that panic: the program goes on, each hit is delivered, to everybody, and the panics are counted, exactly.
-//! A process of its own: the count is the whole process's, so the tests take turns.
+//! Captures that panic: the program goes on, each hit is delivered, to everybody, and the panics
+//! are counted, exactly. A process of its own: the count is the whole process's, so the tests take
+//! turns.
 
 use std::cell::Cell;
 use std::fmt::{self, Debug, Display};

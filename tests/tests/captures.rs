@@ -1,5 +1,5 @@
-//! Captured arguments and results: what a consumer sees of each kind of argument and of each way out, exactly.
-//! A process of its own: its recorder listens to all of this program's probes.
+//! Captured arguments and results: what a consumer sees of each kind of argument and of each way
+//! out, exactly. A process of its own: its recorder listens to all of this program's probes.
 #![expect(
     clippy::needless_pass_by_value,
     clippy::toplevel_ref_arg,

@@ -1,6 +1,7 @@
-//! Consumers that misbehave: one that panics, one that hits probes itself, one that detaches itself, two that are
-//! slow while somebody leaves. The program goes on, nothing hangs, and nobody else loses a hit.
-//! A process of its own: an operation frees what an earlier one left, so the tests take turns.
+//! Consumers that misbehave: one that panics, one that hits probes itself, one that detaches
+//! itself, two that are slow while somebody leaves. The program goes on, nothing hangs, and nobody
+//! else loses a hit. A process of its own: an operation frees what an earlier one left, so the
+//! tests take turns.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -129,7 +130,8 @@ fn its_own_hits_do_not_recurse() {
     for _ in 0..5 {
         work(1);
     }
-    // 5 calls, entry and exit each: 10 deliveries, each of which makes two suppressed hits of either function.
+    // 5 calls, entry and exit each: 10 deliveries, each of which makes two suppressed hits of
+    // either function.
     assert_eq!(recursive.0.load(Ordering::Relaxed), 10);
     assert_eq!(recursive.suppressed(), 20);
     assert_eq!(other.0.load(Ordering::Relaxed), 0);

@@ -1,6 +1,7 @@
-//! Two copies of this crate in one process: the program's, and one that a plugin brings along. Neither knows what the other
-//! holds open, and calls that one has deactivated outlive its library.
-//! Each scenario is a process of its own: it loads a plugin, and asks for the rights of the program's text.
+//! Two copies of this crate in one process: the program's, and one that a plugin brings along.
+//! Neither knows what the other holds open, and calls that one has deactivated outlive its library.
+//! Each scenario is a process of its own: it loads a plugin, and asks for the rights of the
+//! program's text.
 #![cfg(not(any(probe_portable, probe_off)))]
 
 use std::env;
@@ -86,7 +87,8 @@ fn sealed_by_the_other() {
     text.assert_as_in_file();
 }
 
-/// The program has attached before it loads the plugin, so it knows of its own probes only when it pauses.
+/// The program has attached before it loads the plugin, so it knows of its own probes only when it
+/// pauses.
 fn sealed_by_both() {
     let text = Text::of_this_process();
     own(1);

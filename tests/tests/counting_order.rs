@@ -1,6 +1,6 @@
-//! The first blocks of a process, for probes that an operation takes in another order than theirs: it
-//! switches those that it left in one state before those that it left in another. A process of its
-//! own, since blocks stay.
+//! The first blocks of a process, for probes that an operation takes in another order than theirs:
+//! it switches those that it left in one state before those that it left in another. A process of
+//! its own, since blocks stay.
 
 use probe_runtime::{Count, Event, probe, select};
 
@@ -16,7 +16,8 @@ functions!(a b c d e f g h);
 
 #[test]
 fn each_site_gets_one_block_whatever_the_order() {
-    // The sites of these have no blocks, and were left latent; no operation has switched the others.
+    // The sites of these have no blocks, and were left latent; no operation has switched the
+    // others.
     let told = select("counting_order::b, counting_order::d, counting_order::f")
         .unwrap()
         .attach(|_: &Event<'_>| ())

@@ -1,8 +1,10 @@
-//! `#[probe]` on every function of crates that others wrote, then on every block of them: they compile without a new warning, and pass their own tests, both
-//! latent and with every probe active. Then each entry has its exit.
+//! `#[probe]` on every function of crates that others wrote, then on every block of them: they
+//! compile without a new warning, and pass their own tests, both latent and with every probe
+//! active. Then each entry has its exit.
 //!
-//! One small crate always; all of them, with clippy's warnings and their documentation's examples, with `--ignored`
-//! (some minutes), or the one that `PROBE_SOAK_CRATES` names. Examples run latent only: their programs are rustdoc's own, and nothing arms them.
+//! One small crate always; all of them, with clippy's warnings and their documentation's examples,
+//! with `--ignored` (some minutes), or the one that `PROBE_SOAK_CRATES` names. Examples run latent
+//! only: their programs are rustdoc's own, and nothing arms them.
 
 // Once is enough: the copies are built for the machine at hand, whatever the flags of this build.
 #![cfg(all(target_os = "linux", not(any(probe_portable, probe_off, probe_seen))))]
@@ -115,13 +117,15 @@ fn holds_at_length(it: &Crate, places: Places) {
     let lint = ["clippy", "--lib", "--tests", "--", "--cap-lints=warn"];
     let [plain_says, probed_says] = [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &lint).0);
     assert_eq!(new_ones(&probed_says, &plain_says), [""; 0], "{}", it.name);
-    // Of a crate whose examples use one that its manifest here leaves out, those fail without probes, too.
+    // Of a crate whose examples use one that its manifest here leaves out, those fail without
+    // probes, too.
     let [expected, outcomes] = [&plain, &probed].map(|copy| examples(&copy.folder, &target));
     assert_ne!(outcomes.len(), 0, "{} has no examples", it.name);
     assert_eq!(outcomes, expected, "{}", it.name);
 }
 
-/// The examples in the documentation, and whether they pass: without their lines, which attributes move.
+/// The examples in the documentation, and whether they pass: without their lines, which attributes
+/// move.
 fn examples(folder: &Path, target: &Path) -> Vec<String> {
     let output = nested(folder, target).args(["test", "--offline", "--doc"]).output().expect("cargo runs");
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -1,5 +1,5 @@
-//! Debuggers, tracers and valgrind, and the `int3` of this crate: one that passes `SIGTRAP` on is no obstacle; one that keeps it is named, and
-//! the program survives.
+//! Debuggers, tracers and valgrind, and the `int3` of this crate: one that passes `SIGTRAP` on is
+//! no obstacle; one that keeps it is named, and the program survives.
 //! Each scenario is a process of its own, which ends after two minutes at the latest.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -47,7 +47,8 @@ fn a_debugger_that_keeps_the_signal_is_named() {
 
 #[test]
 fn a_debugger_that_passes_it_on_is_no_obstacle() {
-    // Before the handler is there, what gdb passes on would kill the program: it stops once, where this crate asks.
+    // Before the handler is there, what gdb passes on would kill the program: it stops once, where
+    // this crate asks.
     let Some(output) = under_gdb(&["run", PASS, "continue"], "passed on") else { return };
     let said = scenario::said(&output);
     assert_eq!(said.matches("received signal SIGTRAP").count(), 1, "{said}");

@@ -1,6 +1,7 @@
-//! `PROBES`: a program that attaches what its environment asks for, and what it says on stderr, to the letter. And
-//! the mistakes that `select` explains.
-//! Children of this process are the program, since the variable is read in a process that was started with it.
+//! `PROBES`: a program that attaches what its environment asks for, and what it says on stderr, to
+//! the letter. And the mistakes that `select` explains.
+//! Children of this process are the program, since the variable is read in a process that was
+//! started with it.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! Fields: every type arrives with its exact value, in every number, and is evaluated while a probe is active and
-//! never otherwise.
+//! Fields: every type arrives with its exact value, in every number, and is evaluated while a probe
+//! is active and never otherwise.
 //! A process of its own: its recorder listens to all of this program's probes.
 #![expect(clippy::many_single_char_names, reason = "the fields have no other meaning")]
 

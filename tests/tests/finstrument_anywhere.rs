@@ -1,5 +1,5 @@
-//! Hooks that are reached where nothing may be allocated or waited for: in an allocator, in signal handlers, under this crate's own locks,
-//! before anything was set up.
+//! Hooks that are reached where nothing may be allocated or waited for: in an allocator, in signal
+//! handlers, under this crate's own locks, before anything was set up.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -84,7 +84,8 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-/// The allocator's functions are discovered by the operations of this crate, too, under whatever locks these hold.
+/// The allocator's functions are discovered by the operations of this crate, too, under whatever
+/// locks these hold.
 fn allocator() {
     let (library, functions) = load_numbered("allocator", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS).unwrap();
@@ -164,7 +165,8 @@ fn signals() {
     library.close();
 }
 
-/// Until somebody asks for anything, calls are noted and stay calls; the first operation makes them sites.
+/// Until somebody asks for anything, calls are noted and stay calls; the first operation makes them
+/// sites.
 fn early() {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let (library, functions) = load_numbered("early", FUNCTIONS);

@@ -1,5 +1,5 @@
-//! Threads that block every signal, `SIGTRAP` too, while others make the first hits of the functions that these execute: nothing is ever
-//! patched through `int3`.
+//! Threads that block every signal, `SIGTRAP` too, while others make the first hits of the
+//! functions that these execute: nothing is ever patched through `int3`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! What compilers make of `-finstrument-functions`, over their flags: every call is a site, or kept with its reason; all are counted.
+//! What compilers make of `-finstrument-functions`, over their flags: every call is a site, or kept
+//! with its reason; all are counted.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};
@@ -58,7 +59,8 @@ fn every_call_is_counted_whatever_the_flags() {
                 }
             }
             assert!(calls.counts().iter().all(|it| it.probe.file() == file), "{said}");
-            // A function that ends in its call of the hook jumps there, but not where that is forbidden.
+            // A function that ends in its call of the hook jumps there, but not where that is
+            // forbidden.
             for kept in finstrument::unpatched() {
                 assert_eq!(
                     (kept.reason(), kept.probe().kind(), kept.site()),

@@ -1,5 +1,5 @@
-//! Jumps to the exit hook, in assembly: of each form, at each offset in a word, exact counts and bytes; and what is not certain to be one
-//! stays as it is.
+//! Jumps to the exit hook, in assembly: of each form, at each offset in a word, exact counts and
+//! bytes; and what is not certain to be one stays as it is.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};
@@ -30,7 +30,8 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-/// Assembly of void functions that add to `sum`, each with its jump at one of eight offsets in an aligned word, and two ways to it.
+/// Assembly of void functions that add to `sum`, each with its jump at one of eight offsets in an
+/// aligned word, and two ways to it.
 fn jumps_at(offset: usize, jump: &str) -> String {
     format!(
         "\t.text\n\t.globl add\n\t.type add, @function\n\t.p2align 4\nadd:\n\tpushq %rbx\n\tmovq %rdi, %rbx\n\
@@ -97,7 +98,8 @@ fn uncertain() {
     let folder = folder("uncertain");
     let sure = jumps_at(0, "jmp __cyg_profile_func_exit@PLT");
     let jump = "jmp __cyg_profile_func_exit@PLT";
-    // A jump through a register in between; a conditional jump to the hook; an argument that two ways do not agree on; no size.
+    // A jump through a register in between; a conditional jump to the hook; an argument that two
+    // ways do not agree on; no size.
     let table = sure.replacen("\tjne 1f\n", "\tjne 1f\n\tjmp 2f\n\tjmp *%rax\n2:\n", 1);
     let conditional = sure.replacen(&format!("\t{jump}\n1:"), "\tjmp 3f\n1:", 1).replacen(
         "\t.size add",

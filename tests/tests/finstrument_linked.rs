@@ -1,4 +1,5 @@
-//! C code that is linked into the program itself, position-independent or not, under both linkers: called before `main`, too.
+//! C code that is linked into the program itself, position-independent or not, under both linkers:
+//! called before `main`, too.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_tests::fixture::{Configuration, Linker};

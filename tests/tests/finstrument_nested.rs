@@ -1,4 +1,5 @@
-//! Instrumented functions in the place of those that a first hit itself needs: for memory, for signals, for files.
+//! Instrumented functions in the place of those that a first hit itself needs: for memory, for
+//! signals, for files.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::env;

@@ -1,4 +1,5 @@
-//! Objects that are loaded again at the same place, while text is open, and before anybody has looked.
+//! Objects that are loaded again at the same place, while text is open, and before anybody has
+//! looked.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! A plugin that is loaded again and again, in a program that only looks at what is counted: what was discovered in it gives its places
-//! to what is discovered next.
+//! A plugin that is loaded again and again, in a program that only looks at what is counted: what
+//! was discovered in it gives its places to what is discovered next.
 //! A process of its own: it looks at all of its mappings.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

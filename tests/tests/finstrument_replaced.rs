@@ -1,5 +1,5 @@
-//! A call that waits to be patched when its object is unloaded, and another one is loaded in its place.
-//! A process of its own: it counts all that is discovered.
+//! A call that waits to be patched when its object is unloaded, and another one is loaded in its
+//! place. A process of its own: it counts all that is discovered.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Count, Kind, finstrument, probes};
@@ -9,7 +9,8 @@ use probe_tests::library::Library;
 #[test]
 fn what_waited_is_dropped_and_never_written() {
     let folder = folder("replaced");
-    // The same layout, with calls elsewhere: four bytes on, and where there was one, something else is.
+    // The same layout, with calls elsewhere: four bytes on, and where there was one, something else
+    // is.
     let [one, two] = [0, 4].map(|offset| {
         let name = format!("{offset}");
         shared(

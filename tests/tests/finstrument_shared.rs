@@ -1,4 +1,5 @@
-//! One call of a hook that two functions share, as compilers make of inlined functions with like ends: each has its own hits.
+//! One call of a hook that two functions share, as compilers make of inlined functions with like
+//! ends: each has its own hits.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};

@@ -1,13 +1,14 @@
-//! One call of a hook that two functions share, of which the second is seen there only after it was attached to: each has its own
-//! hits, all of them. A process of its own: calls must not be known before.
+//! One call of a hook that two functions share, of which the second is seen there only after it was
+//! attached to: each has its own hits, all of them. A process of its own: calls must not be known
+//! before.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, Kind, select};
 use probe_tests::instrumented::load;
 
-/// `two` leaves by the call that it shares with `one`, or, if it was given anything, by one of its own. `PAD` moves the
-/// shared call across two aligned words, or not.
+/// `two` leaves by the call that it shares with `one`, or, if it was given anything, by one of its
+/// own. `PAD` moves the shared call across two aligned words, or not.
 const CODE: &str = "\
 	.text
 	.globl one, two
@@ -73,7 +74,8 @@ fn each_function_has_its_own_hits() {
         let both = |name| (counts.hits(name, Kind::Entry), counts.hits(name, Kind::Exit));
         assert_eq!((both("one"), both("two")), ((Some(7), Some(7)), (Some(21), Some(21))), "{name} {counts}");
         drop(calls);
-        // From here on, the call is known for a shared one: it is nobody's site, and silences neither.
+        // From here on, the call is known for a shared one: it is nobody's site, and silences
+        // neither.
         let calls = select("two").unwrap().attach(Count::new()).unwrap();
         for _ in 0..5 {
             assert_eq!((one(0), two(0), two(1)), (1, 2, 2));

@@ -38,8 +38,8 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-/// A loop that handlers jump back into, each time one is called: it goes on with the next function, until `at` is `end`; each function is
-/// called `calls` times.
+/// A loop that handlers jump back into, each time one is called: it goes on with the next function,
+/// until `at` is `end`; each function is called `calls` times.
 const LOOP: &str = "#include <setjmp.h>
 typedef uint64_t (*function)(uint64_t);
 static sigjmp_buf start; static pthread_t runs; static volatile uint64_t jumps;
@@ -89,8 +89,8 @@ fn every(interval: i64, handler: extern "C" fn(libc::c_int)) {
 }
 
 /// The same on this very thread, until it is dropped: the system may give the process's signals to
-/// another one, which may be in the allocator. By a signal of its own, so that a scenario that hangs
-/// still ends.
+/// another one, which may be in the allocator. By a signal of its own, so that a scenario that
+/// hangs still ends.
 struct Timer(libc::timer_t);
 
 impl Timer {

@@ -1,5 +1,5 @@
-//! Calls of hooks at every offset in their word, in each form that compilers and linkers give them: their bytes before the first
-//! hit, latent and active, and their counts.
+//! Calls of hooks at every offset in their word, in each form that compilers and linkers give them:
+//! their bytes before the first hit, latent and active, and their counts.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! Where no memory can be made executable, or there is none in reach: calls stay real ones, each hit is counted, and it is said why.
+//! Where no memory can be made executable, or there is none in reach: calls stay real ones, each
+//! hit is counted, and it is said why.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};
@@ -106,7 +107,8 @@ fn short() {
     let stats = finstrument::stats();
     assert_eq!((stats.discovered, stats.lost), (0, 10 * 2 * FUNCTIONS), "{stats:?}");
     assert_eq!(calls.total(), 0);
-    // From then on each counts, though there was no memory for stubs a moment ago, and they are real calls.
+    // From then on each counts, though there was no memory for stubs a moment ago, and they are
+    // real calls.
     (0..10).for_each(|_| call_all());
     let stats = finstrument::stats();
     assert_eq!((stats.discovered, stats.lost), (2 * FUNCTIONS, 10 * 2 * FUNCTIONS), "{stats:?}");

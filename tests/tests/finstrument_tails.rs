@@ -1,5 +1,6 @@
-//! Functions that end in a jump to the exit hook, as compilers make them: a site each, whatever the flags, the text policy and what becomes
-//! of the object and the process; exact counts, bytes and code.
+//! Functions that end in a jump to the exit hook, as compilers make them: a site each, whatever the
+//! flags, the text policy and what becomes of the object and the process; exact counts, bytes and
+//! code.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
 
-/// Functions of one void kind and another; each has one exit that is the last thing it does, or several.
+/// Functions of one void kind and another; each has one exit that is the last thing it does, or
+/// several.
 const CODE: &str = "\
 #include <stdint.h>
 #define PLAIN __attribute__((no_instrument_function))
@@ -43,7 +45,8 @@ PLAIN uint64_t at(uint64_t which)
 fn calls_of(n: u64) -> Vec<(&'static str, u64)> {
     let odd = n / 2;
     let even = n - odd;
-    // `several` calls `work` for odd numbers, and `shown` for even ones but 0; `bare` does the same by way of `inner`.
+    // `several` calls `work` for odd numbers, and `shown` for even ones but 0; `bare` does the same
+    // by way of `inner`.
     vec![
         ("work", odd + n + odd),
         ("shown", even - 1 + even),

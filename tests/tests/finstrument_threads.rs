@@ -1,5 +1,5 @@
-//! Threads that race for the first hits of the same functions, while another attaches and detaches all: no hit is lost or counted
-//! twice.
+//! Threads that race for the first hits of the same functions, while another attaches and detaches
+//! all: no hit is lost or counted twice.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::sync::Barrier;

@@ -1,6 +1,7 @@
-//! A fork while probes are active and other threads are inside of consumers: the child goes on counting, detaches
-//! without waiting for threads that it does not have, waits for those that it has, and the parent notices nothing.
-//! A process of its own: it forks, which is no good beside other tests' threads.
+//! A fork while probes are active and other threads are inside of consumers: the child goes on
+//! counting, detaches without waiting for threads that it does not have, waits for those that it
+//! has, and the parent notices nothing. A process of its own: it forks, which is no good beside
+//! other tests' threads.
 #![cfg(not(probe_portable))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -185,7 +186,8 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
     });
 }
 
-/// Forks in the middle of other threads' resets: the child finds what they begin at whole, and waits for nobody.
+/// Forks in the middle of other threads' resets: the child finds what they begin at whole, and
+/// waits for nobody.
 fn forks_while_others_reset() {
     let hits = select("fork::work").unwrap().attach(Count::new()).unwrap();
     let latency = select("fork::called::timed").unwrap().attach(Latency::new()).unwrap();

@@ -1,5 +1,6 @@
-//! Captured arguments and results of futures: the entry has the arguments, at the first poll; the exit has the outcome and the result.
-//! A process of its own: its recorder listens to all of this program's probes.
+//! Captured arguments and results of futures: the entry has the arguments, at the first poll; the
+//! exit has the outcome and the result. A process of its own: its recorder listens to all of this
+//! program's probes.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};

@@ -1,5 +1,5 @@
-//! The three reports of calls mean the same by a call of a future, and by its polls. A process of its own: all probes of it are
-//! attached for good.
+//! The three reports of calls mean the same by a call of a future, and by its polls. A process of
+//! its own: all probes of it are attached for good.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -224,7 +224,8 @@ fn paused() -> impl Future<Output = u32> + Clone + Unpin {
     Paused(0)
 }
 
-/// Asserts how many entries, exits, drops, suspensions and resumptions a future's probes count while `body` runs.
+/// Asserts how many entries, exits, drops, suspensions and resumptions a future's probes count
+/// while `body` runs.
 #[track_caller]
 fn counted(name: &str, body: impl FnOnce(), expected: [u64; 5]) {
     let attachment = select(name).unwrap().attach(Count::new()).unwrap();

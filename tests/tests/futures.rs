@@ -1,5 +1,6 @@
-//! Probes of futures: which are hit, when, and with which address; and that the function does what it did without them.
-//! A process of its own: its tests share one recorder, which listens to all of this program's probes (`probe_tests::futures`).
+//! Probes of futures: which are hit, when, and with which address; and that the function does what
+//! it did without them. A process of its own: its tests share one recorder, which listens to all of
+//! this program's probes (`probe_tests::futures`).
 
 use std::fmt::Display;
 use std::ops::AddAssign;

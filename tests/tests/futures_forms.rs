@@ -1,5 +1,6 @@
-//! Probes of functions that return a future without being `async`, and of those that other macros rewrite: hit as an `async fn` is.
-//! A process of its own: its tests share one recorder, which listens to all of this program's probes (`probe_tests::futures`).
+//! Probes of functions that return a future without being `async`, and of those that other macros
+//! rewrite: hit as an `async fn` is. A process of its own: its tests share one recorder, which
+//! listens to all of this program's probes (`probe_tests::futures`).
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,5 +1,6 @@
-//! Futures under a work-stealing executor: the hits of one pair up although its threads differ, and its time on the processor comes
-//! apart from the time that it awaits. A process of its own: it listens to all of its probes.
+//! Futures under a work-stealing executor: the hits of one pair up although its threads differ, and
+//! its time on the processor comes apart from the time that it awaits. A process of its own: it
+//! listens to all of its probes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -161,7 +162,8 @@ fn hits_pair_up() {
     let polls = |name: &str| -> u32 {
         all.ended.iter().filter(|(path, ..)| path.ends_with(name)).map(|(.., it)| it.polls).sum()
     };
-    // One poll, and one more for each time that it yields or sleeps. 0 + 1 + … + 49, for every fifty.
+    // One poll, and one more for each time that it yields or sleeps. 0 + 1 + … + 49, for every
+    // fifty.
     let yields = tasks / 50 * (49 * 50 / 2);
     assert_eq!(polls("leaf"), tasks + yields);
     assert_eq!(polls("sleeper"), 2 * tasks + yields);

@@ -1,6 +1,6 @@
-//! Threads that are on their way into a hit (they evaluate a field) while their probe is paused or detached: after a
-//! pause that one hit is still counted, and delivered where the pause has waited for nobody; else, and after a detach, the
-//! consumer is called no more.
+//! Threads that are on their way into a hit (they evaluate a field) while their probe is paused or
+//! detached: after a pause that one hit is still counted, and delivered where the pause has waited
+//! for nobody; else, and after a detach, the consumer is called no more.
 //! A process of its own: its one probe is entered by one thread at a time, step by step.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,10 @@
-//! Threads that are cancelled (`pthread_cancel`) while they hit probes, or are inside operations of this crate: nothing is
-//! torn. Locks are free, text is whole, counts are exact, and whoever detaches does not wait for the dead.
-//! A process of its own, whose tests take turns: they look at the whole text.
+//! Threads that are cancelled (`pthread_cancel`) while they hit probes, or are inside operations of
+//! this crate: nothing is torn. Locks are free, text is whole, counts are exact, and whoever
+//! detaches does not wait for the dead. A process of its own, whose tests take turns: they look at
+//! the whole text.
 //!
-//! A cancellation is a forced unwind, which must not meet a destructor of Rust's: a thread's first function here has none.
+//! A cancellation is a forced unwind, which must not meet a destructor of Rust's: a thread's first
+//! function here has none.
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::ffi::c_void;
@@ -238,7 +240,8 @@ extern "C-unwind" fn toggle_and_test(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// As above, for a thread that has been asked to end before it begins: the first cancellation point that it reaches ends it.
+/// As above, for a thread that has been asked to end before it begins: the first cancellation point
+/// that it reaches ends it.
 extern "C-unwind" fn wait_toggle_and_test(_: *mut c_void) -> *mut c_void {
     while !GO.load(Ordering::SeqCst) {
         std::hint::spin_loop();
@@ -248,8 +251,9 @@ extern "C-unwind" fn wait_toggle_and_test(_: *mut c_void) -> *mut c_void {
 
 static GO: AtomicBool = AtomicBool::new(false);
 
-/// Threads that pause and resume are cancelled, under each policy, while another opens and seals the same text: what is
-/// known of its rights is forgotten then, and asked for anew. None ends within.
+/// Threads that pause and resume are cancelled, under each policy, while another opens and seals
+/// the same text: what is known of its rights is forgotten then, and asked for anew. None ends
+/// within.
 #[test]
 fn threads_that_toggle_are_cancelled() {
     let _turn = turn();

@@ -1,6 +1,7 @@
-//! Processes that end, or become another program, in the middle of toggles and hits: by `exit` on any thread, by a return
-//! from `main`, `_exit`, abort and exec. They end, and with the right status; whatever runs while they do (`atexit`
-//! functions, static and thread-local destructors) may hit, attach and detach.
+//! Processes that end, or become another program, in the middle of toggles and hits: by `exit` on
+//! any thread, by a return from `main`, `_exit`, abort and exec. They end, and with the right
+//! status; whatever runs while they do (`atexit` functions, static and thread-local destructors)
+//! may hit, attach and detach.
 //! Each round is a process of its own.
 #![cfg(target_os = "linux")]
 
@@ -80,7 +81,8 @@ fn exec_on_another_thread() {
     rounds("exec-elsewhere", |output| assert_eq!(output.status.code(), Some(10), "{}", said(output)));
 }
 
-/// Other programs are started, too, by `posix_spawn` or by a fork and an exec, and end as they should.
+/// Other programs are started, too, by `posix_spawn` or by a fork and an exec, and end as they
+/// should.
 #[test]
 fn spawn() {
     rounds("spawn", |output| ended_in_order(output, 0));

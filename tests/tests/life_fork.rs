@@ -1,5 +1,5 @@
-//! Forks while consumers are attached that need a thread: the child leaves those behind, and says so; all else goes on, in
-//! both processes, with exact counts.
+//! Forks while consumers are attached that need a thread: the child leaves those behind, and says
+//! so; all else goes on, in both processes, with exact counts.
 //! A process of its own: it forks, which is no good beside other tests' threads.
 #![cfg(unix)]
 
@@ -65,7 +65,8 @@ struct Attached {
 
 fn child(Attached { tally, calls, hands, lonely: alone }: Attached, text: &Text) {
     let made = hands.calls.load(Ordering::Relaxed);
-    // Nobody else listens there: its one site is latent already, before any operation; the other's is active.
+    // Nobody else listens there: its one site is latent already, before any operation; the other's
+    // is active.
     let active = text.differences().len().div_ceil(5);
     assert_eq!(active, usize::from(cfg!(not(probe_portable))), "{:?}", text.differences());
     assert_eq!((hands.failure(), alone.failure()), (Some(LEFT_BEHIND), Some(LEFT_BEHIND)));

@@ -1,5 +1,5 @@
-//! A program that opens text and has never asked for a probe forks while other threads open and seal: each child can go on.
-//! A process of its own: the first use of the crate here is a guard.
+//! A program that opens text and has never asked for a probe forks while other threads open and
+//! seal: each child can go on. A process of its own: the first use of the crate here is a guard.
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,8 @@ fn children_of_a_program_that_only_opens_text_go_on() {
         }
         let mut statuses = Vec::new();
         for _ in 0..CHILDREN {
-            // SAFETY: the child calls the runtime, which takes its locks across the fork, and looks at its own pages; the C
-            // library makes the heap usable.
+            // SAFETY: the child calls the runtime, which takes its locks across the fork, and looks
+            // at its own pages; the C library makes the heap usable.
             let child = unsafe { libc::fork() };
             assert_ne!(child, -1);
             if child == 0 {

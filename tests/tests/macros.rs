@@ -1,6 +1,7 @@
-//! `#[probe]` and `probe!` on every kind of function and every way out of one: how often each probe is hit, in
-//! which order, and whether the function still does what it did.
-//! A process of its own: its tests share one recorder, which listens to all of this program's probes.
+//! `#[probe]` and `probe!` on every kind of function and every way out of one: how often each probe
+//! is hit, in which order, and whether the function still does what it did.
+//! A process of its own: its tests share one recorder, which listens to all of this program's
+//! probes.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -349,7 +350,8 @@ fn closures_and_nested_functions() {
     check(|| inside_out(&[1, 2]), 3, expected);
 }
 
-/// Clippy has views on what these two methods of a type that is `Copy` and `Ord` may look like; a probe changes none of them.
+/// Clippy has views on what these two methods of a type that is `Copy` and `Ord` may look like; a
+/// probe changes none of them.
 #[derive(PartialEq, Eq, Debug)]
 struct Number(u32);
 

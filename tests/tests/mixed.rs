@@ -1,5 +1,6 @@
-//! A crate of Rust and C++ whose build script has one line of ours, and whose Rust code has none: its functions have sites,
-//! those that are not linked have none, and the kill switches reach the C++ code.
+//! A crate of Rust and C++ whose build script has one line of ours, and whose Rust code has none:
+//! its functions have sites, those that are not linked have none, and the kill switches reach the
+//! C++ code.
 
 // Once is enough: it builds each of its programs with the backend it wants.
 #![cfg(not(probe_portable))]
@@ -39,8 +40,8 @@ fn check(configuration: &Configuration, expected: &[&str]) {
     assert!(records >= 2 * expected.len(), "{records} records, {}", built.description());
 }
 
-/// rust-lld drops functions that nobody calls, and with them their records, stubs and definitions. Of a template's
-/// instance in two files, one is left.
+/// rust-lld drops functions that nobody calls, and with them their records, stubs and definitions.
+/// Of a template's instance in two files, one is left.
 #[test]
 fn what_is_not_linked_leaves_no_record() {
     check(&configuration("lld"), &["text::count", "text::is_space<char>", "words"]);
@@ -70,7 +71,8 @@ fn the_kill_switches_reach_the_code() {
     assert_eq!(probes(&built.bytes("app")).0.len(), 3);
 }
 
-/// Where addresses are constants of 32 bits (`-fno-pic`, `-no-pie`), in all ways to place sites, by both compilers.
+/// Where addresses are constants of 32 bits (`-fno-pic`, `-no-pie`), in all ways to place sites, by
+/// both compilers.
 #[test]
 fn a_program_at_a_fixed_address() {
     for linker in [Linker::Lld, Linker::Gnu] {

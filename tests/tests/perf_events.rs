@@ -1,5 +1,6 @@
-//! `Perf` on the kernel's own events: what a program does exactly so often is counted exactly so often. And on the processor's, if this machine
-//! has them. What the kernel does not permit is said, and left out.
+//! `Perf` on the kernel's own events: what a program does exactly so often is counted exactly so
+//! often. And on the processor's, if this machine has them. What the kernel does not permit is
+//! said, and left out.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::sync::Barrier;
@@ -169,8 +170,9 @@ mod clock {
     }
 }
 
-/// By a system call or without one, alone or beside others, in nanoseconds: no more than has passed; and no less than what the thread has used by
-/// another clock of the kernel's, but for what that one counts while threads are switched.
+/// By a system call or without one, alone or beside others, in nanoseconds: no more than has
+/// passed; and no less than what the thread has used by another clock of the kernel's, but for what
+/// that one counts while threads are switched.
 #[test]
 fn the_task_clock_is_the_thread_s_time() {
     for events in [vec![TaskClock], vec![TaskClock, PageFaults], vec![PageFaults, ContextSwitches, TaskClock]]

@@ -1,5 +1,6 @@
-//! `Perf` while threads come and go, the process forks, or runs out of descriptors: nothing leaks, and nothing of the program's is touched.
-//! Children of this process, since all of it is the process's: descriptors, limits.
+//! `Perf` while threads come and go, the process forks, or runs out of descriptors: nothing leaks,
+//! and nothing of the program's is touched. Children of this process, since all of it is the
+//! process's: descriptors, limits.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::fs::{self, File};
@@ -66,7 +67,8 @@ fn threads() {
     };
     for round in 0..5 {
         all();
-        // A thread is joined before the C library has told of its end, so those of the round before may be open, too; no older ones.
+        // A thread is joined before the C library has told of its end, so those of the round before
+        // may be open, too; no older ones.
         assert!(open().0 <= 17, "round {round}: {:?}", open());
     }
     let is_closed = (0..1000).any(|_| {
@@ -177,7 +179,8 @@ fn signals() {
     });
     let counts = perf.event_counts();
     let unpaired = counts[0].unpaired();
-    // A signal that comes while another of its kind is waiting is none; a hit in the middle of a hit is not delivered.
+    // A signal that comes while another of its kind is waiting is none; a hit in the middle of a
+    // hit is not delivered.
     assert_eq!((unpaired.total(), counts[0].uncounted(), perf.suppressed() % 2), (0, 0, 0), "{perf}");
     let whole = counts[0].counted() + perf.suppressed() / 2;
     assert!((3 + calls..=3 + calls + signals).contains(&whole), "{perf}");

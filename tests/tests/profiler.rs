@@ -144,7 +144,8 @@ fn recursion_is_paired() {
     assert!(total.is_at_least() && (total.value - 43_850.0).abs() < 1e-6, "{total:?}");
 }
 
-/// A call that is timed inside of one of the same function that is not: the first exit is the inner one's.
+/// A call that is timed inside of one of the same function that is not: the first exit is the inner
+/// one's.
 #[test]
 fn a_call_inside_of_one_that_is_not_timed_ends_first() {
     let _alone = ALONE.lock().unwrap();
@@ -212,8 +213,8 @@ fn reports_say_it_all() {
     assert!(table.contains("budget: no limit") && table.contains("profiler::cold is left out"), "{table}");
 }
 
-/// Threads of this process that are called so, and are not about to end: one that was joined is listed
-/// for a moment.
+/// Threads of this process that are called so, and are not about to end: one that was joined is
+/// listed for a moment.
 fn daemons() -> usize {
     const PF_EXITING: u32 = 4;
     let is_one = |task: fs::DirEntry| {
@@ -271,8 +272,9 @@ fn work(time: Duration) -> (u64, u64) {
     (500 * calls, calls)
 }
 
-/// Calls and times of a mix are known: of two threads that do nothing else for two seconds. `PROBE_TEST_TIMING=1` asks for a tenth, in a release build on a
-/// machine that has nothing else to do.
+/// Calls and times of a mix are known: of two threads that do nothing else for two seconds.
+/// `PROBE_TEST_TIMING=1` asks for a tenth, in a release build on a machine that has nothing else to
+/// do.
 #[test]
 fn a_mix_is_estimated() {
     const TIME: Duration = Duration::from_secs(2);
@@ -290,7 +292,8 @@ fn a_mix_is_estimated() {
     });
     let profile = profiler.profile();
     println!("{profiler}\ntruth: {of_small} and {of_large}");
-    // Without optimization, hits slow the program down by more than is known; beside others, windows are not like the rest.
+    // Without optimization, hits slow the program down by more than is known; beside others,
+    // windows are not like the rest.
     let (least, most) = if is_strict { (0.9, 1.1) } else { (0.3, 3.0) };
     #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     for (path, truth) in [("profiler::small", of_small as f64), ("profiler::large", of_large as f64)] {

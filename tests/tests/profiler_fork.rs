@@ -1,5 +1,5 @@
-//! Forks while profilers are at work: the child has no daemon, says so, keeps what was known, and ends as it should; the parent's goes
-//! on. A profiler that is stepped goes on in both.
+//! Forks while profilers are at work: the child has no daemon, says so, keeps what was known, and
+//! ends as it should; the parent's goes on. A profiler that is stepped goes on in both.
 //! A process of its own: it forks, which is no good beside other tests' threads.
 #![cfg(unix)]
 

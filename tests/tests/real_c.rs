@@ -1,4 +1,5 @@
-//! zlib built by `probe_build`: all that must hold of it, in a process for each scenario, since they count all probes.
+//! zlib built by `probe_build`: all that must hold of it, in a process for each scenario, since
+//! they count all probes.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::collections::BTreeMap;

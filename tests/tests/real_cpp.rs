@@ -1,5 +1,5 @@
-//! Clipper2 built by `probe_build`: C++ with templates and exceptions. In a process for each scenario, since they count all
-//! probes.
+//! Clipper2 built by `probe_build`: C++ with templates and exceptions. In a process for each
+//! scenario, since they count all probes.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::collections::BTreeMap;

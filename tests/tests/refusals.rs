@@ -1,6 +1,7 @@
 //! Refused operations: a debugger's breakpoint on a site, text that the system does not let become
-//! writable, no `membarrier`. Each is reported, other sites work, and no operation is half done.
-//! A process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be taken off.
+//! writable, no `membarrier`. Each is reported, other sites work, and no operation is half done. A
+//! process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be
+//! taken off.
 #![cfg(not(probe_portable))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! A fork while a function is replaced, and while another thread is in the closure: the child has the replacement, removes it for
-//! itself, and the parent notices nothing.
+//! A fork while a function is replaced, and while another thread is in the closure: the child has
+//! the replacement, removes it for itself, and the parent notices nothing.
 //! A process of its own: it forks, which is no good beside other tests' threads.
 #![cfg(not(probe_portable))]
 

@@ -1,5 +1,5 @@
-//! Replaced functions' arguments and results: borrowed for as long as they were, moved and dropped once.
-//! Each test has functions of its own.
+//! Replaced functions' arguments and results: borrowed for as long as they were, moved and dropped
+//! once. Each test has functions of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Names and types of fields, without a hit: of every type and form, of few and of many fields, where they are optimised, inlined
-//! and generic. A process of its own, since nothing in it may ever be hit.
+//! Names and types of fields, without a hit: of every type and form, of few and of many fields,
+//! where they are optimised, inlined and generic. A process of its own, since nothing in it may
+//! ever be hit.
 
 use probe_runtime::{FieldInfo, Type, point, probe, probes};
 

@@ -1,4 +1,5 @@
-//! The self-test of a program that wants proof before it patches. A process of its own: it installs a handler.
+//! The self-test of a program that wants proof before it patches. A process of its own: it installs
+//! a handler.
 
 #[cfg(not(probe_portable))]
 use std::{process::Command, thread};
@@ -12,7 +13,8 @@ const CHILD: &str = "PROBE_TEST_BLOCKED";
 #[test]
 fn patches_and_traps_are_counted() {
     let seen = self_test().unwrap();
-    // Two instructions: there and back, and under way, each directly and strictly; then 200 toggles each.
+    // Two instructions: there and back, and under way, each directly and strictly; then 200 toggles
+    // each.
     assert_eq!(seen.patches, 2 * (2 * 4 + 200));
     // Under way: all but the aligned one without `strict`.
     assert!(seen.traps >= 6, "{seen}");

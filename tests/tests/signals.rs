@@ -1,6 +1,7 @@
-//! Hits inside signal handlers: a handler that interrupts a consumer, and a storm of timer signals over hot probed
-//! functions that are hit in the handler too. Every hit is counted; none recurses into a consumer.
-//! A process of its own: it installs handlers and a timer, which the whole process shares.
+//! Hits inside signal handlers: a handler that interrupts a consumer, and a storm of timer signals
+//! over hot probed functions that are hit in the handler too. Every hit is counted; none recurses
+//! into a consumer. A process of its own: it installs handlers and a timer, which the whole process
+//! shares.
 #![cfg(not(probe_portable))]
 
 use std::cell::Cell;
@@ -52,7 +53,8 @@ extern "C" fn flushed(_signal: libc::c_int) {
     FLUSHED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Ends a signal: what is pending is dropped, and no thread is in its handler, or about to be, any more.
+/// Ends a signal: what is pending is dropped, and no thread is in its handler, or about to be, any
+/// more.
 fn flush(signal: libc::c_int) {
     set_action(signal, libc::SIG_IGN);
     set_action(FLUSHES, flushed as *const () as usize);
@@ -130,8 +132,8 @@ impl Consumer for Calls {
     }
 }
 
-/// Runs the hot function on this thread and another under a storm, until enough signals were handled; returns how
-/// many calls were made.
+/// Runs the hot function on this thread and another under a storm, until enough signals were
+/// handled; returns how many calls were made.
 fn storm(signals: u64) -> u64 {
     install(libc::SIGALRM);
     let (calls, handled) = (CALLS.load(Ordering::SeqCst), HANDLED.load(Ordering::SeqCst));

@@ -1,6 +1,7 @@
-//! SQLite built by `probe_build`: the same results latent, with everything counted, and latent again; counts that agree with
-//! counters compiled in by hand; an exit for each entry; the file's text afterwards.
-//! Each scenario in a process of its own: it counts all probes, and both builds have the same ones.
+//! SQLite built by `probe_build`: the same results latent, with everything counted, and latent
+//! again; counts that agree with counters compiled in by hand; an exit for each entry; the file's
+//! text afterwards. Each scenario in a process of its own: it counts all probes, and both builds
+//! have the same ones.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::collections::BTreeMap;

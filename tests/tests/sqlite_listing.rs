@@ -1,5 +1,6 @@
-//! SQLite built by `probe_build`: its functions are listed by name, file and line; each has an account; no hook is left.
-//! Each scenario in a process of its own: both builds have the same probes.
+//! SQLite built by `probe_build`: its functions are listed by name, file and line; each has an
+//! account; no hook is left. Each scenario in a process of its own: both builds have the same
+//! probes.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Kind, probes};

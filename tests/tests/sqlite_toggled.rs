@@ -1,5 +1,5 @@
-//! SQLite built by `probe_build`: a thread inserts and queries while another attaches to one function, to all of SQLite's and to
-//! all there are, toggles them and detaches. No result changes.
+//! SQLite built by `probe_build`: a thread inserts and queries while another attaches to one
+//! function, to all of SQLite's and to all there are, toggles them and detaches. No result changes.
 //! Each scenario in a process of its own: it compares all of the library's text.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

@@ -1,5 +1,5 @@
-//! `Switch`: some probes of an attachment off and on while it stays attached, beside others' attachments, pauses and holds. Counts are exact,
-//! and so are the bytes.
+//! `Switch`: some probes of an attachment off and on while it stays attached, beside others'
+//! attachments, pauses and holds. Counts are exact, and so are the bytes.
 //! A process of its own: it compares the text with the file.
 #![cfg(not(probe_portable))]
 

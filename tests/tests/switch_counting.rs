@@ -1,5 +1,6 @@
-//! `Switch::count` and `deliver`: hits of one attachment counted by the runtime, or delivered, changed in place. Each hit is one of the two,
-//! whatever is attached besides, and whatever threads are doing.
+//! `Switch::count` and `deliver`: hits of one attachment counted by the runtime, or delivered,
+//! changed in place. Each hit is one of the two, whatever is attached besides, and whatever threads
+//! are doing.
 //! A process of its own: it counts all hits of its probes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -41,7 +42,8 @@ fn counted(switch: &Switch, probe: ProbeId) -> u64 {
     switch.counted(&[probe])[0]
 }
 
-/// Counts what is delivered to it; wants either, unless it is told otherwise, and hits a probe itself if it is told to.
+/// Counts what is delivered to it; wants either, unless it is told otherwise, and hits a probe
+/// itself if it is told to.
 #[derive(Default)]
 struct Delivered {
     hits: AtomicU64,
@@ -181,7 +183,8 @@ fn no_hit_is_missed_while_threads_run() {
             calls
         };
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
-        // Each way goes on until hits are seen to go it; all the while, somebody else comes and goes, so that hooks are published anew.
+        // Each way goes on until hits are seen to go it; all the while, somebody else comes and
+        // goes, so that hooks are published anew.
         for _ in 0..100 {
             let (hits, tally) = (delivered.hits(), counted(&switch, probe));
             while delivered.hits() == hits {

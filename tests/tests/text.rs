@@ -1,5 +1,5 @@
-//! Who may write which pages: guards on any mapping, beside each other and beside batches, and the rights of before
-//! afterwards, read from the kernel.
+//! Who may write which pages: guards on any mapping, beside each other and beside batches, and the
+//! rights of before afterwards, read from the kernel.
 //! A process of its own: its batches and guards share the text of the program.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -152,7 +152,8 @@ fn guards_of_several_threads_overlap_in_any_order() {
                     let end = start + 1 + random.below(kinds.len() - start);
                     let bytes = pages.at(start) + random.below(PAGE)..pages.at(end);
                     let open = OpenText::new(bytes).unwrap();
-                    // Each thread has a byte of its own in each page: the write arrives, or this is a SIGSEGV.
+                    // Each thread has a byte of its own in each page: the write arrives, or this is
+                    // a SIGSEGV.
                     let value = u8::try_from(round % 251).unwrap();
                     for page in start..end {
                         byte(pages.at(page) + thread).store(value, Ordering::Relaxed);

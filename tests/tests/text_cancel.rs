@@ -1,6 +1,6 @@
-//! A thread that is to be cancelled opens text, and switches calls: a cancellation takes effect where the program has a
-//! cancellation point, and nowhere in this crate, so that no guard, lock or page is left behind.
-//! A process of its own: it counts what stays writable.
+//! A thread that is to be cancelled opens text, and switches calls: a cancellation takes effect
+//! where the program has a cancellation point, and nowhere in this crate, so that no guard, lock or
+//! page is left behind. A process of its own: it counts what stays writable.
 #![cfg(all(target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::ffi::c_void;

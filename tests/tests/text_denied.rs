@@ -1,5 +1,5 @@
-//! What the system forbids about text: sealed mappings, policies, no way back, no `/proc`. Each is reported clearly, nothing is half
-//! done, and the rest goes on.
+//! What the system forbids about text: sealed mappings, policies, no way back, no `/proc`. Each is
+//! reported clearly, nothing is half done, and the rest goes on.
 //! Each scenario is a process of its own, since none of it can be undone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -72,7 +72,8 @@ fn scenario() {
 const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text_policy(TextPolicy::Alias)` in code, or `text=alias` in \
                            PROBES, as in `count(text=alias)`";
 
-/// Attaching under each policy that needs `mprotect` is refused with this error number, and changes nothing.
+/// Attaching under each policy that needs `mprotect` is refused with this error number, and changes
+/// nothing.
 fn assert_all_refused(errno: i32) {
     let text = Text::of_this_process();
     let set = select("text_denied::*").unwrap();
@@ -231,7 +232,8 @@ fn no_way_back_from_a_call() {
 
 fn no_maps() {
     let text = Text::of_this_process();
-    // As where no descriptor is free, or `/proc` is not mounted: the sandbox lets no file be opened.
+    // As where no descriptor is free, or `/proc` is not mounted: the sandbox lets no file be
+    // opened.
     deny(libc::SYS_openat, argument(2), 0, 0);
     let at = first as fn(u64) -> u64 as usize;
     let error = OpenText::new(at..at + 1).unwrap_err();
@@ -278,8 +280,8 @@ fn fork() {
             }
         });
         for _ in 0..50 {
-            // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its
-            // locks across a fork.
+            // SAFETY: the child calls what a child of a program with threads may, and the runtime,
+            // which takes its locks across a fork.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: no pointers.

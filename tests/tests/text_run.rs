@@ -1,6 +1,7 @@
-//! Runs of pages that can't be opened as a whole: one page that may not be read, or that is sealed, refuses its own sites and
-//! no others, each for its own reason, however sites are written; and nothing is read that nobody may read.
-//! Each scenario is a process of its own: it changes the rights of the program's text.
+//! Runs of pages that can't be opened as a whole: one page that may not be read, or that is sealed,
+//! refuses its own sites and no others, each for its own reason, however sites are written; and
+//! nothing is read that nobody may read. Each scenario is a process of its own: it changes the
+//! rights of the program's text.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::arch::asm;
@@ -17,7 +18,8 @@ fn site() {
     point!("site");
 }
 
-/// Three sites, each at the beginning of a page of its own, side by side; on the one in the middle there is nothing else.
+/// Three sites, each at the beginning of a page of its own, side by side; on the one in the middle
+/// there is nothing else.
 #[inline(never)]
 fn spread() {
     site();

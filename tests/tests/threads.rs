@@ -1,5 +1,5 @@
-//! Threads that come and go: what they counted stays, whether they were long or short, and whether their last hits
-//! were in the destructors of their thread-locals.
+//! Threads that come and go: what they counted stays, whether they were long or short, and whether
+//! their last hits were in the destructors of their thread-locals.
 //! A process of its own: its tests count everything on this program's probes, and take turns.
 
 use std::cell::{Cell, RefCell};
@@ -86,7 +86,8 @@ impl Drop for AtExit {
 }
 
 thread_local! {
-    // Made before the thread's first hit in some threads, after it in others: the destructors' order differs.
+    // Made before the thread's first hit in some threads, after it in others: the destructors'
+    // order differs.
     static EARLY: RefCell<Option<AtExit>> = const { RefCell::new(None) };
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
     static CALLS: Cell<u64> = const { Cell::new(0) };

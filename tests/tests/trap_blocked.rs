@@ -1,6 +1,7 @@
-//! Threads and handlers that block `SIGTRAP`, after traps have been used already: an `int3` that they run into would kill the process, so
-//! whatever needs one is refused, and names them. Threads that are only being created are no reason to refuse.
-//! Each scenario is a process of its own, since it must survive.
+//! Threads and handlers that block `SIGTRAP`, after traps have been used already: an `int3` that
+//! they run into would kill the process, so whatever needs one is refused, and names them. Threads
+//! that are only being created are no reason to refuse. Each scenario is a process of its own,
+//! since it must survive.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::mem::MaybeUninit;
@@ -148,7 +149,8 @@ fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A worker blocks all signals from its beginning, as those of C servers do, and executes the site all the time.
+/// A worker blocks all signals from its beginning, as those of C servers do, and executes the site
+/// all the time.
 fn running(set: &ProbeSet) {
     let text = Text::of_this_process();
     let hits = attach(set);
@@ -259,7 +261,8 @@ fn caller() {
     assert_eq!(hits.detach().patched(), 1);
 }
 
-/// More threads than processors are created all the time, and each blocks all signals for a moment then.
+/// More threads than processors are created all the time, and each blocks all signals for a moment
+/// then.
 fn created() {
     let hits = attach(&strict());
     thread::scope(|scope| {

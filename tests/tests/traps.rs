@@ -1,5 +1,6 @@
-//! `SIGTRAP` and what else may happen to a process while an instruction is being replaced: other handlers, breakpoints of
-//! others, signals, fork. Each scenario is a child process: what it does to signals can't be undone.
+//! `SIGTRAP` and what else may happen to a process while an instruction is being replaced: other
+//! handlers, breakpoints of others, signals, fork. Each scenario is a child process: what it does
+//! to signals can't be undone.
 #![cfg(not(probe_portable))]
 
 use std::ffi::c_void;
@@ -107,7 +108,8 @@ fn who_had_the_signal_before_gets_what_is_not_ours() {
     under_way.wait().unwrap();
     // A breakpoint on an instruction that was ours once.
     code.write(addr, 0xcc);
-    // The handler goes on behind the breakpoint: the rest of the bytes is `add [rax], eax; add [rax], al`…
+    // The handler goes on behind the breakpoint: the rest of the bytes is `add [rax], eax; add
+    // [rax], al`…
     assert!(matches!(patch(addr, TWO), Err(PatchError::Foreign { .. })));
     code.write(addr, 0xb8);
     assert_eq!(call(), 1);
@@ -233,8 +235,9 @@ fn a_patcher_that_is_interrupted_by_an_executor_goes_on() {
     mem::forget(code);
 }
 
-/// A program closes all descriptors, and gets their numbers again for files of its own: patches under way, which the kernel
-/// was writing for, go on by a descriptor of their own, and nobody's file is written to.
+/// A program closes all descriptors, and gets their numbers again for files of its own: patches
+/// under way, which the kernel was writing for, go on by a descriptor of their own, and nobody's
+/// file is written to.
 #[test]
 fn a_closed_descriptor_is_not_missed() {
     if let Some(status) = child("a_closed_descriptor_is_not_missed") {

@@ -1,5 +1,6 @@
-//! Who is counted in which state: attached, paused, held, detached, in every order, with one and with two consumers.
-//! A process of its own: after each step the states and sites of its probes are compared as a whole.
+//! Who is counted in which state: attached, paused, held, detached, in every order, with one and
+//! with two consumers. A process of its own: after each step the states and sites of its probes are
+//! compared as a whole.
 //!
 //! | attached | paused | held | hits |
 //! |---|---|---|---|

@@ -1,5 +1,5 @@
-//! Two incompatible versions of the runtime in one program: what their sites leave in the file is the same, so that one
-//! registry sees them all, and each probe belongs to whoever attaches first.
+//! Two incompatible versions of the runtime in one program: what their sites leave in the file is
+//! the same, so that one registry sees them all, and each probe belongs to whoever attaches first.
 //!
 //! The other version is this one under another number: a copy that the test makes.
 
@@ -44,7 +44,8 @@ fn other_manifest(manifest: &str) -> String {
     manifest.to_string()
 }
 
-/// A file of a package, with its workspace said in its manifest: cargo would take one further up, if it knows that already.
+/// A file of a package, with its workspace said in its manifest: cargo would take one further up,
+/// if it knows that already.
 fn member(text: String) -> String {
     match text.strip_prefix("[package]\n") {
         Some(rest) => format!("[package]\nworkspace = \"..\"\n{rest}"),
@@ -147,7 +148,8 @@ fn two_runtimes_share_the_probes() {
     let configuration = configuration("two_runtimes").release_on_plain_runtime().features(&["two-runtimes"]);
     let built = configuration.build("app");
     let output = built.run("app", &[]);
-    // Entry and exit: `double` twice, `triple` three times; `old::keep` once, `new::keep` twice; and one entry of `work`.
+    // Entry and exit: `double` twice, `triple` three times; `old::keep` once, `new::keep` twice;
+    // and one entry of `work`.
     let (ours, theirs) = (2 * (2 + 3), 2 * (1 + 2) + 1);
     let said = format!(
         "ours {ours} of 4\ntheirs {theirs} of 7\nrefused 4\nrestored 4 7\nat exit {ours} {theirs}\nok\n"

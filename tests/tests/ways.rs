@@ -1,5 +1,6 @@
-//! Every way to write sites: sealed, open, through the kernel; by one write, or through `int3`. The same counts, the same
-//! bytes, whoever executes the sites meanwhile. A process of its own: it looks at the whole text.
+//! Every way to write sites: sealed, open, through the kernel; by one write, or through `int3`. The
+//! same counts, the same bytes, whoever executes the sites meanwhile. A process of its own: it
+//! looks at the whole text.
 #![cfg(not(probe_portable))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! wordpatch, one thing at a time: every length at every place, what is refused, who runs into a patch that is under way.
-//! A process of its own: it installs a handler for `SIGTRAP`.
+//! wordpatch, one thing at a time: every length at every place, what is refused, who runs into a
+//! patch that is under way. A process of its own: it installs a handler for `SIGTRAP`.
 #![cfg(not(probe_portable))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,8 @@ const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
 const TWO: Bytes5 = [0xb8, 2, 0, 0, 0];
 type Bytes5 = [u8; 5];
 
-/// At every place in an aligned word: one in the middle of a cache line, the last one of a line, the last one of a page.
+/// At every place in an aligned word: one in the middle of a cache line, the last one of a line,
+/// the last one of a page.
 fn offsets() -> impl Iterator<Item = usize> {
     (0..8).chain(56..64).chain(4_088..4_096)
 }

@@ -121,7 +121,8 @@ impl Recipe {
         format!("{compiler:?}-{language:?}-{sites:?}{}", flags.concat()).replace(['/', '=', ','], "_")
     }
 
-    /// Builds it into a folder under `root` that no other test uses; gives the shared object's path, and what became of each function.
+    /// Builds it into a folder under `root` that no other test uses; gives the shared object's
+    /// path, and what became of each function.
     ///
     /// # Panics
     /// If it does not build.
@@ -189,8 +190,8 @@ impl Recipe {
             matches!(**flag, "-fsanitize=address" | "-fsanitize=thread") || flag.starts_with("-shared-lib")
         };
         command.args(self.flags.iter().filter(needs_runtime));
-        // With a function's blocks in sections of their own, C++ that lld 14 has linked does not find its handlers, with or without
-        // sites. GNU ld drops what lld drops if it is told to.
+        // With a function's blocks in sections of their own, C++ that lld 14 has linked does not
+        // find its handlers, with or without sites. GNU ld drops what lld drops if it is told to.
         let is_apart = self.flags.iter().any(|flag| flag.starts_with("-fbasic-block-sections"));
         if is_apart {
             command.args(["-fuse-ld=bfd", "-Wl,-z,start-stop-gc"]);

@@ -13,8 +13,8 @@ const NONE: RangeInclusive<usize> = 0..=3;
 const DISTANCE: RangeInclusive<usize> = 4..=6;
 const OPCODE: usize = 7;
 
-/// Takes a site through its states and back, and checks at each step what is returned, what its function returns, what its
-/// bytes are and mean, and that no other byte of its block has changed.
+/// Takes a site through its states and back, and checks at each step what is returned, what its
+/// function returns, what its bytes are and mean, and that no other byte of its block has changed.
 ///
 /// # Panics
 /// If one is not as it should be.
@@ -125,7 +125,8 @@ pub fn walk(site: CallSite, options: Options) {
 /// If the target is not a callee of its block.
 pub fn activate(site: CallSite, options: Options, is_jump: bool, target: usize) -> Result<bool, PatchError> {
     assert!((0..CALLEES).any(|callee| site.block.callee(callee) == target));
-    // SAFETY: a site of a block, and one of its callees, which returns to whoever called the site's function or the site.
+    // SAFETY: a site of a block, and one of its callees, which returns to whoever called the site's
+    // function or the site.
     unsafe {
         if is_jump {
             options.activate_jump(site.addr, target)

@@ -28,7 +28,8 @@ fn is_handed_down(key: &str) -> bool {
         || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// The outer workspace's lock file: what it pins, the copy gets; nothing is resolved anew or downloaded.
+/// The outer workspace's lock file: what it pins, the copy gets; nothing is resolved anew or
+/// downloaded.
 ///
 /// # Panics
 /// If it can't be copied.
@@ -70,7 +71,8 @@ impl TestRun {
     }
 }
 
-/// The hits of each probe of a run that was counted: name, kind, hits. Those of one name and kind are added up.
+/// The hits of each probe of a run that was counted: name, kind, hits. Those of one name and kind
+/// are added up.
 ///
 /// # Panics
 /// If stderr does not hold the table.

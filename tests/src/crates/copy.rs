@@ -41,8 +41,8 @@ impl Copy {
         Self::new(it, folder, None, &[], "")
     }
 
-    /// The crate with the attribute on every function or block, and with these dependencies. `line` goes before the first item of the
-    /// library (its own attributes stay first) and of each test.
+    /// The crate with the attribute on every function or block, and with these dependencies. `line`
+    /// goes before the first item of the library (its own attributes stay first) and of each test.
     ///
     /// # Panics
     /// If its sources can't be had or copied, or are no Rust.

@@ -19,7 +19,8 @@ pub struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Writes the package to `folder`, builds it in release, and returns the program's path below `target`.
+    /// Writes the package to `folder`, builds it in release, and returns the program's path below
+    /// `target`.
     ///
     /// # Panics
     /// If it can't be written, or does not compile.

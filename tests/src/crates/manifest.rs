@@ -1,7 +1,9 @@
-//! The manifest of a copy: what cargo has published, without what is not built, and with more dependencies.
+//! The manifest of a copy: what cargo has published, without what is not built, and with more
+//! dependencies.
 //!
-//! Optional dependencies that no default feature asks for are taken out, since cargo would have to know them to build without them. A
-//! feature of their name stays, so that the compiler knows the conditions which name it.
+//! Optional dependencies that no default feature asks for are taken out, since cargo would have to
+//! know them to build without them. A feature of their name stays, so that the compiler knows the
+//! conditions which name it.
 
 use std::collections::BTreeSet;
 

@@ -15,8 +15,8 @@ use syn::{
 pub enum Places {
     /// Before each function.
     Functions,
-    /// Before each `impl`, `trait` and inline `mod`, which leave out what they leave out by default; and before each function beside
-    /// them, unless it is `#[inline]`, as a block would.
+    /// Before each `impl`, `trait` and inline `mod`, which leave out what they leave out by
+    /// default; and before each function beside them, unless it is `#[inline]`, as a block would.
     Blocks,
 }
 
@@ -98,7 +98,8 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The text of a file with `attribute` before each function, or each block, that takes it, after its other attributes.
+/// The text of a file with `attribute` before each function, or each block, that takes it, after
+/// its other attributes.
 ///
 /// # Errors
 /// The file is not Rust.

@@ -7,7 +7,8 @@ use super::Counted;
 /// The counters' name in the library.
 pub const NAME: &str = "counted_calls";
 
-/// The text of a file with a counter in each of these functions. Each has its number in the array of counters.
+/// The text of a file with a counter in each of these functions. Each has its number in the array
+/// of counters.
 ///
 /// # Panics
 /// If a function is not defined in there exactly once.
@@ -38,7 +39,8 @@ fn declaration(linkage: &str) -> String {
     )
 }
 
-/// Where the body of the function with this name begins: after the brace that follows its parameters.
+/// Where the body of the function with this name begins: after the brace that follows its
+/// parameters.
 fn body(text: &str, name: &str) -> usize {
     let code = code(text);
     let found: Vec<_> = text

@@ -44,7 +44,8 @@ impl Loaded {
     pub fn counters(&self) -> Vec<u64> {
         let start = self.library.symbol(super::counters::NAME).cast::<u64>();
         let read = |at| {
-            // SAFETY: the counted build exports one counter for each of these functions; nobody counts meanwhile.
+            // SAFETY: the counted build exports one counter for each of these functions; nobody
+            // counts meanwhile.
             unsafe { start.add(at).read() }
         };
         (0..self.built.counted).map(read).collect()

@@ -1,6 +1,7 @@
-//! Backtraces from inside a consumer, through stub and runtime into C: from entries, returns and tail calls, by the unwinder, by
-//! gdb, and from every single instruction that an active site executes. Functions and lines are the source's.
-//! Each scenario is a process of its own: it counts all probes there are, and gdb runs one as its child.
+//! Backtraces from inside a consumer, through stub and runtime into C: from entries, returns and
+//! tail calls, by the unwinder, by gdb, and from every single instruction that an active site
+//! executes. Functions and lines are the source's. Each scenario is a process of its own: it counts
+//! all probes there are, and gdb runs one as its child.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 mod stepped;
@@ -60,8 +61,8 @@ fn gdb_shows_the_same() {
     for_each_build(&["-O2 -g"], |object, _| walks::under_gdb(object));
 }
 
-/// Debug information of an object with sites is as valid as that of one without. Of clang's: its verifier does not come to an end
-/// with what gcc writes.
+/// Debug information of an object with sites is as valid as that of one without. Of clang's: its
+/// verifier does not come to an end with what gcc writes.
 #[test]
 fn debug_information_is_valid() {
     let Some(verifier) = ["llvm-dwarfdump", "llvm-dwarfdump-14"].into_iter().find(|it| is_there(it)) else {

@@ -1,4 +1,5 @@
-//! A walk from a signal handler after every instruction: of functions, of the stub, of the way into dispatch, of a consumer.
+//! A walk from a signal handler after every instruction: of functions, of the stub, of the way into
+//! dispatch, of a consumer.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

@@ -1,10 +1,12 @@
-//! C and C++ functions of every kind, built by both compilers with the flags that people use, with sites by both strategies:
-//! latent, counted, and beside a consumer that changes every register it may, their arguments and results are what they are in a
-//! build without sites, bit for bit, and their probes count exactly what the functions count themselves.
+//! C and C++ functions of every kind, built by both compilers with the flags that people use, with
+//! sites by both strategies: latent, counted, and beside a consumer that changes every register it
+//! may, their arguments and results are what they are in a build without sites, bit for bit, and
+//! their probes count exactly what the functions count themselves.
 //!
-//! Each configuration is a process of its own: a crash is one configuration's, and each counts all probes there are.
-//! `PROBE_TEST_WHOLE=1` builds a choice of pairs of flags, in place of a slice of it;
-//! `PROBE_SOAK_C_MATRIX=1` all flags with all levels of optimisation, `=-O2` those of one level.
+//! Each configuration is a process of its own: a crash is one configuration's, and each counts all
+//! probes there are. `PROBE_TEST_WHOLE=1` builds a choice of pairs of flags, in place of a slice of
+//! it; `PROBE_SOAK_C_MATRIX=1` all flags with all levels of optimisation, `=-O2` those of one
+//! level.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 mod configurations;

@@ -1,6 +1,8 @@
-//! Sanitizers check the functions while sites are active beneath them; their runtime comes first in the child.
+//! Sanitizers check the functions while sites are active beneath them; their runtime comes first in
+//! the child.
 //!
-//! Their own code is in the functions, before and after each access; the sites lie where they lie without it, and count the same.
+//! Their own code is in the functions, before and after each access; the sites lie where they lie
+//! without it, and count the same.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -42,15 +44,16 @@ fn addresses() {
     }
 }
 
-/// What the runtime sees of Rust is what it intercepts, without the atomics that order it: it is told not to look there.
+/// What the runtime sees of Rust is what it intercepts, without the atomics that order it: it is
+/// told not to look there.
 #[test]
 fn races() {
     let options =
         "report_signal_unsafe=0:handle_segv=0:ignore_interceptors_accesses=1:exitcode=66:halt_on_error=1";
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
-            // Code of either compiler calls the same functions, and the shared one of clang 14 crashes on kernels of today, in an
-            // empty program, too.
+            // Code of either compiler calls the same functions, and the shared one of clang 14
+            // crashes on kernels of today, in an empty program, too.
             let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
             let variables = vec![("LD_PRELOAD", first), ("TSAN_OPTIONS", options.into())];
             with_both(compiler, language, "-O1 -g -fsanitize=thread", &variables);

@@ -1,6 +1,7 @@
-//! Calls, paired: by a meter of the test's own, whose clock is the program's: a number that the program adds to. So every sum is known, to
-//! the last tick. Through the public interface alone, as any consumer may be written.
-//! A process of its own: it counts how much a thread may have under way.
+//! Calls, paired: by a meter of the test's own, whose clock is the program's: a number that the
+//! program adds to. So every sum is known, to the last tick. Through the public interface alone, as
+//! any consumer may be written. A process of its own: it counts how much a thread may have under
+//! way.
 
 mod futures;
 

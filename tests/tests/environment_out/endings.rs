@@ -202,7 +202,8 @@ fn meanwhile(ending: &str, guard: EnvGuard) {
 pub(crate) const FORKS: usize = 20;
 
 pub(crate) fn fork(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks across a fork.
+    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which
+    // takes its locks across a fork.
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: no pointers. It ends even where it waits for a lock that nobody holds.

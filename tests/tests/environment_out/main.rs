@@ -1,5 +1,5 @@
-//! `PROBES_OUT`: where the reports of a program go, however it ends. Each program is a child of this one, since the variables are read in a
-//! process that was started with them.
+//! `PROBES_OUT`: where the reports of a program go, however it ends. Each program is a child of
+//! this one, since the variables are read in a process that was started with them.
 #![cfg(unix)]
 
 mod endings;
@@ -308,7 +308,8 @@ fn without_consumers_nobody_reports() {
     }
 }
 
-/// Needs a superuser, who may give files away, and a file system that heeds `setuid`; elsewhere there is no such program to be had.
+/// Needs a superuser, who may give files away, and a file system that heeds `setuid`; elsewhere
+/// there is no such program to be had.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_with_more_rights_than_its_user_takes_nothing_from_its_environment() {
@@ -330,7 +331,8 @@ fn a_program_with_more_rights_than_its_user_takes_nothing_from_its_environment()
             ("PROBES", probes),
             ("PROBES_OUT", out),
         ]);
-        // A child that another test has just forked may hold the copy open for writing, until it becomes another program.
+        // A child that another test has just forked may hold the copy open for writing, until it
+        // becomes another program.
         loop {
             match command.output() {
                 Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => thread::yield_now(),

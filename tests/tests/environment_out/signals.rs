@@ -1,5 +1,5 @@
-//! Signals: those that end the program leave its report, those that ask for one get it, and a handler of the program's own is never
-//! in the way.
+//! Signals: those that end the program leave its report, those that ask for one get it, and a
+//! handler of the program's own is never in the way.
 
 use std::env;
 use std::fs;
@@ -156,7 +156,8 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
         }
         "awaited" => {
             let mut signal = 0;
-            // SAFETY: a set, of one signal, and a place. Other threads of this program do not block it.
+            // SAFETY: a set, of one signal, and a place. Other threads of this program do not block
+            // it.
             unsafe {
                 assert_eq!(libc::raise(SIGTERM), 0);
                 let mut only = mem::zeroed();

@@ -216,7 +216,8 @@ extern "C" fn call_back() {
 }
 
 fn let_plugins_call_back() {
-    // SAFETY: no other thread of this process runs yet but the test's harness, which reads no variable.
+    // SAFETY: no other thread of this process runs yet but the test's harness, which reads no
+    // variable.
     unsafe { env::set_var("PROBE_TEST_CALL_BACK", (call_back as *const ()).addr().to_string()) };
 }
 

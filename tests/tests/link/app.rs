@@ -45,8 +45,8 @@ fn expected_without_unwinding() -> Vec<Expected> {
     expected
 }
 
-/// GNU ld takes the references to a table's start and stop for uses of all of it, and so keeps each function that a
-/// record names, called or not. `-z start-stop-gc` tells it otherwise.
+/// GNU ld takes the references to a table's start and stop for uses of all of it, and so keeps each
+/// function that a record names, called or not. `-z start-stop-gc` tells it otherwise.
 fn expected_with_uncalled_kept() -> Vec<Expected> {
     let mut expected = expected();
     for (_, _, sites, _) in expected.iter_mut().filter(|(path, ..)| *path == "shapes::never_called") {

@@ -51,7 +51,8 @@ fn check_plugin(name: &'static str, linker: Linker) {
     assert_eq!(detached.rest, ["ok"], "{}", built.description());
 }
 
-/// A function with `ret`: its exit has a site on the way out by a panic, too, where the compiler sees one.
+/// A function with `ret`: its exit has a site on the way out by a panic, too, where the compiler
+/// sees one.
 fn recorded(path: &'static str, instances: usize, hits: u64) -> [Expected; 2] {
     [(path, "entry", Exactly(instances), hits), (path, "exit", AtLeast(instances), hits)]
 }

@@ -24,8 +24,8 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Calls for so many seconds, of a clock that nobody else moves: calls of this length, with such
-    /// pauses. Returns how many.
+    /// Calls for so many seconds, of a clock that nobody else moves: calls of this length, with
+    /// such pauses. Returns how many.
     fn calls(&self, seconds: u64, length: u64, pause: u64) -> u64 {
         let (end, mut calls) = (now() + seconds * 1_000_000_000, 0);
         while now() < end {
@@ -87,11 +87,12 @@ fn what_is_inside_of_calls_is_not_their_own() {
     let budget = Budget::calls_per_second(300_000.0);
     let profiler = profiled("profiler::*", Profiler::with_clock(now).stepped().budget(budget));
     let looks = Looks::at(&profiler);
-    // `around` is timed at each call, 36 a second; the others are called 39,000 times each, and timed in windows.
+    // `around` is timed at each call, 36 a second; the others are called 39,000 times each, and
+    // timed in windows.
     for round in 0..500_000 {
         if round % 1000 == 0 {
-            // As windows are anywhere. Not before it is timed: of a call that has begun by then, nothing
-            // tells how long it took.
+            // As windows are anywhere. Not before it is timed: of a call that has begun by then,
+            // nothing tells how long it took.
             let look = || _ = (round > 50_000).then(|| looks.look());
             around(&|| {
                 (0..800).for_each(|_| {

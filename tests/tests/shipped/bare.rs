@@ -53,7 +53,8 @@ fn libraries_are_checked_for_the_host() {
     }
 }
 
-/// Where there is no linker that collects definitions, sites leave nothing, and everything compiles.
+/// Where there is no linker that collects definitions, sites leave nothing, and everything
+/// compiles.
 #[test]
 fn libraries_are_checked_for_a_target_without_a_system() {
     if is_installed(BARE) {

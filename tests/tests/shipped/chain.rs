@@ -1,4 +1,5 @@
-//! A program ▸ `middle` ▸ `leaf`, each with probes: all are listed, selected and counted as if they were one crate's.
+//! A program ▸ `middle` ▸ `leaf`, each with probes: all are listed, selected and counted as if they
+//! were one crate's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,8 @@ fn future(path: &'static str, hits: u64) -> [Expected; 5] {
         .map(|(kind, hits)| (path, kind, AtLeast(usize::from(hits != 0)), hits))
 }
 
-/// A function that the program does not call: it may have been compiled in the library, and may be linked.
+/// A function that the program does not call: it may have been compiled in the library, and may be
+/// linked.
 fn uncalled(path: &'static str) -> [Expected; 2] {
     ["entry", "exit"].map(|kind| (path, kind, AtLeast(0), 0))
 }

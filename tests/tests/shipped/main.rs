@@ -1,4 +1,5 @@
-//! Libraries that ship probes, in the programs of others: in a chain, in a plugin, without a standard library, and switched off.
+//! Libraries that ship probes, in the programs of others: in a chain, in a plugin, without a
+//! standard library, and switched off.
 //!
 //! The crates are those of `shipped/`.
 

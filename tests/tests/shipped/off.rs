@@ -64,7 +64,8 @@ fn the_program_and_its_libraries_have_no_probes() {
     }
 }
 
-/// The libraries deny all warnings, of clippy too: expansions cause none, also where they leave nothing.
+/// The libraries deny all warnings, of clippy too: expansions cause none, also where they leave
+/// nothing.
 #[test]
 fn no_lint_fires() {
     for configuration in switches("lints") {

@@ -105,7 +105,8 @@ impl CallSite {
     }
 
     fn switch(&self, options: Options) -> Result<bool, PatchError> {
-        // SAFETY: a CALL or JMP of the arena, which outlives this; executed anywhere in its function, its targets come back.
+        // SAFETY: a CALL or JMP of the arena, which outlives this; executed anywhere in its
+        // function, its targets come back.
         unsafe {
             match (self.state, self.opcode) {
                 (State::Off, _) => options.deactivate_call(self.addr),

@@ -22,7 +22,8 @@ use std::slice;
 use super::forms::Form;
 use super::tally::{Register, Tally};
 
-/// Constants in registers while the instructions run: none is an address, sums and products of them differ.
+/// Constants in registers while the instructions run: none is an address, sums and products of them
+/// differ.
 pub const RAX: u64 = 0x9e37_79b9_7f4a_fff0;
 pub const RDX: u64 = 0xbf58_476d_1ce4_e5b9;
 const R8: u64 = 0x94d0_49bb_1331_11eb;
@@ -167,8 +168,9 @@ pub struct Function {
 impl Function {
     /// Executes the instructions `times` times.
     pub fn run(&self, rounds: u64, tally: &Tally) {
-        // SAFETY: what `emit` has made, in executable memory that lives as long as the scenario; it follows this calling
-        // convention, and touches nothing but the tally, through aligned 8-byte accesses.
+        // SAFETY: what `emit` has made, in executable memory that lives as long as the scenario; it
+        // follows this calling convention, and touches nothing but the tally, through aligned
+        // 8-byte accesses.
         let run: extern "sysv64" fn(u64, &Tally) = unsafe { std::mem::transmute(self.begin) };
         run(rounds, tally);
     }

@@ -1,4 +1,5 @@
-//! `wordpatch` and `callpatch` side by side: two instructions that share a word, each with a patcher of its own.
+//! `wordpatch` and `callpatch` side by side: two instructions that share a word, each with a
+//! patcher of its own.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ struct Pair {
     call: CallSite,
 }
 
-/// Every length before a call and behind one, with a boundary at each split of the call, or in the middle of the other.
+/// Every length before a call and behind one, with a boundary at each split of the call, or in the
+/// middle of the other.
 fn arena() -> (Arena, Vec<Pair>) {
     let mut pairs = Vec::new();
     let arena = Arena::new(1 << 19, |text| {
@@ -55,7 +57,8 @@ fn arena() -> (Arena, Vec<Pair>) {
     (arena, pairs)
 }
 
-/// Each patcher toggles its instruction of a pair so many times, and goes on until the other is done, too.
+/// Each patcher toggles its instruction of a pair so many times, and goes on until the other is
+/// done, too.
 pub fn mixed(play: &Play) -> Done {
     let (mut arena, pairs) = arena();
     let _open = play.open(&arena);

@@ -1,5 +1,5 @@
-//! That the harness bites: each mix of two forms' bytes, executed, is a wrong result, a wrong count, or a signal; executors
-//! find what is torn; and a child that dies is reported.
+//! That the harness bites: each mix of two forms' bytes, executed, is a wrong result, a wrong
+//! count, or a signal; executors find what is torn; and a child that dies is reported.
 
 use probe_runtime::patch::{Bytes, OpenText};
 
@@ -89,7 +89,8 @@ pub fn illegal(play: &Play) -> Done {
     write_plainly(play, Bytes::from([0x0f, 0x0b, 0x0f, 0x0b, 0x0f]), 0)
 }
 
-/// Replaces an instruction by plain writes, from its end, and waits before it comes to the first `late` bytes.
+/// Replaces an instruction by plain writes, from its end, and waits before it comes to the first
+/// `late` bytes.
 fn write_plainly(play: &Play, new: Bytes, late: usize) -> Done {
     let form = Form::of_len(5);
     let (arena, sites) = of_forms(1);

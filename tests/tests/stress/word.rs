@@ -1,4 +1,5 @@
-//! `wordpatch`: every split of every length, synchronous and asynchronous, through a trap or by one write.
+//! `wordpatch`: every split of every length, synchronous and asynchronous, through a trap or by one
+//! write.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
