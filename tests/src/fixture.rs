@@ -90,8 +90,7 @@ impl Configuration {
         self
     }
 
-    /// Changes one setting of the profile, named as in cargo's environment: `LTO`, `CODEGEN_UNITS`,
-    /// ….
+    /// Changes one setting of the profile, named as in cargo's environment, such as `LTO`.
     #[must_use]
     pub fn setting(mut self, key: &'static str, value: &'static str) -> Self {
         self.settings.push((key, value));
