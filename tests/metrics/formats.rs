@@ -1,4 +1,4 @@
-//! What a fleet's collector reads: the text that `prometheus` itself would write, and what OpenTelemetry's own types read.
+//! Formats for collectors: the same text as `prometheus` writes, and types of OpenTelemetry.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn text_is_what_prometheus_would_write() {
     let text = metrics.to_prometheus();
     assert_eq!(text, by_prometheus(&metrics));
     assert!(text.lines().any(|line| line.starts_with("probe_hits_total{") && line.ends_with("} 50")));
-    // What stands in names and texts of any language.
+    // Characters in names and texts of any language.
     let mut odd = Metrics::default();
     odd.count("odd_total", "a \\ b\nc \"d\"", &[("l", "F<\"a\\b\">::{c, d = 1}\né")], 3);
     odd.gauge("odd", "negative", &[], -0.25);

@@ -84,7 +84,7 @@ global_asm!(
     "lea rdi, [rsp - 4096]",
     "mov ecx, 512",
     "rep stosq",
-    // What is left.
+    // The remaining registers.
     "mov rax, r10",
     "mov rcx, -1",
     "mov rdx, -1",

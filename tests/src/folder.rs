@@ -53,7 +53,7 @@ impl Drop for Folder {
             // At exit nobody may be there to read it.
             let _ = writeln!(io::stderr(), "kept: {}", self.path.display());
         } else {
-            // What is left is temporary.
+            // Remaining files are temporary.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

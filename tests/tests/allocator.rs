@@ -115,7 +115,7 @@ fn a_tally_is_exact() {
     assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
-/// What the child does. The harness' main thread only waits meanwhile.
+/// The child's scenario. The harness' main thread only waits meanwhile.
 #[test]
 #[ignore = "another test plays it, in a child"]
 fn alone() {

@@ -100,7 +100,7 @@ fn a_latent_probe_is_one_nop() {
         // A value that the plain loop never has in a register by itself.
         pair.costs("loop_float", 1, 3, 2);
         pair.costs("loop_field", 1, 3, 2);
-        // What of the value does not change in the loop may be computed ahead of it.
+        // The function may compute loop-invariant parts of the value before the loop.
         pair.costs("loop_computed", 1, 6, 1);
     }
 }

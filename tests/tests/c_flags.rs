@@ -20,7 +20,7 @@ impl Consumer for Raises {
     }
 }
 
-/// What exceptions are noted in `MXCSR`: invalid, denormal, zero, overflow, underflow, precision.
+/// The exception flags of `MXCSR`: invalid, denormal, zero, overflow, underflow, precision.
 const NOTED: u32 = 0x3f;
 /// Exceptions masked, rounded up.
 const CONTROL: u32 = 0x1f80 | 2 << 13;

@@ -158,7 +158,7 @@ fn none_where_all_is_full() {
     }
     assert!(block.bytes() == whole);
     assert_eq!(trampolines(), before);
-    // What the message says: callee 0 does nothing.
+    // Follows the message: callee 0 does nothing.
     for site in needy(block) {
         assert!(activate(site, OPEN, false, block.callee(0)).unwrap());
         assert_eq!(site.run(), 0);

@@ -65,7 +65,7 @@ fn a_hit_takes_no_heap() {
         }
     });
     assert!(measured() >= 5000);
-    // What the reports themselves allocate is measured, too; what is between is exact.
+    // The reports' own allocations are measured, too; the difference between reports is exact.
     let (before, taken) = (measured(), TAKEN.get());
     assert_eq!(thousand_boxes(), 1000);
     let (after, taken) = (measured(), TAKEN.get() - taken);

@@ -195,7 +195,7 @@ impl Slow {
 
 impl Consumer for Slow {
     fn hit(&self, _event: &Event<'_>) {
-        // What is looked at afterwards must outlive the consumer, even if that is freed too early.
+        // Data that the test reads later must outlive the consumer, even if that is freed early.
         let (freed, freed_inside) = (Arc::clone(&self.freed), Arc::clone(&self.freed_inside));
         self.calls.fetch_add(1, Ordering::Relaxed);
         let delay = self.delay;

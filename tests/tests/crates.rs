@@ -113,7 +113,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 /// Checks clippy's lints, and the examples in the documentation.
 fn holds_at_length(it: &Crate, places: Places) {
     let Pair { plain, probed, target } = pair(it, places);
-    // What a crate's author has not run clippy on may hold what it denies.
+    // Crates may violate lints that clippy denies if the author has not run it.
     let lint = ["clippy", "--lib", "--tests", "--", "--cap-lints=warn"];
     let [plain_says, probed_says] = [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &lint).0);
     assert_eq!(new_ones(&probed_says, &plain_says), [""; 0], "{}", it.name);

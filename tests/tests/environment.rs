@@ -26,7 +26,7 @@ mod net {
 #[inline(never)]
 fn store() {}
 
-/// What the children do: an error leaves as it does from a `main` that returns it.
+/// The children's scenario: an error ends the process as if `main` returned it.
 #[test]
 #[ignore = "other tests play it, in children"]
 fn program() {

@@ -77,7 +77,7 @@ fn cpp() {
         assert_eq!(hits("run"), (Some(4), Some(4)), "{said}");
         assert_eq!(hits("geo::Stack<int>::Stack"), (Some(4), Some(4)), "{said}");
         assert_eq!(hits("geo::Stack<int>::~Stack"), (Some(4), Some(4)), "{said}");
-        // What an exception leaves has an exit where the compiler calls the hook on that way, too.
+        // Functions left by an exception have an exit if the compiler calls the hook there, too.
         let (entries, exits) = hits("geo::Stack<int>::push");
         assert_eq!(entries, Some(3 + 8 + 9 + 9), "{said}");
         assert!([Some(27), Some(29)].contains(&exits), "{said}");

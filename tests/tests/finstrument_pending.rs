@@ -56,7 +56,7 @@ fn library(name: &str, offset: usize, names: &[String]) -> PathBuf {
     shared("gcc", &file, &format!("{name}.so"), &[])
 }
 
-/// What a look at everything must not change.
+/// Returns the listed state, which a look at all objects must not change.
 fn listed(prefixes: [&str; 2]) -> Vec<(ProbeInfo, usize, ProbeState)> {
     let is_ours = |it: &ProbeInfo| prefixes.iter().any(|prefix| it.path().starts_with(prefix));
     let ours = probes().into_iter().filter(is_ours);

@@ -65,7 +65,7 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-/// What was counted: path, file, line, entry or exit, hits; without what has no name.
+/// The counts of named functions: path, file, line, entry or exit, hits.
 type Counted = Vec<(String, String, u32, Kind, u64)>;
 
 fn counted(calls: &finstrument::Attachment) -> Counted {

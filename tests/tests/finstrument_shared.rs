@@ -54,7 +54,7 @@ fn each_function_has_its_own_hits() {
     let mut kept: Vec<_> = kept.iter().map(|it| (it.probe().path(), it.reason())).collect();
     kept.sort_unstable_by_key(|(path, _)| path.to_string());
     assert_eq!(kept, [("one", Reason::Shared), ("two", Reason::NotACall)]);
-    // What nobody listens to is a real call, of which there are no hits.
+    // A call without a listener is a real call, which makes no hits.
     calls.pause();
     assert_eq!((one(0), two(0)), (1, 2));
     calls.resume();

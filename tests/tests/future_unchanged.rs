@@ -1,4 +1,4 @@
-//! What a probe leaves as it was: a future's size, its traits, when its arguments are dropped.
+//! A probe does not change a future's size, its traits, or the drop of its arguments.
 
 use std::cell::RefCell;
 use std::fmt::Debug;

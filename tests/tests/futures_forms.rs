@@ -48,7 +48,7 @@ fn later(n: u32) -> Pin<Box<dyn Future<Output = u32>>> {
     Box::pin(std::future::ready(n))
 }
 
-/// What it returns can't be looked into: the call is what is probed.
+/// The macro can't inspect the returned value, so it probes the call.
 #[probe]
 fn opaque() -> Pin<Box<dyn Future<Output = u32>>> {
     later(1)

@@ -42,7 +42,7 @@ fn a_later_version_is_named_and_left_alone() {
     assert_eq!((plugin.function("later_work"))(1), 2);
     assert_eq!((own(1), hits.total()), (2, 2));
 
-    // What is known in an object is read, whatever else it holds.
+    // The runtime reads known records of an object, and ignores others.
     let other = Library::open(&both);
     assert_eq!(unreadable_objects(), [later.display().to_string(), both.display().to_string()]);
     assert_eq!((probes().len(), unreadable_records()), (3, 0));

@@ -361,7 +361,7 @@ fn work_between_pauses() {
     are_covered(pauses);
 }
 
-/// What is estimated says something: an error beyond all numbers would cover any truth.
+/// Estimates are meaningful: an infinite error would cover any truth.
 #[test]
 fn estimates_are_sharp_where_calls_are_many() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

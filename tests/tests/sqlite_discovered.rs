@@ -54,7 +54,7 @@ fn discovered() {
     drop(counting);
     assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
     assert_eq!(hooked.workload(ROWS), digest, "latent");
-    // What was called is all that there is to discover.
+    // A second workload discovers nothing new: it calls the same functions.
     let after = finstrument::stats();
     assert_eq!(
         (after.discovered, after.patched, after.lost),

@@ -67,7 +67,7 @@ fn refuses_one(policy: TextPolicy, strict: bool, middle: usize, reason: &Refusal
         }
     };
     check(hits.report(), 1);
-    // What can be looked at is as wanted then.
+    // If the bytes are readable, they are as wanted after detaching.
     let is_seen = *reason != RefusalReason::Unreadable;
     check(&hits.detach(), usize::from(!is_seen));
 }

@@ -78,7 +78,7 @@ fn site_kept() -> usize {
     *SITE.get_or_init(site)
 }
 
-/// What is found there is said by counts, the report and the next operation.
+/// Checks that counts, the report and the next operation show the found bytes.
 fn is_told(hits: &Attachment<Count>, found: [u8; 5]) {
     let text = format!("found {found:02x?}");
     assert!(

@@ -8,7 +8,7 @@ unsafe extern "C" {
 }
 
 fn main() {
-    // What is linked, and not called.
+    // Linked, but not called.
     std::hint::black_box(never as extern "C" fn(u64) -> u64);
     let calls = finstrument::attach(Count::new(), 100).expect("there are counters");
     for x in 0..10 {

@@ -1,4 +1,4 @@
-//! What the compiler has to say.
+//! The compiler's warnings.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

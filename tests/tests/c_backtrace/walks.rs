@@ -24,7 +24,7 @@ const ROOT: (&str, u32) = ("root", 39);
 const TAIL: (&str, u32) = ("root", 40);
 const VARIABLE: (&str, u32) = ("root", 41);
 
-/// What is hit in the course of one call of `root`. A function that was left by a tail call is nobody's caller.
+/// Hits during one call of `root`. A function left by a tail call is no caller in backtraces.
 const EXPECTED: [Hit; 18] = [
     ("root", Kind::Entry, &[]),
     ("framed", Kind::Entry, &[ROOT]),

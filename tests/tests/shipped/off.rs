@@ -32,7 +32,7 @@ fn must_hold_nothing(built: &Built, file: &str, names: &[&str]) {
     }
 }
 
-/// Whatever the environment asks for, the work is done: the variable may be another program's.
+/// The work is done for any value of the variable, which may be another program's.
 fn must_go_on(built: &Built) {
     for probes in ["app::serve=count", "app::**=latency", "a, b:c", "=", "**=profile(budget=1%)"] {
         let mut program = Command::new(built.path("app"));

@@ -18,7 +18,7 @@ pub mod a_module_whose_name_is_so_long_that_the_path_of_a_probe_in_it_does_not_f
 
 use a_module_whose_name_is_so_long_that_the_path_of_a_probe_in_it_does_not_fit_into_its_definition_and_lies_somewhere_else::long;
 
-/// What the host calls.
+/// Called by the host.
 #[probe]
 #[unsafe(no_mangle)]
 pub extern "C" fn caller_sum(n: u64) -> u64 {

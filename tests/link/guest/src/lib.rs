@@ -7,7 +7,7 @@ use probe_runtime::{Attachment, Count, TextPolicy, probe, select};
 
 static ATTACHED: Mutex<Option<Attachment<Count>>> = Mutex::new(None);
 
-/// What the host calls.
+/// Called by the host.
 #[probe]
 #[unsafe(no_mangle)]
 pub extern "C" fn guest_work(x: u64) -> u64 {
@@ -23,7 +23,7 @@ pub extern "C" fn guest_attach() -> u64 {
     patched
 }
 
-/// What its attachment has counted.
+/// Returns the hits of the attachment.
 #[unsafe(no_mangle)]
 pub extern "C" fn guest_total() -> u64 {
     ATTACHED.lock().expect("not poisoned").as_ref().map_or(0, Attachment::total)

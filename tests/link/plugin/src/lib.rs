@@ -9,7 +9,7 @@ fn each(x: u64) -> u64 {
     std::hint::black_box(x) + 1
 }
 
-/// What the host calls.
+/// Called by the host.
 #[probe]
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_sum(n: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What every fixture prints, in lines of words, for the driver to compare.
+//! The output of every fixture: lines of words, which the driver compares.
 //!
 //! ```text
 //! probe <path> <kind> <sites>      for each probe listed
