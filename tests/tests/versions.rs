@@ -16,10 +16,19 @@ use probe_tests::fixture::{Configuration, Linker};
 /// Incompatible with every version until then.
 const OTHER_VERSION: &str = "999.0.0";
 
-/// Copies what differs, so that nothing is built anew without need.
+/// Copies files that differ, so that nothing is built anew without need, and removes those that an
+/// earlier run has copied and that have moved since.
 fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
     if from.is_dir() {
         fs::create_dir_all(to).expect("a directory");
+        for entry in fs::read_dir(to).expect("a directory") {
+            let entry = entry.expect("an entry");
+            if !from.join(entry.file_name()).exists() {
+                let is_folder = entry.file_type().expect("its type").is_dir();
+                let remove = if is_folder { fs::remove_dir_all } else { fs::remove_file };
+                remove(entry.path()).expect("it can be removed");
+            }
+        }
         for entry in fs::read_dir(from).expect("a directory") {
             let name = entry.expect("an entry").file_name();
             copy(&from.join(&name), &to.join(&name), edit);
