@@ -72,11 +72,11 @@ impl Output {
             Destination::Stderr => {
                 let columns = os::stderr::columns();
                 for it in self.attached.iter() {
-                    let rendered = it.contained(&mut pieces, |reported| match columns {
+                    let text = it.rendered(&mut pieces, |reported| match columns {
                         Some(columns) => reported.report_within(columns),
                         None => reported.report(Format::Text),
                     });
-                    pieces.extend(rendered.map(|it| Piece::Said(it.content)));
+                    pieces.extend(text.map(Piece::Said));
                 }
             }
             Destination::Files(pattern) => {
@@ -117,8 +117,8 @@ impl Output {
         }
         let mut content = String::new();
         for it in attached {
-            let Some(rendered) = it.contained(pieces, |reported| reported.report(format)) else { continue };
-            content.push_str(&rendered.content);
+            let Some(report) = it.rendered(pieces, |reported| reported.report(format)) else { continue };
+            content.push_str(&report);
             if !content.ends_with('\n') {
                 content.push('\n');
             }
@@ -139,37 +139,26 @@ impl Attached {
         }
     }
 
-    /// Returns the result of the consumer's code. If that panics, a line says so besides the panic's
-    /// message.
-    fn contained<T: Missing>(
+    /// Returns the content of a report. A line says which figures its format has no place for.
+    fn rendered(
         &self,
         pieces: &mut Vec<Piece>,
-        of: impl FnOnce(&dyn Reported) -> T,
-    ) -> Option<T> {
-        let Ok(result) = catch_unwind(AssertUnwindSafe(|| of(&*self.reported))) else {
-            pieces.push(self.said("its report panicked, and is left out"));
-            return None;
-        };
-        if !result.missing().is_empty() {
-            pieces.push(self.said(&result.missing().join("; ")));
+        of: impl FnOnce(&dyn Reported) -> Rendered,
+    ) -> Option<String> {
+        let Rendered { content, missing } = self.contained(pieces, of)?;
+        if !missing.is_empty() {
+            pieces.push(self.said(&missing.join("; ")));
         }
-        Some(result)
+        Some(content)
+    }
+
+    /// Returns the result of the consumer's code. If that panics, a line says so besides the panic's
+    /// message.
+    fn contained<T>(&self, pieces: &mut Vec<Piece>, of: impl FnOnce(&dyn Reported) -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(|| of(&*self.reported)));
+        if result.is_err() {
+            pieces.push(self.said("its report panicked, and is left out"));
+        }
+        result.ok()
     }
 }
-
-/// The result of a consumer's code that may say what its format has no place for.
-trait Missing {
-    fn missing(&self) -> &[String] {
-        &[]
-    }
-}
-
-impl Missing for Rendered {
-    fn missing(&self) -> &[String] {
-        &self.missing
-    }
-}
-
-impl Missing for Vec<String> {}
-#[cfg(feature = "metrics")]
-impl Missing for () {}

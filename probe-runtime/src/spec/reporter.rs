@@ -64,7 +64,7 @@ use crate::syntax::{ParseError, Setting};
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 ///
-/// # Where reports are rendered
+/// # Rendering
 /// With `PROBES`, a report is rendered on the thread that drops the guard, on the thread that calls
 /// `exit`, and on a thread of this crate for signals and intervals, also on several of them at
 /// once. This crate holds no lock meanwhile. Yet `exit` may come while its thread, or another one,
