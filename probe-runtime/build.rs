@@ -46,7 +46,7 @@ fn is_seen() -> bool {
 
 fn backend() -> &'static str {
     let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
-    // Where `linkme` can collect the definitions.
+    // The systems on which `linkme` can collect the definitions.
     let collects =
         ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];
     if is_off() || (!is_seen() && !collects.contains(&target("OS").as_str())) {
