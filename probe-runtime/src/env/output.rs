@@ -6,9 +6,10 @@
 //!
 //! A report has three steps. The thread takes a number and a share of the attachments under the
 //! list's lock ▸ it [renders](super::rendering) without the lock ▸ it writes under the lock, unless
-//! a report with a later number was written meanwhile. So files and streams get no older report
-//! after a newer one. An `exit` on another thread waits at most until pieces are written, and writes
-//! the last report itself.
+//! a report with a later number, or the last one, was written meanwhile. So files and streams get no
+//! older report after a newer one. A guard may drop while another thread calls `exit`: each thread
+//! renders the last report, and the first that is ready writes it. `exit` waits at most until
+//! another thread has written its pieces.
 //!
 //! The lock is taken across forks, before the control lock. A thread that holds it takes no lock of
 //! the program's, and none of the standard library's that the program may hold: [`say`] writes to
@@ -37,12 +38,28 @@ pub(super) struct Listed {
     output: Output,
     begun: u64,
     written: u64,
+    /// Whether the last report was written.
+    ended: bool,
+}
+
+/// A guard's drop and an exit both report for the last time. When they meet, the first one to write
+/// does.
+#[derive(Clone, Copy, PartialEq)]
+enum Report {
+    Current,
+    Last,
 }
 
 impl Listed {
-    /// Whether no later report was written yet.
-    fn may_write(&self, number: u64) -> bool {
-        self.written < number
+    /// Returns whether a report may be written now, and records that it is. A later one must not
+    /// have been written, nor the last one.
+    fn begin_writing(&mut self, number: u64, report: Report) -> bool {
+        let may = !self.ended && self.written < number;
+        if may {
+            self.written = number;
+            self.ended = report == Report::Last;
+        }
+        may
     }
 }
 
@@ -89,7 +106,7 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     let opened = if let Some(path) = taken {
         Err((path, output))
     } else {
-        outputs.push(Listed { output, begun: 0, written: 0 });
+        outputs.push(Listed { output, begun: 0, written: 0, ended: false });
         // Closed outputs stay in the list, empty, so the index stays valid.
         Ok(Ticket(outputs.len() - 1))
     };
@@ -130,10 +147,11 @@ pub(super) fn is_forked() -> bool {
 pub(super) fn report(ticket: &Ticket) {
     // Writing is a cancellation point.
     let _whole = Uncancellable::new();
-    report_at(ticket.0);
+    report_at(ticket.0, Report::Current);
 }
 
-fn report_at(at: usize) {
+/// Returns whether the report was written.
+fn report_at(at: usize, report: Report) -> bool {
     let (number, output) = {
         let mut outputs = outputs();
         let listed = &mut outputs[at];
@@ -142,9 +160,8 @@ fn report_at(at: usize) {
     };
     let pieces = output.render();
     let mut outputs = outputs();
-    let listed = &mut outputs[at];
-    if listed.may_write(number) {
-        listed.written = number;
+    let may = outputs[at].begin_writing(number, report);
+    if may {
         for piece in pieces {
             match piece {
                 Piece::Said(text) => say(&text),
@@ -152,29 +169,36 @@ fn report_at(at: usize) {
             }
         }
     }
+    may
 }
 
 /// Writes the current reports of all outputs, then calls `then` before another thread can write or
 /// exit.
 pub(super) fn report_all(then: impl FnOnce()) {
-    let _whole = Uncancellable::new();
-    let len = outputs().len();
-    (0..len).for_each(report_at);
+    report_each(Report::Current);
     let _outputs = outputs();
     then();
+}
+
+fn report_each(report: Report) {
+    let _whole = Uncancellable::new();
+    let len = outputs().len();
+    for at in 0..len {
+        report_at(at, report);
+    }
 }
 
 /// Writes the last reports of an output, and detaches its consumers.
 pub(super) fn close(ticket: &Ticket) {
     let _whole = Uncancellable::new();
-    report_at(ticket.0);
+    report_at(ticket.0, Report::Last);
     let attached = mem::take(&mut outputs()[ticket.0].output.attached);
     // Detaching waits for hits, which may be on threads that fork.
     detach(attached);
 }
 
 extern "C" fn at_exit() {
-    report_all(|| ());
+    report_each(Report::Last);
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
     outputs().iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));
 }
@@ -200,7 +224,8 @@ fn after_fork() {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::process;
+    use std::sync::Barrier;
+    use std::{process, thread};
 
     use super::super::destination::{Destination, Run};
     use super::*;
@@ -275,7 +300,7 @@ pub(super) mod tests {
     fn no_lock_is_held_while_reports_are_rendered() {
         // A thread that forks, or exits, would wait for ever if this report waited for it.
         let beside_a_fork = || {
-            let forks = std::thread::spawn(|| {
+            let forks = thread::spawn(|| {
                 before_fork();
                 after_fork();
             });
@@ -297,8 +322,31 @@ pub(super) mod tests {
         outputs()[ticket.0].begun += 1;
         report(&ticket);
         assert_eq!(written(), 3);
-        assert!(!outputs()[ticket.0].may_write(2) && outputs()[ticket.0].may_write(4));
+        assert!(!outputs()[ticket.0].begin_writing(2, Report::Current));
         close(&ticket);
+    }
+
+    #[test]
+    fn the_last_report_is_written_once() {
+        // A guard drops while the program exits: both threads render before either writes.
+        static BOTH: Barrier = Barrier::new(2);
+        let waits = || {
+            BOTH.wait();
+            Rendered::from("rendered twice, written once".to_owned())
+        };
+        let ticket = open(output("-", &[waits])).unwrap();
+        let at = ticket.0;
+        thread::scope(|scope| {
+            let exit = scope.spawn(|| report_at(at, Report::Last));
+            let guard = scope.spawn(|| report_at(at, Report::Last));
+            let written = [exit, guard].map(|it| it.join().unwrap());
+            assert_eq!(written.iter().filter(|it| **it).count(), 1);
+        });
+        // The signal that comes after it reports nothing.
+        let later = thread::spawn(|| BOTH.wait());
+        assert!(!report_at(at, Report::Current));
+        later.join().unwrap();
+        let _ = mem::take(&mut outputs()[at].output.attached);
     }
 
     /// Makes this process report a consumer that panics, at two signals; the second ends the
@@ -322,12 +370,12 @@ pub(super) mod tests {
             libc::kill(libc::getpid(), libc::SIGUSR1);
         }
         while REPORTS.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         // SAFETY: as above.
         unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
         loop {
-            std::thread::park();
+            thread::park();
         }
     }
 }
