@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::switch::{Run, runs};
+use super::runs::{Run, runs};
 use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};

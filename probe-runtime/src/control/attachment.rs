@@ -4,9 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Consumer;
 use super::partial::Switch;
 use super::untyped::Untyped;
+use super::{Consumer, ProbeSet};
+use crate::dispatch::{Event, Subscription};
+use crate::error::Error;
 use crate::patch::{Refusal, Report};
 use crate::registry::{Counts, ProbeInfo};
 
@@ -221,6 +223,65 @@ impl<C: Consumer> Attachment<C> {
     /// attachments listen. Returns `None` if the consumer has not failed.
     pub fn failure(&self) -> Option<&str> {
         self.untyped.failure()
+    }
+}
+
+impl ProbeSet {
+    /// Attaches a consumer to all probes of the set and activates their sites, while all threads
+    /// run. Once it has returned (`Synchronous`), every call of a probed function that starts is a
+    /// hit. It waits for no hit of any consumer.
+    ///
+    /// Sites that can't be activated are in the [report](Attachment::report); the others become
+    /// active.
+    ///
+    /// # Errors
+    /// - [`Error::Refused`] if no site could be activated.
+    /// - [`Error::TextProtected`] if the system does not let text stay writable as
+    ///   [`TextPolicy::Open`](crate::TextPolicy::Open) asks.
+    /// - [`Error::OutOfCounters`] if no counters are left.
+    /// - [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it.
+    /// - Any error that the consumer's [`prepare`](Consumer::prepare) or
+    ///   [`attached`](Consumer::attached) returns.
+    ///
+    /// After an error, nothing has changed.
+    pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
+        let consumer = Arc::new(consumer);
+        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
+        let untyped = Untyped::begin(self, &*consumer, subscription)?;
+        let attachment = Attachment::new(consumer, untyped);
+        attachment.untyped().finish(&*attachment)?;
+        Ok(attachment)
+    }
+
+    /// Attaches a closure that is called with each hit, and infers the type of its parameter.
+    /// [`attach`](Self::attach) takes closures that write the type (`|event: &Event<'_>|`).
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use probe_runtime::{probe, select};
+    ///
+    /// #[probe(args(*))]
+    /// fn receive(message: &str) {
+    ///     assert_ne!(message, "");
+    /// }
+    /// receive("a");
+    ///
+    /// static FIELDS: AtomicUsize = AtomicUsize::new(0);
+    /// let attached = select("**::receive kind=entry")?.attach_fn(|event| {
+    ///     FIELDS.fetch_add(event.fields().count(), Relaxed);
+    /// })?;
+    /// receive("hello");
+    /// assert_eq!(FIELDS.load(Relaxed), 1);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn attach_fn<F>(&self, closure: F) -> Result<Attachment<F>, Error>
+    where
+        F: Fn(&Event<'_>) + Send + Sync + 'static,
+    {
+        self.attach(closure)
     }
 }
 

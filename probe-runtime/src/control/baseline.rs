@@ -7,13 +7,13 @@
 //! It is kept under the control lock, which is held across forks: a child finds it whole, and the
 //! lock free.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::lock::{Locked, lock};
+use super::state::Kept;
 
 /// The reading that is subtracted from later ones, if there is one.
 pub(crate) struct Baseline<T> {
@@ -21,9 +21,6 @@ pub(crate) struct Baseline<T> {
     number: AtomicUsize,
     of: PhantomData<fn() -> T>,
 }
-
-/// A reading of any type.
-pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl<T: Clone + Send + Sync + 'static> Baseline<T> {
     /// Returns the reading of `read`, less the baseline.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
+use super::garbage::Garbage;
 use super::lock::operate;
 use super::ready;
-use super::retired::{Garbage, settle};
+use super::retired::settle;
 use super::state::Control;
 use super::untyped::Untyped;
 use super::{Consumer, HeldText, Wants};

@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use super::attached::Policy;
+use super::runs::Run;
 use super::state::Control;
-use super::switch::Run;
 use crate::error::Error;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, Mode, Refusal, RefusalReason, Report, SiteAddr};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::attached::Growth;
+use super::garbage::Garbage;
 use super::parts::Part;
-use super::retired::Garbage;
+use super::runs::runs;
 use super::state::Control;
-use super::switch::runs;
 use super::tallies::sums;
 use crate::dispatch::{Action, Era, TallyAt};
 use crate::patch::Report;

@@ -20,6 +20,7 @@ mod consumer;
 mod counting;
 #[cfg(probe_discovers)]
 mod discovering;
+mod garbage;
 mod growing;
 mod hold;
 mod lock;
@@ -32,6 +33,7 @@ mod refresh;
 mod remembered;
 mod replacement;
 mod retired;
+mod runs;
 mod select;
 mod set;
 mod state;
@@ -39,6 +41,7 @@ mod switch;
 mod tallies;
 mod unsettled;
 mod untyped;
+mod wants;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod flags;
@@ -53,13 +56,14 @@ use flags::{HeldText, close_text, forget_unloaded_text, is_still_open};
 use sites::{HeldText, close_text, forget_unloaded_text, is_still_open};
 
 pub use attachment::Attachment;
-pub use consumer::{Consumer, Start, Wants};
+pub use consumer::Consumer;
 pub use hold::Hold;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::select;
 pub(crate) use set::has_no_probes;
 pub use set::{ProbeSet, probes, unreadable_objects, unreadable_records};
+pub use wants::{Start, Wants};
 
 #[cfg(feature = "latency")]
 pub(crate) use baseline::Baseline;

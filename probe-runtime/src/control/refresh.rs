@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::forget_unloaded_text;
+use super::garbage::Garbage;
 use super::members::Members;
-use super::retired::Garbage;
 use super::state::Control;
 use crate::dispatch::Era;
 use crate::os::objects::Frozen;

@@ -10,29 +10,11 @@
 //! the wait. A later operation frees whatever other hits may still be reading
 //! ([`Limbo`](crate::dispatch::Limbo)).
 
-use std::ops::Range;
-use std::sync::Arc;
-
+use super::garbage::{Detached, Garbage};
 use super::lock::lock;
-use crate::dispatch::{Awaited, Fenced, Left, Subscription, Unpublished, wait};
+use crate::dispatch::{Awaited, Fenced, Left, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
-use crate::registry::provider;
-
-/// Data that threads inside a hit may still be using. Dropping it frees it.
-pub(super) enum Garbage {
-    Hooks(Unpublished),
-    Detached(Box<Detached>),
-    Provider(provider::Garbage),
-}
-
-/// The remains of an attachment. They include its consumer if no thread has waited for that.
-pub(super) struct Detached {
-    pub(super) subscription: Arc<Subscription>,
-    pub(super) tallies: Range<usize>,
-    /// The number of counters, from the first, that may have counted hits.
-    pub(super) used: usize,
-}
 
 /// Ends an operation after the lock is released. If its visibility asks for it, makes every thread
 /// see the operation, and waits for hits. Then frees data that no thread can be using.

@@ -3,17 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Consumer;
 use super::attached::Policy;
-use super::attachment::Attachment;
 use super::hold::Hold;
 use super::lock::operate;
 use super::retired::settle;
-use super::untyped::Untyped;
 use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
-use crate::dispatch::{Awaited, Event, Subscription};
+use crate::dispatch::Awaited;
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
 use crate::os::objects::freeze;
@@ -180,63 +177,6 @@ impl ProbeSet {
     pub fn visibility(mut self, visibility: Visibility) -> Self {
         self.policy.visibility = visibility;
         self
-    }
-
-    /// Attaches a consumer to all probes of the set and activates their sites, while all threads
-    /// run. Once it has returned (`Synchronous`), every call of a probed function that starts is a
-    /// hit. It waits for no hit of any consumer.
-    ///
-    /// Sites that can't be activated are in the [report](Attachment::report); the others become
-    /// active.
-    ///
-    /// # Errors
-    /// - [`Error::Refused`] if no site could be activated.
-    /// - [`Error::TextProtected`] if the system does not let text stay writable as
-    ///   [`TextPolicy::Open`] asks.
-    /// - [`Error::OutOfCounters`] if no counters are left.
-    /// - [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it.
-    /// - Any error that the consumer's [`prepare`](Consumer::prepare) or
-    ///   [`attached`](Consumer::attached) returns.
-    ///
-    /// After an error, nothing has changed.
-    pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
-        let consumer = Arc::new(consumer);
-        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-        let untyped = Untyped::begin(self, &*consumer, subscription)?;
-        let attachment = Attachment::new(consumer, untyped);
-        attachment.untyped().finish(&*attachment)?;
-        Ok(attachment)
-    }
-
-    /// Attaches a closure that is called with each hit, and infers the type of its parameter.
-    /// [`attach`](Self::attach) takes closures that write the type (`|event: &Event<'_>|`).
-    ///
-    /// # Errors
-    /// As [`attach`](Self::attach).
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    /// use probe_runtime::{probe, select};
-    ///
-    /// #[probe(args(*))]
-    /// fn receive(message: &str) {
-    ///     assert_ne!(message, "");
-    /// }
-    /// receive("a");
-    ///
-    /// static FIELDS: AtomicUsize = AtomicUsize::new(0);
-    /// let attached = select("**::receive kind=entry")?.attach_fn(|event| {
-    ///     FIELDS.fetch_add(event.fields().count(), Relaxed);
-    /// })?;
-    /// receive("hello");
-    /// assert_eq!(FIELDS.load(Relaxed), 1);
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    pub fn attach_fn<F>(&self, closure: F) -> Result<Attachment<F>, Error>
-    where
-        F: Fn(&Event<'_>) + Send + Sync + 'static,
-    {
-        self.attach(closure)
     }
 
     /// Forces the probes off, even for attached consumers, until the hold is dropped. Holds add up:

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::attached::Policy;
 use super::members::claim;
+use super::runs::{Run, runs};
 use super::state::Control;
-use super::switch::{Run, runs};
 use crate::error::Error;
 use crate::os::objects::Frozen;
 use crate::patch::{

@@ -1,5 +1,6 @@
 //! The state that the control lock guards, and the steps that change it.
 
+use std::any::Any;
 #[cfg(probe_backend = "x86_64")]
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,10 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
-use super::baseline::Kept;
+use super::garbage::{Detached, Garbage};
 use super::members::{Members, claim};
 use super::parts::{Part, Parts};
-use super::retired::{Detached, Garbage};
 #[cfg(probe_backend = "x86_64")]
 use super::strays::Unswitched;
 use super::tallies::Tallies;
@@ -20,6 +20,9 @@ use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpubli
 use crate::error::Error;
 use crate::patch::{Access, Mode, RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
+
+/// A reading of any type.
+pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// All of the control's state.
 #[derive(Default)]

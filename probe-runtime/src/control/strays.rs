@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use super::runs::Run;
 use super::state::Control;
-use super::switch::Run;
 use crate::patch::{self, Mode, Refusal, Site, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 

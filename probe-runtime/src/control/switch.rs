@@ -1,30 +1,11 @@
 //! Switching the sites of probes, one run of neighbours at a time.
 
 use std::iter;
-use std::ops::RangeInclusive;
 
+use super::runs::{Run, extend, runs};
 use super::state::{Control, is_paused};
 use crate::patch::{Access, Mode, Report};
 use crate::registry::ProbeId;
-
-/// A range of neighbouring probes. Their sites are neighbours in the registry's table.
-pub(super) type Run = RangeInclusive<usize>;
-
-/// Groups ascending ids into runs.
-pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
-    let mut runs = Vec::new();
-    ids.iter().for_each(|id| extend(&mut runs, *id));
-    runs
-}
-
-#[inline]
-fn extend(runs: &mut Vec<Run>, id: ProbeId) {
-    let id = id.index();
-    match runs.last_mut() {
-        Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
-        _ => runs.push(id..=id),
-    }
-}
 
 impl Control {
     /// Returns the mode in which the last operation left the sites of a probe. Returns `None` if
@@ -80,17 +61,5 @@ impl Control {
             self.change_runs(runs, *mode, access, *left, report);
         }
         batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_make_a_run() {
-        let ids: Vec<_> = [1, 2, 3, 7, 9, 10].into_iter().map(ProbeId::new).collect();
-        assert_eq!(runs(&ids), [1..=3, 7..=7, 9..=10]);
-        assert_eq!(runs(&[]), []);
     }
 }
