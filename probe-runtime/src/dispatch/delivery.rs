@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     // slots are never freed. The consumer has type `L`: the subscription that named this function
     // was made for it.
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
-    slot.presence().begin_call(subscription.mark());
+    slot.hit_state().begin_call(subscription.mark());
     if subscription.is_silent() {
         return;
     }
@@ -112,7 +112,7 @@ pub(super) fn tell(
             Action::Call { suppressed, .. } if is_suppressing => slot.tally(suppressed),
             Action::Call { .. } => {
                 call(member.subscription(), definition, hook, frame, slot);
-                slot.presence().end_call();
+                slot.hit_state().end_call();
                 has_called = true;
             }
         }
@@ -159,7 +159,7 @@ fn call(
     frame: *const Value<'_>,
     slot: &'static Slot,
 ) {
-    slot.presence().begin_call(subscription.mark());
+    slot.hit_state().begin_call(subscription.mark());
     // SAFETY: `tell` hands on the calling thread's slot.
     let errno = unsafe { slot.errno() };
     let at = Place { frame: frame.cast(), slot, generation: subscription.generation() };

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Mark, Slot};
+use super::{HitMark, Slot};
 
 /// While it lives, no consumer is called on this thread: hits are counted, and calls are
 /// suppressed.
@@ -35,7 +35,7 @@ pub(crate) fn begin() -> usize {
     let outer = slot.mark();
     if !outer.is_suppressing() {
         // Inside of a hit, data that the hit has read is still in use.
-        slot.set_mark(if outer == Mark::IDLE { Mark::WORKING } else { Mark::NESTED });
+        slot.set_mark(if outer == HitMark::IDLE { HitMark::WORKING } else { HitMark::NESTED });
     }
     outer.number()
 }
@@ -45,6 +45,6 @@ pub(crate) fn end(outer: usize) {
     if outer != NO_SLOT
         && let Some(slot) = Slot::current()
     {
-        slot.leave(Mark::of_number(outer));
+        slot.leave(HitMark::of_number(outer));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::marker::PhantomData;
 
-use super::{Mark, Slot};
+use super::{HitMark, Slot};
 
 /// While it lives, hooks and discoveries that this thread has read are not freed.
 pub(crate) struct Inside {
     slot: &'static Slot,
-    outer: Mark,
+    outer: HitMark,
     // A mark belongs to its thread.
     not_send: PhantomData<*mut ()>,
 }
@@ -28,9 +28,9 @@ impl Inside {
         if self.outer.is_suppressing() {
             return false;
         }
-        self.slot.presence().begin_call(Mark::TELLING);
+        self.slot.hit_state().begin_call(HitMark::TELLING);
         call();
-        self.slot.presence().end_call();
+        self.slot.hit_state().end_call();
         true
     }
 }

@@ -7,18 +7,18 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
 
+use super::hit_state::{HitMark, HitState};
 use super::limbo::{Era, Limbo, Sight};
-use super::presence::{Mark, Presence};
 
 /// The marks of two consumers.
 const A: usize = 64;
 const B: usize = 128;
 
-/// A thread's presence; two hooks, of which one is published; the consumer A, which may be closed.
+/// A thread's hit state; two hooks, of which one is published; the consumer A, which may be closed.
 /// Each use of a hook or consumer reads its cell, and freeing it writes the cell. So the model
 /// checker reports a use during or after a free.
 struct World {
-    presence: Presence,
+    hit_state: HitState,
     published: AtomicUsize,
     hooks: [UnsafeCell<bool>; 2],
     is_closed: AtomicBool,
@@ -29,7 +29,7 @@ impl World {
     fn new() -> Arc<Self> {
         let hooks = [UnsafeCell::new(false), UnsafeCell::new(false)];
         Arc::new(Self {
-            presence: Presence::new(),
+            hit_state: HitState::new(),
             published: AtomicUsize::new(0),
             hooks,
             is_closed: AtomicBool::new(false),
@@ -40,30 +40,30 @@ impl World {
     /// A hit as `dispatch` makes it, of a hook that counts. `nested` is the work of a signal
     /// handler meanwhile.
     fn hit(&self, nested: impl FnOnce()) {
-        let outer = self.presence.enter();
+        let outer = self.hit_state.enter();
         let hook = self.published.load(Ordering::Acquire);
         nested();
         use_it(&self.hooks[hook]);
-        self.presence.leave(outer);
+        self.hit_state.leave(outer);
     }
 
     /// The same for a hook with the consumers B and A; A only as long as the first hook is
     /// published.
     fn calling_hit(&self) {
-        let outer = self.presence.enter();
+        let outer = self.hit_state.enter();
         let hook = self.published.load(Ordering::Acquire);
-        self.presence.begin_call(Mark::consuming(B));
-        self.presence.end_call();
+        self.hit_state.begin_call(HitMark::consuming(B));
+        self.hit_state.end_call();
         use_it(&self.hooks[hook]);
         if hook == 0 {
             self.call_a();
-            self.presence.end_call();
+            self.hit_state.end_call();
         }
-        self.presence.leave(outer);
+        self.hit_state.leave(outer);
     }
 
     fn call_a(&self) {
-        self.presence.begin_call(Mark::consuming(A));
+        self.hit_state.begin_call(HitMark::consuming(A));
         if !self.is_closed.load(Ordering::Relaxed) {
             use_it(&self.consumer);
         }
@@ -76,16 +76,16 @@ impl World {
     }
 
     /// As `wait` does.
-    fn wait(&self, awaited: Option<Mark>) {
-        let watched = self.presence.watch();
-        while self.presence.is_in(watched, awaited) {
+    fn wait(&self, awaited: Option<HitMark>) {
+        let watched = self.hit_state.watch();
+        while self.hit_state.is_in(watched, awaited) {
             thread::yield_now();
         }
     }
 
     /// As `Limbo` does: returns whether the first hook can be freed after one more look.
     fn look(&self, limbo: &mut Limbo<()>) -> bool {
-        let sight = Sight { slot: 0, watched: self.presence.watch(), mark: self.presence.mark() };
+        let sight = Sight { slot: 0, watched: self.hit_state.watch(), mark: self.hit_state.mark() };
         limbo.see(std::iter::once(sight));
         !limbo.take_free(|()| true).is_empty()
     }
@@ -120,12 +120,12 @@ fn beside(
         };
         takes(&world);
         thread.join().unwrap();
-        assert_eq!(world.presence.mark(), Mark::IDLE);
+        assert_eq!(world.hit_state.mark(), HitMark::IDLE);
     });
 }
 
 /// Detaches A: drops its consumer.
-fn detaches(heavy_barrier: fn(), awaited: Option<Mark>) -> impl Fn(&World) + Copy + Send + Sync + 'static {
+fn detaches(heavy_barrier: fn(), awaited: Option<HitMark>) -> impl Fn(&World) + Copy + Send + Sync + 'static {
     move |world| {
         world.take_away();
         heavy_barrier();
@@ -171,7 +171,7 @@ fn the_end_of_a_nested_hit_is_not_that_of_the_outer_one() {
 /// A signal handler's hit calls B before the outer hit has read its hook, and a look sees it there.
 /// Then another hook is published. The outer hit reads it, and calls B, too, while that hook is
 /// retired.
-fn calls_twice(end_first: fn(&Presence)) {
+fn calls_twice(end_first: fn(&HitState)) {
     loom::model(move || {
         let (world, steps) = (World::new(), Arc::new([AtomicBool::new(false), AtomicBool::new(false)]));
         let until = |step: &AtomicBool| {
@@ -182,15 +182,15 @@ fn calls_twice(end_first: fn(&Presence)) {
         let thread = {
             let (world, steps) = (Arc::clone(&world), Arc::clone(&steps));
             thread::spawn(move || {
-                let outer = world.presence.enter();
-                world.presence.begin_call(Mark::consuming(B));
+                let outer = world.hit_state.enter();
+                world.hit_state.begin_call(HitMark::consuming(B));
                 steps[0].store(true, Ordering::Release);
                 until(&steps[1]);
-                end_first(&world.presence);
+                end_first(&world.hit_state);
                 let hook = world.published.load(Ordering::Acquire);
-                world.presence.begin_call(Mark::consuming(B));
+                world.hit_state.begin_call(HitMark::consuming(B));
                 use_it(&world.hooks[hook]);
-                world.presence.leave(outer);
+                world.hit_state.leave(outer);
             })
         };
         let mut limbo = Limbo::default();
@@ -210,7 +210,7 @@ fn calls_twice(end_first: fn(&Presence)) {
 
 #[test]
 fn an_outer_hit_reads_after_a_nested_call() {
-    calls_twice(Presence::end_call);
+    calls_twice(HitState::end_call);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_thread_in_a_consumer_keeps_its_hook() {
 
 #[test]
 fn a_consumer_is_dropped_under_no_hit() {
-    beside(World::calling_hit, detaches(full, Some(Mark::consuming(A))));
+    beside(World::calling_hit, detaches(full, Some(HitMark::consuming(A))));
 }
 
 /// B's call lasts until A is detached: neither thread waits for the other.
@@ -228,20 +228,20 @@ fn a_consumer_is_dropped_under_no_hit() {
 fn threads_in_other_consumers_are_not_waited_for() {
     loom::model(|| {
         let (world, is_detached) = (World::new(), Arc::new(AtomicBool::new(false)));
-        world.presence.enter();
-        world.presence.begin_call(Mark::consuming(B));
+        world.hit_state.enter();
+        world.hit_state.begin_call(HitMark::consuming(B));
         let thread = {
             let (world, is_detached) = (Arc::clone(&world), Arc::clone(&is_detached));
             thread::spawn(move || {
                 while !is_detached.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
-                world.presence.end_call();
+                world.hit_state.end_call();
                 world.call_a();
-                world.presence.leave(Mark::IDLE);
+                world.hit_state.leave(HitMark::IDLE);
             })
         };
-        detaches(full, Some(Mark::consuming(A)))(&world);
+        detaches(full, Some(HitMark::consuming(A)))(&world);
         is_detached.store(true, Ordering::Release);
         thread.join().unwrap();
     });
@@ -254,17 +254,17 @@ fn every_thread_is_waited_for() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(|| {
-        let (world, other) = (World::new(), Arc::new(Presence::new()));
+        let (world, other) = (World::new(), Arc::new(HitState::new()));
         let first = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.hit(|| ()))
         };
         let second = {
-            let (world, presence) = (Arc::clone(&world), Arc::clone(&other));
+            let (world, hit_state) = (Arc::clone(&world), Arc::clone(&other));
             thread::spawn(move || {
-                let outer = presence.enter();
+                let outer = hit_state.enter();
                 use_it(&world.hooks[world.published.load(Ordering::Acquire)]);
-                presence.leave(outer);
+                hit_state.leave(outer);
             })
         };
         world.take_away();
@@ -293,7 +293,7 @@ mod left_out {
     #[test]
     #[should_panic(expected = "Causality violation")]
     fn the_barrier_before_waiting() {
-        beside(World::calling_hit, detaches(|| (), Some(Mark::consuming(A))));
+        beside(World::calling_hit, detaches(|| (), Some(HitMark::consuming(A))));
     }
 
     #[test]
@@ -306,18 +306,18 @@ mod left_out {
     #[should_panic(expected = "Causality violation")]
     fn asking_whether_it_is_closed() {
         let hits = |world: &World| {
-            let outer = world.presence.enter();
+            let outer = world.hit_state.enter();
             let hook = world.published.load(Ordering::Acquire);
-            world.presence.begin_call(Mark::consuming(B));
-            world.presence.end_call();
+            world.hit_state.begin_call(HitMark::consuming(B));
+            world.hit_state.end_call();
             if hook == 0 {
-                world.presence.begin_call(Mark::consuming(A));
+                world.hit_state.begin_call(HitMark::consuming(A));
                 use_it(&world.consumer);
-                world.presence.end_call();
+                world.hit_state.end_call();
             }
-            world.presence.leave(outer);
+            world.hit_state.leave(outer);
         };
-        beside(hits, detaches(full, Some(Mark::consuming(A))));
+        beside(hits, detaches(full, Some(HitMark::consuming(A))));
     }
 
     /// The look mistakes a second call for the first one, as if the thread had been in it all the
@@ -325,6 +325,6 @@ mod left_out {
     #[test]
     #[should_panic(expected = "Causality violation")]
     fn counting_calls() {
-        calls_twice(|presence| presence.set(Mark::ENTERED));
+        calls_twice(|hit_state| hit_state.set(HitMark::ENTERED));
     }
 }

@@ -24,7 +24,7 @@
 
 use std::hint;
 
-use super::presence::{Mark, Watched};
+use super::hit_state::{HitMark, Watched};
 use super::quiesce::Fenced;
 use super::slot::{Slot, slots};
 
@@ -73,7 +73,7 @@ struct Hit {
 pub(super) struct Sight {
     pub(super) slot: usize,
     pub(super) watched: Watched,
-    pub(super) mark: Mark,
+    pub(super) mark: HitMark,
 }
 
 impl<T> Default for Limbo<T> {
@@ -139,10 +139,10 @@ impl<T> Limbo<T> {
     }
 }
 
-/// The order matters: see [`Presence::watch`](super::presence::Presence::watch).
+/// The order matters: see [`HitState::watch`](super::hit_state::HitState::watch).
 fn look(slot: &'static Slot) -> Sight {
     let look = || {
-        let watched = slot.presence().watch();
+        let watched = slot.hit_state().watch();
         Sight { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }
     };
     for _ in 0..LOOKS {
@@ -157,11 +157,11 @@ fn look(slot: &'static Slot) -> Sight {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::presence::Presence;
+    use super::super::hit_state::HitState;
     use super::*;
     use proptest::prelude::*;
 
-    fn sight(sequence: u64, calls: u64, mark: Mark) -> Sight {
+    fn sight(sequence: u64, calls: u64, mark: HitMark) -> Sight {
         Sight { slot: 0, watched: Watched { sequence, calls }, mark }
     }
 
@@ -171,14 +171,14 @@ mod tests {
         limbo.take_free(|_| true)
     }
 
-    fn consuming() -> Mark {
-        Mark::consuming(4096)
+    fn consuming() -> HitMark {
+        HitMark::consuming(4096)
     }
 
     #[test]
     fn a_thread_outside_of_hits_holds_nothing() {
         let mut limbo = Limbo::default();
-        for mark in [Mark::IDLE, Mark::WORKING] {
+        for mark in [HitMark::IDLE, HitMark::WORKING] {
             limbo.retire(limbo.now(), 1);
             assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), [1]);
         }
@@ -215,13 +215,13 @@ mod tests {
         assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "another call in the same hit");
         limbo.retire(Era(limbo.now().0 - 1), 2);
         assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "which may have read that");
-        assert_eq!(given_out(&mut limbo, Some(sight(1, 1, Mark::ENTERED))), [0, 1, 2]);
+        assert_eq!(given_out(&mut limbo, Some(sight(1, 1, HitMark::ENTERED))), [0, 1, 2]);
     }
 
     #[test]
     fn a_passing_thread_holds_all_since_it_was_seen() {
         let mut limbo = Limbo::default();
-        for mark in [Mark::ENTERED, Mark::NESTED, Mark::ENTERED] {
+        for mark in [HitMark::ENTERED, HitMark::NESTED, HitMark::ENTERED] {
             limbo.retire(limbo.now(), 1);
             assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), []);
         }
@@ -233,23 +233,23 @@ mod tests {
 
     #[test]
     fn a_handler_between_two_consumers_keeps_the_hook_that_it_has_read() {
-        let presence = Presence::new();
-        let seen = || Some(Sight { slot: 0, watched: presence.watch(), mark: presence.mark() });
+        let hit_state = HitState::new();
+        let seen = || Some(Sight { slot: 0, watched: hit_state.watch(), mark: hit_state.mark() });
         let mut limbo = Limbo::default();
-        presence.enter();
-        presence.begin_call(consuming());
+        hit_state.enter();
+        hit_state.begin_call(consuming());
         assert_eq!(given_out(&mut limbo, seen()), []);
         // A hook is published, and the call ends. Before the next call, a signal handler's hit
         // reads that hook.
         let since = limbo.now();
-        presence.end_call();
-        let outer = presence.enter();
-        presence.begin_call(Mark::consuming(8192));
+        hit_state.end_call();
+        let outer = hit_state.enter();
+        hit_state.begin_call(HitMark::consuming(8192));
         limbo.retire(since, 1);
         assert_eq!(given_out(&mut limbo, seen()), [], "in use");
-        presence.end_call();
-        presence.leave(outer);
-        presence.leave(Mark::IDLE);
+        hit_state.end_call();
+        hit_state.leave(outer);
+        hit_state.leave(HitMark::IDLE);
         assert_eq!(given_out(&mut limbo, seen()), [1]);
     }
 
@@ -289,22 +289,22 @@ mod tests {
         ) {
             let mut limbo = Limbo::default();
             let (mut published, mut since) = (0_u32, limbo.now());
-            let (mut sequence, mut calls, mut mark) = (0, 0, Mark::IDLE);
+            let (mut sequence, mut calls, mut mark) = (0, 0, HitMark::IDLE);
             let mut held: Vec<u32> = Vec::new();
             let mut given: Vec<u32> = Vec::new();
             for step in steps {
                 let is_calling = mark == consuming();
                 match step {
-                    Step::Begin if mark == Mark::IDLE => mark = Mark::ENTERED,
-                    Step::Read if mark == Mark::ENTERED => held.push(published),
-                    Step::Call if mark == Mark::ENTERED => mark = consuming(),
+                    Step::Begin if mark == HitMark::IDLE => mark = HitMark::ENTERED,
+                    Step::Read if mark == HitMark::ENTERED => held.push(published),
+                    Step::Call if mark == HitMark::ENTERED => mark = consuming(),
                     Step::EndCall if is_calling => {
                         calls += 1;
-                        mark = Mark::ENTERED;
+                        mark = HitMark::ENTERED;
                     }
-                    Step::End if mark == Mark::ENTERED => {
+                    Step::End if mark == HitMark::ENTERED => {
                         sequence += 1;
-                        mark = Mark::IDLE;
+                        mark = HitMark::IDLE;
                         held.clear();
                     }
                     Step::Publish => {

@@ -6,7 +6,7 @@
 //! one and retires the old one, which is freed when no thread can still be reading it ([`limbo`]).
 //! Only one flag per member changes in place: whether its hits are counted or delivered.
 //!
-//! | [`Mark`] | set by | a nested hit (signal handler, consumer's own probe) | waited for by |
+//! | [`HitMark`] | set by | a nested hit (signal handler, consumer's own probe) | waited for by |
 //! |---|---|---|---|
 //! | `IDLE` | – | – | no operation |
 //! | `ENTERED` | the hit itself | counts and calls | all operations that take hits away; it lasts for some instructions |
@@ -31,6 +31,7 @@ mod delivery;
 mod ended;
 mod event;
 pub(crate) mod guarded;
+mod hit_state;
 mod hook;
 mod id;
 #[cfg(probe_discovers)]
@@ -43,7 +44,6 @@ mod limbo;
 mod listener;
 mod owner;
 mod ownership;
-mod presence;
 mod quiesce;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
@@ -57,6 +57,7 @@ mod wrapper;
 pub(crate) use delivery::UNMARKED;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
+pub(crate) use hit_state::HitMark;
 pub(crate) use hook::{Action, Hook};
 pub use id::ProbeId;
 #[cfg(probe_discovers)]
@@ -65,7 +66,6 @@ pub(crate) use inline_hook::InlineHook;
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
-pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use slot::lost_hits;

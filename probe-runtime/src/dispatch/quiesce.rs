@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::slot::{Slot, free_all, slots};
-use super::{Mark, Subscription, ended};
+use super::{HitMark, Subscription, ended};
 use crate::os;
 
 /// Number of looks before the waiting thread sleeps, and before it asks whether the other thread
@@ -49,7 +49,7 @@ impl Fenced {
 }
 
 /// Proof that no thread is in the awaited place any more.
-pub(crate) struct Left(Option<Mark>);
+pub(crate) struct Left(Option<HitMark>);
 
 impl Left {
     /// Returns whether the awaited place was this subscription's consumer.
@@ -68,16 +68,16 @@ pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
         Awaited::Passing => None,
         Awaited::Subscription(subscription) => Some(subscription.mark()),
         #[cfg(probe_discovers)]
-        Awaited::Callback => Some(Mark::TELLING),
+        Awaited::Callback => Some(HitMark::TELLING),
     };
     slots().for_each(|slot| wait_for(slot, mark));
     Some(Left(mark))
 }
 
-fn wait_for(slot: &Slot, awaited: Option<Mark>) {
-    let watched = slot.presence().watch();
+fn wait_for(slot: &Slot, awaited: Option<HitMark>) {
+    let watched = slot.hit_state().watch();
     let mut looks = 0_u32;
-    while slot.presence().is_in(watched, awaited) {
+    while slot.hit_state().is_in(watched, awaited) {
         looks += 1;
         if looks < PATIENCE {
             thread::yield_now();

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Era, Hooks, Listener, Mark, ProbeId, Room, Slot, Subscription, TallyAt, Unsettled};
+use super::{Action, Era, HitMark, Hooks, Listener, ProbeId, Room, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::os::fork::process;
@@ -75,7 +75,7 @@ fn rehearse(
     mut each: impl FnMut(),
 ) -> Option<f64> {
     let _alone = Alone::new()?;
-    if Slot::current()?.mark() != Mark::IDLE {
+    if Slot::current()?.mark() != HitMark::IDLE {
         return None;
     }
     let round = || {
@@ -160,7 +160,7 @@ mod tests {
         while hits_in_place(now()).is_none_or(|ticks| ticks == 0.0) {}
         let _alone = alone();
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
-        assert_eq!(Slot::current().unwrap().mark(), Mark::IDLE);
+        assert_eq!(Slot::current().unwrap().mark(), HitMark::IDLE);
     }
 
     #[test]

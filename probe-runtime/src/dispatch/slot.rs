@@ -20,8 +20,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::ended;
+use super::hit_state::{HitMark, HitState};
 use super::ownership::{Owner, Ownership, UNASKED};
-use super::presence::{Mark, Presence};
 use crate::arch::backend;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -73,7 +73,7 @@ impl TallyAt {
 /// A thread's memory. Always behind a reference, since it is far larger than a stack.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    presence: Presence,
+    hit_state: HitState,
     owner: Ownership,
     next: AtomicPtr<Slot>,
     /// Start time of the owner, where threads may end unreported: another thread may get its id
@@ -95,7 +95,7 @@ pub(crate) struct Slot {
 #[cfg(not(all(test, loom)))]
 const _: () = {
     assert!(size_of::<Slot>() == SPAN);
-    assert!(offset_of!(Slot, presence) == 0);
+    assert!(offset_of!(Slot, hit_state) == 0);
     assert!(offset_of!(Slot, counters) == HEAD);
 };
 
@@ -252,7 +252,7 @@ impl Slot {
     }
 
     fn free(&self) {
-        self.presence.clear();
+        self.hit_state.clear();
         self.birth.store(0, Ordering::Release);
         self.owner.clear();
     }
@@ -273,31 +273,31 @@ impl Slot {
     }
 
     #[inline(always)]
-    pub(crate) fn mark(&self) -> Mark {
-        self.presence.mark()
+    pub(crate) fn mark(&self) -> HitMark {
+        self.hit_state.mark()
     }
 
     /// Begins a hit on the owner's thread; returns the mark that `leave` restores.
-    pub(super) fn enter(&self) -> Mark {
-        self.presence.enter()
+    pub(super) fn enter(&self) -> HitMark {
+        self.hit_state.enter()
     }
 
     /// Ends a hit.
     #[inline(always)]
-    pub(super) fn leave(&self, outer: Mark) {
-        self.presence.leave(outer);
+    pub(super) fn leave(&self, outer: HitMark) {
+        self.hit_state.leave(outer);
     }
 
     /// Only the owner may mark its slot.
     #[inline(always)]
-    pub(super) fn set_mark(&self, mark: Mark) {
-        self.presence.set(mark);
+    pub(super) fn set_mark(&self, mark: HitMark) {
+        self.hit_state.set(mark);
     }
 
     /// Returns the state of the owner.
     #[inline(always)]
-    pub(super) fn presence(&self) -> &Presence {
-        &self.presence
+    pub(super) fn hit_state(&self) -> &HitState {
+        &self.hit_state
     }
 
     /// Increments a counter. Only the owner may.
@@ -357,14 +357,14 @@ mod tests {
     fn an_id_that_is_used_again_is_not_its_owner() {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
         let slot = Slot::create(id).unwrap();
-        slot.set_mark(Mark::consuming(4096));
+        slot.set_mark(HitMark::consuming(4096));
         assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
         assert!(!slot.give_back_of_dead());
         // The owner ended in a consumer, unreported, and this thread has its id now.
         slot.birth.store(began - 1, Ordering::Release);
         assert!(slot.give_back_of_dead());
-        assert_eq!((slot.is_owned(), slot.mark()), (false, Mark::IDLE));
+        assert_eq!((slot.is_owned(), slot.mark()), (false, HitMark::IDLE));
         assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
 
@@ -373,7 +373,7 @@ mod tests {
     fn a_forked_child_frees_slots_that_were_changing_hands() {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another thread was giving it back.
-        slot.set_mark(Mark::consuming(4096));
+        slot.set_mark(HitMark::consuming(4096));
         assert!(slot.owner.end(slot.owner()));
         // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.
         let child = unsafe { libc::fork() };
@@ -383,7 +383,7 @@ mod tests {
             crate::dispatch::forget_other_threads();
             let waits =
                 || crate::dispatch::wait(&crate::dispatch::Fenced::new()?, crate::dispatch::Awaited::Passing);
-            let is_free = slot.owner.take(1) && slot.mark() == Mark::IDLE;
+            let is_free = slot.owner.take(1) && slot.mark() == HitMark::IDLE;
             slot.owner.clear();
             let others = slots().filter(|slot| !slot.is_owned()).count();
             let is_right = is_free && others == FREE.load(Ordering::Relaxed) && waits().is_some();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
 use super::quiesce::Left;
-use super::{Event, Listener, Mark, Wrapper};
+use super::{Event, HitMark, Listener, Wrapper};
 use crate::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
@@ -170,8 +170,8 @@ impl Subscription {
 
     /// Returns the mark of threads in its consumer.
     #[inline(always)]
-    pub(super) fn mark(&self) -> Mark {
-        Mark::consuming(ptr::from_ref(self).addr())
+    pub(super) fn mark(&self) -> HitMark {
+        HitMark::consuming(ptr::from_ref(self).addr())
     }
 
     /// Makes hits under way stop calling the consumer, or call it again. Hits that only count go on

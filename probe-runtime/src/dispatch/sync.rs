@@ -1,4 +1,4 @@
-//! The atomics and barriers of `presence`: the real ones, or those of the model checker.
+//! The atomics and barriers of `hit_state`: the real ones, or those of the model checker.
 
 #[cfg(not(all(test, loom)))]
 pub(super) use {
@@ -9,7 +9,7 @@ pub(super) use {
 #[cfg(all(test, loom))]
 pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The full fence that membarrier(2) makes of it, see `presence`.
+/// The full fence that membarrier(2) makes of it, see `hit_state`.
 #[cfg(all(test, loom))]
 pub(super) fn light_barrier() {
     crate::arch::backend::light_barrier();

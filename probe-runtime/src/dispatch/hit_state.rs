@@ -34,9 +34,9 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering, light_barrier};
 /// The state of a thread, in one word, so that it changes as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(crate) struct Mark(usize);
+pub(crate) struct HitMark(usize);
 
-impl Mark {
+impl HitMark {
     /// Not in a hit.
     pub(crate) const IDLE: Self = Self(0);
     /// In a hit, outside of consumers, which lasts for some instructions. `enter` of the x86-64
@@ -87,10 +87,10 @@ impl Mark {
     }
 }
 
-/// A thread's mark. Zeroes mean an idle one.
+/// A thread's mark, and the numbers of its hits and calls that have ended. Zeroes mean an idle one.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(super) struct HitState {
     /// `enter` of the x86-64 backend sets it, too.
     mark: AtomicUsize,
     /// Number of hits that have ended on the long way: shows that a marked thread has moved on.
@@ -104,8 +104,8 @@ pub(super) struct Presence {
 #[cfg(not(all(test, loom)))]
 const _: () = {
     use std::mem::offset_of;
-    assert!(offset_of!(Presence, mark) == 0);
-    assert!(offset_of!(Presence, sequence) == 8);
+    assert!(offset_of!(HitState, mark) == 0);
+    assert!(offset_of!(HitState, sequence) == 8);
 };
 
 /// Identifies the hit and the consumer's call that a thread was in. Equal values mean that no call
@@ -116,24 +116,24 @@ pub(super) struct Watched {
     pub(super) calls: u64,
 }
 
-impl Presence {
-    /// Returns an idle presence.
+impl HitState {
+    /// Returns the state of an idle thread.
     #[cfg(test)]
     pub(super) fn new() -> Self {
         Self { mark: AtomicUsize::new(0), sequence: AtomicU64::new(0), calls: AtomicU64::new(0) }
     }
 
     #[inline(always)]
-    pub(super) fn mark(&self) -> Mark {
-        Mark(self.mark.load(Ordering::Acquire))
+    pub(super) fn mark(&self) -> HitMark {
+        HitMark(self.mark.load(Ordering::Acquire))
     }
 
     /// Begins a hit: data that it reads from here on is not freed. Returns the mark that
     /// [`leave`](Self::leave) restores.
     #[inline(always)]
-    pub(super) fn enter(&self) -> Mark {
+    pub(super) fn enter(&self) -> HitMark {
         let outer = self.mark();
-        let inner = if outer.is_suppressing() { Mark::NESTED } else { Mark::ENTERED };
+        let inner = if outer.is_suppressing() { HitMark::NESTED } else { HitMark::ENTERED };
         if inner != outer {
             self.set(inner);
             light_barrier();
@@ -143,8 +143,8 @@ impl Presence {
 
     /// Ends a hit.
     #[inline(always)]
-    pub(super) fn leave(&self, outer: Mark) {
-        if outer == Mark::IDLE {
+    pub(super) fn leave(&self, outer: HitMark) {
+        if outer == HitMark::IDLE {
             self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
         }
         self.set(outer);
@@ -152,7 +152,7 @@ impl Presence {
 
     /// Begins a call of a consumer. The caller must then check whether its subscription is closed.
     #[inline(always)]
-    pub(super) fn begin_call(&self, mark: Mark) {
+    pub(super) fn begin_call(&self, mark: HitMark) {
         self.set(mark);
         light_barrier();
     }
@@ -163,19 +163,19 @@ impl Presence {
     #[inline(always)]
     pub(super) fn end_call(&self) {
         self.calls.store(self.calls().wrapping_add(1), Ordering::Release);
-        self.set(Mark::ENTERED);
+        self.set(HitMark::ENTERED);
         light_barrier();
     }
 
     /// Only the thread itself may set its mark.
     #[inline(always)]
-    pub(super) fn set(&self, mark: Mark) {
+    pub(super) fn set(&self, mark: HitMark) {
         self.mark.store(mark.0, Ordering::Release);
     }
 
     /// Clears the mark of a thread that no longer exists. The slot's next owner is in another hit.
     pub(super) fn clear(&self) {
-        self.leave(Mark::IDLE);
+        self.leave(HitMark::IDLE);
     }
 
     /// Returns the hit that the thread is in. Must be called before the mark is read: if a call
@@ -186,7 +186,7 @@ impl Presence {
 
     /// Returns whether the thread is still in the hit that it was in at the heavy barrier, and
     /// either passing or with the mark `awaited`.
-    pub(super) fn is_in(&self, watched: Watched, awaited: Option<Mark>) -> bool {
+    pub(super) fn is_in(&self, watched: Watched, awaited: Option<HitMark>) -> bool {
         let mark = self.mark();
         (mark.is_passing() || Some(mark) == awaited) && self.sequence() == watched.sequence
     }
