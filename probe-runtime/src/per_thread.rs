@@ -24,7 +24,7 @@ use std::sync::atomic::{
 };
 
 use crate::control::Cells;
-use crate::dispatch::{Event, Slot, TallyAt, slots};
+use crate::dispatch::{Event, TallyAt, ThreadSlot, slots};
 use crate::error::Error;
 use crate::os;
 
@@ -206,7 +206,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     #[inline(always)]
-    fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
+    fn local(&self, slot: &'static ThreadSlot, known: u64) -> Local<'_, H, P> {
         // Addresses of this target fit in `usize`.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
         // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and
@@ -218,7 +218,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     #[cold]
-    fn map(&self, slot: &'static Slot, known: u64) -> Option<Local<'_, H, P>> {
+    fn map(&self, slot: &'static ThreadSlot, known: u64) -> Option<Local<'_, H, P>> {
         let start = if known == REFUSED { ptr::null_mut() } else { os::memory::zeroed(self.bytes()) };
         if start.is_null() {
             // Not tried again at every hit.
@@ -275,7 +275,7 @@ impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub struct Local<'a, H, P> {
-    slot: &'static Slot,
+    slot: &'static ThreadSlot,
     head: &'a H,
     parts: &'a [P],
 }

@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::event::Place;
 use super::hook::{Action, Hook};
-use super::{Event, Listener, Slot, Subscription};
+use super::{Event, Listener, Subscription, ThreadSlot};
 use crate::abi::{Definition, Value};
 
 /// A function that a [`Hook`] names.
@@ -30,7 +30,7 @@ pub(super) type Deliver = unsafe extern "C" fn(
     *const Value<'static>,
     usize,
     *const Subscription,
-    *const Slot,
+    *const ThreadSlot,
     *const Hook,
 );
 
@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     frame: *const Value<'static>,
     _: usize,
     subscription: *const Subscription,
-    slot: *const Slot,
+    slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
     // SAFETY: the hook and the subscription that it names are not freed while the slot is marked;
@@ -76,7 +76,7 @@ pub(super) unsafe extern "C" fn each(
     frame: *const Value<'static>,
     _: usize,
     _: *const Subscription,
-    slot: *const Slot,
+    slot: *const ThreadSlot,
     hook: *const Hook,
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn each(
 pub(super) fn tell(
     definition: &'static Definition,
     frame: *const Value<'_>,
-    slot: &'static Slot,
+    slot: &'static ThreadSlot,
     hook: &Hook,
     is_suppressing: bool,
 ) {
@@ -145,7 +145,7 @@ unsafe extern "C" fn unmarked(
     frame: *const Value<'static>,
     _: usize,
     _: *const Subscription,
-    _: *const Slot,
+    _: *const ThreadSlot,
     _: *const Hook,
 ) {
     super::dispatch(definition, frame);
@@ -157,7 +157,7 @@ fn call(
     definition: &'static Definition,
     hook: &Hook,
     frame: *const Value<'_>,
-    slot: &'static Slot,
+    slot: &'static ThreadSlot,
 ) {
     slot.hit_state().begin_call(subscription.mark());
     // SAFETY: `tell` hands on the calling thread's slot.

@@ -23,7 +23,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::slot::{Slot, made, slots};
+use super::thread_slot::{ThreadSlot, made, slots};
 use crate::os;
 
 /// Up to this number of slots, no owner is queried.
@@ -60,7 +60,7 @@ fn limit(living: usize) -> usize {
     FEW.max(2 * living)
 }
 
-impl Slot {
+impl ThreadSlot {
     /// Gives the slot back if its owner no longer exists; returns whether it did.
     pub(super) fn give_back_of_dead(&self) -> bool {
         // The order matters: the birth that is read next belongs to this owner, or is not known
@@ -90,7 +90,7 @@ mod tests {
     fn an_unknown_child_takes_no_thread_for_dead() {
         super::super::prepare();
         assert!(is_process_known());
-        let parent = Slot::current().unwrap();
+        let parent = ThreadSlot::current().unwrap();
         // SAFETY: the child looks at slots; it takes no lock and no heap.
         let child = unsafe { libc::syscall(libc::SYS_fork) };
         if child == 0 {

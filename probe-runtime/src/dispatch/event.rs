@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 
-use super::{ProbeId, Slot};
+use super::{ProbeId, ThreadSlot};
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 #[cfg(probe_backend = "x86_64")]
 use crate::arch::backend;
@@ -56,7 +56,7 @@ pub struct Event<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) frame: *const Value<'static>,
-    pub(super) slot: &'static Slot,
+    pub(super) slot: &'static ThreadSlot,
     pub(super) generation: u32,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Event<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn slot(&self) -> &'static Slot {
+    pub(crate) fn slot(&self) -> &'static ThreadSlot {
         self.at.slot
     }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{HitMark, Slot};
+use super::{HitMark, ThreadSlot};
 
 /// While it lives, no consumer is called on this thread: hits are counted, and calls are
 /// suppressed.
@@ -31,7 +31,7 @@ const NO_SLOT: usize = usize::MAX;
 
 /// Begins the same as [`Guarded`], for rooms below. Pass the result to [`end`].
 pub(crate) fn begin() -> usize {
-    let Some(slot) = Slot::current() else { return NO_SLOT };
+    let Some(slot) = ThreadSlot::current() else { return NO_SLOT };
     let outer = slot.mark();
     if !outer.is_suppressing() {
         // Inside of a hit, data that the hit has read is still in use.
@@ -43,7 +43,7 @@ pub(crate) fn begin() -> usize {
 /// Ends what [`begin`] began on this thread.
 pub(crate) fn end(outer: usize) {
     if outer != NO_SLOT
-        && let Some(slot) = Slot::current()
+        && let Some(slot) = ThreadSlot::current()
     {
         slot.leave(HitMark::of_number(outer));
     }

@@ -11,8 +11,8 @@ use std::{ptr, slice};
 
 use super::ProbeId;
 use super::delivery::{Deliver, each};
-use super::slot::UNREAD;
-use super::{Slot, Subscription, TallyAt, Wrappers};
+use super::thread_slot::UNREAD;
+use super::{Subscription, TallyAt, ThreadSlot, Wrappers};
 
 /// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
 /// reads most of it.
@@ -95,7 +95,7 @@ impl Hook {
     }
 
     /// Returns the hook behind a published pointer, for as long as the slot stays marked.
-    pub(super) fn read(hook: *mut Self, _marked: &Slot) -> Option<&Self> {
+    pub(super) fn read(hook: *mut Self, _marked: &ThreadSlot) -> Option<&Self> {
         // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this
         // thread's mark.
         unsafe { hook.as_ref() }

@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::{HitMark, Slot};
+use super::{HitMark, ThreadSlot};
 
 /// While it lives, hooks and discoveries that this thread has read are not freed.
 pub(crate) struct Inside {
-    slot: &'static Slot,
+    slot: &'static ThreadSlot,
     outer: HitMark,
     // A mark belongs to its thread.
     not_send: PhantomData<*mut ()>,
@@ -16,7 +16,7 @@ impl Inside {
     /// Marks this thread's slot; returns `None`, and counts a lost hit, if there is no memory for a
     /// slot.
     pub(crate) fn new() -> Option<Self> {
-        let slot = Slot::current()?;
+        let slot = ThreadSlot::current()?;
         let outer = slot.enter();
         Some(Self { slot, outer, not_send: PhantomData })
     }

@@ -26,7 +26,7 @@ use std::hint;
 
 use super::hit_state::{HitMark, Watched};
 use super::quiesce::Fenced;
-use super::slot::{Slot, slots};
+use super::thread_slot::{ThreadSlot, slots};
 
 /// Number of looks at a thread between a site and a consumer before the look takes that as its
 /// state. A thread is there for only some instructions.
@@ -140,7 +140,7 @@ impl<T> Limbo<T> {
 }
 
 /// The order matters: see [`HitState::watch`](super::hit_state::HitState::watch).
-fn look(slot: &'static Slot) -> Sight {
+fn look(slot: &'static ThreadSlot) -> Sight {
     let look = || {
         let watched = slot.hit_state().watch();
         Sight { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }

@@ -1,7 +1,7 @@
 //! From a hit to its consumers.
 //!
 //! Life cycle of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸
-//! (here) the thread's [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts
+//! (here) the thread's [`ThreadSlot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts
 //! or calls its consumer ▸ the mark is cleared. A hook is a snapshot. `control` publishes a new
 //! one and retires the old one, which is freed when no thread can still be reading it ([`limbo`]).
 //! Only one flag per member changes in place: whether its hits are counted or delivered.
@@ -48,9 +48,9 @@ mod quiesce;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
 mod slab;
-mod slot;
 mod subscription;
 mod sync;
+mod thread_slot;
 mod wrapper;
 
 #[cfg(probe_backend = "x86_64")]
@@ -68,10 +68,10 @@ pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
-pub use slot::lost_hits;
+pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
-pub(crate) use slot::{ALSO_UNREAD, UNREAD};
-pub(crate) use slot::{Slot, TALLIES, TallyAt, prepare, slots};
+pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
+pub(crate) use thread_slot::{TALLIES, TallyAt, ThreadSlot, prepare, slots};
 
 pub(crate) use subscription::{Subscription, Unsettled, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
@@ -84,7 +84,7 @@ use crate::abi::{Definition, Value};
 /// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
 /// the values and to the stack pointer at the call of the stub. It is null if neither is known.
 pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
-    let Some(slot) = Slot::current() else { return };
+    let Some(slot) = ThreadSlot::current() else { return };
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {

@@ -5,13 +5,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Slot;
+use super::ThreadSlot;
 use crate::os;
 
 /// Number of threads that have had a slot.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
-impl Slot {
+impl ThreadSlot {
     /// Returns the owner's error number, which a hit must not change.
     ///
     /// # Safety

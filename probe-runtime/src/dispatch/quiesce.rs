@@ -18,7 +18,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::slot::{Slot, free_all, slots};
+use super::thread_slot::{ThreadSlot, free_all, slots};
 use super::{HitMark, Subscription, ended};
 use crate::os;
 
@@ -61,7 +61,7 @@ impl Left {
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
 pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
-    if Slot::known().is_some_and(|own| !own.mark().is_outside()) {
+    if ThreadSlot::known().is_some_and(|own| !own.mark().is_outside()) {
         return None;
     }
     let mark = match awaited {
@@ -74,7 +74,7 @@ pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
     Some(Left(mark))
 }
 
-fn wait_for(slot: &Slot, awaited: Option<HitMark>) {
+fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
     let watched = slot.hit_state().watch();
     let mut looks = 0_u32;
     while slot.hit_state().is_in(watched, awaited) {
@@ -95,8 +95,8 @@ fn wait_for(slot: &Slot, awaited: Option<HitMark>) {
 /// may have been taking a slot or giving one back.
 pub(crate) fn forget_other_threads() {
     ended::know_process();
-    let own = Slot::known();
-    let is_own = |slot: &Slot| own.is_some_and(|own| std::ptr::eq(own, slot));
+    let own = ThreadSlot::known();
+    let is_own = |slot: &ThreadSlot| own.is_some_and(|own| std::ptr::eq(own, slot));
     if let Some(slot) = own {
         slot.own();
     }

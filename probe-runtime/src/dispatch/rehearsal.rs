@@ -12,7 +12,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Era, HitMark, Hooks, Listener, ProbeId, Room, Slot, Subscription, TallyAt, Unsettled};
+use super::{
+    Action, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, TallyAt, ThreadSlot, Unsettled,
+};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::os::fork::process;
@@ -53,7 +55,7 @@ pub(crate) fn hits_that_count(now: impl Fn() -> u64) -> Option<f64> {
 
 /// Returns the same for hits that blocks count.
 pub(crate) fn hits_in_place(now: impl Fn() -> u64) -> Option<f64> {
-    Slot::current().map(|_| middle(|| round(&now, count_in_place)))
+    ThreadSlot::current().map(|_| middle(|| round(&now, count_in_place)))
 }
 
 /// Returns the same for hits that are delivered to a listener; `each` is called after each round.
@@ -75,7 +77,7 @@ fn rehearse(
     mut each: impl FnMut(),
 ) -> Option<f64> {
     let _alone = Alone::new()?;
-    if Slot::current()?.mark() != HitMark::IDLE {
+    if ThreadSlot::current()?.mark() != HitMark::IDLE {
         return None;
     }
     let round = || {
@@ -160,7 +162,7 @@ mod tests {
         while hits_in_place(now()).is_none_or(|ticks| ticks == 0.0) {}
         let _alone = alone();
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
-        assert_eq!(Slot::current().unwrap().mark(), HitMark::IDLE);
+        assert_eq!(ThreadSlot::current().unwrap().mark(), HitMark::IDLE);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Slot;
+use super::ThreadSlot;
 use super::hook::Hook;
 use crate::abi::Definition;
 use crate::arch::backend;
@@ -60,7 +60,7 @@ pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
         // The hook belongs to another runtime.
         return None;
     }
-    let slot = Slot::current()?;
+    let slot = ThreadSlot::current()?;
     if slot.mark().is_suppressing() {
         return None;
     }

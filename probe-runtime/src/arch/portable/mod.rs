@@ -49,25 +49,25 @@ mod thread {
     use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
     use crate::abi::{Definition, Value};
-    use crate::dispatch::{self, Slot};
+    use crate::dispatch::{self, ThreadSlot};
 
     std::thread_local! {
-        static SLOT: AtomicPtr<Slot> = const { AtomicPtr::new(ptr::null_mut()) };
+        static SLOT: AtomicPtr<ThreadSlot> = const { AtomicPtr::new(ptr::null_mut()) };
     }
 
     /// Returns the slot of this thread; null before its first hit.
-    pub(crate) fn slot() -> *mut Slot {
+    pub(crate) fn slot() -> *mut ThreadSlot {
         SLOT.with(|own| own.load(Ordering::Relaxed))
     }
 
     /// Sets the slot of this thread.
-    pub(crate) fn set_slot(slot: *mut Slot) {
+    pub(crate) fn set_slot(slot: *mut ThreadSlot) {
         SLOT.with(|own| own.store(slot, Ordering::Relaxed));
     }
 
     /// Sets the slot of this thread if it has none and returns null; otherwise returns the slot
     /// that it has. Atomic: a signal handler's hit comes before it, or finds the slot.
-    pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
+    pub(crate) fn claim_slot(slot: *mut ThreadSlot) -> *mut ThreadSlot {
         SLOT.with(|own| {
             own.compare_exchange(ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed)
                 .unwrap_or_else(|it| it)

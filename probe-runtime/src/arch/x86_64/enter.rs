@@ -30,7 +30,7 @@
 //! Unwinding: the caller's frame gets the stack pointer that it had before the step over the red
 //! zone (`.cfi_val_offset`). The caller's own unwind tables start from that value.
 
-// Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its mark, a word, at 0,
+// Safety: relies on the layouts of `Definition` (its hook at 8), `ThreadSlot` (its mark, a word, at 0,
 // its sequence at 8) and `Hook` (its sole tally at 0, zero or less if it has none; the function for
 // all other hits at 8; the subscription whose consumer it calls at 16), which are asserted beside
 // them, and on `enter` being reached only through stubs.
@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, Value};
-use crate::dispatch::{Slot, UNMARKED};
+use crate::dispatch::{ThreadSlot, UNMARKED};
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
 /// comes first. `$save` and `$restore` surround the call of the hook's function, with the stack
@@ -276,7 +276,7 @@ const VALUES_AT: usize = 56;
 
 /// Returns the slot of this thread; null before its first hit. One load, safe anywhere.
 #[inline(never)]
-pub(crate) fn slot() -> *mut Slot {
+pub(crate) fn slot() -> *mut ThreadSlot {
     let slot;
     // SAFETY: reads this thread's own pointer, which `enter` defines.
     unsafe {
@@ -293,7 +293,7 @@ pub(crate) fn slot() -> *mut Slot {
 
 /// Sets the slot of this thread.
 #[inline(never)]
-pub(crate) fn set_slot(slot: *mut Slot) {
+pub(crate) fn set_slot(slot: *mut ThreadSlot) {
     // SAFETY: writes this thread's own pointer, which `enter` defines.
     unsafe {
         asm!(
@@ -310,7 +310,7 @@ pub(crate) fn set_slot(slot: *mut Slot) {
 /// Sets the slot of this thread if it has none and returns null; otherwise returns the slot that it
 /// has. One instruction decides: a signal handler's hit comes before it, or finds the slot.
 #[inline(never)]
-pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
+pub(crate) fn claim_slot(slot: *mut ThreadSlot) -> *mut ThreadSlot {
     let before;
     // SAFETY: compares and writes this thread's own pointer, which `enter` defines.
     unsafe {
@@ -319,7 +319,7 @@ pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
             "cmpxchg fs:[{at}], {slot}",
             at = out(reg) _,
             slot = in(reg) slot,
-            inout("rax") std::ptr::null_mut::<Slot>() => before,
+            inout("rax") std::ptr::null_mut::<ThreadSlot>() => before,
             enter = sym enter,
             options(nostack),
         );

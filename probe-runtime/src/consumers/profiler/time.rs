@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 #[cfg(all(probe_backend = "x86_64", not(miri)))]
-use crate::dispatch::{Slot, slots};
+use crate::dispatch::{ThreadSlot, slots};
 use crate::os;
 
 /// The largest number of threads whose CPU time is brought up to date. Each takes a system call.
@@ -58,7 +58,7 @@ impl Time {
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "x86_64", not(miri)))]
         if let Self::Machine(_) = self {
-            slots().take(BOOKED).filter_map(Slot::asked_for).for_each(|id| _ = os::cpu::book(id));
+            slots().take(BOOKED).filter_map(ThreadSlot::asked_for).for_each(|id| _ = os::cpu::book(id));
         }
         self.used()
     }

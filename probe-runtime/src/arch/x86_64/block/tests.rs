@@ -11,7 +11,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mne
 
 use super::super::{set_slot, slot};
 use super::*;
-use crate::dispatch::Slot;
+use crate::dispatch::ThreadSlot;
 use crate::patch::map_near;
 
 const BLOCK: Block = Block { back: 0x40_1005, target: 0x40_2000, counter: 0x1234_5678 };
@@ -177,7 +177,7 @@ fn keeps_flags_registers_and_the_red_zone_and_counts_once() {
             let block = pages.start as u64;
             let mut trial = Trial { flags: 2 | status, rax, rcx, block, ..Trial::default() };
             let counted = slot_like.0[COUNTER / 8];
-            set_slot(if has_slot { (&raw mut slot_like).cast::<Slot>() } else { std::ptr::null_mut() });
+            set_slot(if has_slot { (&raw mut slot_like).cast::<ThreadSlot>() } else { std::ptr::null_mut() });
             // SAFETY: the block leads back, and touches the slot's one counter.
             unsafe { probe_trial(&raw mut trial) };
             set_slot(before);

@@ -43,9 +43,9 @@ const HEAD: usize = 128;
 
 /// Offset of a counter that no report reads, in bytes from the start of the slot. Rehearsals use a
 /// second one.
-pub(crate) const UNREAD: usize = offset_of!(Slot, unread);
+pub(crate) const UNREAD: usize = offset_of!(ThreadSlot, unread);
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
-pub(crate) const ALSO_UNREAD: usize = offset_of!(Slot, reserved);
+pub(crate) const ALSO_UNREAD: usize = offset_of!(ThreadSlot, reserved);
 
 /// One counter: its place in every slot, from 1, so that an optional one takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,10 +72,10 @@ impl TallyAt {
 
 /// A thread's memory. Always behind a reference, since it is far larger than a stack.
 #[repr(C, align(64))]
-pub(crate) struct Slot {
+pub(crate) struct ThreadSlot {
     hit_state: HitState,
     owner: Ownership,
-    next: AtomicPtr<Slot>,
+    next: AtomicPtr<ThreadSlot>,
     /// Start time of the owner, where threads may end unreported: another thread may get its id
     /// later.
     birth: AtomicU64,
@@ -94,13 +94,13 @@ pub(crate) struct Slot {
 // The model checker's types are larger, and lie in no slot.
 #[cfg(not(all(test, loom)))]
 const _: () = {
-    assert!(size_of::<Slot>() == SPAN);
-    assert!(offset_of!(Slot, hit_state) == 0);
-    assert!(offset_of!(Slot, counters) == HEAD);
+    assert!(size_of::<ThreadSlot>() == SPAN);
+    assert!(offset_of!(ThreadSlot, hit_state) == 0);
+    assert!(offset_of!(ThreadSlot, counters) == HEAD);
 };
 
 /// All slots, newest first.
-static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
+static SLOTS: AtomicPtr<ThreadSlot> = AtomicPtr::new(ptr::null_mut());
 /// Number of slots.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 /// Number of slots without an owner.
@@ -131,9 +131,9 @@ pub fn lost_hits() -> u64 {
 }
 
 /// Returns all slots, of live threads and free ones.
-pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
+pub(crate) fn slots() -> impl Iterator<Item = &'static ThreadSlot> {
     // SAFETY: slots are never given back.
-    let at = |slot: *mut Slot| unsafe { slot.as_ref() };
+    let at = |slot: *mut ThreadSlot| unsafe { slot.as_ref() };
     std::iter::successors(at(SLOTS.load(Ordering::Acquire)), move |slot| {
         at(slot.next.load(Ordering::Acquire))
     })
@@ -146,12 +146,12 @@ pub(super) fn made() -> usize {
 
 /// Frees slots whose threads no longer exist, in whatever state these left them. All other slots
 /// have owners, and no thread takes or gives back a slot meanwhile. The counts stay.
-pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
-    let free = slots.map(Slot::free).count();
+pub(super) fn free_all(slots: impl Iterator<Item = &'static ThreadSlot>) {
+    let free = slots.map(ThreadSlot::free).count();
     FREE.store(free, Ordering::Relaxed);
 }
 
-impl Slot {
+impl ThreadSlot {
     /// Returns this thread's slot, and takes one if this is its first hit; `None`, and a lost hit,
     /// without memory.
     pub(super) fn current() -> Option<&'static Self> {
@@ -221,7 +221,7 @@ impl Slot {
     fn create(id: u32) -> Option<&'static Self> {
         #[expect(clippy::cast_ptr_alignment, reason = "it is aligned to a page")]
         let memory = os::memory::zeroed(SPAN).cast::<Self>();
-        // SAFETY: zeroed memory is a `Slot`: all its fields are atomics.
+        // SAFETY: zeroed memory is a `ThreadSlot`: all its fields are atomics.
         let slot = unsafe { memory.as_ref() }?;
         slot.owner.set(id);
         MADE.fetch_add(1, Ordering::Relaxed);
@@ -338,7 +338,7 @@ unsafe extern "C" fn release(slot: *mut c_void) {
     }
     backend::set_slot(ptr::null_mut());
     // SAFETY: `take` passed a slot, and slots are never given back to the system.
-    if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
+    if let Some(slot) = unsafe { slot.cast::<ThreadSlot>().as_ref() } {
         slot.give_back(slot.owner());
     }
 }
@@ -356,7 +356,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "reads /proc by system call numbers")]
     fn an_id_that_is_used_again_is_not_its_owner() {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
-        let slot = Slot::create(id).unwrap();
+        let slot = ThreadSlot::create(id).unwrap();
         slot.set_mark(HitMark::consuming(4096));
         assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "fork(2)")]
     fn a_forked_child_frees_slots_that_were_changing_hands() {
-        let slot = Slot::create(os::thread::id()).unwrap();
+        let slot = ThreadSlot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another thread was giving it back.
         slot.set_mark(HitMark::consuming(4096));
         assert!(slot.owner.end(slot.owner()));
