@@ -24,7 +24,7 @@ use std::sync::atomic::{
 };
 
 use crate::control::Cells;
-use crate::dispatch::{Event, TallyAt, ThreadSlot, slots};
+use crate::dispatch::{CounterAt, Event, ThreadSlot, slots};
 use crate::error::Error;
 use crate::os;
 
@@ -201,7 +201,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     #[inline(always)]
-    fn memory(&self) -> TallyAt {
+    fn memory(&self) -> CounterAt {
         self.cells.at()[0]
     }
 
@@ -223,7 +223,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         if start.is_null() {
             // Not tried again at every hit.
             slot.word(self.memory()).store(REFUSED, Ordering::Relaxed);
-            slot.tally(self.cells.at()[1]);
+            slot.increment(self.cells.at()[1]);
             return None;
         }
         let known = (start.expose_provenance() + HEAD_AT) as u64;

@@ -52,7 +52,7 @@ impl Consumer for Count {
     }
 
     fn hit(&self, _event: &Event<'_>) {
-        // Never called: the hits are tallied.
+        // Never called: the hits are counted.
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Attached {
     pub(super) runs: Vec<Run>,
     pub(super) wants: Wants,
     /// Its own counters, as many as [`Wants::counters`] says.
-    pub(super) tallies: Range<usize>,
+    pub(super) counters: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
     /// The time from which hits may have found it.
     pub(super) since: Era,
@@ -59,8 +59,8 @@ pub(super) struct Attached {
 /// The counters of a growing attachment: one for each discovered definition.
 #[derive(Default)]
 pub(super) struct Growth {
-    pub(super) tallied: Vec<(ProbeId, usize)>,
-    /// Whether the attachment's list of probes agrees with `tallied`.
+    pub(super) counters: Vec<(ProbeId, usize)>,
+    /// Whether the attachment's list of probes agrees with `counters`.
     pub(super) is_settled: bool,
 }
 
@@ -68,7 +68,7 @@ impl Attached {
     pub(super) fn new(
         ids: Arc<[ProbeId]>,
         wants: Wants,
-        tallies: Range<usize>,
+        counters: Range<usize>,
         subscription: &Arc<Subscription>,
         policy: Policy,
         text: HeldText,
@@ -77,7 +77,7 @@ impl Attached {
             runs: runs(&ids),
             ids,
             wants,
-            tallies,
+            counters,
             subscription: Arc::clone(subscription),
             since: Era::UNKNOWN,
             policy,
@@ -108,7 +108,7 @@ impl Attached {
     /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
         if self.growth.is_some() {
-            return self.tallies.len();
+            return self.counters.len();
         }
         self.wants.counters(0)
     }

@@ -197,7 +197,7 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.foreign()
     }
 
-    /// Returns the count of each probe, by path, if the consumer [wants](Consumer::wants) a tally,
+    /// Returns the count of each probe, by path, if the consumer [wants](Consumer::wants) counts,
     /// always or [at times](crate::Wants::Switchable). Counts are exact for hits that ended before
     /// the call, on any number of threads, including threads that have exited. They include probes
     /// that were unloaded since, which have no sites. For a [`Count`](crate::Count) that was

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lock::lock;
-use crate::dispatch::TallyAt;
+use crate::dispatch::CounterAt;
 use crate::error::Error;
 
 /// A few words of each slot, zero at first. Dropping it gives them back; no thread may use them any
@@ -11,7 +11,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(crate) struct Cells<const N: usize> {
     range: Range<usize>,
-    at: [TallyAt; N],
+    at: [CounterAt; N],
 }
 
 impl<const N: usize> Cells<N> {
@@ -20,20 +20,20 @@ impl<const N: usize> Cells<N> {
     /// # Errors
     /// [`Error::OutOfCounters`] if fewer than `N` are left.
     pub(crate) fn take() -> Result<Self, Error> {
-        let range = lock().tallies.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
-        let at = std::array::from_fn(|number| TallyAt::new(range.start + number));
+        let range = lock().counters.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
+        let at = std::array::from_fn(|number| CounterAt::new(range.start + number));
         Ok(Self { range, at })
     }
 
     /// Returns their places in each slot.
     #[inline(always)]
-    pub(crate) fn at(&self) -> [TallyAt; N] {
+    pub(crate) fn at(&self) -> [CounterAt; N] {
         self.at
     }
 }
 
 impl<const N: usize> Drop for Cells<N> {
     fn drop(&mut self) {
-        lock().tallies.give_back(self.range.clone(), N);
+        lock().counters.give_back(self.range.clone(), N);
     }
 }

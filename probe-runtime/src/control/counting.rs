@@ -28,11 +28,11 @@
 mod interleavings;
 
 use super::Wants;
+use super::counters::counts;
 use super::members::Turning;
 use super::parts::Part;
 use super::state::{Control, is_paused};
-use super::tallies::counts;
-use crate::dispatch::TallyAt;
+use crate::dispatch::CounterAt;
 use crate::registry::ProbeId;
 
 /// The number of probes whose counters are read together, slot by slot. Their list fits in a page,
@@ -49,7 +49,7 @@ impl Control {
         let is_paused = is_paused(&self.attachments);
         let mut turning = Vec::new();
         for &id in ids {
-            let (members, counter) = (&self.members[id.index()], self.tallies.of(id));
+            let (members, counter) = (&self.members[id.index()], self.counters.of(id));
             let Turning { turns, mixes } = members.turning(&self.parts, counter, &is_paused);
             if turns {
                 turning.push((id, counter));
@@ -93,7 +93,7 @@ impl Control {
         let part = |id: &ProbeId| self.members(*id)?.part(&self.parts, attachment);
         let parts: Vec<Option<&Part>> = ids.iter().map(part).collect();
         let counters = ids.iter().zip(&parts).map(|(id, part)| {
-            part.filter(|part| part.action.counts() && !part.is_frozen).and_then(|_| self.tallies.of(*id))
+            part.filter(|part| part.action.counts() && !part.is_frozen).and_then(|_| self.counters.of(*id))
         });
         let sums = counts(&counters);
         let told = |(part, sum): (&Option<_>, _)| part.map_or(0, |part: &Part| part.counted(sum));
@@ -112,7 +112,7 @@ impl Control {
     /// Returns the number of an attachment's suppressed hits.
     pub(super) fn suppressed(&self, attachment: usize) -> u64 {
         let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Counts);
-        let counter = attached.map(|attached| TallyAt::new(attached.tallies.start));
+        let counter = attached.map(|attached| CounterAt::new(attached.counters.start));
         counts(&std::iter::once(counter)).iter().sum()
     }
 }

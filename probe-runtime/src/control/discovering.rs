@@ -68,10 +68,10 @@ impl Control {
         if provider.is_growing() {
             return Err(Error::Growing);
         }
-        let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
-        provider.begin_growing(Arc::clone(subscription), tallies.clone());
+        let counters = self.counters.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
+        provider.begin_growing(Arc::clone(subscription), counters.clone());
         let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
-        let mut attached = Attached::new(none, Wants::Counts, tallies, subscription, policy, text);
+        let mut attached = Attached::new(none, Wants::Counts, counters, subscription, policy, text);
         attached.growth = Some(Growth::default());
         let number = self.place(attached);
         self.growing = Some(number);

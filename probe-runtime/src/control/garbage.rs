@@ -16,7 +16,7 @@ pub(super) enum Garbage {
 /// The remains of an attachment. They include its consumer if no thread has waited for that.
 pub(super) struct Detached {
     pub(super) subscription: Arc<Subscription>,
-    pub(super) tallies: Range<usize>,
+    pub(super) counters: Range<usize>,
     /// The number of counters, from the first, that may have counted hits.
     pub(super) used: usize,
 }

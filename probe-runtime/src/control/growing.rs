@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::attached::Growth;
+use super::counters::sums;
 use super::garbage::Garbage;
 use super::parts::Part;
 use super::runs::runs;
 use super::state::Control;
-use super::tallies::sums;
-use crate::dispatch::{Action, Era, TallyAt};
+use crate::dispatch::{Action, CounterAt, Era};
 use crate::patch::Report;
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -21,19 +21,19 @@ impl Control {
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
         let (mut adopted, mut hooked) = (Vec::new(), Vec::new());
         for &(id, call) in found {
-            let inline = call.tally();
+            let inline = call.counter();
             let is_part = growing.is_some_and(|at| {
                 self.members(id).is_some_and(|it| it.attachments(&self.parts).any(|of| of == at))
             });
-            let wants_tally = inline.is_none() && growing.is_some() && !is_part;
-            let provider = self.registry.provider().filter(|_| wants_tally);
-            let Some(tally) = inline.or_else(|| provider?.take_tally(call)) else { continue };
+            let wants_counter = inline.is_none() && growing.is_some() && !is_part;
+            let provider = self.registry.provider().filter(|_| wants_counter);
+            let Some(counter) = inline.or_else(|| provider?.take_counter(call)) else { continue };
             self.change(id, |_, _| ());
             if let Some(attachment) = growing {
-                self.grow(attachment, id, tally);
+                self.grow(attachment, id, counter);
                 if !is_part {
-                    self.tallies.reserve(id);
-                    self.add_part(id, Part::new(attachment, Action::Tally(TallyAt::new(tally))));
+                    self.counters.reserve(id);
+                    self.add_part(id, Part::new(attachment, Action::Count(CounterAt::new(counter))));
                 }
             }
             self.publish(&[id]);
@@ -66,9 +66,9 @@ impl Control {
         is_growing
     }
 
-    fn grow(&mut self, attachment: usize, id: ProbeId, tally: usize) {
+    fn grow(&mut self, attachment: usize, id: ProbeId, counter: usize) {
         if let Some(growth) = self.attached_mut(attachment).and_then(|attached| attached.growth.as_mut()) {
-            growth.tallied.push((id, tally));
+            growth.counters.push((id, counter));
             growth.is_settled = false;
         }
     }
@@ -87,7 +87,7 @@ impl Control {
 impl Growth {
     /// Returns its probes, ascending.
     pub(super) fn ids(&self) -> Vec<ProbeId> {
-        let mut ids: Vec<_> = self.tallied.iter().map(|(id, _)| *id).collect();
+        let mut ids: Vec<_> = self.counters.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -96,12 +96,12 @@ impl Growth {
     /// Adds the counts of the attachment's own counters for these probes: of hits while their hooks
     /// were inline ones, or while another attachment was called with them.
     pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
-        let tallies = || self.tallied.iter().map(|(_, tally)| *tally);
-        let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return };
+        let counters = || self.counters.iter().map(|(_, counter)| *counter);
+        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
         let sums = sums(first..last + 1);
         let mut own = BTreeMap::<ProbeId, u64>::new();
-        for (id, tally) in &self.tallied {
-            *own.entry(*id).or_default() += sums[tally - first];
+        for (id, counter) in &self.counters {
+            *own.entry(*id).or_default() += sums[counter - first];
         }
         ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }

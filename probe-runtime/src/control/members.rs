@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::parts::{Chain, Part, Parts};
 use crate::abi::Definition;
 use crate::arch::backend;
-use crate::dispatch::{Action, Published, Subscription, TallyAt};
+use crate::dispatch::{Action, CounterAt, Published, Subscription};
 use crate::patch::Mode;
 use crate::registry::ProbeState;
 
@@ -110,7 +110,7 @@ impl Members {
     pub(super) fn mode(
         &self,
         parts: &Parts,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool,
     ) -> Mode {
         let only_counts = |at| self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(at));
@@ -146,7 +146,7 @@ impl Members {
     pub(super) fn turning(
         &self,
         parts: &Parts,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool + Clone,
     ) -> Turning {
         match parts.sole(&self.parts) {
@@ -161,7 +161,7 @@ impl Members {
     fn turning_of_several(
         &self,
         parts: &Parts,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         is_paused: impl Fn(usize) -> bool + Clone,
     ) -> Turning {
         let turns = parts.of(&self.parts).any(|part| turns(part, false, &is_paused));
@@ -271,12 +271,12 @@ pub(super) fn claim(definition: &Definition) -> bool {
 mod tests {
     use super::*;
 
-    fn tally() -> Action {
-        Action::Tally(TallyAt::new(9))
+    fn count() -> Action {
+        Action::Count(CounterAt::new(9))
     }
 
-    fn call(counted: Option<TallyAt>) -> Action {
-        Action::Call { suppressed: TallyAt::new(7), counted }
+    fn call(counted: Option<CounterAt>) -> Action {
+        Action::Call { suppressed: CounterAt::new(7), counted }
     }
 
     /// Checks which of two attachments' parts are frozen, and their counts, as hooks are made.
@@ -285,18 +285,18 @@ mod tests {
         let (mut parts, mut members) = (Parts::default(), Members::default());
         let make = |members: &Members, parts: &mut Parts, sum: u64, paused: &[usize]| {
             let is_paused = |at: usize| paused.contains(&at);
-            let is_to_turn = members.turning(parts, Some(TallyAt::new(1)), is_paused).turns;
+            let is_to_turn = members.turning(parts, Some(CounterAt::new(1)), is_paused).turns;
             let mut turned = Vec::new();
             members.turn(parts, sum, is_paused, |part| turned.push(part.attachment()));
             assert_eq!(is_to_turn, !turned.is_empty());
             let told = |part: &Part| (part.attachment(), part.is_frozen, part.counted(sum));
             (turned, parts.of(&members.parts).map(told).collect::<Vec<_>>())
         };
-        members.add(&mut parts, Part::new(0, tally()));
+        members.add(&mut parts, Part::new(0, count()));
         assert_eq!(make(&members, &mut parts, 10, &[]), (vec![0], vec![(0, false, 0)]));
         // A sole part stays thawed while it is paused.
         assert_eq!(make(&members, &mut parts, 13, &[0]), (vec![], vec![(0, false, 3)]));
-        members.add(&mut parts, Part::new(1, tally()));
+        members.add(&mut parts, Part::new(1, count()));
         assert_eq!(make(&members, &mut parts, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
         assert_eq!(make(&members, &mut parts, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
         assert_eq!(make(&members, &mut parts, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn attachments_count_by_their_own_where_one_may_be_told() {
-        let mixed = |actions: &[Action], counter: Option<TallyAt>, paused: &[usize]| {
+        let mixed = |actions: &[Action], counter: Option<CounterAt>, paused: &[usize]| {
             let (mut parts, mut members) = (Parts::default(), Members::default());
             for (attachment, action) in actions.iter().enumerate() {
                 members.add(&mut parts, Part::new(attachment, *action));
@@ -323,17 +323,17 @@ mod tests {
             }
             parts.of(&members.parts).map(|part| part.is_mixed).collect::<Vec<_>>()
         };
-        let (own, either) = (Some(TallyAt::new(1)), call(Some(TallyAt::new(8))));
-        assert_eq!(mixed(&[tally()], own, &[]), [false]);
-        assert_eq!(mixed(&[tally(), tally(), Action::Wrap], own, &[]), [false; 3]);
+        let (own, either) = (Some(CounterAt::new(1)), call(Some(CounterAt::new(8))));
+        assert_eq!(mixed(&[count()], own, &[]), [false]);
+        assert_eq!(mixed(&[count(), count(), Action::Wrap], own, &[]), [false; 3]);
         assert_eq!(mixed(&[either, Action::Wrap], own, &[]), [false; 2]);
-        assert_eq!(mixed(&[either, tally()], own, &[]), [true; 2]);
-        assert_eq!(mixed(&[tally(), call(None)], own, &[]), [true, false]);
+        assert_eq!(mixed(&[either, count()], own, &[]), [true; 2]);
+        assert_eq!(mixed(&[count(), call(None)], own, &[]), [true, false]);
         assert_eq!(
-            mixed(&[tally(), tally(), call(None)], own, &[2]),
+            mixed(&[count(), count(), call(None)], own, &[2]),
             [false; 3],
             "it is told of nothing now"
         );
-        assert_eq!(mixed(&[tally()], None, &[]), [true], "the probe has none");
+        assert_eq!(mixed(&[count()], None, &[]), [true], "the probe has none");
     }
 }

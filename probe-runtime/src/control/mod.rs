@@ -17,6 +17,7 @@ mod attachment;
 mod baseline;
 mod cells;
 mod consumer;
+mod counters;
 mod counting;
 #[cfg(probe_discovers)]
 mod discovering;
@@ -38,7 +39,6 @@ mod select;
 mod set;
 mod state;
 mod switch;
-mod tallies;
 mod unsettled;
 mod untyped;
 mod wants;

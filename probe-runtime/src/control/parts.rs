@@ -188,7 +188,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::TallyAt;
+    use crate::dispatch::CounterAt;
     use proptest::prelude::*;
 
     fn attachments(parts: &Parts, chain: &Chain) -> Vec<usize> {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_others_count_is_not_told_to_one_that_is_frozen() {
-        let mut part = Part::new(0, Action::Tally(TallyAt::new(7)));
+        let mut part = Part::new(0, Action::Count(CounterAt::new(7)));
         assert!(part.is_frozen);
         assert_eq!(part.counted(100), 0);
         part.turn(100);
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((part.is_frozen, part.counted(104), part.counted(200)), (true, 4, 4));
         part.turn(200);
         assert_eq!((part.is_frozen, part.counted(200), part.counted(201)), (false, 4, 5));
-        let never = Part::new(0, Action::Call { suppressed: TallyAt::new(7), counted: None });
+        let never = Part::new(0, Action::Call { suppressed: CounterAt::new(7), counted: None });
         assert!(!never.is_frozen && !Part::new(0, Action::Wrap).is_frozen);
         assert!(size_of::<Part>() <= 32);
     }

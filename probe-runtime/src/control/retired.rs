@@ -64,15 +64,15 @@ fn free(garbage: Vec<Garbage>) {
         match one {
             Garbage::Hooks(hooks) => drop(hooks),
             Garbage::Detached(detached) => {
-                let Detached { subscription, tallies, used } = *detached;
+                let Detached { subscription, counters, used } = *detached;
                 drop(subscription.take_unreachable());
-                ranges.push((tallies, used));
+                ranges.push((counters, used));
             }
             Garbage::Provider(garbage) => drop(garbage),
         }
     }
     if ranges.iter().any(|(range, _)| !range.is_empty()) {
         let mut locked = lock();
-        ranges.into_iter().for_each(|(range, used)| locked.tallies.give_back(range, used));
+        ranges.into_iter().for_each(|(range, used)| locked.counters.give_back(range, used));
     }
 }

@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
+use super::counters::Counters;
 use super::garbage::{Detached, Garbage};
 use super::members::{Members, claim};
 use super::parts::{Part, Parts};
 #[cfg(probe_backend = "x86_64")]
 use super::strays::Unswitched;
-use super::tallies::Tallies;
 use super::{HeldText, close_text, is_still_open};
 use super::{Start, Wants};
-use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpublished};
+use crate::dispatch::{Action, CounterAt, Hooks, Limbo, Room, Subscription, Unpublished};
 use crate::error::Error;
 use crate::patch::{Access, Mode, RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
@@ -33,7 +33,7 @@ pub(super) struct Control {
     /// The attachment that discovered probes are added to.
     pub(super) growing: Option<usize>,
     pub(super) attachments: Vec<Option<Attached>>,
-    pub(super) tallies: Tallies,
+    pub(super) counters: Counters,
     /// The baselines of consumers that were reset, by number.
     pub(super) baselines: Vec<(usize, Kept)>,
     /// Memory that hits may still be reading.
@@ -110,7 +110,7 @@ impl Control {
         let mut hooks = (room != Room::default()).then(|| Hooks::with_room(room, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
-            let (counter, attachments) = (self.tallies.of(id), &self.attachments);
+            let (counter, attachments) = (self.counters.of(id), &self.attachments);
             let listening = |part: &Part| {
                 let attached = attachments[part.attachment()].as_ref()?;
                 Some((part.action, &attached.subscription, part.is_counting))
@@ -162,25 +162,26 @@ impl Control {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
         let wanted = wants.counters(ids.len());
-        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| self.tallies.reserve(*last));
-        let tallies = has_room.then(|| self.tallies.take(wanted)).flatten();
-        let tallies = tallies.ok_or(Error::OutOfCounters { wanted })?;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| self.counters.reserve(*last));
+        let counters = has_room.then(|| self.counters.take(wanted)).flatten();
+        let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
         let text = match self.open_text(&ids, policy) {
             Ok(text) => text,
             Err(error) => {
-                self.tallies.give_back(tallies, 0);
+                self.counters.give_back(counters, 0);
                 return Err(error);
             }
         };
-        let (suppressed, of_probes) = (tallies.start, tallies.start + wants.counters(0)..);
-        let actions = of_probes.map(|tally| match wants {
-            Wants::Counts => Action::Tally(TallyAt::new(tally)),
-            Wants::Hits => Action::Call { suppressed: TallyAt::new(suppressed), counted: None },
-            Wants::Switchable => {
-                Action::Call { suppressed: TallyAt::new(suppressed), counted: Some(TallyAt::new(tally)) }
-            }
+        let (suppressed, of_probes) = (counters.start, counters.start + wants.counters(0)..);
+        let actions = of_probes.map(|counter| match wants {
+            Wants::Counts => Action::Count(CounterAt::new(counter)),
+            Wants::Hits => Action::Call { suppressed: CounterAt::new(suppressed), counted: None },
+            Wants::Switchable => Action::Call {
+                suppressed: CounterAt::new(suppressed),
+                counted: Some(CounterAt::new(counter)),
+            },
         });
-        let attached = Attached::new(ids, wants, tallies, subscription, policy, text);
+        let attached = Attached::new(ids, wants, counters, subscription, policy, text);
         let attachment = self.enlist(attached, actions, starts, &mut report);
         Ok((attachment, report))
     }
@@ -278,9 +279,9 @@ impl Control {
         self.publish(&attached.ids);
         self.forget(&attached.ids);
         // Retired after its hooks, so `limbo` returns it no earlier than them.
-        let Attached { since, subscription, tallies, .. } = &attached;
-        let used = if is_mixed { tallies.len() } else { attached.own() };
-        let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
+        let Attached { since, subscription, counters, .. } = &attached;
+        let used = if is_mixed { counters.len() } else { attached.own() };
+        let detached = Detached { subscription: Arc::clone(subscription), counters: counters.clone(), used };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
         let is_open = is_still_open(&attached.text);
         let access = if is_open { self.access_to_open(attached.policy) } else { attached.policy.access() };

@@ -13,7 +13,7 @@ impl Control {
     #[inline]
     pub(super) fn left(&self, id: ProbeId) -> Option<Mode> {
         let members = self.members(id).filter(|members| members.has_parts())?;
-        Some(members.mode(&self.parts, self.tallies.of(id), is_paused(&self.attachments)))
+        Some(members.mode(&self.parts, self.counters.of(id), is_paused(&self.attachments)))
     }
 
     /// Returns the mode that a probe's sites should have.

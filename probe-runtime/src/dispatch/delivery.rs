@@ -95,8 +95,8 @@ pub(super) fn tell(
     hook: &Hook,
     is_suppressing: bool,
 ) {
-    if let Some(at) = hook.joint_tally() {
-        slot.tally(at);
+    if let Some(at) = hook.joint_counter() {
+        slot.increment(at);
         return;
     }
     let mut has_called = false;
@@ -107,9 +107,9 @@ pub(super) fn tell(
             continue;
         }
         match member.action() {
-            Action::Tally(at) => slot.tally(at),
+            Action::Count(at) => slot.increment(at),
             Action::Wrap => (),
-            Action::Call { suppressed, .. } if is_suppressing => slot.tally(suppressed),
+            Action::Call { suppressed, .. } if is_suppressing => slot.increment(suppressed),
             Action::Call { .. } => {
                 call(member.subscription(), definition, hook, frame, slot);
                 slot.hit_state().end_call();
@@ -123,7 +123,7 @@ pub(super) fn tell(
 #[cfg(probe_backend = "x86_64")]
 #[repr(C)]
 pub(crate) struct Unmarked {
-    sole_tally: usize,
+    sole_counter: usize,
     deliver: Deliver,
     sole: usize,
 }
@@ -137,7 +137,7 @@ const _: () = {
 
 /// The only value of this type.
 #[cfg(probe_backend = "x86_64")]
-pub(crate) static UNMARKED: Unmarked = Unmarked { sole_tally: 0, deliver: unmarked, sole: 0 };
+pub(crate) static UNMARKED: Unmarked = Unmarked { sole_counter: 0, deliver: unmarked, sole: 0 };
 
 #[cfg(probe_backend = "x86_64")]
 unsafe extern "C" fn unmarked(

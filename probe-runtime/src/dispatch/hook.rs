@@ -12,7 +12,7 @@ use std::{ptr, slice};
 use super::ProbeId;
 use super::delivery::{Deliver, each};
 use super::thread_slot::UNREAD;
-use super::{Subscription, TallyAt, ThreadSlot, Wrappers};
+use super::{CounterAt, Subscription, ThreadSlot, Wrappers};
 
 /// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
 /// reads most of it.
@@ -20,7 +20,7 @@ use super::{Subscription, TallyAt, ThreadSlot, Wrappers};
 pub(crate) struct Hook {
     /// Offset of the one counter for all members, if hits only count now; else 0 or [`IN_ORDER`].
     /// `enter` reads it.
-    sole_tally: AtomicUsize,
+    sole_counter: AtomicUsize,
     /// The function that `enter` calls for all other hits.
     pub(super) deliver: Deliver,
     /// The only member, if there is one. Its first word is the subscription whose consumer
@@ -28,7 +28,7 @@ pub(crate) struct Hook {
     pub(super) sole: Member,
     probe: ProbeId,
     /// The probe's own counter, if it has one.
-    counter: Option<TallyAt>,
+    counter: Option<CounterAt>,
     /// Several members, or wrappers; null in most hooks. It lies in a [slab](super::slab).
     rest: *mut Rest,
 }
@@ -43,7 +43,7 @@ pub(super) struct Rest {
 }
 
 const _: () = {
-    assert!(offset_of!(Hook, sole_tally) == 0);
+    assert!(offset_of!(Hook, sole_counter) == 0);
     assert!(offset_of!(Hook, deliver) == 8);
     assert!(offset_of!(Hook, sole) == 16 && offset_of!(Member, subscription) == 0);
     assert!(size_of::<Hook>() == 64);
@@ -72,15 +72,15 @@ impl Hook {
     pub(super) unsafe fn of_one(
         probe: ProbeId,
         sole: Member,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         rest: *mut Rest,
     ) -> Self {
-        let sole_tally = AtomicUsize::new(way(slice::from_ref(&sole), counter));
+        let sole_counter = AtomicUsize::new(way(slice::from_ref(&sole), counter));
         let deliver = match sole.action {
             Action::Call { .. } => sole.subscription().deliver(),
             _ => each,
         };
-        Self { sole_tally, deliver, sole, probe, counter, rest }
+        Self { sole_counter, deliver, sole, probe, counter, rest }
     }
 
     /// Makes a hook with the members of the rest, if there is one.
@@ -88,10 +88,11 @@ impl Hook {
     /// # Safety
     /// The rest must belong to no other hook, and must be neither moved nor dropped before the
     /// hook; nor must the members' subscriptions.
-    pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<TallyAt>, rest: *mut Rest) -> Self {
+    pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<CounterAt>, rest: *mut Rest) -> Self {
         // SAFETY: the caller's promise.
-        let sole_tally = AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
-        Self { sole_tally, deliver: each, sole: Member::nobody(), probe, counter, rest }
+        let sole_counter =
+            AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
+        Self { sole_counter, deliver: each, sole: Member::nobody(), probe, counter, rest }
     }
 
     /// Returns the hook behind a published pointer, for as long as the slot stays marked.
@@ -123,15 +124,15 @@ impl Hook {
 
     /// Returns the counter of several members together, if hits only count now.
     #[inline(always)]
-    pub(super) fn joint_tally(&self) -> Option<TallyAt> {
-        let is_joint = |at: &TallyAt| self.sole_tally.load(Ordering::Relaxed) == at.offset();
+    pub(super) fn joint_counter(&self) -> Option<CounterAt> {
+        let is_joint = |at: &CounterAt| self.sole_counter.load(Ordering::Relaxed) == at.offset();
         self.counter.filter(|at| self.members().len() > 1 && is_joint(at))
     }
 
     /// Returns whether hits now only count, with this counter.
     #[inline]
-    pub(crate) fn only_counts_at(&self, counter: TallyAt) -> bool {
-        self.sole_tally.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
+    pub(crate) fn only_counts_at(&self, counter: CounterAt) -> bool {
+        self.sole_counter.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -151,7 +152,7 @@ impl Hook {
             return;
         };
         member.set_counting(is_counting);
-        self.sole_tally.store(way(self.members(), self.counter), Ordering::Release);
+        self.sole_counter.store(way(self.members(), self.counter), Ordering::Release);
     }
 }
 
@@ -170,16 +171,16 @@ impl Rest {
     }
 }
 
-/// Returns the value of [`Hook::sole_tally`] for the present state of these members.
-fn way(members: &[Member], counter: Option<TallyAt>) -> usize {
+/// Returns the value of [`Hook::sole_counter`] for the present state of these members.
+fn way(members: &[Member], counter: Option<CounterAt>) -> usize {
     let is_ordered = || members.iter().any(Member::needs_order);
     let long_way = || if is_ordered() { IN_ORDER } else { 0 };
     match members {
         // No consumer is attached, so the way in has nothing else to do.
         [] => UNREAD,
-        [sole] => sole.tally().map_or_else(long_way, TallyAt::offset),
-        all if all.iter().all(|member| member.tally().is_some()) => {
-            counter.map_or_else(long_way, TallyAt::offset)
+        [sole] => sole.only_counter().map_or_else(long_way, CounterAt::offset),
+        all if all.iter().all(|member| member.only_counter().is_some()) => {
+            counter.map_or_else(long_way, CounterAt::offset)
         }
         _ => long_way(),
     }
@@ -189,13 +190,13 @@ fn way(members: &[Member], counter: Option<TallyAt>) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     /// Increments the thread's counter.
-    Tally(TallyAt),
+    Count(CounterAt),
     /// Calls the consumer, or increments a counter if it must not be called.
     Call {
         /// Counts hits that were not delivered, because they came from inside a consumer.
-        suppressed: TallyAt,
+        suppressed: CounterAt,
         /// Counts hits that are counted instead of delivered, if the consumer ever asks for that.
-        counted: Option<TallyAt>,
+        counted: Option<CounterAt>,
     },
     /// Nothing: a wrapper runs instead of the function, after the hit.
     Wrap,
@@ -208,9 +209,9 @@ impl Action {
     }
 
     /// Returns the attachment's own counter of its hits.
-    pub(crate) fn counter(self) -> Option<TallyAt> {
+    pub(crate) fn counter(self) -> Option<CounterAt> {
         match self {
-            Self::Tally(at) => Some(at),
+            Self::Count(at) => Some(at),
             Self::Call { counted, .. } => counted,
             Self::Wrap => None,
         }
@@ -218,7 +219,7 @@ impl Action {
 
     /// Returns whether hits are never delivered.
     pub(crate) fn only_counts(self) -> bool {
-        matches!(self, Self::Tally(_))
+        matches!(self, Self::Count(_))
     }
 }
 
@@ -251,8 +252,8 @@ impl Member {
 
     /// Makes the member count with the probe's counter, if there is one. Must come before its hook
     /// is made.
-    pub(super) fn counting_at(mut self, counter: Option<TallyAt>) -> Self {
-        if let (Some(counter), Action::Tally(at) | Action::Call { counted: Some(at), .. }) =
+    pub(super) fn counting_at(mut self, counter: Option<CounterAt>) -> Self {
+        if let (Some(counter), Action::Count(at) | Action::Call { counted: Some(at), .. }) =
             (counter, &mut self.action)
         {
             *at = counter;
@@ -265,15 +266,15 @@ impl Member {
     pub(super) fn action(&self) -> Action {
         match self.action {
             Action::Call { counted: Some(at), .. } if self.is_counting.load(Ordering::Relaxed) => {
-                Action::Tally(at)
+                Action::Count(at)
             }
             action => action,
         }
     }
 
     /// Returns the counter of a hit, if hits now only count.
-    fn tally(&self) -> Option<TallyAt> {
-        if let Action::Tally(at) = self.action() { Some(at) } else { None }
+    fn only_counter(&self) -> Option<CounterAt> {
+        if let Action::Count(at) = self.action() { Some(at) } else { None }
     }
 
     /// Returns whether a hit must wait until all earlier instructions are done.
@@ -321,29 +322,29 @@ mod tests {
     fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::dispatch::Published {
         let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
         let mut hooks = Hooks::with_room(Room { hooks: 1, rests: 1, members: members.len() }, Era::UNKNOWN);
-        hooks.add(ProbeId::new(0), Some(TallyAt::new(0)), listening)
+        hooks.add(ProbeId::new(0), Some(CounterAt::new(0)), listening)
     }
 
     fn way(hook: &Hook) -> usize {
-        hook.sole_tally.load(Ordering::Relaxed)
+        hook.sole_counter.load(Ordering::Relaxed)
     }
 
     /// Returns the counters of a hook's members.
-    fn places(hook: &Hook) -> Vec<Option<TallyAt>> {
-        hook.members().iter().map(Member::tally).collect()
+    fn places(hook: &Hook) -> Vec<Option<CounterAt>> {
+        hook.members().iter().map(Member::only_counter).collect()
     }
 
     #[test]
     fn only_hits_for_a_consumer_that_needs_order_wait() {
-        let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(TallyAt::new(OWN[0])) };
-        let tally = Action::Tally(TallyAt::new(OWN[1]));
+        let call = Action::Call { suppressed: CounterAt::new(1), counted: Some(CounterAt::new(OWN[0])) };
+        let count = Action::Count(CounterAt::new(OWN[1]));
         let (ordered, other) = (&subscription(true), &subscription(false));
         assert_eq!(way(&hook(&[])), UNREAD);
         assert_eq!(way(&hook(&[(Action::Wrap, other)])), UNREAD);
         assert_eq!(way(&hook(&[(call, other)])), 0);
-        assert_eq!(way(&hook(&[(tally, other), (call, other)])), 0);
-        assert_eq!(way(&hook(&[(tally, other), (call, ordered)])), IN_ORDER);
-        let counted = TallyAt::new(0).offset();
+        assert_eq!(way(&hook(&[(count, other), (call, other)])), 0);
+        assert_eq!(way(&hook(&[(count, other), (call, ordered)])), IN_ORDER);
+        let counted = CounterAt::new(0).offset();
         let (alone, both) = (hook(&[(call, ordered)]), hook(&[(call, ordered), (call, other)]));
         for hook in [&alone, &both] {
             assert_eq!(way(hook), IN_ORDER);
@@ -360,20 +361,20 @@ mod tests {
 
     #[test]
     fn members_that_only_count_share_the_probes_counter() {
-        let [first, second] = OWN.map(TallyAt::new);
-        let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(first) };
-        let tally = Action::Tally(second);
+        let [first, second] = OWN.map(CounterAt::new);
+        let call = Action::Call { suppressed: CounterAt::new(1), counted: Some(first) };
+        let count = Action::Count(second);
         let (one, other) = (&subscription(false), &subscription(false));
-        let probes = TallyAt::new(0);
-        for alone in [hook(&[(tally, one)]), hook(&[(tally, one), (Action::Wrap, other)])] {
+        let probes = CounterAt::new(0);
+        for alone in [hook(&[(count, one)]), hook(&[(count, one), (Action::Wrap, other)])] {
             assert_eq!((way(&alone), places(&alone)), (probes.offset(), vec![Some(probes)]));
         }
-        let both = hook(&[(tally, one), (tally, other)]);
-        assert_eq!((way(&both), both.joint_tally()), (probes.offset(), Some(probes)));
+        let both = hook(&[(count, one), (count, other)]);
+        assert_eq!((way(&both), both.joint_counter()), (probes.offset(), Some(probes)));
         // If one member may be called, each member that counts uses its own counter.
-        let mixed = hook(&[(call, one), (tally, other)]);
-        assert_eq!((mixed.joint_tally(), places(&mixed)), (None, vec![None, Some(second)]));
+        let mixed = hook(&[(call, one), (count, other)]);
+        assert_eq!((mixed.joint_counter(), places(&mixed)), (None, vec![None, Some(second)]));
         mixed.set_counting(one, true);
-        assert_eq!((mixed.joint_tally(), places(&mixed)), (Some(probes), vec![Some(first), Some(second)]));
+        assert_eq!((mixed.joint_counter(), places(&mixed)), (Some(probes), vec![Some(first), Some(second)]));
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::ProbeId;
 use super::hook::Member;
-use super::{Action, Hook, Subscription, TallyAt};
+use super::{Action, CounterAt, Hook, Subscription};
 use crate::abi::Definition;
 
 /// A hook with one member, and the subscription of that member.
@@ -29,10 +29,10 @@ impl InlineHook {
     pub(crate) unsafe fn publish(
         at: *mut Self,
         definition: &Definition,
-        tally: TallyAt,
+        counter: CounterAt,
         subscription: Arc<Subscription>,
     ) {
-        let member = Member::new(Action::Tally(tally), &subscription, false);
+        let member = Member::new(Action::Count(counter), &subscription, false);
         // SAFETY: the memory has room for both, and they are not moved.
         unsafe {
             (&raw mut (*at).subscription).write(subscription);

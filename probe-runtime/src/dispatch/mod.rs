@@ -1,10 +1,11 @@
 //! From a hit to its consumers.
 //!
 //! Life cycle of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸
-//! (here) the thread's [`ThreadSlot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts
-//! or calls its consumer ▸ the mark is cleared. A hook is a snapshot. `control` publishes a new
-//! one and retires the old one, which is freed when no thread can still be reading it ([`limbo`]).
-//! Only one flag per member changes in place: whether its hits are counted or delivered.
+//! (here) the thread's [`ThreadSlot`] is marked ▸ the probe's [`Hook`] is read ▸ each member
+//! counts or calls its consumer ▸ the mark is cleared. A hook is a snapshot. `control` publishes a
+//! new one and retires the old one, which is freed when no thread can still be reading it
+//! ([`limbo`]). Only one flag per member changes in place: whether its hits are counted or
+//! delivered.
 //!
 //! | [`HitMark`] | set by | a nested hit (signal handler, consumer's own probe) | waited for by |
 //! |---|---|---|---|
@@ -71,7 +72,7 @@ pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
-pub(crate) use thread_slot::{TALLIES, TallyAt, ThreadSlot, prepare, slots};
+pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, prepare, slots};
 
 pub(crate) use subscription::{Subscription, Unsettled, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    Action, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, TallyAt, ThreadSlot, Unsettled,
+    Action, CounterAt, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, ThreadSlot, Unsettled,
 };
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
@@ -65,7 +65,7 @@ pub(crate) fn hits_that_call<L: Listener>(
     each: impl FnMut(),
 ) -> Option<f64> {
     // The thread is idle, so no call is suppressed.
-    let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
+    let action = Action::Call { suppressed: CounterAt::new(0), counted: None };
     let subscription = Subscription::new(listener);
     subscription.settle(Unsettled::FIRST);
     rehearse(now, &[(action, Arc::new(subscription))], each)

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hook::{Action, Hook, Member, Rest};
-use super::{Era, ProbeId, Subscription, TallyAt, Wrapper, Wrappers};
+use super::{CounterAt, Era, ProbeId, Subscription, Wrapper, Wrappers};
 
 /// The number of objects to make room for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -131,7 +131,7 @@ impl Hooks {
     pub(crate) fn add<'a>(
         &mut self,
         probe: ProbeId,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
     ) -> Published {
         let slab = self.slab();
@@ -169,7 +169,7 @@ impl Hooks {
     pub(crate) fn add_one(
         &mut self,
         probe: ProbeId,
-        counter: Option<TallyAt>,
+        counter: Option<CounterAt>,
         (action, subscription, is_counting): (Action, &Arc<Subscription>, bool),
     ) -> Published {
         debug_assert!(!matches!(action, Action::Wrap));
@@ -307,11 +307,11 @@ mod tests {
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
         // The attachment that counts two functions has published both hooks; one of the two is
         // replaced.
-        let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
+        let count = |number| (Action::Count(CounterAt::new(number)), &count, false);
         let mut hooks = Hooks::with_room(Room { hooks: 2, rests: 1, members: 0 }, Era::UNKNOWN);
         let replaced =
-            hooks.add(ProbeId::new(0), None, [(Action::Wrap, &wrapping, false), tally(0)].into_iter());
-        let other = hooks.add(ProbeId::new(1), None, [tally(1)].into_iter());
+            hooks.add(ProbeId::new(0), None, [(Action::Wrap, &wrapping, false), count(0)].into_iter());
+        let other = hooks.add(ProbeId::new(1), None, [count(1)].into_iter());
         drop((hooks, wrapping));
         assert_eq!(Arc::strong_count(&closure), 2);
         drop(replaced);
@@ -324,8 +324,8 @@ mod tests {
         let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Nobody))));
         let publish = |subscription: &Arc<Subscription>| {
             let mut hooks = Hooks::with_room(Room { hooks: 3, ..Room::default() }, Era::UNKNOWN);
-            let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
-            [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), None, tally()))
+            let count = || [(Action::Count(CounterAt::new(0)), subscription, false)].into_iter();
+            [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), None, count()))
         };
         let ([first, second, kept], [third, fourth, fifth]) = (publish(&one), publish(&other));
         let mut unpublished = Vec::new();
@@ -344,9 +344,9 @@ mod tests {
     fn the_last_share_frees_all() {
         let subscription = Arc::new(Subscription::new(Arc::new(Nobody)));
         let mut hooks = Hooks::with_room(Room { hooks: 3, rests: 1, members: 2 }, Era::UNKNOWN);
-        let tally = |number| (Action::Tally(TallyAt::new(number)), &subscription, false);
-        let one = hooks.add(ProbeId::new(7), None, [tally(0)].into_iter());
-        let two = hooks.add(ProbeId::new(8), None, [tally(1), tally(2)].into_iter());
+        let count = |number| (Action::Count(CounterAt::new(number)), &subscription, false);
+        let one = hooks.add(ProbeId::new(7), None, [count(0)].into_iter());
+        let two = hooks.add(ProbeId::new(8), None, [count(1), count(2)].into_iter());
         assert_eq!([&one, &two].map(|hook| (hook.probe().index(), hook.members().len())), [(7, 1), (8, 2)]);
         assert_eq!(Arc::strong_count(&subscription), 2, "one for all");
         drop(one);

@@ -36,7 +36,7 @@ const SPAN: usize = 1 << 20;
 const SPAN: usize = 8 << 10;
 
 /// Number of counters.
-pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
+pub(crate) const COUNTERS: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
 const HEAD: usize = 128;
@@ -49,12 +49,12 @@ pub(crate) const ALSO_UNREAD: usize = offset_of!(ThreadSlot, reserved);
 
 /// One counter: its place in every slot, from 1, so that an optional one takes no more space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TallyAt(NonZeroU32);
+pub(crate) struct CounterAt(NonZeroU32);
 
-impl TallyAt {
-    /// Returns the counter with this number, which must be below [`TALLIES`].
+impl CounterAt {
+    /// Returns the counter with this number, which must be below [`COUNTERS`].
     pub(crate) fn new(number: usize) -> Self {
-        assert!(number < TALLIES, "there are {TALLIES} counters");
+        assert!(number < COUNTERS, "there are {COUNTERS} counters");
         let from_one = u32::try_from(number + 1).expect("a slot is smaller than 4 GiB");
         Self(NonZeroU32::new(from_one).expect("it is not 0"))
     }
@@ -88,7 +88,7 @@ pub(crate) struct ThreadSlot {
     /// Address of the owner's error number.
     pub(super) errno: AtomicPtr<i32>,
     reserved: [AtomicU64; 5],
-    counters: [AtomicU64; TALLIES],
+    counters: [AtomicU64; COUNTERS],
 }
 
 // The model checker's types are larger, and lie in no slot.
@@ -301,17 +301,17 @@ impl ThreadSlot {
     }
 
     /// Increments a counter. Only the owner may.
-    pub(crate) fn tally(&self, at: TallyAt) {
+    pub(crate) fn increment(&self, at: CounterAt) {
         backend::bump(self.counter(at));
     }
 
     /// Returns the count of this slot's threads.
-    pub(crate) fn count(&self, at: TallyAt) -> u64 {
+    pub(crate) fn count(&self, at: CounterAt) -> u64 {
         self.counter(at).load(Ordering::Relaxed)
     }
 
     /// Sets a counter to zero. No thread may be counting with it.
-    pub(crate) fn reset(&self, at: TallyAt) {
+    pub(crate) fn reset(&self, at: CounterAt) {
         // Reading first leaves untouched pages untouched.
         if self.count(at) != 0 {
             self.counter(at).store(0, Ordering::Relaxed);
@@ -320,12 +320,12 @@ impl ThreadSlot {
 
     /// Returns a counter that the code which reserved it uses in its own way.
     #[inline(always)]
-    pub(crate) fn word(&self, at: TallyAt) -> &AtomicU64 {
+    pub(crate) fn word(&self, at: CounterAt) -> &AtomicU64 {
         self.counter(at)
     }
 
     #[inline(always)]
-    fn counter(&self, at: TallyAt) -> &AtomicU64 {
+    fn counter(&self, at: CounterAt) -> &AtomicU64 {
         &self.counters[at.number()]
     }
 }

@@ -35,7 +35,7 @@ use super::grouped::Grouped;
 use super::loaded::Registry;
 use crate::abi::{Convention, Definition};
 use crate::arch::backend::block::{Block, LEN, is_supported, slot_offset};
-use crate::dispatch::{TALLIES, TallyAt};
+use crate::dispatch::{COUNTERS, CounterAt};
 use crate::os::text::page_size;
 use crate::patch::{SITE_LEN, Site, map_near, unmap};
 
@@ -95,7 +95,7 @@ impl Registry {
     /// instruction, which a block is not. The probe must also have its own counter.
     pub(crate) fn may_have_blocks(&self, id: ProbeId) -> bool {
         let is_plain = |it: &Definition| it.field_count() == 0 && it.convention() == Convention::ColdBlock;
-        id.index() < TALLIES && self.definition(id).is_some_and(is_plain)
+        id.index() < COUNTERS && self.definition(id).is_some_and(is_plain)
     }
 
     /// Returns the sites of these probes that lack blocks, grouped by text segment.
@@ -212,7 +212,7 @@ impl Registry {
 
 /// Returns the block of a probe's site; `None` if the probe has no counter of its own.
 fn block(site: Site, id: ProbeId) -> Option<Block> {
-    let counter = (id.index() < TALLIES).then(|| TallyAt::new(id.index()).offset())?;
+    let counter = (id.index() < COUNTERS).then(|| CounterAt::new(id.index()).offset())?;
     Some(Block { back: site.addr.0 + SITE_LEN, target: site.target(), counter: i32::try_from(counter).ok()? })
 }
 

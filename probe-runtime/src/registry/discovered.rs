@@ -216,7 +216,7 @@ mod tests {
             self.1.store(id.index() + 1, Ordering::Relaxed);
         }
 
-        fn tally(&self) -> Option<usize> {
+        fn counter(&self) -> Option<usize> {
             None
         }
     }
@@ -248,7 +248,7 @@ mod tests {
 
         fn pause_growing(&mut self, _is_paused: bool) {}
 
-        fn take_tally(&mut self, _call: &'static dyn CallSite) -> Option<usize> {
+        fn take_counter(&mut self, _call: &'static dyn CallSite) -> Option<usize> {
             None
         }
 

@@ -135,7 +135,7 @@ pub(crate) trait Provider: Send {
 
     /// Makes call sites that are found from now on count from their first hits, with these
     /// counters. The caller adds those that are listed.
-    fn begin_growing(&mut self, subscription: Arc<Subscription>, tallies: Range<usize>);
+    fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>);
 
     /// Returns whether first hits count.
     fn is_growing(&self) -> bool;
@@ -145,7 +145,7 @@ pub(crate) trait Provider: Send {
 
     /// Takes one of these counters for a call site that was found before. If none is left, the call
     /// site is noted as beyond capacity.
-    fn take_tally(&mut self, call: &'static dyn CallSite) -> Option<usize>;
+    fn take_counter(&mut self, call: &'static dyn CallSite) -> Option<usize>;
 
     /// Takes the hooks that call sites were published with, once no definition refers to them.
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage>;
@@ -176,5 +176,5 @@ pub(crate) trait CallSite: Any + Sync {
     fn set_probe(&self, id: ProbeId);
 
     /// Returns the index of the counter that it was published with.
-    fn tally(&self) -> Option<usize>;
+    fn counter(&self) -> Option<usize>;
 }

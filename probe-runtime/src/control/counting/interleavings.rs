@@ -16,7 +16,7 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use crate::control::parts::Part;
-use crate::dispatch::{Action, TallyAt};
+use crate::dispatch::{Action, CounterAt};
 
 /// States of a site: active for the first attachment, latent, or active for the next attachment.
 const FIRST: usize = 0;
@@ -89,7 +89,7 @@ impl World {
 }
 
 fn thawed(count: u64) -> Part {
-    let mut part = Part::new(0, Action::Tally(TallyAt::new(0)));
+    let mut part = Part::new(0, Action::Count(CounterAt::new(0)));
     part.turn(count);
     part
 }

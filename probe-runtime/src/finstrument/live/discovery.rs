@@ -38,7 +38,7 @@ use super::hooks;
 use super::tail_jumps::TailJumps;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
-use crate::dispatch::{InlineHook, TallyAt};
+use crate::dispatch::{CounterAt, InlineHook};
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -82,7 +82,7 @@ pub(super) struct Discovery {
     /// Its probe in the registry, from 1; 0 before it has one.
     probe: AtomicUsize,
     /// Its counter in a growing attachment, from 1; 0 without one.
-    tally: AtomicUsize,
+    counter: AtomicUsize,
     pub(super) inline_hook: UnsafeCell<MaybeUninit<InlineHook>>,
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
@@ -134,7 +134,7 @@ impl Discovery {
         it.is_beyond.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
-        it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
+        it.counter.store(member.as_ref().map_or(0, |member| member.counter + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which no other thread knows.
         unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };
         if let Some(member) = member {
@@ -145,7 +145,7 @@ impl Discovery {
                 InlineHook::publish(
                     it.inline_hook.get().cast(),
                     definition,
-                    TallyAt::new(member.tally),
+                    CounterAt::new(member.counter),
                     member.subscription,
                 );
             };
@@ -231,7 +231,7 @@ impl Discovery {
 
     /// Takes its inline hook, once no definition refers to it. For the holder of the control lock.
     pub(super) fn take_inline_hook(&'static self) -> Option<ReplacedHook> {
-        (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
+        (self.counter.swap(0, Ordering::Relaxed) != 0).then(|| {
             self.owners.fetch_add(1, Ordering::Relaxed);
             ReplacedHook::new(self)
         })
@@ -279,7 +279,7 @@ impl CallSite for Discovery {
         self.probe.store(id.index() + 1, Ordering::Relaxed);
     }
 
-    fn tally(&self) -> Option<usize> {
-        self.tally.load(Ordering::Relaxed).checked_sub(1)
+    fn counter(&self) -> Option<usize> {
+        self.counter.load(Ordering::Relaxed).checked_sub(1)
     }
 }

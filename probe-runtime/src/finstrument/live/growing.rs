@@ -22,7 +22,7 @@ static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
 /// The growing attachment as hooks read it.
 pub(super) struct Growing {
     subscription: Arc<Subscription>,
-    tallies: Range<usize>,
+    counters: Range<usize>,
     next: AtomicUsize,
     /// Unused counters of threads that lost a race for a discovery; 0 in free places.
     spare: [AtomicUsize; SPARES],
@@ -32,16 +32,16 @@ pub(super) struct Growing {
 /// The counter of a newly discovered probe.
 pub(super) struct Member {
     /// The index of the counter.
-    pub(super) tally: usize,
+    pub(super) counter: usize,
     pub(super) subscription: Arc<Subscription>,
     pub(super) is_paused: bool,
 }
 
 /// Makes discoveries count from now on, with these counters.
-pub(super) fn begin(_locked: &Locked, subscription: Arc<Subscription>, tallies: Range<usize>) {
-    let next = AtomicUsize::new(tallies.start);
+pub(super) fn begin(_locked: &Locked, subscription: Arc<Subscription>, counters: Range<usize>) {
+    let next = AtomicUsize::new(counters.start);
     let spare = [const { AtomicUsize::new(0) }; SPARES];
-    let growing = Growing { subscription, tallies, next, spare, is_paused: AtomicBool::new(false) };
+    let growing = Growing { subscription, counters, next, spare, is_paused: AtomicBool::new(false) };
     published().for_each(|place| place.discovery().come_back());
     GROWING.store(Box::into_raw(Box::new(growing)), Ordering::SeqCst);
 }
@@ -67,7 +67,7 @@ pub(super) fn end(_locked: &Locked) -> Option<Box<Growing>> {
 }
 
 /// Takes a counter for a probe that was discovered before, if there is one left.
-pub(super) fn take_tally(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
+pub(super) fn take_counter(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
     // SAFETY: `end` takes the same proof, so no thread is in `end` meanwhile.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     growing.take().or_else(|| {
@@ -84,18 +84,18 @@ impl Growing {
     }
 
     fn take_new(&self) -> Option<usize> {
-        let next = |next: usize| self.tallies.contains(&next).then_some(next + 1);
+        let next = |next: usize| self.counters.contains(&next).then_some(next + 1);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 }
 
 /// Gives an unused counter back.
-pub(super) fn give_back(_inside: &Inside, tally: usize) {
+pub(super) fn give_back(_inside: &Inside, counter: usize) {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let Some(growing) = (unsafe { GROWING.load(Ordering::Acquire).as_ref() }) else { return };
-    if growing.tallies.contains(&tally) {
+    if growing.counters.contains(&counter) {
         let put = |spare: &AtomicUsize| {
-            spare.compare_exchange(0, tally + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            spare.compare_exchange(0, counter + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         growing.spare.iter().any(put);
     }
@@ -105,7 +105,7 @@ pub(super) fn give_back(_inside: &Inside, tally: usize) {
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
-    let tally = growing.take()?;
+    let counter = growing.take()?;
     let is_paused = growing.is_paused.load(Ordering::Relaxed);
-    Some(Member { tally, subscription: Arc::clone(&growing.subscription), is_paused })
+    Some(Member { counter, subscription: Arc::clone(&growing.subscription), is_paused })
 }

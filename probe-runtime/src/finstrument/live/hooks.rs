@@ -256,10 +256,10 @@ fn discover(
             return Some((place.discovery(), true));
         }
         // Another thread was faster. No thread has seen this one.
-        let tally = place.discovery().tally();
+        let counter = place.discovery().counter();
         drop(place.discovery().take_inline_hook());
         chunk::give_back(place);
-        tally.into_iter().for_each(|tally| growing::give_back(inside, tally));
+        counter.into_iter().for_each(|counter| growing::give_back(inside, counter));
     }
 }
 

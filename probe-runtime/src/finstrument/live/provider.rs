@@ -119,8 +119,8 @@ impl Provider for Finder {
         split_calls::switch_each(&self.locked, &switched, access, report);
     }
 
-    fn begin_growing(&mut self, subscription: Arc<Subscription>, tallies: Range<usize>) {
-        growing::begin(&self.locked, subscription, tallies);
+    fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
+        growing::begin(&self.locked, subscription, counters);
     }
 
     fn is_growing(&self) -> bool {
@@ -131,8 +131,8 @@ impl Provider for Finder {
         growing::pause(&self.locked, is_paused);
     }
 
-    fn take_tally(&mut self, call: &'static dyn CallSite) -> Option<usize> {
-        growing::take_tally(&self.locked, of(call)?)
+    fn take_counter(&mut self, call: &'static dyn CallSite) -> Option<usize> {
+        growing::take_counter(&self.locked, of(call)?)
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage> {
@@ -197,7 +197,7 @@ mod tests {
 
         fn set_probe(&self, _id: ProbeId) {}
 
-        fn tally(&self) -> Option<usize> {
+        fn counter(&self) -> Option<usize> {
             None
         }
     }

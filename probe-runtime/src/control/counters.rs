@@ -12,25 +12,25 @@
 
 use std::ops::Range;
 
-use crate::dispatch::{TALLIES, TallyAt, slots};
+use crate::dispatch::{COUNTERS, CounterAt, slots};
 use crate::registry::ProbeId;
 
 /// A last-fit allocator of the counters' numbers. Pure except for the reset.
 #[derive(Debug)]
-pub(super) struct Tallies {
+pub(super) struct Counters {
     /// The number of counters that belong to probes, from 0 on.
     probes: usize,
     /// Free ranges, ascending, never touching each other.
     free: Vec<Range<usize>>,
 }
 
-impl Default for Tallies {
+impl Default for Counters {
     fn default() -> Self {
-        Self { probes: 0, free: vec![0..TALLIES] }
+        Self { probes: 0, free: vec![0..COUNTERS] }
     }
 }
 
-impl Tallies {
+impl Counters {
     /// Reserves a counter for this probe and for each probe with a smaller number. Returns whether
     /// there was room.
     pub(super) fn reserve(&mut self, id: ProbeId) -> bool {
@@ -48,8 +48,8 @@ impl Tallies {
 
     /// Returns a probe's own counter, if it has one.
     #[inline]
-    pub(super) fn of(&self, id: ProbeId) -> Option<TallyAt> {
-        (id.index() < self.probes).then(|| TallyAt::new(id.index()))
+    pub(super) fn of(&self, id: ProbeId) -> Option<CounterAt> {
+        (id.index() < self.probes).then(|| CounterAt::new(id.index()))
     }
 
     /// Takes a range of counters, all zero. `None` if there is no room.
@@ -67,7 +67,7 @@ impl Tallies {
     /// counting there any more.
     pub(super) fn give_back(&mut self, range: Range<usize>, used: usize) {
         for slot in slots() {
-            range.clone().take(used).for_each(|number| slot.reset(TallyAt::new(number)));
+            range.clone().take(used).for_each(|number| slot.reset(CounterAt::new(number)));
         }
         self.insert(range);
     }
@@ -96,7 +96,7 @@ impl Tallies {
 /// Returns the sum of all threads' counters at each of these places, including threads that have
 /// ended; 0 for `None`. Reads slot by slot: a slot's counters are adjacent, while the slots are so
 /// far apart that the same counter in all of them would share a line of the caches.
-pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + Clone)) -> Vec<u64> {
+pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<CounterAt>> + Clone)) -> Vec<u64> {
     let mut counts = vec![0_u64; places.len()];
     for slot in slots() {
         for (count, place) in counts.iter_mut().zip(places.clone()) {
@@ -108,7 +108,7 @@ pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + 
 
 /// Returns the sums of a range of counters, as [`counts`] does.
 pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
-    counts(&range.map(TallyAt::new).map(Some))
+    counts(&range.map(CounterAt::new).map(Some))
 }
 
 #[cfg(test)]
@@ -118,33 +118,33 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_joined() {
-        let mut tallies = Tallies::default();
-        let ranges: Vec<_> = (1..=4).map(|len| tallies.take(len).unwrap()).collect();
-        let from_end = |range: &Range<usize>| TALLIES - range.end..TALLIES - range.start;
+        let mut counters = Counters::default();
+        let ranges: Vec<_> = (1..=4).map(|len| counters.take(len).unwrap()).collect();
+        let from_end = |range: &Range<usize>| COUNTERS - range.end..COUNTERS - range.start;
         assert_eq!(ranges.iter().map(from_end).collect::<Vec<_>>(), [0..1, 1..3, 3..6, 6..10]);
         for at in [1, 3, 0, 2] {
-            tallies.insert(ranges[at].clone());
+            counters.insert(ranges[at].clone());
         }
-        assert_eq!(tallies.free, [0..TALLIES]);
-        assert_eq!(tallies.take(TALLIES + 1), None);
+        assert_eq!(counters.free, [0..COUNTERS]);
+        assert_eq!(counters.take(COUNTERS + 1), None);
     }
 
     #[test]
     fn probes_have_the_first_ones_until_they_meet_others() {
-        let mut tallies = Tallies::default();
+        let mut counters = Counters::default();
         let id = ProbeId::new;
-        assert_eq!(tallies.of(id(0)), None);
-        assert!(tallies.reserve(id(4)));
-        assert_eq!((tallies.of(id(4)), tallies.of(id(5))), (Some(TallyAt::new(4)), None));
-        let rest = tallies.take(TALLIES - 8).unwrap();
-        assert_eq!((rest.clone(), tallies.take(4)), (8..TALLIES, None));
-        assert!(!tallies.reserve(id(8)), "it is an attachment's");
-        assert_eq!(tallies.free, [5..8], "nothing has changed");
-        assert!(tallies.reserve(id(7)) && tallies.reserve(id(2)));
-        assert_eq!((tallies.take(1), tallies.reserve(id(8))), (None, false));
-        tallies.insert(rest);
-        assert!(tallies.reserve(id(8)));
-        assert_eq!(tallies.free, [9..TALLIES]);
+        assert_eq!(counters.of(id(0)), None);
+        assert!(counters.reserve(id(4)));
+        assert_eq!((counters.of(id(4)), counters.of(id(5))), (Some(CounterAt::new(4)), None));
+        let rest = counters.take(COUNTERS - 8).unwrap();
+        assert_eq!((rest.clone(), counters.take(4)), (8..COUNTERS, None));
+        assert!(!counters.reserve(id(8)), "it is an attachment's");
+        assert_eq!(counters.free, [5..8], "nothing has changed");
+        assert!(counters.reserve(id(7)) && counters.reserve(id(2)));
+        assert_eq!((counters.take(1), counters.reserve(id(8))), (None, false));
+        counters.insert(rest);
+        assert!(counters.reserve(id(8)));
+        assert_eq!(counters.free, [9..COUNTERS]);
     }
 
     proptest! {
@@ -153,24 +153,24 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 1_usize..50), 1..60),
             probes in prop::collection::vec(0_usize..400, 0..60),
         ) {
-            let mut tallies = Tallies::default();
+            let mut counters = Counters::default();
             let mut taken: Vec<Range<usize>> = Vec::new();
             let mut probes = probes.into_iter();
             for (take, len) in steps {
                 if let Some(probe) = probes.next() {
-                    prop_assert!(tallies.reserve(ProbeId::new(probe)));
+                    prop_assert!(counters.reserve(ProbeId::new(probe)));
                 }
                 if take || taken.is_empty() {
-                    let range = tallies.take(len).unwrap();
-                    prop_assert!(range.start >= tallies.probes);
+                    let range = counters.take(len).unwrap();
+                    prop_assert!(range.start >= counters.probes);
                     prop_assert!(taken.iter().all(|other| range.end <= other.start || other.end <= range.start));
                     taken.push(range);
                 } else {
-                    tallies.insert(taken.swap_remove(len % taken.len()));
+                    counters.insert(taken.swap_remove(len % taken.len()));
                 }
             }
-            taken.into_iter().for_each(|range| tallies.insert(range));
-            prop_assert_eq!(tallies.free, vec![tallies.probes..TALLIES]);
+            taken.into_iter().for_each(|range| counters.insert(range));
+            prop_assert_eq!(counters.free, vec![counters.probes..COUNTERS]);
         }
     }
 }
