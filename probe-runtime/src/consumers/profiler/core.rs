@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Options;
 use super::budget::Bucket;
 use super::costs::{Costs, Rehearsed};
-use super::course::{Course, Known, Moment};
+use super::function_state::{FunctionState, Known, Moment};
 use super::part::Seen;
 use super::plan::{Loads, Mode};
 use super::sampler::Sampler;
@@ -36,7 +36,7 @@ pub(super) struct Core {
 /// The state that looks change. Times are in nanoseconds since the profiler began, converted with a
 /// rough scale.
 pub(super) struct Running {
-    pub(super) courses: Vec<Course>,
+    pub(super) states: Vec<FunctionState>,
     pub(super) loads: Loads,
     /// Functions that windows sample, and those of the current window whose calls are counted
     /// there.
@@ -130,7 +130,7 @@ impl Core {
         let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
         // Without a limit, all calls are timed from the beginning.
         if running.bucket.is_unlimited() {
-            let all: Vec<_> = (0..running.courses.len()).collect();
+            let all: Vec<_> = (0..running.states.len()).collect();
             running.change(sampler, &all, &vec![Mode::Timed; all.len()]);
         }
         running.book(sampler);
@@ -149,10 +149,10 @@ impl Core {
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
         let (others, weight) = (running.untimed(sampler, now.time), running.windows.weight);
-        running.read_all(sampler, |course, seen| {
-            let mut course = course.clone();
-            course.read(seen, now, weight);
-            tell(course.known(costs, threads, others), seen);
+        running.read_all(sampler, |state, seen| {
+            let mut state = state.clone();
+            state.read(seen, now, weight);
+            tell(state.known(costs, threads, others), seen);
         });
     }
 
@@ -188,7 +188,7 @@ impl Core {
         self.with(|sampler, running| {
             running.has_given_up = true;
             sampler.close();
-            let all: Vec<_> = (0..running.courses.len()).collect();
+            let all: Vec<_> = (0..running.states.len()).collect();
             running.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
         });
     }
@@ -206,11 +206,11 @@ impl Running {
     ) -> Result<Self, Error> {
         let (time, began, scale) = (core.time, core.time.now(), core.time.nanoseconds_per_tick(true));
         let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
-        let courses: Vec<_> = Switch::counted_in_place(&entries).into_iter().map(Course::new).collect();
-        let functions = courses.len();
+        let states: Vec<_> = Switch::counted_in_place(&entries).into_iter().map(FunctionState::new).collect();
+        let functions = states.len();
         let bucket = Bucket::new(options.budget);
         Ok(Self {
-            courses,
+            states,
             loads: Loads::new(functions),
             in_windows: Vec::new(),
             estimated: Vec::new(),
@@ -298,20 +298,20 @@ impl Running {
 
     /// Reads all functions, and books the calls that the runtime has counted. Functions that are
     /// counted in windows only are booked by the windows.
-    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&mut Course, Seen)) {
+    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&mut FunctionState, Seen)) {
         let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
-        let all: Vec<_> = (0..self.courses.len()).collect();
+        let all: Vec<_> = (0..self.states.len()).collect();
         let readings = self.read(sampler, &all);
-        for (course, seen) in self.courses.iter_mut().zip(readings) {
-            let (calls, delivered) = std::mem::replace(&mut course.booked, (seen.calls, seen.delivered));
+        for (state, seen) in self.states.iter_mut().zip(readings) {
+            let (calls, delivered) = std::mem::replace(&mut state.booked, (seen.calls, seen.delivered));
             let calls = seen.calls - calls;
             self.cost.calls += calls;
-            if course.mode != Mode::Sampled {
+            if state.mode != Mode::Sampled {
                 let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
-                time += counted * costs.counted(course.is_in_place);
+                time += counted * costs.counted(state.is_in_place);
             }
-            each(course, seen);
+            each(state, seen);
         }
         self.spend(of_all, time);
     }

@@ -6,15 +6,15 @@
 //! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure)
 //!                            windows ▶ stretch (when, pure)
 //!                                             ▼
-//!                    course (a function's sums) ▶ estimate (pure) ▶ report
+//!                    function_state (sums) ▶ estimate (pure) ▶ report
 //! ```
 
 mod budget;
 mod core;
 mod costs;
-mod course;
 mod daemon;
 mod estimate;
+mod function_state;
 mod part;
 mod plan;
 mod report;

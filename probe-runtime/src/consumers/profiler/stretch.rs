@@ -14,7 +14,7 @@
 //! Sites that were just switched take longer at first, because other processors fetch the code
 //! anew. So a window begins a while after its functions' sites were switched.
 
-use super::course::Moment;
+use super::function_state::Moment;
 
 /// The length of a window's parts, in nanoseconds. Counting takes [`COUNTS`] times as long.
 const WINDOW: f64 = 60e3;

@@ -4,7 +4,7 @@
 //! less often. None is made during a window.
 
 use super::core::Running;
-use super::course::Course;
+use super::function_state::FunctionState;
 use super::plan::{Mode, Now};
 use super::sampler::Sampler;
 use super::stretch::MOST;
@@ -77,18 +77,18 @@ impl Running {
         let own_before = self.cost.own;
         let at = self.moment();
         let elapsed = at.time - self.surveys.last;
-        let mut lately = Vec::with_capacity(self.courses.len());
+        let mut lately = Vec::with_capacity(self.states.len());
         let (weight, mut has_untimed) = (self.windows.weight, false);
-        self.read_all(sampler, |course, seen| {
-            has_untimed |= course.has_untimed(&seen);
-            let before = std::mem::replace(&mut course.surveyed, seen.calls);
-            course.is_known = before != 0.0;
-            course.read(seen, at, weight);
+        self.read_all(sampler, |state, seen| {
+            has_untimed |= state.has_untimed(&seen);
+            let before = std::mem::replace(&mut state.surveyed, seen.calls);
+            state.is_known = before != 0.0;
+            state.read(seen, at, weight);
             // For `Sampled` functions, windows give the rate.
-            if course.mode != Mode::Sampled {
-                course.rate = (seen.calls - before) / elapsed.max(1.0);
+            if state.mode != Mode::Sampled {
+                state.rate = (seen.calls - before) / elapsed.max(1.0);
             }
-            lately.push(course.rate * elapsed);
+            lately.push(state.rate * elapsed);
         });
         self.surveys.untimed += if has_untimed { elapsed } else { 0.0 };
         self.loads.add(self.surveys.last, at.time, self.income * elapsed, lately.into_iter());
@@ -96,17 +96,17 @@ impl Running {
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());
         let is_dear = timed > price(costs.counted);
-        let now = |it: &Course| {
+        let now = |it: &FunctionState| {
             let price = price(costs.counted(it.is_in_place));
             Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT, is_dear) }
         };
-        let now: Vec<_> = self.courses.iter().map(now).collect();
+        let now: Vec<_> = self.states.iter().map(now).collect();
         let arming = timed + self.bucket.price(SWITCHED, 0.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
         let more = (self.bucket.level / arming.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize;
         let chosen = self.loads.choose(&now, timed, more);
-        let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
-        let changed: Vec<_> = (0..self.courses.len()).filter(is_new).collect();
+        let is_new = |it: &usize| self.states[*it].mode != chosen[*it];
+        let changed: Vec<_> = (0..self.states.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
         self.list();
         self.book(sampler);
@@ -121,7 +121,7 @@ impl Running {
         let (mut off, mut on, mut counted, mut delivered) = (vec![], vec![], vec![], vec![]);
         for &function in changed {
             let (entries, exits) = sampler.probes(function);
-            let (from, to) = (self.courses[function].mode, chosen[function]);
+            let (from, to) = (self.states[function].mode, chosen[function]);
             if to == Mode::Timed {
                 delivered.extend(entries);
                 on.extend(exits.iter().chain(entries));
@@ -145,25 +145,25 @@ impl Running {
         let (now, readings) = self.read_at(sampler, changed);
         for (&function, seen) in changed.iter().zip(readings) {
             sampler.set_mode(function, chosen[function]);
-            let course = &mut self.courses[function];
+            let state = &mut self.states[function];
             // Created before it is read: otherwise `begin` would create it without the calls so
             // far.
-            course.measured();
-            course.read(seen, now, self.windows.weight);
-            course.begin(chosen[function], now, self.surveys.untimed);
+            state.measured();
+            state.read(seen, now, self.windows.weight);
+            state.begin(chosen[function], now, self.surveys.untimed);
         }
         self.cost.toggles += changed.len() as u64;
     }
 
     /// Lists the functions that windows sample, so that windows need not look at all functions.
     fn list(&mut self) {
-        let (courses, loads) = (&self.courses, &self.loads);
-        let is_for = |it: &usize| match courses[*it].mode {
+        let (states, loads) = (&self.states, &self.loads);
+        let is_for = |it: &usize| match states[*it].mode {
             Mode::Timed => false,
             Mode::Counted => loads.is_called(*it),
             Mode::Sampled => true,
         };
-        self.in_windows = (0..courses.len()).filter(is_for).collect();
+        self.in_windows = (0..states.len()).filter(is_for).collect();
         self.windows.is_partial |= self.in_windows.len() > MOST;
     }
 }

@@ -5,8 +5,8 @@
 //! is active for the whole call, or the call is forgotten.
 
 use super::core::Running;
-use super::course::Moment;
 use super::estimate::hidden;
+use super::function_state::Moment;
 use super::part::Seen;
 use super::plan::Mode;
 use super::sampler::Sampler;
@@ -66,7 +66,7 @@ impl Running {
             return self.plan();
         }
         self.windows.begin(&self.in_windows);
-        let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
+        let is_estimated = |it: &usize| self.states[*it].mode == Mode::Sampled;
         self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
         if self.estimated.is_empty() {
             return self.begin_timing(sampler);
@@ -89,12 +89,12 @@ impl Running {
         let calls: Vec<_> = readings.zip(before).map(|(seen, before)| seen.calls - before).collect();
         let costs = self.costs();
         let of_each =
-            |(function, calls): (&usize, &f64)| calls * costs.counted(self.courses[*function].is_in_place);
+            |(function, calls): (&usize, &f64)| calls * costs.counted(self.states[*function].is_in_place);
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         for (function, calls) in self.estimated.iter().zip(&calls) {
-            let course = &mut self.courses[*function];
-            course.measured().rates.add(self.windows.weight / took, *calls, worked, OF_WINDOWS * time);
-            course.rate += LATELY * (calls / took - course.rate);
+            let state = &mut self.states[*function];
+            state.measured().rates.add(self.windows.weight / took, *calls, worked, OF_WINDOWS * time);
+            state.rate += LATELY * (calls / took - state.rate);
         }
         let counts = self.windows.counts();
         self.spend(counts * calls.iter().sum::<f64>(), counts * time);
@@ -120,9 +120,9 @@ impl Running {
         self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.estimated)].concat());
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
-            let course = &mut self.courses[*function];
-            course.read(seen, now, self.windows.weight);
-            course.measured().looked();
+            let state = &mut self.states[*function];
+            state.read(seen, now, self.windows.weight);
+            state.measured().looked();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
@@ -135,11 +135,11 @@ impl Running {
     /// have been inside of calls that are each timed, without a window having seen it. That part is
     /// infinite if windows can't tell.
     pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
-        let of_mode = |mode| (0..self.courses.len()).filter(move |it| self.courses[*it].mode == mode);
+        let of_mode = |mode| (0..self.states.len()).filter(move |it| self.states[*it].mode == mode);
         let is_called = || {
             let counted: Vec<_> = of_mode(Mode::Counted).collect();
             let readings = self.read(sampler, &counted);
-            counted.iter().zip(readings).any(|(it, seen)| self.courses[*it].has_untimed(&seen))
+            counted.iter().zip(readings).any(|(it, seen)| self.states[*it].has_untimed(&seen))
         };
         // In most cases, this needs no reading.
         let lately = of_mode(Mode::Sampled).next().is_some() || is_called();

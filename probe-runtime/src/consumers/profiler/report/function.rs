@@ -1,7 +1,7 @@
 //! The profile of one function.
 
-use super::super::course::Known;
 use super::super::estimate::Estimated;
+use super::super::function_state::Known;
 use super::super::part::Seen;
 use super::whole;
 use crate::calls::Function;

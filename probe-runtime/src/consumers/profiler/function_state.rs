@@ -13,9 +13,9 @@ pub(super) struct Moment {
     pub(super) worked: f64,
 }
 
-/// The course of one function.
+/// How a function is measured, and what is known about it.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Course {
+pub(super) struct FunctionState {
     pub(super) mode: Mode,
     /// Whether the code of its own sites counts its calls.
     pub(super) is_in_place: bool,
@@ -111,7 +111,7 @@ const BELOW: f64 = 3.0;
 /// The number of calls that is enough to tell whether they are short.
 const TELLING: f64 = 10.0;
 
-impl Course {
+impl FunctionState {
     pub(super) fn new(is_in_place: bool) -> Self {
         Self { is_in_place, ..Self::default() }
     }
@@ -301,28 +301,28 @@ mod tests {
 
     #[test]
     fn a_function_that_was_only_counted_is_read_later() {
-        let [mut always, mut late] = [(); 2].map(|()| Course::default());
+        let [mut always, mut late] = [(); 2].map(|()| FunctionState::default());
         always.measured();
         for (time, calls, delivered) in [(200.0, 3.0, 0.0), (300.0, 5.0, 0.0), (400.0, 7.0, 1.0)] {
             assert!(late.measured.is_none());
             let seen = Seen { calls, delivered, ..Seen::default() };
-            for course in [&mut always, &mut late] {
-                course.read(seen, Moment { time, worked: 0.0 }, 1.0);
+            for state in [&mut always, &mut late] {
+                state.read(seen, Moment { time, worked: 0.0 }, 1.0);
             }
         }
         assert_eq!(format!("{late:?}"), format!("{always:?}"));
         // There is one for each of thousands of functions.
-        assert!(size_of::<Course>() <= 72);
+        assert!(size_of::<FunctionState>() <= 72);
     }
 
     #[test]
     fn untimed_calls_may_be_inside() {
         let own = |others: f64| {
-            let mut course = Course::default();
-            course.begin(Mode::Timed, Moment::default(), others);
+            let mut state = FunctionState::default();
+            state.begin(Mode::Timed, Moment::default(), others);
             let seen = Seen { calls: 1.0, begun: 1.0, ended: 1.0, time: 100.0, ..Seen::default() };
-            course.read(Seen { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 }, 1.0);
-            course.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
+            state.read(Seen { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 }, 1.0);
+            state.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed: half of the
         // rest.
