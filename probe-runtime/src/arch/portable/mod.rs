@@ -37,7 +37,9 @@ pub const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
     let entry = definition.entry().load(Ordering::Acquire);
     if !entry.is_null() {
-        // SAFETY: only `entry()` below is ever stored there.
+        // SAFETY: for a definition with a site, `control::members::claim` alone stores there, and
+        // it stores `backend::entry`: a function of this type, in each runtime of this process
+        // whose definitions have this backend's layout.
         let entry = unsafe { core::mem::transmute::<*mut (), Entry>(entry) };
         entry(definition, values.as_ptr());
     }
