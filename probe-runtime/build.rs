@@ -1,10 +1,11 @@
 //! Decides the backend once, so that the sources look at one cfg only.
 //!
-//! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a branch)
-//! or `off` (no code at all).
+//! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a
+//! branch) or `off` (no code at all).
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
-//! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or `seen` (each on its first hit:
-//! under Miri, which has no linker). All follow the target, never the host.
+//! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or
+//! `seen` (each on its first hit; under Miri, which has no linker).
+//! All follow the target, never the host.
 
 use std::env;
 
@@ -28,7 +29,7 @@ fn is_set(name: &str) -> bool {
     env::var_os(format!("CARGO_CFG_{name}")).is_some()
 }
 
-/// The kill switch: for the whole build, or by whoever in it sets the feature.
+/// Whether the kill switch is on: for the whole build, or by a crate that sets the feature.
 fn is_off() -> bool {
     is_set("PROBE_OFF") || env::var_os("CARGO_FEATURE_OFF").is_some()
 }
@@ -38,8 +39,9 @@ fn is_discovering() -> bool {
     env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "x86_64"
 }
 
-/// `--cfg probe_seen` asks for Miri's way without Miri; `--cfg probe_in_place`, under Miri, for the way that Miri checks
-/// without executing sites: the unit tests of the patch engine.
+/// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that
+/// without Miri. `--cfg probe_in_place` asks for patched sites under Miri, for the unit tests of
+/// the patch engine, which execute no site.
 fn is_seen() -> bool {
     is_set("PROBE_SEEN") || is_set("MIRI") && !is_set("PROBE_IN_PLACE")
 }

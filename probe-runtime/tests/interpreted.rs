@@ -1,5 +1,6 @@
-//! Probes as an interpreter can run them: `cargo miri test -p probe-runtime --test interpreted`. Under Miri a probe is known once its code
-//! has run, so each test runs it before it selects it. Elsewhere the same holds of whatever backend there is.
+//! Probes as an interpreter can run them: `cargo miri test -p probe-runtime --test interpreted`.
+//! Under Miri, a probe is known once its code has run, so each test runs it before it selects it.
+//! The tests pass with every backend.
 #![cfg(not(probe_off))]
 
 use std::fmt::Write;
@@ -12,7 +13,7 @@ use std::thread;
 
 use probe_runtime::{Consumer, Count, Event, ProbeState, probe, probes, select};
 
-/// Writes down what it is told.
+/// Records each hit as a line of text.
 #[derive(Default)]
 struct Lines(Mutex<Vec<String>>);
 
@@ -135,7 +136,7 @@ fn run<F: Future>(future: F) -> F::Output {
 fn futures_are_told_from_their_first_poll_to_their_end() {
     run(wait(0));
     {
-        // The probe of what is dropped on the way, too.
+        // Under Miri, the `drop` probe is known once a pending future was dropped.
         let mut dropped = pin!(wait(0));
         assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }

@@ -81,8 +81,8 @@ pub trait Meter<const N: usize> {
         None
     }
 
-    /// Begins a call or a poll. Returns a note, which the end of the call gets as [`CallEnd::note`],
-    /// and calls inside of it get as `outer`. The outermost calls of a thread get 0 as `outer`.
+    /// Begins a call or a poll. Returns a note. The end of the call gets it as [`CallEnd::note`],
+    /// and calls inside of it get it as `outer`. The outermost calls of a thread get 0 as `outer`.
     /// Only called if [`NOTES`](Self::NOTES) is `true`.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
         let _ = (local, function, outer);

@@ -6,10 +6,10 @@
 //!
 //! A report has three steps. The thread takes a number and a share of the attachments under the
 //! list's lock ▸ it [renders](super::rendering) without the lock ▸ it writes under the lock, unless
-//! a report with a later number, or the last one, was written meanwhile. So files and streams get no
-//! older report after a newer one. A guard may drop while another thread calls `exit`: each thread
-//! renders the last report, and the first that is ready writes it. `exit` waits at most until
-//! another thread has written its pieces.
+//! a report with a later number, or the last one, was written meanwhile. So files and streams get
+//! no older report after a newer one. A guard may drop while another thread calls `exit`: each
+//! thread renders the last report, and the first that is ready writes it. `exit` waits at most
+//! until another thread has written its pieces.
 //!
 //! The lock is taken across forks, before the control lock. A thread that holds it takes no lock of
 //! the program's, and none of the standard library's that the program may hold: [`say`] writes to
@@ -116,8 +116,8 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     opened.map_err(|(path, _)| path)
 }
 
-/// Detaches the consumers. A thread that still renders their last report has a share of them, and so
-/// has one that a fork left behind in the parent: then their sites become latent here, and the
+/// Detaches the consumers. A thread that still renders their last report has a share of them, and
+/// so has one that a fork left behind in the parent: then their sites become latent here, and the
 /// last share detaches.
 fn detach(attached: Arc<Vec<Attached>>) {
     if let Err(shared) = Arc::try_unwrap(attached) {

@@ -152,8 +152,8 @@ impl Attached {
         Some(content)
     }
 
-    /// Returns the result of the consumer's code. If that panics, a line says so besides the panic's
-    /// message.
+    /// Returns the result of the consumer's code. If that panics, a line says so besides the
+    /// panic's message.
     fn contained<T>(&self, pieces: &mut Vec<Piece>, of: impl FnOnce(&dyn Reported) -> T) -> Option<T> {
         let result = catch_unwind(AssertUnwindSafe(|| of(&*self.reported)));
         if result.is_err() {

@@ -39,7 +39,7 @@ pub(super) fn file(text: &str) -> Result<Glob, ParseError> {
     Ok(Glob::file(text))
 }
 
-/// Checks a segment: it is not empty, has no wrong character, and no `**` that is only a part of it.
+/// Checks a segment: it is not empty, has no wrong character, and no `**` beside other characters.
 fn check(
     segment: &str,
     wrong: Option<(usize, char)>,

@@ -71,8 +71,8 @@ pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     part.split_once('=').filter(|(key, _)| is_word(key) && !ends_in_operator(key))
 }
 
-/// Returns the length of the word at the beginning of a text. A backslash may escape whitespace in it, and
-/// the comma before an `@`.
+/// Returns the length of the word at the beginning of a text. A backslash may escape whitespace in
+/// it, and the comma before an `@`.
 fn word_len(text: &str) -> usize {
     let mut is_escaped = false;
     let mut comma = None;
