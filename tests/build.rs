@@ -1,4 +1,5 @@
-//! Lets shared objects that tests load at run time find the hooks of `-finstrument-functions` in the test's program.
+//! Exports the hooks of `-finstrument-functions` from test programs: shared objects that a test
+//! loads at run time find them there.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

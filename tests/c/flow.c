@@ -1,5 +1,5 @@
-// Every way from function to function and out of one: calls in tail position, jumps by tables, cold halves, ends that never
-// return, frames of unknown size.
+// Every way from function to function and out of one: calls in tail position, jumps by tables, cold
+// halves, ends that never return, frames of unknown size.
 #include <alloca.h>
 #include <setjmp.h>
 #include <string.h>
@@ -86,8 +86,8 @@ NOINLINE void chain(long x) {
     effects ^= x;
 }
 
-// What must be a tail call, where the compiler can be told.
-// Through a pointer, since compilers make a loop of a function that calls itself there.
+// Tail calls that the compiler has to make, if an attribute can demand it.
+// The call goes through a pointer: compilers turn a function that calls itself there into a loop.
 NOINLINE long step_down(long x, long sum);
 static long (*volatile step)(long, long) = step_down;
 COUNTED(step_down);
@@ -298,7 +298,7 @@ NOINLINE int returns_twice(void) {
     return value;
 }
 
-// A copy of it is made for an argument that is always the same; another loses an argument that nobody uses.
+// The compiler clones `copied` for a constant argument. `one_of_many` loses its unused argument.
 COUNTED(copied);
 static NOINLINE long copied(long x, int how) {
     ENTER(copied);

@@ -1,4 +1,4 @@
-// A stack of functions to be walked from each of their sites. The numbers of its lines are part of a test.
+// A stack of functions, walked from each of their sites. A test asserts these line numbers.
 #include "torture.h"
 
 COUNTED(leaf);

@@ -1,5 +1,5 @@
-// Functions that are left by a jump, and functions that are interrupted: by a signal that one raises itself, by a timer, and
-// after every single instruction.
+// Functions that are left by a jump, and functions that are interrupted: by a signal that they
+// raise themselves, by a timer, and after every single instruction.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <setjmp.h>
@@ -92,7 +92,7 @@ void jumps(void) {
     for (long depth = 0; depth < 4; depth++) NOTE(mix_tail(surface(depth), 0.5));
 }
 
-// Work under a timer that fires every 50 microseconds, until it has fired so often. Gives how often a result was wrong.
+// Works under a 50 µs timer until it has fired `signals` times. Returns the count of wrong results.
 COUNTED(torture_storm);
 long torture_storm(long signals) {
     ENTER(torture_storm);
@@ -105,12 +105,12 @@ long torture_storm(long signals) {
         wrong += surface(x % 5) != x % 5 + 5;
     }
     setitimer(ITIMER_REAL, &stopped, 0);
-    // One that is still under way, on whatever thread, finds no handler of a library that may be gone.
+    // A late signal, on any thread, must not call the handler: its library may be unloaded.
     handle(SIGALRM, SIG_IGN, 0);
     return wrong;
 }
 
-// A trap after each instruction, also in the runtime; its handler is under test, too, and calls back.
+// A trap after each instruction, also in the runtime. Its handler is under test, and calls back.
 static volatile long steps;
 static void (*volatile each_step)(void *context);
 COUNTED(on_step);
@@ -128,7 +128,7 @@ NOINLINE double stepped(long a, double b, long c, double d, long double e) {
     return (double)mix_tail(a + c, b) + d + (double)e;
 }
 
-// Gives the number of steps that a call takes, and writes what it returns. Steps into what its sites do when active.
+// Single-steps `stepped` and its active sites. Returns the number of steps, and writes the result.
 COUNTED(torture_step);
 long torture_step(void (*each)(void *context), double *result) {
     ENTER(torture_step);
@@ -136,7 +136,7 @@ long torture_step(void (*each)(void *context), double *result) {
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_step;
     action.sa_flags = SA_SIGINFO;
-    // With a frame of unknown size it is unwound by its frame pointer, wherever the stack pointer is.
+    // A frame of unknown size is unwound by its frame pointer, wherever the stack pointer is.
     volatile char *frame = alloca((size_t)OPAQUE(16L));
     *frame = 0;
     each_step = each;

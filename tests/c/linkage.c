@@ -1,5 +1,5 @@
-// Functions that are found in every way there is: by name, by another name, by a weak or a static one, by a pointer alone, by
-// the dynamic linker's choice, and by nobody.
+// Functions that are found in every way: by name, by another name, by a weak or a static one, by a
+// pointer alone, by the dynamic linker's choice, and functions that nothing calls.
 #include "linkage.h"
 #include "torture.h"
 
@@ -14,7 +14,7 @@ COUNTED(also_by_pointer);
 static long also_by_pointer(long x) { ENTER(also_by_pointer); return x * 13; }
 static long (*volatile const pointers[])(long) = {only_by_pointer, also_by_pointer};
 
-// Weak, and overridden in linkage_other.c, which drops it where the linker can; weak, and not; another name of one.
+// Weak and overridden in linkage_other.c (the linker may drop this one); only weak; with aliases.
 COUNTED_IF_PLACED(overridden);
 __attribute__((weak)) long overridden(long x) { ENTER(overridden); return x - 1; }
 COUNTED(weak);
@@ -50,7 +50,7 @@ __attribute__((hot)) NOINLINE long hot(long x) { ENTER(hot); return x + 43; }
 COUNTED(cold);
 __attribute__((cold)) NOINLINE long cold(long x) { ENTER(cold); return x + 47; }
 
-// The dynamic linker asks which; it may ask before all else is in place, what a sanitizer calls among it.
+// The dynamic linker calls `choose`, perhaps before all else, even a sanitizer, is initialised.
 COUNTED(chosen_first);
 static long chosen_first(long x) { ENTER(chosen_first); return x + 53; }
 COUNTED(chosen_second);

@@ -1,15 +1,15 @@
-// Functions that hold the machine in their own way: vectors, x87 and MMX, another calling convention, a red zone full of
-// values, values kept in registers that a call may change, instructions written by hand.
+// Functions that use the machine in their own way: vectors, x87 and MMX, a foreign calling
+// convention, a full red zone, values in registers that calls may change, handwritten instructions.
 #include <fenv.h>
 #include <mmintrin.h>
 #include <string.h>
 
 #include "torture.h"
 
-// A hook in it would have nowhere to be, and gcc puts a canary there all the same, in the caller's frame.
+// A naked function has no place for a hook, and gcc would put a canary into its caller's frame.
 #define NAKED __attribute__((naked, no_instrument_function, no_stack_protector)) NOINLINE
 
-// Vectors of 16, 32 and 64 bytes: all of each lane, in all argument registers, on the stack, and through a call.
+// Vectors of 16, 32 and 64 bytes: each lane, in all argument registers, on the stack, in calls.
 #define VECTOR(bits, target_name) \
     typedef long vector_##bits __attribute__((vector_size(bits / 8))); \
     COUNTED(noting_##bits); \
@@ -179,7 +179,7 @@ NOINLINE long red_zone_tail(long a, long b) {
     return red_zone(sum, values[1], values[2], values[3], values[4], a);
 }
 
-// The compiler knows which registers this one changes: its caller keeps values in the others across the call.
+// The compiler knows the registers that `knock` changes: its callers keep values in the others.
 static long knocks;
 COUNTED(knock);
 static NOINLINE void knock(void) { ENTER(knock); (void)__atomic_fetch_add(&knocks, 1, __ATOMIC_RELAXED); }
@@ -207,7 +207,7 @@ NAKED long naked(long x) {
     __asm__("lock incq %0\n\tleaq 5(%%rdi,%%rdi,2), %%rax\n\tret" : : "m"(naked_counter.entries));
 }
 
-// Written by hand, inside a function: text that looks like an end, and is none; a string, labels, a section of its own.
+// Inline assembly: text that only looks like an end, a string, labels, a section of its own.
 COUNTED_IF_PLACED(by_hand);
 NOINLINE long by_hand(long x) {
     ENTER(by_hand);

@@ -1,4 +1,4 @@
-// Member functions of every kind, and what the compiler makes itself: constructors, destructors, thunks, closures, guards.
+// Members of every kind, also compiler-made: constructors, destructors, thunks, closures, guards.
 #include "torture.h"
 
 namespace objects {
@@ -81,7 +81,7 @@ NOINLINE long closures(long x) {
     return captures(3) + captures(4) + generic(2.5) + generic(7) + apply([](long z) { return z * z; }, y);
 }
 
-// What is made once, under a guard; what each thread has; and what is made before all else.
+// Values that are made once under a guard, once for each thread, or before all else.
 COUNTED_AS(make_once, "objects::make_once");
 NOINLINE long make_once(long x) { ENTER(make_once); return x * 3; }
 COUNTED_AS(guarded, "objects::guarded");

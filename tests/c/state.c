@@ -1,5 +1,5 @@
-// Functions that leave almost every register as it was, whatever it held: what the tests see change around one of them, a site
-// has changed.
+// Functions that leave almost every register as it was, whatever it held. A change that the tests
+// see around one of them comes from a site.
 #include <complex.h>
 
 #include "torture.h"

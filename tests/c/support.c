@@ -24,7 +24,7 @@ void note(unsigned line, const void *bytes, size_t size) {
     notes->entries[notes->count++] = (struct entry){line, (uint32_t)size, hash};
 }
 
-// Calls a scenario of this library, and hands out what it noted on this thread.
+// Runs a scenario of this library. Returns the notes that this thread took meanwhile.
 const struct entry *torture_notes(void (*scenario)(void), uint64_t *count) {
     if (notes) notes->count = 0;
     scenario();

@@ -1,4 +1,4 @@
-// What both files instantiate: one probe each, whichever copy the linker keeps.
+// Templates that both files instantiate. Each has one probe, whichever copy the linker keeps.
 #pragma once
 
 #include "torture.h"

@@ -1,4 +1,4 @@
-// What the functions under test count and note themselves, to be held against what their probes say.
+// Counters and notes of the functions under test, to compare with the hits of their probes.
 #pragma once
 
 #include <stddef.h>
@@ -25,8 +25,8 @@ struct counter {
 enum {
     EXACT,     // as many hits as counted here
     IF_PLACED, // or none: nobody has promised that it has sites
-    TAIL,      // its exit was passed also where it was left by an exception, if the call that threw was a tail call
-    STRUCTOR,  // up to twice as many: one body of a constructor or destructor may call another of the same name
+    TAIL,      // its exit is hit also if an exception leaves it from a call in tail position
+    STRUCTOR,  // up to twice as many: a con- or destructor's body may call another of its name
 };
 
 #define COUNTER_(variable, path, kind) \
@@ -42,7 +42,7 @@ enum {
 #define ENTER(name) ADD(name, entries)
 #define NOINLINE __attribute__((noinline))
 
-// What is noted must be the same in every build and state.
+// Notes a value, which must be the same in every build and state.
 void note(unsigned line, const void *bytes, size_t size);
 #define NOTE(value) \
     do { \

@@ -1,4 +1,4 @@
-// Arguments and results of every kind: each argument is noted where it arrives, each result where it is returned.
+// Arguments and results of every kind. Arguments are noted on arrival, results at their return.
 #include <complex.h>
 #include <stdarg.h>
 
@@ -31,7 +31,7 @@ typedef void *pointer;
 #define AS_COMPLEX(T, k) ((T)(BROKEN(k) + BROKEN((k) + 100) * I))
 #define AS_POINTER(T, k) ((T)(uintptr_t)WHOLE(k))
 
-// Of ten arguments, some go in registers and some on the stack. The leaf does nothing but give one of them back.
+// Ten arguments: some are in registers, some on the stack. The leaf only returns one of them.
 #define KIND(T, NOTE_IT, AS) \
     COUNTED(noting_##T); \
     NOINLINE T noting_##T(T a, T b, T c, T d, T e, T f, T g, T h, T i, T j) { \

@@ -1,4 +1,4 @@
-/* Every macro, in every place that a statement or an expression can be; compiled with all warnings. */
+/* Every macro, wherever a statement or an expression can be. Compiled with all warnings. */
 #include <probe.h>
 
 int clean(int x, const char *text, const unsigned char *bytes);

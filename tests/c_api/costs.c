@@ -85,7 +85,7 @@ long loop_computed(const long *x, long n, long a) {
 
 long global;
 
-/* What is kept in memory stays in a register across a hit, as across a signal. */
+/* The loop keeps the global variable in a register across hits, as it may across signals. */
 void loop_global(const long *x, long n) {
     long i;
     for (i = 0; i < n; i++) {

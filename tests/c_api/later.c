@@ -1,5 +1,5 @@
-/* An object whose probes a later version has laid out: its note has another type, and means nothing to this one. With
-   BOTH defined, there is a probe of this version, too. */
+/* An object whose probes a later version has laid out. Its note has another type, which this
+   version can't read. With BOTH defined, there is a probe of this version, too. */
 __asm__(
     ".pushsection .note.latent_probe, \"a\", @note\n"
     ".p2align 2\n"

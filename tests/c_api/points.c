@@ -1,4 +1,4 @@
-/* Hand-placed probes in C89. Each function takes and returns an `unsigned long`; PROBE_PROVIDER comes from the command line. */
+/* Hand-placed probes in C89 functions of `unsigned long`. The command line sets PROBE_PROVIDER. */
 #include "shared.h"
 
 unsigned long leaf(unsigned long x) {

@@ -1,6 +1,6 @@
-//! A bridge of one's own, to the recorder of the `metrics` crate that a program may have installed: a loop over all numbers, run before each
-//! scrape. What its exporter for Prometheus then says is what `Metrics::to_prometheus` says: with counters of its own for the buckets of
-//! histograms, since that crate's histograms take single values.
+//! A program's own bridge to its recorder of the `metrics` crate: a loop over all numbers before
+//! each scrape. That crate's exporter for Prometheus must say the same as `Metrics::to_prometheus`.
+//! Its histograms take single values, so the bridge has counters for their buckets.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-// What a program does with Clipper2: clips, offsets, sums and triangulates polygons, in integers and in floating point, and
-// catches what the library throws, through several of its frames.
+// A typical use of Clipper2: clips, offsets, sums and triangulates polygons, in integers and in
+// floating point, and catches exceptions that the library throws through several of its frames.
 #include "clipper2/clipper.h"
 #include "clipper2/clipper.triangulation.h"
 

@@ -1,5 +1,5 @@
-/* What a program does with SQLite: inserts, indexed queries, a join, changes, text. The same statements with the same values
-   each time, and a digest of every result. */
+/* A typical use of SQLite: inserts, indexed queries, a join, changes, text. Executes the same
+   statements with the same values each time, and makes a digest of every result. */
 #include "sqlite3.h"
 
 #include <stdint.h>

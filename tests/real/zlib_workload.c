@@ -1,4 +1,4 @@
-/* What a program does with zlib: compresses at every level and strategy, in pieces, decompresses, compares. */
+/* A use of zlib: compresses at every level and strategy, in pieces, decompresses, compares. */
 #include "zlib.h"
 
 #include <stdint.h>

@@ -39,8 +39,8 @@ impl Code {
         assert_eq!(unsafe { libc::mprotect(self.start as *mut _, LEN, rights) }, 0);
     }
 
-    /// Puts code behind what is there already, at an address that is `offset` more than a multiple
-    /// of 64, or, from 64 on, of 4096.
+    /// Appends code, at an address that is `offset` more than a multiple of 64, or of 4096 if
+    /// `offset` is 64 or more. Returns the address.
     ///
     /// # Panics
     /// When it is full.

@@ -21,7 +21,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// An empty one; the name is for who looks at them.
+    /// Makes an empty folder. Its path ends in `name`, for people who look at it.
     ///
     /// # Panics
     /// If it can't be made.

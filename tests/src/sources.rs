@@ -1,8 +1,8 @@
 //! The sources of crates that bundle C or C++, where cargo keeps them.
 //!
 //! `Cargo.toml` names these crates under a condition that never holds: cargo builds none of them,
-//! but its lock file pins them, by version and by hash, and `cargo metadata` fetches what is
-//! missing. Nothing of theirs is in this repository.
+//! but its lock file pins them, by version and by hash, and `cargo metadata` fetches missing ones.
+//! Nothing of theirs is in this repository.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,7 +14,8 @@ use cargo_metadata::{CargoOpt, Metadata, MetadataCommand};
 /// Cost: one run of cargo in each process that asks.
 ///
 /// # Panics
-/// If cargo can't have it (the network may be needed once), or if this crate's manifest does not name it.
+/// If cargo can't fetch it (it may need the network once), or if this crate's manifest does not
+/// name it.
 #[must_use]
 pub fn folder_of(package: &str) -> PathBuf {
     static METADATA: OnceLock<Metadata> = OnceLock::new();

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use probe_runtime::{Consumer, Count, Event, TextPolicy, probe, select};
 
-/// The system's, which counts what this thread asks for.
+/// The system's allocator, which counts the requests of this thread.
 struct Counting;
 
 #[global_allocator]
@@ -16,7 +16,7 @@ thread_local! {
     static ASKED: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
 }
 
-// SAFETY: the system's allocator does it all; what is reallocated is allocated by its default.
+// SAFETY: forwards to the system's allocator; `realloc` is the default, which uses these functions.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (allocations, bytes) = ASKED.get();

@@ -1,5 +1,5 @@
-//! Ways to attach: by text, by closure, by what is chosen at run time or shared; and counts from a
-//! baseline on. A process of its own, for its probes are counted to the last hit.
+//! Ways to attach: by text, by closure, by a consumer that is chosen at run time or shared; and
+//! counts from a baseline on. A process of its own, since it counts its probes to the last hit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

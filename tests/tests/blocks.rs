@@ -1,5 +1,5 @@
-//! `#[probe]` on blocks: which functions become probes, what each is called, which are left out and why, to the letter; what
-//! selectors make of that; and groups. A process of its own, since the listing is compared whole.
+//! `#[probe]` on blocks: the functions that become probes, their paths, the excluded functions with
+//! their reasons, selectors, and groups. A process of its own: it compares the whole listing.
 
 use std::fmt;
 

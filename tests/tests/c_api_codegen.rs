@@ -91,7 +91,7 @@ fn a_latent_probe_is_one_nop() {
         for (function, sites) in [("leaf", 1), ("leaf_field", 1), ("leaf_text", 1), ("caller", 2)] {
             pair.costs(function, sites, 1, 0);
         }
-        // The jump over the cold block, and what is moved between registers around the loop.
+        // The jump over the cold block, and a move between registers around the loop.
         pair.costs("loop_text", 1, 2, 0);
         // clang takes each volatile asm for one that writes memory.
         if pair.compiler != "clang" {

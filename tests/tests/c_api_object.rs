@@ -75,7 +75,7 @@ fn a_definition_is_the_abi_s() {
         let mut expected = Vec::new();
         expected.extend([0; 16]); // entry, hook
         expected.extend([1, 0, 192, 0]); // version, size
-        expected.extend([0, 2, 3, 0]); // a point of two fields, reached by a cold block that keeps all
+        expected.extend([0, 2, 3, 0]); // a point with two fields; its cold block keeps everything
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0]); // line, column
         expected.extend([8, 0, 10, 0, 11, 0, 10, 0]); // lengths
         expected.extend([0; 8]); // no text elsewhere

@@ -1,6 +1,7 @@
-//! Hand-placed probes in C and C++ (`probe.h`), by each compiler and with the flags that change its code: listed with file and
-//! line, counted and delivered with exact values; what lives in registers and in the red zone survives a consumer that
-//! changes all registers; results are those of the same code without probes.
+//! Hand-placed probes in C and C++ (`probe.h`), by each compiler and with the flags that change its
+//! code. They are listed with file and line, and counted and delivered with exact values. A
+//! consumer that changes all registers leaves live registers and the red zone intact. Results are
+//! those of the same code without probes.
 //! A process of its own: it loads libraries with probes and listens to them.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
@@ -72,8 +73,9 @@ impl Pair {
         [3_u64, 4, 1_000_003].map(|x| function(x))
     }
 
-    /// A function's results are the same without probes, latent, counted, and delivered to a consumer that changes all
-    /// registers; three calls hit its probes `hits` times.
+    /// Checks that a function returns the same results without probes, latent, counted, and
+    /// delivered to a consumer that changes all registers; and that three calls hit its probes
+    /// `hits` times.
     #[track_caller]
     fn survives(&self, function: &str, selector: &str, hits: u64) {
         let provider = &self.provider;

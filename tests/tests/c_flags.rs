@@ -1,6 +1,6 @@
-//! What the program sees of arithmetic in a consumer: at entries and exits nothing; where the
-//! compiler calls a hook, the exceptions that a called function may note, but its own rounding and
-//! masks.
+//! Checks how much of a consumer's arithmetic the program sees. At entries and exits, that is
+//! nothing. At a hook that the compiler calls, the program sees the exceptions that a called
+//! function may note. Its rounding and masks stay its own.
 //! A process of its own: it attaches to all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -27,11 +27,11 @@ const CONTROL: u32 = 0x1f80 | 2 << 13;
 /// The same of the x87 unit, with 53 bits of precision.
 const X87_CONTROL: u16 = 0x0a7f;
 
-/// `MXCSR`, x87's control and status words after a call that was made with none noted.
+/// Calls a function with no exception noted. Returns `MXCSR`, and x87's control and status words.
 fn around(function: extern "C" fn()) -> (u32, u16, u16) {
     let (mut control, mut before, mut x87, mut x87_before, mut status) =
         (CONTROL, 0_u32, X87_CONTROL, 0_u16, 0_u16);
-    // SAFETY: sets what it restores; the function is any of C's.
+    // SAFETY: restores the control words that it sets; the function is any of C's.
     unsafe {
         asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut before, in(reg) &raw mut x87_before);
         asm!("ldmxcsr [{}]", "fnclex", "fldcw [{}]", in(reg) &raw const control, in(reg) &raw const x87);

@@ -1,6 +1,6 @@
 //! Four threads execute C and C++ functions all the time, while their sites are toggled in every
-//! way there is: each result is what it is in a build without sites, both states are seen, and in
-//! the end the text is the file's. A process of its own: it toggles all probes there are.
+//! way. Each result is that of a build without sites, both states are seen, and the final text is
+//! the file's. A process of its own: it toggles all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -78,8 +78,8 @@ fn the_functions_are_the_options_default() {
     let text = Text::of_this_process();
     let block = Block::in_text();
     for site in block.sites() {
-        // SAFETY: a site of a block, whose function does not need the callee; what it is built with
-        // is put back.
+        // SAFETY: a site of a block, whose function does without the callee; the callee that the
+        // site was built with is put back.
         unsafe {
             assert!(deactivate_call(site.addr).unwrap());
             assert!(!deactivate_call(site.addr).unwrap());

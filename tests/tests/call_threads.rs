@@ -88,8 +88,8 @@ fn clear(site: CallSite) {
     assert!(unsafe { OPEN.deactivate_call(site.addr) }.unwrap(), "{site:x?}");
 }
 
-/// After `synchronize`, whoever begins to execute the site executes what was written: checked until
-/// each thread has begun and ended in a settled moment of either state.
+/// After `synchronize`, each thread that begins to execute the site executes the written bytes.
+/// Runs until each thread has begun and ended in a settled moment of either state.
 fn settle(site: CallSite) {
     const ROUNDS: u64 = 200;
     // Even while settled: 2 (mod 4) when the site is active, 0 when it is not.
@@ -161,8 +161,8 @@ fn every_execution_is_one_of_the_two() {
     text.assert_as_in_file();
 }
 
-/// Two sites that are switched by writing the same word, each by a thread of its own: whoever comes
-/// second looks again.
+/// Two threads switch two sites by writing the same word. The thread that writes second reads the
+/// word again.
 #[test]
 fn neighbours_do_not_disturb_each_other() {
     #[repr(align(64))]

@@ -1,6 +1,6 @@
-//! Sites that are CALLs while they are active, written by hand as a compiler of another language would emit them
-//! (docs/abi.md): at a function's entry and before its return, where everything must survive; where a call is expected; and at
-//! offsets at which one write can't switch them.
+//! Sites that are CALLs while they are active, written by hand as a compiler of another language
+//! would emit them (docs/abi.md): at a function's entry and before its return, where everything
+//! must survive; where a call is expected; and at offsets at which one write can't switch them.
 //! A process of its own: it counts all of its own probes.
 #![cfg(not(probe_portable))]
 
@@ -60,7 +60,7 @@ global_asm!(
     "called_probe sum_exit, 2, 1, 11, 12, 5, \"by_hand::suma.asm\"",
     "called_probe call_point, 0, 2, 22, 13, 5, \"by_hand::calla.asm\"",
     "called_probe across, 0, 1, 33, 15, 5, \"by_hand::acrossa.asm\"",
-    // Everything lives here at entry and exit: it returns rdi + rsi, and leaves all vectors as they are.
+    // All registers are live at entry and exit. Returns rdi + rsi. Leaves all vectors unchanged.
     ".section .text.by_hand_sum, \"ax\", @progbits",
     ".globl by_hand_sum",
     ".type by_hand_sum, @function",

@@ -1,5 +1,5 @@
-//! `PROBES`: a program that attaches what its environment asks for, and what it says on stderr, to
-//! the letter. And the mistakes that `select` explains.
+//! `PROBES`: a program attaches the consumers that its environment asks for. Checks its stderr to
+//! the letter. Also checks the mistakes that `select` explains.
 //! Children of this process are the program, since the variable is read in a process that was
 //! started with it.
 

@@ -1,5 +1,5 @@
-//! `PROBES=list` and `PROBES=help`: what the program says, to the letter, and that it then goes on as if nothing was set. Children of this
-//! process are the program, since the variable is read in a process that was started with it.
+//! `PROBES=list` and `PROBES=help`: checks the output to the letter, and that the program then goes
+//! on as if nothing was set. Children of this process, with the variable, are the program.
 
 use std::env;
 use std::fs;

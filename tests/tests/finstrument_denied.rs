@@ -1,5 +1,5 @@
-//! What the system, or the program, does not allow: text that can't be written, a `SIGTRAP` that is
-//! another's. Calls stay calls then, are counted all the same, and say why.
+//! Restrictions by the system or the program: text that can't be written, a `SIGTRAP` handler of
+//! the program's. Calls then stay calls, are still counted, and say why.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};

@@ -1,4 +1,4 @@
-//! The first hits of a shared object's functions: what is discovered, counted, named, and patched.
+//! The first hits of a shared object's functions: the runtime counts, names and patches them.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes, select};

@@ -1,5 +1,5 @@
-//! What compilers make of `-finstrument-functions`, over their flags: every call is a site, or kept
-//! with its reason; all are counted.
+//! The code that compilers generate for `-finstrument-functions`, over their flags: every call
+//! becomes a site, or is kept with its reason. All calls are counted.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};

@@ -1,5 +1,5 @@
 //! Jumps to the exit hook, in assembly: of each form, at each offset in a word, exact counts and
-//! bytes; and what is not certain to be one stays as it is.
+//! bytes. Code that is not certain to be such a jump stays as it is.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{self, Reason};

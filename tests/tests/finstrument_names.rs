@@ -1,4 +1,5 @@
-//! What discovered functions are called: C++ with templates, constructors, lambdas and exceptions; objects without symbols; the dynamic symbol table alone.
+//! Names of discovered functions: C++ with templates, constructors, lambdas and exceptions; objects
+//! without symbols; the dynamic symbol table alone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::process::Command;

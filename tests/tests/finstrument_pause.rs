@@ -1,5 +1,5 @@
-//! A growing attachment that is paused and resumed, with nothing asked in between: what was
-//! discovered a moment ago is part of it.
+//! A growing attachment is paused and resumed, with no query in between. It includes the functions
+//! that were discovered just before.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Count, Kind, finstrument};

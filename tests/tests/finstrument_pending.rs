@@ -1,5 +1,5 @@
-//! Functions that are discovered one after the other, with operations in between, which look at
-//! what is new alone: what they make of it is what a look at everything does.
+//! Functions are discovered one after the other, with operations in between. These look only at new
+//! functions; the outcome is that of a look at everything.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Which function a name means: the one that is running, where another object's has taken its place; one of several with the same name,
-//! without debug information.
+//! Checks which function a name means: the running one, if another object's has taken its place;
+//! and one of several with the same name, without debug information.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::path::Path;

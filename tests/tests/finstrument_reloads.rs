@@ -1,5 +1,5 @@
-//! A plugin that is loaded again and again, in a program that only looks at what is counted: what
-//! was discovered in it gives its places to what is discovered next.
+//! A plugin is loaded again and again, in a program that only reads counts. Newly discovered
+//! functions use the places of unloaded ones again.
 //! A process of its own: it looks at all of its mappings.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -28,7 +28,7 @@ fn places_are_used_again() {
     let folder = folder("reloads");
     let file = source(&folder, "code.c", &code);
     let path = shared("gcc", &file, "code.so", &["-O1"]);
-    // An attachment has counters for so many; those of what is gone are not given back.
+    // The attachment needs counters for all rounds: those of unloaded functions are not reused.
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS * ROUNDS).unwrap();
     let before = stubs();
     for round in 1..=ROUNDS {

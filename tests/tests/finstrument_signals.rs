@@ -131,16 +131,16 @@ fn set(timer: libc::timer_t, first: i64, interval: i64) {
     assert_eq!(unsafe { libc::timer_settime(timer, 0, &raw const setting, std::ptr::null_mut()) }, 0);
 }
 
-/// That of `fork`, which sets it anew each time: a fork may take longer than any interval, and what
-/// is interrupted has to go on.
+/// The timer of `fork`, which sets it anew each time: a fork may take longer than any interval, and
+/// the interrupted code has to go on.
 static FORKING: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
 static IS_FORKING: AtomicBool = AtomicBool::new(true);
 /// Microseconds between two forks.
 const BETWEEN_FORKS: i64 = 300;
 
 extern "C" fn fork(_signal: libc::c_int) {
-    // SAFETY: the child ends at once; this thread's `errno`, which what is interrupted may be about
-    // to read.
+    // SAFETY: the child ends at once; the parent restores this thread's `errno`, which the
+    // interrupted code may be about to read.
     unsafe {
         let errno = *libc::__errno_location();
         let child = libc::fork();

@@ -189,7 +189,7 @@ fn flags() {
     }
 }
 
-/// Where in a function's code jumps are that leave it.
+/// Returns the offsets of the jumps that leave a function, by memory or not.
 fn jumps(code: &[u8], is_far: bool) -> Vec<usize> {
     let mut decoder = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE);
     let mut found = Vec::new();

@@ -186,8 +186,8 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
     });
 }
 
-/// Forks in the middle of other threads' resets: the child finds what they begin at whole, and
-/// waits for nobody.
+/// Forks in the middle of other threads' resets: the child finds their baselines whole, and waits
+/// for no thread.
 fn forks_while_others_reset() {
     let hits = select("fork::work").unwrap().attach(Count::new()).unwrap();
     let latency = select("fork::called::timed").unwrap().attach(Latency::new()).unwrap();

@@ -19,14 +19,14 @@ struct Follow(Mutex<Followed>);
 struct Followed {
     alive: HashMap<(String, usize), Invocation>,
     ended: Vec<(String, Kind, Invocation)>,
-    /// Hits that no entry came before, or that follow on what they can't.
+    /// Hits without an entry before them, or in an order that is impossible.
     astray: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Invocation {
     began: Instant,
-    /// Since when a thread is in it, and which.
+    /// When the current poll began, and its thread.
     polled: Option<(Instant, ThreadId)>,
     on_cpu: Duration,
     total: Duration,
@@ -119,7 +119,7 @@ fn executor() -> Runtime {
     Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap()
 }
 
-/// Runs tasks until one has been polled by several threads, and takes what was followed.
+/// Runs tasks until several threads have polled one. Returns their number, and takes the record.
 fn run(follow: &Attachment<Follow>) -> (u32, Followed) {
     let executor = executor();
     let mut tasks = 0;
@@ -150,7 +150,7 @@ fn hits_pair_up() {
         *ended.entry(path).or_default() += 1;
         assert!(it.on_cpu <= it.total, "{path}: {it:?}");
         if path == "futures_threads::sleeper" {
-            // Whatever the machine does besides: it works for so long, and sleeps for so long.
+            // On a loaded machine, too, each future works and sleeps for at least this long.
             assert!(it.on_cpu >= 2 * WORK, "{it:?}");
             assert!(it.total >= it.on_cpu + NAP, "{it:?}");
         }

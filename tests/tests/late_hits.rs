@@ -1,6 +1,6 @@
-//! Hits after the C library has told of their thread's end: in its own clean-up, which calls
-//! `free`, and in the last destructors of keys. Nobody is told when such a thread is gone, and its
-//! slot is used again all the same. A process of its own: `free` is the whole program's, and every
+//! Hits after the C library has announced their thread's end: in its own clean-up, which calls
+//! `free`, and in the last destructors of keys. The runtime does not learn when such a thread is
+//! gone, but its slot is used again. A process of its own: `free` is the whole program's, and every
 //! thread's slot is counted.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -22,7 +22,7 @@ fn freed(at: *mut c_void) {
     unsafe { __libc_free(at) }
 }
 
-/// In place of the C library's: with a probe.
+/// Replaces the C library's `free`, with a probe.
 ///
 /// # Safety
 /// As for free(3).

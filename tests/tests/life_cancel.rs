@@ -252,8 +252,8 @@ extern "C-unwind" fn wait_toggle_and_test(_: *mut c_void) -> *mut c_void {
 static GO: AtomicBool = AtomicBool::new(false);
 
 /// Threads that pause and resume are cancelled, under each policy, while another opens and seals
-/// the same text: what is known of its rights is forgotten then, and asked for anew. None ends
-/// within.
+/// the same text. The runtime then forgets the text's rights, and reads them again. No thread ends
+/// within an operation.
 #[test]
 fn threads_that_toggle_are_cancelled() {
     let _turn = turn();

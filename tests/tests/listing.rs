@@ -1,5 +1,5 @@
-//! What `probes()` tells of this program: each probe with its kind, place, fields and state, and nothing else.
-//! A process of its own, since the listing is compared whole, and states change while others attach.
+//! `probes()` lists exactly this program's probes, each with its kind, place, fields and state.
+//! A process of its own: the listing is compared whole, and states change while others attach.
 
 use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, point, probe, probes, select, unreadable_records};
 
@@ -73,7 +73,7 @@ fn states(selector: &str) -> Vec<ProbeState> {
     select(selector).unwrap().probes().iter().map(ProbeInfo::state).collect()
 }
 
-/// One test, since its steps change what is listed.
+/// One test, since its steps change the listing.
 #[test]
 fn the_listing_is_exact_and_follows_the_states() {
     assert_eq!(with_points(b"abc"), 3);
@@ -87,7 +87,7 @@ fn the_listing_is_exact_and_follows_the_states() {
     assert_eq!(unreadable_records(), 0);
     for probe in &list {
         let name = probe.path();
-        // Nobody calls it, so no code was made. In the portable backend a definition counts as one site.
+        // Without a call, it has no code. In the portable backend a definition counts as one site.
         let is_dead = name == "listing::never_called" && cfg!(not(probe_portable));
         assert_eq!(probe.sites() == 0, is_dead, "{probe}");
         let shown = format!("{name} {} {}:{}", probe.kind().name(), probe.file(), probe.line());

@@ -1,5 +1,5 @@
 //! `#[probe]` and `probe!` on every kind of function and every way out of one: how often each probe
-//! is hit, in which order, and whether the function still does what it did.
+//! is hit, in which order, and whether the function still behaves as without probes.
 //! A process of its own: its tests share one recorder, which listens to all of this program's
 //! probes.
 

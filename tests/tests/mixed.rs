@@ -47,7 +47,7 @@ fn what_is_not_linked_leaves_no_record() {
     check(&configuration("lld"), &["text::count", "text::is_space<char>", "words"]);
 }
 
-/// GNU ld keeps what has a record, unless it is told not to (see docs/objects.md).
+/// GNU ld keeps functions that have a record, unless it is told not to (see docs/objects.md).
 #[test]
 fn gnu_ld_drops_them_on_request() {
     let gnu = configuration("gnu").linker(Linker::Gnu).link_flags(&["-Clink-arg=-Wl,-z,start-stop-gc"]);

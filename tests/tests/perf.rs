@@ -1,5 +1,5 @@
-//! `Perf` with counts of the test's own, so that every sum is known, on whatever machine: nested calls, recursion, panics, futures, threads,
-//! machines that lack events, sampling, and what reports say, to the letter.
+//! `Perf` with event counts that the test sets, so that every sum is known on any machine: calls,
+//! recursion, panics, futures, threads, missing events, sampling, and the text of reports.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

@@ -1,6 +1,6 @@
-//! `Perf` on the kernel's own events: what a program does exactly so often is counted exactly so
-//! often. And on the processor's, if this machine has them. What the kernel does not permit is
-//! said, and left out.
+//! `Perf` on the kernel's own events: it counts exactly as many as the program causes. Also on the
+//! processor's events, if this machine has them. A report names the events that the kernel does not
+//! permit, and leaves them out.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::sync::Barrier;
@@ -202,7 +202,7 @@ mod hardware {
     }
 }
 
-/// Where the processor counts, it counts what was executed; where not, the table says so.
+/// If the processor counts, it counts the executed instructions; if not, the table says so.
 #[test]
 fn the_processor_s_events_or_why_not() {
     let Some(perf) = attach("perf_events::hardware::*", Perf::new()) else { return };

@@ -2,8 +2,8 @@
 //! on a clock of the test's own, each many times with other seeds. The seeds are fixed, and the
 //! schedule's randomness comes from the clock: each run of this test sees the same.
 //!
-//! The bounds hold all the same for a schedule of other seeds: if intervals contain the truth in 95
-//! of 100 runs, fewer than [`LEAST`] of [`RUNS`] have a chance of 1 in 10⁹.
+//! The bounds would hold for other seeds, too: if intervals contain the truth in 95 of 100 runs,
+//! fewer than [`LEAST`] of [`RUNS`] have a chance of 1 in 10⁹.
 
 // Nothing is ever latent there.
 #![cfg(not(any(probe_portable, probe_off)))]

@@ -1,6 +1,6 @@
-//! Forks while profilers are at work: the child has no daemon, says so, keeps what was known, and
-//! ends as it should; the parent's goes on. A profiler that is stepped goes on in both.
-//! A process of its own: it forks, which is no good beside other tests' threads.
+//! Forks while profilers are at work. The child has no daemon and says so; it keeps the figures
+//! from before the fork, and ends normally. The parent's daemon goes on. A stepped profiler goes on
+//! in both. A process of its own, since other tests' threads would disturb the forks.
 #![cfg(unix)]
 
 use std::time::{Duration, Instant};

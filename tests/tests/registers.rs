@@ -1,6 +1,6 @@
-//! What lives in a function across an active probe stays what it was: more integers and
-//! floating-point values than there are registers, beside a consumer that uses all of them and
-//! changes `errno`. A process of its own: its consumer listens to all of this program's probes.
+//! Values that are live across an active probe stay the same: more integers and floats than there
+//! are registers, beside a consumer that uses all of them and changes `errno`. A process of its
+//! own: its consumer listens to all of this program's probes.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ const ROUNDS: u64 = 8;
 
 type Mixed = ([u64; LIVE], [u64; LIVE]);
 
-/// A function that keeps 24 integers and 24 floats alive, in variables of their own, across what
-/// stands in its loop; what it returns depends on every bit of them.
+/// A function that keeps 24 integers and 24 floats alive, in variables of their own, across the
+/// statement in its loop. Its result depends on every bit of them.
 macro_rules! function {
     ($(#[$attribute:meta])* $name:ident, $round:ident, $float:ident, $meanwhile:stmt) => {
         function! { @ $(#[$attribute])* $name, $round, $float, $meanwhile;

@@ -1,4 +1,4 @@
-//! Functions that are replaced: what the closure is handed, what it may do, what remains.
+//! Replaced functions: the closure's arguments, its possible actions, and the state afterwards.
 //! Each test has functions of its own.
 
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! A function is replaced and restored while four threads call it: each call is wholly one or the
-//! other, none is lost, and none that begins after a removal runs what was removed.
+//! A function is replaced and restored while four threads call it. Each call runs wholly one or the
+//! other, none is lost, and none that begins after a removal runs the removed closure.
 //! A process of its own: at its end it looks at all of its text.
 
 use std::sync::Arc;

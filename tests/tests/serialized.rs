@@ -1,4 +1,4 @@
-//! Feature `serde`: what is serialized is what the reports write as JSON: the same members, in the same order, with the same units.
+//! Feature `serde`: a report serializes to the JSON that it writes: same members, order and units.
 //! A process of its own: it counts all hits of its functions.
 
 use probe_runtime::{
@@ -38,7 +38,7 @@ fn agree(serialized: &Value, written: &Value) {
     }
 }
 
-/// A report, and what its `to_json` writes; gives what was serialized, and the rows.
+/// Checks that a report serializes as `to_json` writes. Gives the report, its rows, and each alone.
 macro_rules! agrees {
     ($report:expr, $rows:literal) => {{
         let report = $report;

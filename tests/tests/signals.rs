@@ -38,14 +38,14 @@ fn set_action(signal: libc::c_int, action: libc::sighandler_t) {
     let mut set: libc::sigaction = unsafe { std::mem::zeroed() };
     set.sa_sigaction = action;
     set.sa_flags = libc::SA_RESTART;
-    // SAFETY: a set that is alive. What flushes a signal waits until its handler has returned.
+    // SAFETY: the set is alive. A handler blocks `FLUSHES`, so the flush waits for its return.
     unsafe { libc::sigaddset(&raw mut set.sa_mask, FLUSHES) };
     // SAFETY: the handlers do what a handler may.
     let result = unsafe { libc::sigaction(signal, &raw const set, std::ptr::null_mut()) };
     assert_eq!(result, 0);
 }
 
-/// Sent to each thread, to be handled once that is in no other handler.
+/// A signal that each thread handles once it is in no other handler.
 const FLUSHES: libc::c_int = libc::SIGURG;
 static FLUSHED: AtomicU64 = AtomicU64::new(0);
 
@@ -53,8 +53,8 @@ extern "C" fn flushed(_signal: libc::c_int) {
     FLUSHED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Ends a signal: what is pending is dropped, and no thread is in its handler, or about to be, any
-/// more.
+/// Ends a signal: drops the pending ones, and waits until no thread is in its handler, or about to
+/// enter it.
 fn flush(signal: libc::c_int) {
     set_action(signal, libc::SIG_IGN);
     set_action(FLUSHES, flushed as *const () as usize);
@@ -63,7 +63,7 @@ fn flush(signal: libc::c_int) {
         let before = FLUSHED.load(Ordering::SeqCst);
         // SAFETY: a handler is installed.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, FLUSHES) };
-        // One that ends meanwhile handles nothing any more.
+        // A thread that ends meanwhile handles no signal any more.
         while sent == 0 && FLUSHED.load(Ordering::SeqCst) == before && task.path().exists() {
             thread::yield_now();
         }

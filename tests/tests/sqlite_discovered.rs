@@ -1,5 +1,6 @@
-//! SQLite compiled with plain `-finstrument-functions`: every function that the workload calls is discovered, under its name, with
-//! its file and line, and counted from its first call on; latent afterwards, with the same results.
+//! SQLite compiled with plain `-finstrument-functions`: every function that the workload calls is
+//! discovered under its name, with its file and line, and counted from its first call on.
+//! Afterwards it is latent, with the same results.
 //! A process of its own: it counts all that is discovered.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -24,7 +25,7 @@ fn discovered() {
     finstrument::start();
     let stats = finstrument::stats();
     assert_eq!((stats.lost, stats.unnamed, stats.beyond_capacity, stats.waiting), (0, 0, 0, 0), "{stats:?}");
-    // Jumps to the exit hook that are not certain, and calls of it that two inlined functions share: none of these loses an exit.
+    // Uncertain jumps to the exit hook, and calls of it that two inlined functions share lose none.
     let kept = finstrument::unpatched();
     let is_exit = |it: &Unpatched| it.probe().kind() == Kind::Exit;
     assert!(
@@ -38,7 +39,7 @@ fn discovered() {
     }
     // A shared call was a site first.
     assert_eq!(stats.discovered, stats.patched + kept.len() - shared().count());
-    // All but functions with jumps through tables, and what is inlined in functions that have no hooks.
+    // All but functions with jumps through tables, and functions inlined in ones without hooks.
     assert!(kept.len() <= 15 && stats.tail_jumps >= 250, "{stats:?} {kept:?}");
     for (function, calls) in SQLITE.counted.iter().zip(by_hand.counters()) {
         assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");

@@ -42,8 +42,8 @@ fn counted(switch: &Switch, probe: ProbeId) -> u64 {
     switch.counted(&[probe])[0]
 }
 
-/// Counts what is delivered to it; wants either, unless it is told otherwise, and hits a probe
-/// itself if it is told to.
+/// Counts the hits that are delivered to it. Wants `Switchable`, unless `only_hits`; hits a probe
+/// itself if `has_inner`.
 #[derive(Default)]
 struct Delivered {
     hits: AtomicU64,

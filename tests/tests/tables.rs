@@ -1,4 +1,4 @@
-//! Tables as people read them: what comes first, what is left out unless it is asked for, and how definitions of one name are told apart.
+//! Tables as people read them: their order, rows left out by default, and definitions of one name.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn pass() {
     std::hint::black_box((0..1000).fold(0_u64, |sum, n| sum ^ std::hint::black_box(n)));
 }
 
-/// What the rows are called, in the order of the alphabet.
+/// Returns the names of the rows, sorted.
 fn names(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<String> {
     let lines = text.lines().filter_map(|line| Some(line[line.find("tables::named::")?..].to_owned()));
     let name = |line: String| {

@@ -1,5 +1,5 @@
-//! Who may write which pages: guards on any mapping, beside each other and beside batches, and the
-//! rights of before afterwards, read from the kernel.
+//! Rights to write pages: guards on any mapping, beside each other and beside batches. The kernel
+//! must report the former rights afterwards.
 //! A process of its own: its batches and guards share the text of the program.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -18,7 +18,7 @@ probe_tests::first_and_second!();
 
 /// A byte of memory that may be changed by others at any time.
 fn byte(at: usize) -> &'static AtomicU8 {
-    // SAFETY: the callers name mapped memory, which outlives what they do with it.
+    // SAFETY: the callers name mapped memory, which outlives their use of it.
     unsafe { AtomicU8::from_ptr(at as *mut u8) }
 }
 

@@ -34,7 +34,7 @@ fn operations() -> [fn(); 6] {
     fn switch(options: call::Options, site: usize) {
         // SAFETY: a site of the block, whose function does without the callee.
         assert!(unsafe { options.deactivate_call(site) }.unwrap());
-        // SAFETY: what it has called before.
+        // SAFETY: the site has called this callee before.
         assert!(unsafe { options.activate_call(site, Block::in_text().callee(FIRST)) }.unwrap());
     }
     [

@@ -1,4 +1,4 @@
-//! What the system forbids about text: sealed mappings, policies, no way back, no `/proc`. Each is
+//! Restrictions of the system on text: sealed mappings, policies, no way back, no `/proc`. Each is
 //! reported clearly, nothing is half done, and the rest goes on.
 //! Each scenario is a process of its own, since none of it can be undone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]

@@ -1,5 +1,5 @@
-//! Threads that come and go: what they counted stays, whether they were long or short, and whether
-//! their last hits were in the destructors of their thread-locals.
+//! Threads that come and go: their counts stay, whether they were long or short, and whether their
+//! last hits were in the destructors of their thread-locals.
 //! A process of its own: its tests count everything on this program's probes, and take turns.
 
 use std::cell::{Cell, RefCell};

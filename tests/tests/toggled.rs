@@ -1,5 +1,5 @@
-//! One site, toggled under each policy: it holds what it should, and what somebody else has written
-//! there is told. A process of its own: it compares all of its text with the file's.
+//! One site, toggled under each policy: it holds the right bytes, and foreign bytes in it are
+//! reported. A process of its own: it compares all of its text with the file's.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::hint::black_box;

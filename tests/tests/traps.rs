@@ -1,6 +1,6 @@
-//! `SIGTRAP` and what else may happen to a process while an instruction is being replaced: other
-//! handlers, breakpoints of others, signals, fork. Each scenario is a child process: what it does
-//! to signals can't be undone.
+//! `SIGTRAP` and other events while an instruction is being replaced: other handlers, breakpoints
+//! of others, signals, fork. Each scenario is a child process, since its changes to signals can't
+//! be undone.
 #![cfg(not(probe_portable))]
 
 use std::ffi::c_void;

@@ -1,6 +1,6 @@
-//! Who is counted in which state: attached, paused, held, detached, in every order, with one and
-//! with two consumers. A process of its own: after each step the states and sites of its probes are
-//! compared as a whole.
+//! Which hits are counted in which state: attached, paused, held, detached, in every order, with
+//! one and with two consumers. A process of its own: after each step the states and sites of its
+//! probes are compared as a whole.
 //!
 //! | attached | paused | held | hits |
 //! |---|---|---|---|
@@ -9,8 +9,8 @@
 //! | yes | yes | any | not counted |
 //! | yes | any | yes | not counted |
 //!
-//! So for one site in text that stays open, where nobody waits, as for those of a function in text
-//! that is sealed.
+//! The table holds for one site in text that stays open, where no thread waits, and for the sites
+//! of a function in sealed text.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

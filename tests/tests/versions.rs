@@ -1,5 +1,5 @@
-//! Two incompatible versions of the runtime in one program: what their sites leave in the file is
-//! the same, so that one registry sees them all, and each probe belongs to whoever attaches first.
+//! Two incompatible versions of the runtime in one program. Their sites leave the same data in the
+//! file: one registry sees them all, and each probe belongs to the runtime that attaches first.
 //!
 //! The other version is this one under another number: a copy that the test makes.
 

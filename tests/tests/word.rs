@@ -1,4 +1,4 @@
-//! wordpatch, one thing at a time: every length at every place, what is refused, who runs into a
+//! wordpatch, one thing at a time: every length at every place, refusals, threads that run into a
 //! patch that is under way. A process of its own: it installs a handler for `SIGTRAP`.
 #![cfg(not(probe_portable))]
 

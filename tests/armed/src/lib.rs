@@ -1,8 +1,8 @@
-//! Makes a program attach what `PROBES` asks for before its `main`, and report at its end: for test programs, whose `main` is
-//! not theirs.
+//! Attaches the consumers that `PROBES` asks for before a program's `main`, and reports at its end:
+//! for test programs that have no `main` of their own to do so.
 
-// Safety: relies on the loader to call what `.init_array` holds once, on the first thread, when libc is ready; and on `exit` to
-// call what was given to `atexit`.
+// Safety: relies on the loader to call each function in `.init_array` once, on the first thread,
+// when libc is ready; and on `exit` to call the function that was given to `atexit`.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::Mutex;

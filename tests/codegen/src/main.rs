@@ -1,5 +1,5 @@
-//! Functions of each shape that a probe may meet. The test compares their machine code with that of the same
-//! program built with `--cfg probe_off`.
+//! Functions of each shape that a probe may meet. The test compares their machine code with that of
+//! the same program built with `--cfg probe_off`.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -292,7 +292,7 @@ fn early_result(a: &str, b: &str) -> Result<u64, ParseIntError> {
     Ok(a ^ b)
 }
 
-/// Changes what it borrows.
+/// Changes a value that an argument borrows.
 #[unsafe(no_mangle)]
 #[inline(never)]
 #[probe(args(*), ret)]

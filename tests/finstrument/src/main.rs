@@ -1,4 +1,4 @@
-//! Calls C code that is part of the program, and prints what was counted.
+//! Calls C code that is part of the program, and prints its probes and their hits.
 
 use probe_runtime::{Count, finstrument, probes};
 

@@ -174,7 +174,7 @@ impl Recipe {
         build
     }
 
-    /// What has no sites, in C; without sanitizers.
+    /// Compiles the C code that has no sites, without sanitizers. Returns the object file.
     fn support(&self, sources: &Path, dir: &Path) -> PathBuf {
         let object = dir.join("support.o");
         let mut command = Command::new(self.compiler.program(Language::C));

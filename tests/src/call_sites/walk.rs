@@ -13,11 +13,11 @@ const NONE: RangeInclusive<usize> = 0..=3;
 const DISTANCE: RangeInclusive<usize> = 4..=6;
 const OPCODE: usize = 7;
 
-/// Takes a site through its states and back, and checks at each step what is returned, what its
-/// function returns, what its bytes are and mean, and that no other byte of its block has changed.
+/// Takes a site through its states and back. Checks after each step the returned value, the result
+/// of its function, its bytes and their meaning, and that no other byte of its block has changed.
 ///
 /// # Panics
-/// If one is not as it should be.
+/// If a check fails.
 pub fn walk(site: CallSite, options: Options) {
     let block = site.block;
     let before = block.bytes();

@@ -1,4 +1,4 @@
-//! Nested cargo: what it is given, and test programs that it has built.
+//! Nested cargo: its environment and lock file, and the test programs that it builds.
 
 use std::env;
 use std::fs;
@@ -28,8 +28,8 @@ fn is_handed_down(key: &str) -> bool {
         || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// The outer workspace's lock file: what it pins, the copy gets; nothing is resolved anew or
-/// downloaded.
+/// Copies the outer workspace's lock file into `folder`: cargo then uses the versions that it pins,
+/// and neither resolves nor downloads others.
 ///
 /// # Panics
 /// If it can't be copied.

@@ -32,7 +32,7 @@ pub struct Copy {
 const ATTRIBUTE: &str = "#[::probe_runtime::probe]";
 
 impl Copy {
-    /// The crate as it is, but for dependencies that nothing of what is built uses.
+    /// Copies the crate as it is, without the dependencies that no built target uses.
     ///
     /// # Panics
     /// If its sources can't be had or copied.
@@ -41,8 +41,9 @@ impl Copy {
         Self::new(it, folder, None, &[], "")
     }
 
-    /// The crate with the attribute on every function or block, and with these dependencies. `line`
-    /// goes before the first item of the library (its own attributes stay first) and of each test.
+    /// Copies the crate, with the attribute on every function or block and with these dependencies.
+    /// `line` goes before the first item of the library (its own attributes stay first) and of each
+    /// test.
     ///
     /// # Panics
     /// If its sources can't be had or copied, or are no Rust.

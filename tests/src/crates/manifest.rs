@@ -1,4 +1,4 @@
-//! The manifest of a copy: what cargo has published, without what is not built, and with more
+//! The manifest of a copy: the published one without targets that are not built, and with further
 //! dependencies.
 //!
 //! Optional dependencies that no default feature asks for are taken out, since cargo would have to
@@ -74,7 +74,7 @@ fn named(need: &str) -> &str {
     name.split_once('/').map_or(name, |(name, _)| name.trim_end_matches('?'))
 }
 
-/// Takes out of `owner`'s dependencies what is not wanted.
+/// Removes unwanted dependencies from `owner`, and adds their names to `gone`.
 fn prune(owner: &mut Table, it: &Crate, wanted: &BTreeSet<String>, gone: &mut BTreeSet<String>) {
     for kind in DEPENDENCIES {
         let Some(Value::Table(dependencies)) = owner.get_mut(kind) else { continue };

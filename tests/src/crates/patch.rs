@@ -15,8 +15,8 @@ use syn::{
 pub enum Places {
     /// Before each function.
     Functions,
-    /// Before each `impl`, `trait` and inline `mod`, which leave out what they leave out by
-    /// default; and before each function beside them, unless it is `#[inline]`, as a block would.
+    /// Before each `impl`, `trait` and inline `mod`, with the exclusions that are its default; and
+    /// before each function beside them that is not `#[inline]`, which a block would exclude, too.
     Blocks,
 }
 
@@ -33,7 +33,7 @@ pub enum Left {
     Naked,
     /// `#[inline]`, where blocks are probed.
     Inline,
-    /// Made by a macro: what is in there is tokens, not yet a function.
+    /// Inside of a macro: its body is tokens, not yet a function.
     InMacro,
     /// Syntax that the parser used here does not know.
     NotUnderstood,

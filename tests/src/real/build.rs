@@ -93,7 +93,8 @@ fn turn(folder: &Path) -> Arc<Mutex<()>> {
     turns.entry(folder.to_owned()).or_default().clone()
 }
 
-/// Says all that goes in: the compiler, the sources, the way, and this crate's and `probe_build`'s own text.
+/// Hashes everything that a build depends on: the compiler, the sources, the way, and the text of
+/// this crate and `probe_build`.
 fn key(base: &CodeBase, package: &Path, way: Way) -> u64 {
     let mut key = DefaultHasher::new();
     let compiler =

@@ -39,7 +39,7 @@ fn declaration(linkage: &str) -> String {
     )
 }
 
-/// Where the body of the function with this name begins: after the brace that follows its
+/// Returns where the body of the function with this name begins: after the brace that follows its
 /// parameters.
 fn body(text: &str, name: &str) -> usize {
     let code = code(text);

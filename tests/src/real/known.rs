@@ -84,7 +84,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     libraries: &[],
-    // What runs when the library is loaded.
+    // Functions that run when the library is loaded.
     made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],
     counted: &[
         Counted {

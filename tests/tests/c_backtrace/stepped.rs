@@ -59,7 +59,7 @@ extern "C" fn each(context: *const libc::ucontext_t) {
     // SAFETY: it walks this thread's own stack.
     unsafe { _Unwind_Backtrace(frame, (&raw mut seen).cast()) };
     WALKS.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the kernel's description of what was interrupted: an instruction, and its address.
+    // SAFETY: the kernel's context of the interrupted code, and the instruction at its address.
     let (at, is_linkage) = unsafe {
         let at = usize::try_from((*context).uc_mcontext.gregs[libc::REG_RIP as usize]).unwrap_or(0);
         (at, ptr::with_exposed_provenance::<[u8; 2]>(at).read() == [0xff, 0x25])

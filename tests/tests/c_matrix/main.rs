@@ -1,7 +1,7 @@
 //! C and C++ functions of every kind, built by both compilers with the flags that people use, with
 //! sites by both strategies: latent, counted, and beside a consumer that changes every register it
-//! may, their arguments and results are what they are in a build without sites, bit for bit, and
-//! their probes count exactly what the functions count themselves.
+//! may. Their arguments and results equal those of a build without sites, bit for bit. Their probes
+//! count exactly what the functions count themselves.
 //!
 //! Each configuration is a process of its own: a crash is one configuration's, and each counts all
 //! probes there are. `PROBE_TEST_WHOLE=1` builds a choice of pairs of flags, in place of a slice of
@@ -69,7 +69,7 @@ fn matrix(compiler: Compiler, language: Language) {
     play_all(configurations::of(compiler, language), root, &notes, &[]);
 }
 
-/// Plays recipes against what was noted without sites, with further variables.
+/// Plays recipes with further variables. Compares them with the notes of a build without sites.
 fn play_all(recipes: Vec<Recipe>, root: &str, notes: &Path, further: &[(&str, &OsStr)]) {
     let mut failures = Vec::new();
     for recipe in recipes {

@@ -81,8 +81,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Every function that counts has an entry's probe, and an exit's if it has an exit; every probe is of a function that counts,
-    /// or of one that the compiler has made.
+    /// Checks that every function that counts has an entry probe, and an exit probe if it has an
+    /// exit; and that every probe is of such a function, or of one that the compiler has made.
     fn every_function_has_its_probe(&self) {
         let counters = self.object.counters();
         let count = select("**").unwrap().attach(Count::new()).unwrap();
@@ -139,7 +139,7 @@ impl Check<'_> {
         assert!(total > 100, "{state}: {total}");
     }
 
-    /// Signals at any moment, and after every instruction, of functions and of the runtime beneath them.
+    /// Sends signals at any moment, and after every instruction of functions and of the runtime.
     fn interrupted(&self, count: &Attachment<Count>, signals: i64) {
         // SAFETY: the types in tests/c/jumps.c.
         let storm: extern "C" fn(i64) -> i64 =

@@ -11,8 +11,8 @@ use probe_tests::scenario;
 
 use super::{NOTES, OBJECT, play, variables};
 
-/// Builds the sources without sites, and has a child write what they note; gives the file. Once for
-/// all tests of this process.
+/// Builds the sources without sites, and has a child write their notes. Returns the file. Does so
+/// once for all tests of this process.
 pub(super) fn of(compiler: Compiler, language: Language, root: &str) -> PathBuf {
     static NOTES: [OnceLock<PathBuf>; 4] = [const { OnceLock::new() }; 4];
     let at = 2 * usize::from(compiler == Compiler::Clang) + usize::from(language == Language::Cpp);

@@ -44,8 +44,8 @@ fn addresses() {
     }
 }
 
-/// What the runtime sees of Rust is what it intercepts, without the atomics that order it: it is
-/// told not to look there.
+/// In Rust code, the sanitizer's runtime sees only the functions that it intercepts, not the
+/// atomics that order them. So an option tells it to ignore their accesses.
 #[test]
 fn races() {
     let options =

@@ -57,7 +57,7 @@ fn attach() -> probe_runtime::Attachment<Count> {
 
 /// Runs with the processor's trap flag, so that each instruction ends with a `SIGTRAP`.
 fn single_stepped(run: impl FnOnce()) {
-    // SAFETY: sets a flag, whose traps are handled; the stack is what it was.
+    // SAFETY: sets a flag whose traps have a handler; the stack pointer ends where it was.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     run();
     // SAFETY: as above.

@@ -1,6 +1,7 @@
-//! Probes that are only counted: their sites lead to blocks of code that count and go on. Who needs
-//! to be told of hits gets them led back. Nothing is lost on the way, whoever interrupts a block,
-//! and nothing is left behind. A process of its own: it looks at what all of its sites hold.
+//! Probes that are only counted: their sites lead to blocks of code that count and go on. A
+//! consumer that needs to see hits gets the sites led back. No hit is lost on the way, whatever
+//! interrupts a block, and no block is left behind. A process of its own: it checks the bytes of
+//! all its sites.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 mod denied;

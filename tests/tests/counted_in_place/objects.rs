@@ -22,7 +22,7 @@ pub(super) fn come_and_go() {
         let library = Library::open(&plugin());
         let counted =
             counted.get_or_insert_with(|| select("plugin::**").unwrap().attach(Count::new()).unwrap());
-        // Looks for what came.
+        // The listing finds the loaded library.
         assert!(probes().iter().all(|probe| probe.foreign().is_empty()));
         assert_eq!((library.function("plugin_sum"))(2), 3);
         hot(1);
@@ -34,7 +34,7 @@ pub(super) fn come_and_go() {
         assert_eq!(counted.total(), once * round);
         library.close();
         if round % 2 == 0 {
-            // Looks for what went: its blocks are gone, and others' are not.
+            // The listing notices the unloaded library: its blocks are gone, and others' are not.
             let _ = probes();
             let is_gone = |block: &usize| mapping(*block).is_none_or(|now| !pages.contains(&now));
             assert!(blocks.iter().all(is_gone), "round {round}");

@@ -42,7 +42,7 @@ pub(crate) fn many_threads(guard: EnvGuard) {
 pub(crate) fn strangers() -> Vec<(PipeReader, PipeWriter)> {
     let limit = 64;
     for number in 3..limit {
-        // SAFETY: whoever has opened them is not asked, as in programs that do this.
+        // SAFETY: closes descriptors without asking their owners, as some programs do.
         unsafe { libc::close(number) };
     }
     let stranger = || {

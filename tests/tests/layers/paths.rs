@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 
 use crate::CRATES;
 
-/// What macros that expansions use begin with: they lie at the root, wherever they are written.
+/// The prefix of the macros that expansions use. They lie at the root, wherever they are written.
 const MACROS: &str = "__probe_v1";
 
 /// A source file, as paths in it are read.

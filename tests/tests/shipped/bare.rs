@@ -21,7 +21,7 @@ fn a_library_depends_on_what_sites_need() {
     assert!(linkme.starts_with("linkme v"), "{dependencies:?}");
 }
 
-/// Who ships probes as a feature can be had without.
+/// An application can leave out the probes of a library that ships them as a feature.
 #[test]
 fn probes_may_be_a_feature() {
     let with = configuration("bare").dependencies("middle");

@@ -1,5 +1,5 @@
-//! Two instructions of each length: what they do to `rax` differs, and so does what any mix of
-//! their bytes does.
+//! Two instructions of each length. They differ in their effect on `rax`, and so does any mix of
+//! their bytes.
 //!
 //! `teeth` executes every mix at every split, and checks that none passes for either.
 

@@ -1,5 +1,5 @@
-//! That the harness bites: each mix of two forms' bytes, executed, is a wrong result, a wrong
-//! count, or a signal; executors find what is torn; and a child that dies is reported.
+//! Shows that the harness bites: a mix of two forms' bytes yields a wrong result, a wrong count, or
+//! a signal; executors find torn instructions; and a child that dies is reported.
 
 use probe_runtime::patch::{Bytes, OpenText};
 

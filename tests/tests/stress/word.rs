@@ -58,7 +58,7 @@ fn toggle_one(site: &Site, options: Options, traps: bool, times: u64, executors:
     for number in 0..times {
         let is_new = number % 2 == 0;
         let (from, to) = (site.bytes(!is_new), site.bytes(is_new));
-        // SAFETY: an instruction of the arena, which outlives the patch; both are what it may hold.
+        // SAFETY: an instruction of the arena, which outlives the patch; it may hold both contents.
         unsafe {
             if number % 8 < 2 {
                 assert!(options.replace(site.addr, from, to).unwrap(), "{site}");

@@ -1,4 +1,4 @@
-//! What can't be probed is left out of a block, but an error where it is asked for by itself.
+//! A block leaves out functions that can't be probed; the attribute on one of them is an error.
 
 use probe_runtime::probe;
 

@@ -1,4 +1,4 @@
-//! What rustc says of captures points into the attribute, and of the body into the body.
+//! Errors of rustc about captures point into the attribute, those about the body into the body.
 
 use probe_runtime::probe;
 

@@ -1,4 +1,4 @@
-//! What makes values out of words is not for users: words may be anything.
+//! Functions that make values out of words are not for users: words may be anything.
 
 #![forbid(unsafe_code)]
 

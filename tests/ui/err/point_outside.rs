@@ -1,4 +1,4 @@
-//! Without the attribute, `probe!` is no macro: `point!` is. The message is rustc's own, which no crate can change.
+//! Without the attribute, `probe!` is no macro, but `point!` is. The message is rustc's own.
 
 use probe_runtime::probe;
 

@@ -1,4 +1,4 @@
-//! `#[probe]` above or below another macro on a block: that one sees what was written.
+//! `#[probe]` above or below another macro on a block: that macro sees the code as written.
 
 use std::future::Future;
 use std::pin::pin;

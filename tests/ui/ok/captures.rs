@@ -79,7 +79,7 @@ fn future() -> impl Future<Output = Result<u8, String>> {
     async { Ok(1) }
 }
 
-/// What the signature says of the output, a body in a wrapper is told, too.
+/// The signature tells the output's type also to a body in a wrapper.
 #[probe(ret)]
 fn of_another() -> impl Future<Output = Option<String>> {
     std::future::ready(None)

@@ -1,4 +1,4 @@
-//! Arguments that have names are dropped after locals, in the reverse of their order, whichever of them was moved, as they are without a probe.
+//! Named arguments are dropped after locals, in reverse order, moved or not, as without a probe.
 
 use std::cell::RefCell;
 
@@ -61,7 +61,7 @@ impl Pair<'_> {
     }}
 }
 
-/// The order in which a call drops what it is given.
+/// The order in which a call drops its arguments.
 macro_rules! order {
     ($log:ident => $call:expr) => {{
         let $log = Log::default();

@@ -1,4 +1,4 @@
-//! `crate = path`: a crate that re-exports the runtime under another name, and a macro of such a crate.
+//! `crate = path`: a crate re-exports the runtime under another name, and has a macro that uses it.
 
 mod facade {
     pub mod deep {

@@ -1,4 +1,4 @@
-//! What may be replaced, without a warning of any kind.
+//! Functions that may be replaced, without a warning of any kind.
 
 #![deny(warnings, clippy::all, clippy::pedantic)]
 #![deny(

@@ -45,7 +45,7 @@ mod user {
     pub fn f(stub: i64, site: &i64) -> i64 {
         let _probe_exit = 1;
         let value = 2;
-        // Each must be the user's, of the user's type, also where an expansion has an item or variable of that name.
+        // Each must be the user's, of the user's type, even if an expansion uses the same name.
         probe!("here", stub = -stub, DEFINITION = -DEFINITION, values = -values, value, site = *site, ?_probe_exit);
         value + _probe_exit + stub
     }

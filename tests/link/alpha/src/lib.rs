@@ -1,4 +1,4 @@
-//! A Rust shared library: its generic and inline functions are compiled elsewhere, their probes' stubs stay here.
+//! A Rust shared library. Its users compile its generic and inline functions; the stubs stay here.
 
 use std::fmt::Debug;
 use std::hint::black_box;
@@ -27,7 +27,7 @@ pub fn inlined(x: u64) -> u64 {
     black_box(x) * 2
 }
 
-/// Compiled here: its cold blocks need addresses of this object, of an outcome's text and of what shows the fields.
+/// Compiled here. Its cold blocks need this object's addresses of outcome texts and formatters.
 #[probe(args(?x), ret)]
 #[inline(never)]
 pub fn recorded(x: Option<u64>) -> Option<u64> {

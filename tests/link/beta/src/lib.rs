@@ -19,8 +19,8 @@ pub fn recorded(x: Option<u64>) -> Option<u64> {
     black_box(x)
 }
 
-/// Uses them here: 1 `alpha::plain`, 2 `alpha::generic`, 1 `alpha::inlined`, 1 `alpha::recorded`, 1 `alpha::recorded_generic`,
-/// 1 `beta::twice`, 1 `beta::recorded`, 1 `beta::work`.
+/// Uses them here: 1 `alpha::plain`, 2 `alpha::generic`, 1 `alpha::inlined`, 1 `alpha::recorded`,
+/// 1 `alpha::recorded_generic`, 1 `beta::twice`, 1 `beta::recorded`, 1 `beta::work`.
 #[probe]
 #[inline(never)]
 pub fn work() {

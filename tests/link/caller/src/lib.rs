@@ -1,5 +1,5 @@
-//! A plugin that calls its host back while it is loaded and while it is unloaded: the host's runtime is then used under the
-//! dynamic linker's lock. One of its probes has a text so long that the dynamic linker fills in where that lies.
+//! A plugin that calls its host during load and unload, under the dynamic linker's lock. One of its
+//! probes has a text so long that the dynamic linker fills in its address.
 
 use std::env;
 

@@ -1,4 +1,4 @@
-//! Loads the plugin that its argument names, probes it, unloads it, with and without somebody attached.
+//! Loads, probes and unloads the plugin that its argument names, with and without an attachment.
 
 use std::env;
 use std::ffi::{CString, c_char, c_int, c_void};

@@ -29,13 +29,13 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Not an unsafe block, and yet one may call what is unsafe in here, in this edition.
+/// In this edition, its body may call unsafe functions, although it is no unsafe block.
 #[lp::probe(crate = lp)]
 async unsafe fn read(at: *const u64) -> u64 {
     at.read()
 }
 
-/// What the last expression borrows from an argument is dropped before it, in this edition after the body's own variables.
+/// In this edition, the lock's guard is dropped after the body's variables, but before `number`.
 #[lp::probe(crate = lp)]
 async fn lock(number: Mutex<u64>) -> u64 {
     *number.lock().unwrap()

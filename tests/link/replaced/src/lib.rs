@@ -27,7 +27,7 @@ pub extern "C" fn replaced_install() -> u64 {
     patched
 }
 
-/// Makes it what it was.
+/// Restores the replaced function. Returns the number of patched sites, or 0 without a replacement.
 #[unsafe(no_mangle)]
 pub extern "C" fn replaced_remove() -> u64 {
     REPLACEMENT

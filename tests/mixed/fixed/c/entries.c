@@ -1,4 +1,4 @@
-/* Sites at entries and returns: a tail call, a jump table of absolute addresses, a pointer to a function. */
+/* Sites at entries and returns: a tail call, a table of absolute addresses, a function pointer. */
 
 static __attribute__((noinline)) int leaf(int value) {
     return value + 1;

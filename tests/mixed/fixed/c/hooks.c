@@ -1,4 +1,4 @@
-/* Sites where the compiler calls hooks: with absolute addresses, of which it may have two for one call. */
+/* Sites at calls of hooks, with absolute addresses. The compiler may have two for one call. */
 
 static inline __attribute__((always_inline)) int first(int value) {
     return value * 3;

@@ -1,4 +1,4 @@
-//! A program at a fixed address, with C code that was compiled for one: its probes, what they count, and its text afterwards.
+//! A program at a fixed address, with C code compiled for one: its probes, hits, and final text.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A plugin comes and goes, whose libraries ship probes; the program has one of these libraries, too.
+//! Loads and unloads a plugin whose libraries ship probes. The program has these, too.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -39,7 +39,7 @@ impl Plugin {
     }
 }
 
-/// Prints a stage before, with and after the plugin; while it is there, the hits of one call of each.
+/// Prints stages before, with and after the plugin; with it, the hits of one `total` and `serve`.
 pub fn run(path: &str) {
     stage("before");
     list();

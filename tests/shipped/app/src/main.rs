@@ -1,6 +1,6 @@
 //! A program on libraries that ship probes: it lists, selects and counts theirs like its own.
 //!
-//! Prints what `link/transcript` prints, in stages, and for each probe a line `at <path> <kind> <file>:<line> <fields>`.
+//! Prints as `link/transcript` does, plus `at <path> <kind> <file>:<line> <fields>` for each probe.
 
 mod host;
 
@@ -14,8 +14,9 @@ use probe_runtime::{
     Attachment, Count, FieldInfo, ProbeInfo, ProbeState, init_from_env, probe, probes, select, unreadable_records,
 };
 
-/// Hits of one call: `middle::total` 1, `Reader::next` 3, `Reader::split` 2, `leaf::sum` 2, `leaf::decode` 4 (2 of them by
-/// `middle`), `decode::frame` 3, `decode::short` 1, `leaf::fetch` 1, `Tally::add` 2, `Tally::counted` 1.
+/// Hits of one call: `middle::total` 1, `Reader::next` 3, `Reader::split` 2, `leaf::sum` 2,
+/// `leaf::decode` 4 (2 of them by `middle`), `decode::frame` 3, `decode::short` 1, `leaf::fetch` 1,
+/// `Tally::add` 2, `Tally::counted` 1.
 #[probe]
 #[inline(never)]
 fn serve() -> u64 {

@@ -1,5 +1,5 @@
-//! A library at the end of a chain, as its author ships it: without the standard library, without `unsafe`, and without a
-//! word about who may be listening.
+//! A library at the end of a chain, as its author ships it: without the standard library, without
+//! `unsafe`, and without a word about possible listeners.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -41,7 +41,7 @@ pub fn sum<T: Copy + Into<u64> + Debug>(items: &[T]) -> u64 {
     items.iter().map(|item| (*item).into()).sum()
 }
 
-/// Waits for a future, then decodes what it gives.
+/// Waits for a future, then decodes its result.
 ///
 /// # Errors
 /// As [`decode`].

@@ -6,7 +6,7 @@
 
 use leaf::Frame;
 
-/// A point, if there are probes. Under `#[probe]`, the attribute puts it into the group of its function.
+/// A point, if there are probes. The attribute `#[probe]` puts it into its function's group.
 #[allow(unused_macros)]
 macro_rules! probe {
     ($($point:tt)*) => {

@@ -1,4 +1,4 @@
-//! Functions that are compiled with probes and, with the feature `unprobed`, from the same source without.
+//! Functions compiled with probes and, with the feature `unprobed`, from the same source without.
 
 use std::hint::black_box;
 use std::num::ParseIntError;

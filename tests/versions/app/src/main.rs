@@ -1,11 +1,12 @@
-//! A program whose libraries were built against incompatible versions of the runtime: one registry sees both sets.
+//! A program with libraries built against incompatible runtimes: one registry sees both sets.
 //! Prints what `link/transcript` prints.
 
 use std::hint::black_box;
 
 use probe_runtime::{Attachment, Count, ProbeState, probe, probes, select, unreadable_records};
 
-/// Hits of one call: `double` 2, `old::keep` 1, `triple` 3, `new::keep` 2, `app::work` 1, and as many points as calls.
+/// Hits of one call: `double` 2, `old::keep` 1, `triple` 3, `new::keep` 2, `app::work` 1, and as
+/// many points as calls.
 #[probe]
 #[inline(never)]
 fn work() {
@@ -34,7 +35,7 @@ fn one_runtime() {
     println!("restored {}", hits.detach().patched());
     work();
     assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
-    // Whoever leaves with everything attached leaves in peace.
+    // The process ends with everything attached.
     let hits = select("**").expect("probes").attach(Count::new()).expect("attach");
     work();
     println!("at exit {}", hits.total());
@@ -51,7 +52,7 @@ fn two_runtimes() {
     work();
     println!("ours {} of {}", ours.total(), ours.report().patched());
     println!("theirs {} of {}", theirs.total(), theirs.patched());
-    // What one has, the other does not get, nor does anyone else while it is loaded.
+    // A runtime is refused the probes that another one has attached.
     println!("refused {}", new::runtime::attach(selectors[0]).err().expect("taken"));
     println!("restored {} {}", ours.detach().patched(), theirs.detach());
     let again = select(selectors[0]).expect("probes").attach(Count::new()).expect("attach");

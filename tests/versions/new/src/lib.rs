@@ -25,11 +25,11 @@ pub fn keep<T: Copy>(x: T) -> T {
 pub mod runtime {
     use probe_runtime::{Attachment, Count, Error, probes, select};
 
-    /// What it has attached.
+    /// An attachment of this version's runtime.
     pub struct Attached(Attachment<Count>);
 
     impl Attached {
-        /// How many sites that has switched.
+        /// Returns how many sites attaching has switched.
         pub fn patched(&self) -> usize {
             self.0.report().patched()
         }
@@ -39,7 +39,7 @@ pub mod runtime {
             self.0.total()
         }
 
-        /// Detaches; how many sites that has switched.
+        /// Detaches. Returns how many sites that has switched.
         pub fn detach(self) -> usize {
             self.0.detach().patched()
         }
