@@ -8,8 +8,8 @@ step() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 # Nothing is built twice here: what incremental builds keep would only be disk.
 export CARGO_INCREMENTAL=0
 
-# Installs missing tools, if it can: command=package, or one name for both. Without a tool, the tests
-# that need it say so and go on.
+# Installs missing tools if it can. An argument is `command=package`, or one name for both. The
+# tests that need a missing tool say so and go on.
 need() {
     local tool missing=()
     for tool in "$@"; do command -v "${tool%=*}" >/dev/null || missing+=("${tool#*=}"); done

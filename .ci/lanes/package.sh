@@ -2,11 +2,11 @@
 # The published packages hold their files, and build from these alone.
 source "$(dirname "$0")/../common.sh"
 
-# Built from what is packaged. A package of a work in progress is one, too.
+# Builds the packages as cargo packages them, also from a working tree with uncommitted changes.
 step 'packages'
 packages=(probe-macros probe-patch probe-runtime probe-build)
-# Cargo takes a package for unchanged that has the same version: neither what earlier runs have
-# unpacked nor what they have compiled may stay.
+# Cargo considers a package with the same version unchanged. So no source that an earlier run
+# unpacked and no file that it compiled may stay.
 rm -rf target/packaged
 for package in "${packages[@]}"; do
     rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$package"-[0-9]*
