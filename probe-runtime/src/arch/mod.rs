@@ -1,5 +1,5 @@
 //! One folder per backend. `build.rs` chooses one, and says in `probe_backend` how its sites are
-//! switched: `patched` (in place, which `x86_64` can on Linux), `portable` (a flag and a branch), or
+//! switched: `patched` (in place, as `x86_64` does on Linux), `portable` (a flag and a branch) or
 //! `off` (no sites). A processor whose sites are patched gets a folder here, beside `x86_64`.
 //!
 //! Every backend has, for the macros:
@@ -21,8 +21,8 @@
 //! - `stub`: how a site's cold path leads to its definition, as bytes to read;
 //! - `block`: code that counts in place, for a site that is only counted.
 //!
-//! `finstrument`'s hooks (`live/hooks.rs`) and the clock's counter (`clock.rs`) have instructions of
-//! their own, and so has `probe-patch`, which encodes and switches the site's instruction.
+//! Three other places have instructions of their own: `finstrument`'s hooks (`live/hooks.rs`), the
+//! clock's counter (`clock.rs`), and `probe-patch`, which encodes and switches the site's.
 
 #[cfg(probe_backend = "off")]
 pub mod off;

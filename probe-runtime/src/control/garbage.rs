@@ -1,4 +1,4 @@
-//! What operations unpublish, until no hit can be using it.
+//! Data that operations unpublished, kept until no hit can be using it.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a consumer asks of its attachment.
+//! A consumer's demand on its attachment: hits, counts, or both by turns.
 
 /// How a consumer takes part in the hits of its probes.
 ///
@@ -18,7 +18,8 @@ pub enum Wants {
     Counts,
     /// The consumer is called, or hits are counted instead: for each probe, the last
     /// [`Switch::count`](crate::Switch::count) or [`Switch::deliver`](crate::Switch::deliver)
-    /// decides. Hits are delivered at first, unless [`start`](crate::Consumer::start) says otherwise.
+    /// decides. Hits are delivered at first, unless [`start`](crate::Consumer::start) says
+    /// otherwise.
     Switchable,
 }
 

@@ -31,9 +31,9 @@
 //! zone (`.cfi_val_offset`). The caller's own unwind tables start from that value.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `ThreadSlot` (its mark, a word, at
-// 0, its sequence at 8) and `Hook` (its sole counter at 0, zero or less if it has none; the function
-// for all other hits at 8; the subscription whose consumer it calls at 16), which are asserted
-// beside them, and on `enter` being reached only through stubs.
+// 0, its sequence at 8) and `Hook` (its sole counter at 0, zero or less if it has none; the
+// function for all other hits at 8; the subscription whose consumer it calls at 16), which are
+// asserted beside them, and on `enter` being reached only through stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};

@@ -13,7 +13,7 @@ pub(super) struct Moment {
     pub(super) worked: f64,
 }
 
-/// How a function is measured, and what is known about it.
+/// How a function is measured, and its figures so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct FunctionState {
     pub(super) mode: Mode,
