@@ -1,5 +1,5 @@
 //! Decides once whether this target's code is patched, so that the sources look at one cfg only.
-//! `probe_backend` is `x86_64` or `portable`, as in `probe-runtime`. It is never `off`: a program
+//! `probe_backend` is `patched` or `portable`, as in `probe-runtime`. It is never `off`: a program
 //! without probes still has code to patch.
 
 use std::env;
@@ -12,5 +12,5 @@ fn main() {
     // Miri executes no text, but checks what surrounds that, if asked.
     let is_interpreted = is_set("PROBE_SEEN") || is_set("MIRI") && !is_set("PROBE_IN_PLACE");
     let is_portable = !patches || is_set("PROBE_PORTABLE") || is_interpreted;
-    println!("cargo::rustc-cfg=probe_backend=\"{}\"", if is_portable { "portable" } else { "x86_64" });
+    println!("cargo::rustc-cfg=probe_backend=\"{}\"", if is_portable { "portable" } else { "patched" });
 }

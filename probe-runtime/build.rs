@@ -1,6 +1,6 @@
 //! Decides the backend once, so that the sources look at one cfg only.
 //!
-//! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a
+//! `probe_backend` is `patched` (sites are patched in place), `portable` (an atomic flag and a
 //! branch) or `off` (no code at all).
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
 //! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or
@@ -11,7 +11,7 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(probe_backend, values(\"x86_64\", \"portable\", \"off\"))");
+    println!("cargo::rustc-check-cfg=cfg(probe_backend, values(\"patched\", \"portable\", \"off\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_off)");
     println!("cargo::rustc-check-cfg=cfg(probe_portable)");
     println!("cargo::rustc-check-cfg=cfg(probe_seen)");
@@ -36,7 +36,7 @@ fn is_off() -> bool {
 
 /// Whether call sites are discovered: where they can be patched.
 fn is_discovering() -> bool {
-    env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "x86_64"
+    env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "patched"
 }
 
 /// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that
@@ -55,5 +55,5 @@ fn backend() -> &'static str {
         return "off";
     }
     let patches = target("ARCH") == "x86_64" && target("POINTER_WIDTH") == "64" && target("OS") == "linux";
-    if patches && !is_set("PROBE_PORTABLE") && !is_seen() { "x86_64" } else { "portable" }
+    if patches && !is_set("PROBE_PORTABLE") && !is_seen() { "patched" } else { "portable" }
 }

@@ -1,6 +1,6 @@
-#![cfg_attr(probe_backend = "x86_64", doc = include_str!("../README.md"))]
+#![cfg_attr(probe_backend = "patched", doc = include_str!("../README.md"))]
 #![cfg_attr(
-    not(probe_backend = "x86_64"),
+    not(probe_backend = "patched"),
     doc = "Replaces instructions while threads execute them: not on this target."
 )]
 #![deny(unsafe_code)]
@@ -13,34 +13,34 @@ mod os;
 mod self_test;
 mod text;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod bytes;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub mod call;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod error;
-#[cfg(all(test, probe_backend = "x86_64", not(loom)))]
+#[cfg(all(test, probe_backend = "patched", not(loom)))]
 mod model;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod near;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod now;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod pages;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod poke;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod quiet;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod table;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub mod word;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use self_test::{SelfTest, SelfTestError, self_test};
 pub use text::TextPolicy;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use {
     bytes::{Bytes, MAX_LEN},
     error::PatchError,
@@ -54,13 +54,13 @@ pub mod __runtime {
     pub mod os {
         pub use crate::os::*;
     }
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub mod table {
         pub use crate::table::*;
     }
     pub use crate::lifecycle::{AcrossForks, Rank, Ready};
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub use crate::{
         near::{map_near, unmap},
         now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word},
@@ -88,7 +88,7 @@ pub mod __runtime {
 /// // After patches that did not wait, once for all of them:
 /// probe_patch::synchronize();
 /// ```
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub fn synchronize() {
     while !os::heavy_barrier() {
         // No memory, for a moment.

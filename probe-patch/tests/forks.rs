@@ -1,5 +1,5 @@
 //! Tests patches around forks. It needs its own process: it forks, and counts the installed hooks.
-#![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
+#![cfg(all(probe_backend = "patched", target_env = "gnu", not(miri)))]
 
 use std::arch::naked_asm;
 use std::ffi::c_int;

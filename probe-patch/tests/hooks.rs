@@ -1,6 +1,6 @@
 //! Tests when hooks around forks are installed. It needs its own process, since it counts them from
 //! zero.
-#![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
+#![cfg(all(probe_backend = "patched", target_env = "gnu", not(miri)))]
 
 use std::ptr;
 

@@ -244,7 +244,7 @@ macro_rules! __probe_v1_described {
 /// Adds a definition to the list that the linker collects, as an element of `linkme`'s slice. The
 /// element is written by hand: `linkme` adds a function with a closure to each element to check its
 /// type, which is fixed here. Those took over a third of the time to compile a probe.
-#[cfg(all(probe_backend = "x86_64", probe_definitions = "linked"))]
+#[cfg(all(probe_backend = "patched", probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_collect {

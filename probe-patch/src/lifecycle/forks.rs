@@ -24,7 +24,7 @@ use crate::os::kept::Kept;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rank {
     /// Open pages.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     Text,
     /// A lock of a crate above.
     Inner,

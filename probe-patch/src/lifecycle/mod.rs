@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(INSTALLED.load(Ordering::Relaxed), 1);
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[test]
     #[cfg_attr(miri, ignore = "pthread_setcancelstate(3)")]
     fn a_room_that_need_not_stay_leaves_the_threads_cancellation_alone() {

@@ -14,10 +14,10 @@ pub mod fork;
 pub mod kept;
 
 pub mod generic;
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 pub use generic::*;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod linux;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use linux::*;

@@ -4,9 +4,9 @@
 use std::error;
 use std::fmt;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod patched;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod subject;
 
 /// The result of a successful [`self_test`].
@@ -49,9 +49,9 @@ pub struct SelfTest {
 /// # Ok::<(), probe_patch::SelfTestError>(())
 /// ```
 pub fn self_test() -> Result<SelfTest, SelfTestError> {
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     return patched::run();
-    #[cfg(not(probe_backend = "x86_64"))]
+    #[cfg(not(probe_backend = "patched"))]
     Ok(SelfTest::default())
 }
 

@@ -35,7 +35,7 @@ pub use {
     std::result::Result,
 };
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use {
     crate::abi::field_index,
     crate::abi::passage::InRegisters,

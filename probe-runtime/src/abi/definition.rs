@@ -298,7 +298,7 @@ impl Definition {
 
     /// Returns the range of the text if it lies outside of the definition. The dynamic linker fills
     /// in its address, and may not have done so yet.
-    #[cfg(all(feature = "std", probe_backend = "x86_64"))]
+    #[cfg(all(feature = "std", probe_backend = "patched"))]
     pub(crate) fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
         let is_known = self.version == super::VERSION && usize::from(self.size) == size_of::<Self>();
         let is_inside = self.long.is_null() && self.text_len() <= INLINE_TEXT;
@@ -307,7 +307,7 @@ impl Definition {
     }
 
     /// Returns the address of the text's address.
-    #[cfg(all(feature = "std", probe_backend = "x86_64"))]
+    #[cfg(all(feature = "std", probe_backend = "patched"))]
     pub(crate) fn text_pointer(&self) -> usize {
         (&raw const self.long).addr()
     }

@@ -14,9 +14,9 @@ pub(crate) mod formatted;
 pub(crate) mod passage;
 pub(crate) mod value;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod note;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod record;
 
 pub use definition::{Definition, INLINE_TEXT};
@@ -25,9 +25,9 @@ pub use formatted::Sink;
 pub use kind::{Convention, Kind};
 pub use value::{Field, Type, Value, ValueRef};
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
 
 /// The version that every table entry written by this crate carries.

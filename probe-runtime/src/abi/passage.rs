@@ -100,16 +100,16 @@ impl Passage for InMemory {
 }
 
 /// Passes a value as three words: the type, and two words that depend on it.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[derive(Debug)]
 pub struct InRegisters;
 
 /// The words that [`InRegisters`] passes on.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[derive(Debug)]
 pub struct Words<'a>(pub(crate) [u64; 3], pub(crate) PhantomData<&'a ()>);
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 impl Passage for InRegisters {
     type Out<'a> = Words<'a>;
 
@@ -135,7 +135,7 @@ impl Passage for InRegisters {
 }
 
 /// Returns a constant that is computed at its use: the compiler can't see through the asm.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[inline(always)]
 fn constant<const VALUE: u64>() -> u64 {
     let value;
@@ -149,7 +149,7 @@ fn constant<const VALUE: u64>() -> u64 {
 /// Returns the address of a text, computed at its use. It comes from the global offset table. The
 /// linker replaces that load if it can. It can't in a shared Rust library, which exports the text,
 /// nor in objects that import the text from there.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[inline(always)]
 fn text<const AT: usize>() -> u64 {
     let address: u64;
@@ -166,7 +166,7 @@ fn text<const AT: usize>() -> u64 {
 }
 
 /// Returns the address of a function, as `text` does.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[inline(always)]
 fn format<F: Formatting>() -> u64 {
     let address;

@@ -30,12 +30,12 @@ pub mod off;
 pub use off as backend;
 
 // Without sites, the rest of the crate uses the portable backend.
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 pub mod portable;
 #[cfg(probe_backend = "portable")]
 pub use portable as backend;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub mod x86_64;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub use x86_64 as backend;

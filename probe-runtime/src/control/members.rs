@@ -203,7 +203,7 @@ impl Members {
         definitions: impl Iterator<Item = &'static Definition>,
     ) -> Option<Published> {
         let old = std::mem::replace(&mut self.hook, hook);
-        if cfg!(probe_backend = "x86_64") {
+        if cfg!(probe_backend = "patched") {
             self.show(definitions, true);
         } else if let Some(hook) = &self.hook {
             // The switch that follows shows or hides the hook. A definition that shows a hook

@@ -43,16 +43,16 @@ mod unsettled;
 mod untyped;
 mod wants;
 
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 mod flags;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod sites;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod strays;
 
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 use flags::{HeldText, close_text, forget_unloaded_text, is_still_open};
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use sites::{HeldText, close_text, forget_unloaded_text, is_still_open};
 
 pub use attachment::Attachment;

@@ -145,13 +145,13 @@ impl Switch {
     /// only counted.
     #[cfg(feature = "profiler")]
     pub(crate) fn counted_in_place(probes: &[ProbeId]) -> Vec<bool> {
-        #[cfg(probe_backend = "x86_64")]
+        #[cfg(probe_backend = "patched")]
         {
             let locked = lock();
             let has_blocks = locked.registry.has_blocks();
             probes.iter().map(|id| has_blocks && locked.registry.may_have_blocks(*id)).collect()
         }
-        #[cfg(not(probe_backend = "x86_64"))]
+        #[cfg(not(probe_backend = "patched"))]
         vec![false; probes.len()]
     }
 

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use super::attached::Attached;
 use super::lock::{Locked, lock_here, operate};
 use super::retired::settle;
 use super::state::Control;
 use crate::dispatch::{Awaited, Subscription, Unsettled};
 use crate::os::cancel::Uncancellable;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::patch::{self, Instruction};
 use crate::patch::{Access, Mode, RefusalReason, Report, Visibility};
 use crate::registry::provider;
@@ -28,7 +28,7 @@ pub(super) fn pause(
 ) -> Report {
     provider::get_ready();
     let locked = lock_here();
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     if visibility == Visibility::Eventual
         && let Some((attached, on)) = locked.find_plain(attachment, is_paused)
     {
@@ -102,7 +102,7 @@ impl Control {
     ///
     /// Returns `None` if [`set_paused`](Self::set_paused) must decide. This includes a growing
     /// attachment, which has no [`mode`](Attached::mode).
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[inline(always)]
     fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
         let attached = self.attached(attachment)?;
@@ -117,7 +117,7 @@ impl Control {
     /// Switches the site of an attachment from [`find_plain`](Self::find_plain), if it has only
     /// one. Returns `false`, with nothing changed, if [`switch_held`](Self::switch_held) must
     /// switch instead.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[inline(always)]
     fn switches_one(&self, attached: &Attached, on: Mode) -> bool {
         let [run] = &*attached.runs else { return false };
@@ -128,7 +128,7 @@ impl Control {
     }
 
     /// Switches all sites of an attachment from [`find_plain`](Self::find_plain).
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[inline(never)]
     fn switch_held(&self, attached: &Attached, on: Mode) -> Report {
         let mut report = Report::default();
@@ -153,7 +153,7 @@ impl Control {
             self.refuse(&attached.ids, &RefusalReason::Failed, report);
             return None;
         }
-        let decides_alone = attached.decides_alone() && cfg!(probe_backend = "x86_64");
+        let decides_alone = attached.decides_alone() && cfg!(probe_backend = "patched");
         let left_each = if decides_alone { Vec::new() } else { self.left_each(&attached.ids) };
         // Sites that count and sites that call are both active.
         let left = attached.left().unwrap_or(Mode::Active);

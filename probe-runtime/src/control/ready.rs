@@ -2,13 +2,13 @@
 
 use super::lock;
 use crate::dispatch;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::dispatch::guarded;
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin_object};
 use crate::os::{AcrossForks, Rank, Ready, room};
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::patch::{Quieting, set_quieting};
 
 static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install);
@@ -23,7 +23,7 @@ const ACROSS_FORKS: AcrossForks = AcrossForks {
 /// lock of this crate or freezing.
 #[inline]
 pub(crate) fn prepare() {
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     crate::patch::READY.prepare();
     READY.prepare();
 }
@@ -40,7 +40,7 @@ pub(crate) fn is_ready() -> bool {
 /// [`Error::Unpinned`].
 pub(super) fn require() -> Result<(), Error> {
     // Its lock is taken under the control lock, where waiting for constructors is forbidden.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     crate::patch::READY.require().map_err(unpinned)?;
     READY.require().map_err(unpinned)
 }
@@ -62,11 +62,11 @@ fn install() {
     dispatch::prepare();
     dispatch::on_failure(lock::sweep);
     // Last: it waits for threads that began to open text before this was ready.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
 }
 
-#[cfg(all(test, probe_backend = "x86_64"))]
+#[cfg(all(test, probe_backend = "patched"))]
 mod tests {
     use std::thread;
 

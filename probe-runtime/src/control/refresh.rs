@@ -26,7 +26,7 @@ impl Control {
             self.take_in(frozen, change.arrived);
             return;
         }
-        #[cfg(probe_backend = "x86_64")]
+        #[cfg(probe_backend = "patched")]
         self.forget_unswitched();
         for unloaded in change.unloaded {
             self.has_unloaded = true;
@@ -65,7 +65,7 @@ impl Control {
         ids.retain(|id| self.members(*id).is_some_and(Members::has_parts));
         self.leave_taken(frozen, &ids);
         for id in &ids {
-            let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
+            let is_visible = cfg!(probe_backend = "patched") || self.state_of(*id) == ProbeState::Active;
             self.members(*id).into_iter().for_each(|members| {
                 members.show(self.registry.definitions(*id), is_visible);
             });

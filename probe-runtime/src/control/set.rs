@@ -8,11 +8,11 @@ use super::hold::Hold;
 use super::lock::operate;
 use super::retired::settle;
 use crate::abi::Definition;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::dispatch::Awaited;
 use crate::error::Error;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::os::objects::freeze;
 use crate::patch::{TextPolicy, UnmatchedTerm, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
@@ -68,9 +68,9 @@ pub(crate) fn has_no_probes() -> bool {
 /// ```
 pub fn unreadable_objects() -> Vec<String> {
     // Other backends read nothing from objects.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
-    #[cfg(not(probe_backend = "x86_64"))]
+    #[cfg(not(probe_backend = "patched"))]
     return Vec::new();
 }
 

@@ -1,7 +1,7 @@
 //! The state that the control lock guards, and the steps that change it.
 
 use std::any::Any;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::counters::Counters;
 use super::garbage::{Detached, Garbage};
 use super::members::{Members, claim};
 use super::parts::{Part, Parts};
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use super::strays::Unswitched;
 use super::{HeldText, close_text, is_still_open};
 use super::{Start, Wants};
@@ -40,7 +40,7 @@ pub(super) struct Control {
     pub(super) limbo: Limbo<Garbage>,
     /// Whether `limbo` holds places of unloaded call sites that others could use.
     pub(super) has_unloaded: bool,
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(super) unswitched: RefCell<Unswitched>,
     /// Copies of the data of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,

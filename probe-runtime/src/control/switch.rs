@@ -51,7 +51,7 @@ impl Control {
         }
         // This reads the kernel's table of mappings and their rights, which `Alias` must avoid:
         // access may be denied.
-        #[cfg(probe_backend = "x86_64")]
+        #[cfg(probe_backend = "patched")]
         if access != Access::Alias {
             let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
             let runs = counting.flat_map(|(.., runs)| runs).cloned();

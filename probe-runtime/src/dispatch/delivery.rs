@@ -120,7 +120,7 @@ pub(super) fn tell(
 }
 
 /// Takes the place of a hook in hits whose thread's slot is not marked.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[repr(C)]
 pub(crate) struct Unmarked {
     sole_counter: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Unmarked {
     sole: usize,
 }
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(Unmarked, deliver) == offset_of!(Hook, deliver));
@@ -136,10 +136,10 @@ const _: () = {
 };
 
 /// The only value of this type.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) static UNMARKED: Unmarked = Unmarked { sole_counter: 0, deliver: unmarked, sole: 0 };
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 unsafe extern "C" fn unmarked(
     definition: &'static Definition,
     frame: *const Value<'static>,

@@ -75,7 +75,7 @@ impl ThreadSlot {
     }
 }
 
-#[cfg(all(test, probe_backend = "x86_64"))]
+#[cfg(all(test, probe_backend = "patched"))]
 #[expect(unsafe_code, reason = "a process that no hook is told of")]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::slice;
 
 use super::{ProbeId, ThreadSlot};
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::arch::backend;
 use crate::os;
 use crate::period::Period;
@@ -100,7 +100,7 @@ impl<'a> Event<'a> {
             Convention::ColdBlock | Convention::KeptColdBlock => 192,
             Convention::Hidden | Convention::Call => 0,
         };
-        let is_known = cfg!(probe_backend = "x86_64") && !self.at.frame.is_null();
+        let is_known = cfg!(probe_backend = "patched") && !self.at.frame.is_null();
         is_known.then(|| self.at.frame.addr() + stepped)
     }
 
@@ -160,10 +160,10 @@ impl<'a> Event<'a> {
         let values = if count == 0 {
             &[]
         } else {
-            #[cfg(probe_backend = "x86_64")]
+            #[cfg(probe_backend = "patched")]
             // SAFETY: the hit has not returned.
             let values = unsafe { backend::values(self.at.frame, count) };
-            #[cfg(not(probe_backend = "x86_64"))]
+            #[cfg(not(probe_backend = "patched"))]
             let values = self.at.frame;
             // SAFETY: a site with fields passes as many values, alive until the hit returns.
             unsafe { slice::from_raw_parts(values, count) }

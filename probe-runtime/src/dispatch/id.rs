@@ -21,7 +21,7 @@ pub struct ProbeId(u32);
 
 impl ProbeId {
     /// The number of no probe.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) const UNKNOWN: Self = Self(u32::MAX);
 
     pub(crate) fn new(number: usize) -> Self {

@@ -54,7 +54,7 @@ mod sync;
 mod thread_slot;
 mod wrapper;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) use delivery::UNMARKED;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
@@ -70,7 +70,7 @@ pub(crate) use listener::Listener;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use thread_slot::lost_hits;
-#[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
+#[cfg(all(feature = "profiler", probe_backend = "patched"))]
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, prepare, slots};
 

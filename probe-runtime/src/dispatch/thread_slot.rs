@@ -27,12 +27,12 @@ use crate::os;
 use crate::os::cancel::Uncancellable;
 
 /// Size of a slot in bytes.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 const SPAN: usize = 32 << 20;
-#[cfg(not(any(probe_backend = "x86_64", miri)))]
+#[cfg(not(any(probe_backend = "patched", miri)))]
 const SPAN: usize = 1 << 20;
 // Miri looks at all of a slot whenever a reference to it is passed.
-#[cfg(all(not(probe_backend = "x86_64"), miri))]
+#[cfg(all(not(probe_backend = "patched"), miri))]
 const SPAN: usize = 8 << 10;
 
 /// Number of counters.
@@ -44,7 +44,7 @@ const HEAD: usize = 128;
 /// Offset of a counter that no report reads, in bytes from the start of the slot. Rehearsals use a
 /// second one.
 pub(crate) const UNREAD: usize = offset_of!(ThreadSlot, unread);
-#[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
+#[cfg(all(feature = "profiler", probe_backend = "patched"))]
 pub(crate) const ALSO_UNREAD: usize = offset_of!(ThreadSlot, reserved);
 
 /// One counter: its place in every slot, from 1, so that an optional one takes no more space.
@@ -258,7 +258,7 @@ impl ThreadSlot {
     }
 
     /// Returns the owner's id, if the kernel can be asked for it.
-    #[cfg(all(feature = "profiler", probe_backend = "x86_64", not(miri)))]
+    #[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
     pub(crate) fn asked_for(&self) -> Option<u32> {
         self.owner().asked_for()
     }
@@ -348,7 +348,7 @@ fn present_id() -> u32 {
     if ended::is_process_known() { os::thread::id() } else { UNASKED }
 }
 
-#[cfg(all(test, probe_backend = "x86_64"))]
+#[cfg(all(test, probe_backend = "patched"))]
 mod tests {
     use super::*;
 

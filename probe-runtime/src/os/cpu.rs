@@ -17,7 +17,7 @@ pub(crate) fn thread() -> u64 {
 /// call makes the kernel book them. Otherwise the kernel books a running thread's time a few
 /// hundred times a second, and [`process`] misses the time used since. The portable backend gives
 /// threads numbers of its own and does not know their ids, so it has no such function.
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) fn book(thread: u32) -> u64 {
     // The clock of a thread, made from its id as in `pthread_getcpuclockid(3)` (Linux,
     // posix-timers.h).
@@ -50,7 +50,7 @@ mod tests {
         assert!(process() >= thread());
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[test]
     fn what_another_thread_uses_is_booked() {
         use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -156,12 +156,12 @@ pub(crate) mod perf;
 #[path = "perf/absent.rs"]
 pub(crate) mod perf;
 
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 mod generic;
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 pub(crate) use generic::*;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod linux;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) use linux::*;

@@ -49,15 +49,15 @@ mod plan;
 mod report;
 mod text;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod batch;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod refused;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod site;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod strays;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod trapped;
 
 pub(crate) use plan::Mode;
@@ -91,18 +91,18 @@ pub(crate) use text::{ALIAS_WORKS, Access};
 #[doc(inline)]
 pub use probe_patch::TextPolicy;
 
-#[cfg(all(test, probe_backend = "x86_64"))]
+#[cfg(all(test, probe_backend = "patched"))]
 pub(crate) use probe_patch::__runtime::WritableRuns;
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::{
     NotNow, close_held, make_room, read_word, replace_now, table, write_text, write_text_now, write_word,
 };
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[doc(inline)]
 pub use probe_patch::{
     Bytes, MAX_LEN, OpenText, PatchError, TextError, call, synchronize, unrestored_bytes, word,
 };
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) use {
     batch::{Batch, Left, exchange},
     probe_patch::__runtime::{Quieting, READY, forget_gone, map_near, renew, set_quieting, unmap},

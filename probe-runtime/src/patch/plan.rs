@@ -1,6 +1,6 @@
 //! Computes the new bytes of a site. Pure: it gets the old bytes as values, and touches no text.
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use super::Site;
 use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 
@@ -32,7 +32,7 @@ pub(crate) enum Mode {
     Counting,
 }
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 impl Mode {
     /// Returns the public state of a site in this mode.
     #[inline(always)]
@@ -135,7 +135,7 @@ pub fn plan(
 ///
 /// # Errors
 /// Same as [`plan`].
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 #[inline(always)]
 pub(super) fn replacement(
     found: Instruction,
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(Step::Straddles));
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[test]
     fn walks_the_truth_table_of_three_modes() {
         use Mode::{Counting, Latent};
@@ -246,7 +246,7 @@ mod tests {
     }
 
     // `probe-patch`'s model of instruction fetch tries all mixes of these three, in any order.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     proptest! {
         #[test]
         fn any_site_holds_one_of_three_instructions(

@@ -7,7 +7,7 @@ mod unmatched;
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use super::SiteAddr;
 use super::TextPolicy;
 use super::text::ALIAS_WORKS;
@@ -62,7 +62,7 @@ struct Findings {
     unmatched: Arc<[UnmatchedTerm]>,
     foreign: Vec<Refusal>,
     /// Refused sites that no other writer has changed.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     unswitched: Vec<SiteAddr>,
 }
 
@@ -155,7 +155,7 @@ impl Report {
     }
 
     /// Tries once whether there is an alternative, if the refusals call for one.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[cold]
     pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
         if self.names_a_policy() {
@@ -167,7 +167,7 @@ impl Report {
         self.refusals().iter().any(|refusal| refusal.reason.is_policy())
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn add_unsealed(&mut self) {
         self.findings_mut().unsealed += 1;
     }
@@ -180,7 +180,7 @@ impl Report {
         self.unchanged += sites;
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn add_foreign(&mut self, stray: Refusal) {
         let foreign = &mut self.findings_mut().foreign;
         if foreign.len() < KEPT {
@@ -188,13 +188,13 @@ impl Report {
         }
     }
 
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn unswitched(&self) -> &[SiteAddr] {
         self.findings().map_or(&[], |findings| &findings.unswitched)
     }
 
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
-        #[cfg(probe_backend = "x86_64")]
+        #[cfg(probe_backend = "patched")]
         match refusal.reason {
             RefusalReason::Foreign { .. } => self.add_foreign(refusal.clone()),
             _ => self.findings_mut().unswitched.push(refusal.site),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     fn an_alternative_is_promised_only_where_it_was_found_to_work() {
         let refused = |errno| {
             let mut report = Report::default();

@@ -13,37 +13,37 @@
 
 use std::ops::Range;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod arrived;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod blocks;
 mod counts;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod defined;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod discovered;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod grouped;
 mod info;
 pub(crate) mod provider;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod named;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod ranges;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod tables;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod taken;
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 mod loaded;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 pub(crate) use loaded::Registry;
 
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 mod collected;
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(probe_backend = "patched"))]
 pub(crate) use collected::Registry;
 
 #[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]

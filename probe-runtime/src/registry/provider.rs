@@ -23,7 +23,7 @@ use super::ProbeId;
 use crate::abi::Definition;
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::patch::{Access, Report, Site};
 
 /// Whether this build has a provider at all.
@@ -96,7 +96,7 @@ pub(crate) struct Findings {
     /// Call sites whose objects were unloaded, or loaded anew.
     pub(crate) unloaded: Option<Garbage>,
     /// The objects of the living ones.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) objects: Vec<crate::os::objects::Object>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) trait Provider: Send {
     fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings;
 
     /// Switches call sites as one batch. All of them are this provider's.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report);
 
     /// Makes call sites that are found from now on count from their first hits, with these
@@ -160,7 +160,7 @@ pub(crate) trait CallSite: Any + Sync {
     fn definition(&'static self) -> Option<&'static Definition>;
 
     /// Returns the site, with its instruction while active.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     fn site(&'static self) -> Option<Site>;
 
     /// Returns whether it is a site that only the control changes.

@@ -24,7 +24,7 @@ use crate::error::Error;
 const DOUBT: f64 = 0.4;
 /// Relative uncertainty of the time that is subtracted from a timed call. All work between its
 /// readings is in order, if the machine has order.
-const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
+const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "patched") { 0.1 } else { DOUBT };
 
 /// The part of its rehearsed time that a hit takes beside other work, if its site's own code counts
 /// it. (In the bench `coverage`, the programs' hits take between 0.4 and 0.9 of a rehearsed one, on

@@ -1,12 +1,12 @@
 //! The profiler's time: the machine's, or a given one.
 
 use crate::clock::Clock;
-#[cfg(all(probe_backend = "x86_64", not(miri)))]
+#[cfg(all(probe_backend = "patched", not(miri)))]
 use crate::dispatch::{ThreadSlot, slots};
 use crate::os;
 
 /// The largest number of threads whose CPU time is brought up to date. Each takes a system call.
-#[cfg(all(probe_backend = "x86_64", not(miri)))]
+#[cfg(all(probe_backend = "patched", not(miri)))]
 const BOOKED: usize = 64;
 
 /// The source of time.
@@ -56,7 +56,7 @@ impl Time {
     /// Returns [`used`](Self::used), brought up to date for threads that are running now: up to
     /// [`BOOKED`] threads that have hit.
     pub(super) fn used_now(self) -> Used {
-        #[cfg(all(probe_backend = "x86_64", not(miri)))]
+        #[cfg(all(probe_backend = "patched", not(miri)))]
         if let Self::Machine(_) = self {
             slots().take(BOOKED).filter_map(ThreadSlot::asked_for).for_each(|id| _ = os::cpu::book(id));
         }

@@ -44,7 +44,7 @@ pub(crate) struct Generation {
 
 impl Generation {
     /// Returns whether no object was unloaded since `earlier`. Objects may have been loaded since.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn has_lost_none_since(self, earlier: Self) -> bool {
         self.subs == earlier.subs
     }
@@ -120,7 +120,7 @@ impl Frozen {
     }
 
     /// Returns the addresses of the program headers of all loaded objects, in the order of loading.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn headers(&self) -> Vec<usize> {
         let mut headers = Vec::new();
@@ -133,7 +133,7 @@ impl Frozen {
 
     /// Returns the files of all loaded objects that carry a note with this owner and another type.
     /// A later version of this crate has made these notes.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn others(&self, owner: &[u8], ty: u32) -> Vec<String> {
         let mut names = Vec::new();
@@ -148,7 +148,7 @@ impl Frozen {
     }
 }
 
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 impl Object {
     /// Returns the name of its file.
     fn file(self) -> String {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     fn what_has_gone_is_counted_apart_from_what_came() {
         let at = |adds, subs| Generation { adds, subs };
         assert!(at(7, 2).has_lost_none_since(at(7, 2)));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::RefusalReason;
 use crate::patch::SiteAddr;
-#[cfg(probe_backend = "x86_64")]
+#[cfg(probe_backend = "patched")]
 use crate::patch::{Instruction, Site};
 
 /// One site that was left unchanged.
@@ -35,7 +35,7 @@ impl Refusal {
     }
 
     /// Returns whether the site holds one of its own instructions.
-    #[cfg(probe_backend = "x86_64")]
+    #[cfg(probe_backend = "patched")]
     pub(crate) fn holds_own(&self, site: Site) -> bool {
         matches!(self.reason, RefusalReason::Foreign { found, .. }
             if site.owns(Instruction::from_bytes(found)))
