@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::functions::{Act, Function, LeftOut, Selected, Step};
 use super::futures::Which;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
-use super::thread::{Head, Memory, Thread};
+use super::thread::{Memory, Thread, ThreadData};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -152,8 +152,9 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// hits instead of calls.
     pub fn lost(&self) -> u64 {
         let heads = self.memory.iter().map(|local| local.head());
-        let of =
-            |head: &Head<N, M::Head>| head.frames.too_deep.load(Relaxed) + head.futures.lost.load(Relaxed);
+        let of = |head: &ThreadData<N, M::Head>| {
+            head.frames.too_deep.load(Relaxed) + head.futures.lost.load(Relaxed)
+        };
         heads.map(of).sum::<u64>() + self.memory.lost()
     }
 

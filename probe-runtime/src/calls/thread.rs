@@ -14,18 +14,18 @@ use crate::per_thread::{Local, PerThread, Zeroed};
 
 /// The data of each thread.
 #[repr(C)]
-pub(super) struct Head<const N: usize, H> {
+pub(super) struct ThreadData<const N: usize, H> {
     pub(super) frames: Frames<N>,
     pub(super) own: H,
     pub(super) futures: Futures<N>,
 }
 
 // SAFETY: all of its parts are `Zeroed`.
-unsafe impl<const N: usize, H: Zeroed> Zeroed for Head<N, H> {}
+unsafe impl<const N: usize, H: Zeroed> Zeroed for ThreadData<N, H> {}
 
 /// The data of each function on each thread.
 #[repr(C)]
-pub(super) struct Part<P> {
+pub(super) struct FunctionData<P> {
     pub(super) own: P,
     pub(super) without_entry: AtomicU64,
     pub(super) without_exit: AtomicU64,
@@ -37,11 +37,11 @@ pub(super) struct Part<P> {
 }
 
 // SAFETY: all of its parts are `Zeroed`.
-unsafe impl<P: Zeroed> Zeroed for Part<P> {}
+unsafe impl<P: Zeroed> Zeroed for FunctionData<P> {}
 
 /// The data of all threads.
 pub(super) type Memory<const N: usize, M> =
-    PerThread<Head<N, <M as Meter<N>>::Head>, Part<<M as Meter<N>>::Part>>;
+    PerThread<ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
 
 /// The frame of a call that has ended, and that of the call around it.
 pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>);
@@ -49,7 +49,7 @@ pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>)
 /// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
     pub(super) memory: &'a Memory<N, M>,
-    pub(super) local: Local<'a, Head<N, M::Head>, Part<M::Part>>,
+    pub(super) local: Local<'a, ThreadData<N, M::Head>, FunctionData<M::Part>>,
 }
 
 // Copied, so that it is passed in registers.
@@ -63,12 +63,12 @@ impl<const N: usize, M: Meter<N>> Copy for Thread<'_, N, M> {}
 
 impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     #[inline(always)]
-    pub(super) fn head(self) -> &'a Head<N, M::Head> {
+    pub(super) fn head(self) -> &'a ThreadData<N, M::Head> {
         self.local.head()
     }
 
     /// Adds one to a counter of a function.
-    pub(super) fn count(self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
+    pub(super) fn count(self, function: u32, of: impl FnOnce(&FunctionData<M::Part>) -> &AtomicU64) {
         if let Some(part) = self.local.parts().get(function as usize) {
             add_single_writer(of(part), 1);
         }
