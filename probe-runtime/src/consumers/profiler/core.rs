@@ -11,7 +11,7 @@ use super::Options;
 use super::budget::Bucket;
 use super::costs::{Costs, Rehearsed};
 use super::function_state::{FunctionState, Known, Moment};
-use super::part::Seen;
+use super::part::FunctionTotals;
 use super::plan::{Loads, Mode};
 use super::sampler::Sampler;
 use super::stretch::Windows;
@@ -142,7 +142,12 @@ impl Core {
 
     /// Calls `tell` with the present knowledge of each function, in their order.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
-    pub(super) fn known(&self, sampler: &Sampler, running: &mut Running, mut tell: impl FnMut(Known, Seen)) {
+    pub(super) fn known(
+        &self,
+        sampler: &Sampler,
+        running: &mut Running,
+        mut tell: impl FnMut(Known, FunctionTotals),
+    ) {
         if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
             running.rehearsed.again();
         }
@@ -256,7 +261,7 @@ impl Running {
         &self,
         sampler: &'a Sampler,
         functions: &'a [usize],
-    ) -> impl Iterator<Item = Seen> + use<'a> {
+    ) -> impl Iterator<Item = FunctionTotals> + use<'a> {
         let mut counted = self.switch.counted(&sampler.entries(functions)).into_iter();
         let delivered = sampler.seen(self.scale);
         functions.iter().map(move |&function| {
@@ -298,7 +303,11 @@ impl Running {
 
     /// Reads all functions, and books the calls that the runtime has counted. Functions that are
     /// counted in windows only are booked by the windows.
-    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&mut FunctionState, Seen)) {
+    pub(super) fn read_all(
+        &mut self,
+        sampler: &Sampler,
+        mut each: impl FnMut(&mut FunctionState, FunctionTotals),
+    ) {
         let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
         let all: Vec<_> = (0..self.states.len()).collect();
         let readings = self.read(sampler, &all);

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::estimate::{Estimated, Rates, Ratio, hidden};
-use super::part::Seen;
+use super::part::FunctionTotals;
 use super::plan::Mode;
 
 /// A moment: the time since the profiler began, and how long the program has worked by then, on all
@@ -36,7 +36,7 @@ pub(super) struct FunctionState {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Measured {
     /// The last reading.
-    last: Seen,
+    last: FunctionTotals,
     /// Calls while each was counted.
     counted: f64,
     /// Calls in the mode [`Mode::Timed`], with their times.
@@ -68,7 +68,7 @@ struct Times {
 }
 
 impl Times {
-    fn add(&mut self, seen: &Seen, last: &Seen) -> Self {
+    fn add(&mut self, seen: &FunctionTotals, last: &FunctionTotals) -> Self {
         let new = Self {
             begun: seen.begun - last.begun,
             ended: seen.ended - last.ended,
@@ -123,7 +123,7 @@ impl FunctionState {
 
     /// Adds a reading. `weight` is the number of calls that each call of the last window stands
     /// for.
-    pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64) {
+    pub(super) fn read(&mut self, seen: FunctionTotals, now: Moment, weight: f64) {
         let mode = self.mode;
         // Otherwise it is read from its beginning once there is more to know.
         if self.measured.is_some() || seen.delivered != 0.0 {
@@ -132,7 +132,7 @@ impl FunctionState {
     }
 
     /// Returns whether the function may have had untimed calls since the last survey.
-    pub(super) fn has_untimed(&self, seen: &Seen) -> bool {
+    pub(super) fn has_untimed(&self, seen: &FunctionTotals) -> bool {
         match self.mode {
             Mode::Timed => false,
             Mode::Counted => seen.calls > self.surveyed,
@@ -173,7 +173,7 @@ impl FunctionState {
 }
 
 impl Measured {
-    fn read(&mut self, mode: Mode, seen: Seen, now: Moment, weight: f64) {
+    fn read(&mut self, mode: Mode, seen: FunctionTotals, now: Moment, weight: f64) {
         let calls = seen.calls - self.last.calls;
         let from = std::mem::replace(&mut self.from, now);
         let passed = (now.time - from.time).max(0.0);
@@ -276,7 +276,7 @@ impl Measured {
     /// Returns the most time that may have been spent in calls longer than any that windows have
     /// timed.
     fn hidden(&self) -> f64 {
-        let Seen { windows, threads, .. } = self.last;
+        let FunctionTotals { windows, threads, .. } = self.last;
         let met = (self.looks - windows).max(0.0);
         hidden(met, self.looks) * self.untimed * threads.max(1.0)
     }
@@ -284,7 +284,7 @@ impl Measured {
     /// Returns the part of the time of all calls that is in no other function with probes. Its
     /// error is that of the calls that windows have seen inside.
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
-        let Seen { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
+        let FunctionTotals { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
         if whole == 0.0 {
             return None;
         }
@@ -305,7 +305,7 @@ mod tests {
         always.measured();
         for (time, calls, delivered) in [(200.0, 3.0, 0.0), (300.0, 5.0, 0.0), (400.0, 7.0, 1.0)] {
             assert!(late.measured.is_none());
-            let seen = Seen { calls, delivered, ..Seen::default() };
+            let seen = FunctionTotals { calls, delivered, ..FunctionTotals::default() };
             for state in [&mut always, &mut late] {
                 state.read(seen, Moment { time, worked: 0.0 }, 1.0);
             }
@@ -320,8 +320,18 @@ mod tests {
         let own = |others: f64| {
             let mut state = FunctionState::default();
             state.begin(Mode::Timed, Moment::default(), others);
-            let seen = Seen { calls: 1.0, begun: 1.0, ended: 1.0, time: 100.0, ..Seen::default() };
-            state.read(Seen { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 }, 1.0);
+            let seen = FunctionTotals {
+                calls: 1.0,
+                begun: 1.0,
+                ended: 1.0,
+                time: 100.0,
+                ..FunctionTotals::default()
+            };
+            state.read(
+                FunctionTotals { whole: 1.0, own: 100.0, ..seen },
+                Moment { time: 200.0, worked: 0.0 },
+                1.0,
+            );
             state.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed: half of the

@@ -14,7 +14,7 @@ macro_rules! sums {
     ($($(#[$doc:meta])* $name:ident)*) => {
         /// One thread's sums of one function. Times in ticks, as they were measured.
         #[repr(C)]
-        pub(super) struct Part {
+        pub(super) struct FunctionSums {
             /// The mode or window, with the generation, to which `untimed` belongs; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
@@ -29,7 +29,7 @@ macro_rules! sums {
 
         /// The sums of one function over all threads.
         #[derive(Clone, Copy, PartialEq, Default, Debug)]
-        pub(super) struct Seen {
+        pub(super) struct FunctionTotals {
             /// Calls that began, and polls: counted by the runtime, or delivered.
             pub(super) calls: f64,
             /// Timed calls that have ended.
@@ -39,10 +39,10 @@ macro_rules! sums {
             $($(#[$doc])* pub(super) $name: f64,)*
         }
 
-        impl Seen {
+        impl FunctionTotals {
             /// Adds the sums of a thread.
             #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
-            pub(super) fn add(&mut self, part: &Part) {
+            pub(super) fn add(&mut self, part: &FunctionSums) {
                 if part.delivered.load(Relaxed) == 0 {
                     return;
                 }
@@ -58,7 +58,8 @@ macro_rules! sums {
 sums! {
     /// Delivered hits that begin a call or a poll.
     delivered
-    /// Polls after a future's first one: of the delivered hits, or in `Seen` of all calls.
+    /// Polls after a future's first one: of the delivered hits, or in `FunctionTotals` of all
+    /// calls.
     resumed
     /// Timed calls that began.
     begun
@@ -85,9 +86,9 @@ sums! {
 }
 
 // SAFETY: atomics only.
-unsafe impl Zeroed for Part {}
+unsafe impl Zeroed for FunctionSums {}
 
-impl Seen {
+impl FunctionTotals {
     /// Converts times to nanoseconds; a tick takes `scale` of them.
     pub(super) fn scaled(self, scale: f64) -> Self {
         let [time, spanned, own, below] =
@@ -96,7 +97,7 @@ impl Seen {
     }
 }
 
-impl Part {
+impl FunctionSums {
     /// Forgets the calls under way in another mode, window or generation, or on another thread.
     /// Returns whether there was such a change.
     #[inline(always)]

@@ -17,11 +17,11 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::part::{Part, Seen};
+use super::part::{FunctionSums, FunctionTotals};
 use super::plan::Mode;
 #[cfg(feature = "perf")]
 pub(in crate::consumers) use super::stack::DEPTH;
-use super::stack::{Frame, Head, Pending};
+use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
 use super::time::Time;
 use crate::calls::{Act, Selected, Step, add_single_writer};
 use crate::control::ProbeSet;
@@ -95,7 +95,7 @@ pub(super) struct Sampler {
     /// Indexed by function: when its mode last began or ceased to be `Timed`.
     since: Vec<AtomicU64>,
     window: Window,
-    pub(super) memory: PerThread<Head, Part>,
+    pub(super) memory: PerThread<ThreadStack, FunctionSums>,
     time: Time,
     pub(super) made: Since,
 }
@@ -191,12 +191,12 @@ impl Sampler {
 
     /// Returns a function that sums up one function's delivered hits over all threads. A tick is
     /// `scale` nanoseconds.
-    pub(super) fn seen(&self, scale: f64) -> impl Fn(usize) -> Seen + use<'_> {
+    pub(super) fn seen(&self, scale: f64) -> impl Fn(usize) -> FunctionTotals + use<'_> {
         // Collected once: the heads are spaced so that they compete for the same lines of the
         // caches.
         let threads: Vec<_> = self.memory.iter().collect();
         move |function| {
-            let mut seen = Seen::default();
+            let mut seen = FunctionTotals::default();
             threads.iter().filter_map(|local| local.parts().get(function)).for_each(|part| seen.add(part));
             seen.scaled(scale)
         }
@@ -223,7 +223,7 @@ impl Sampler {
         if let Some(stack_pointer) = mark {
             head.drop_dead(stack_pointer, begins(step));
         }
-        let call = Call { function, mode, key, mark: mark.unwrap_or_default(), is_first };
+        let call = SampledCall { function, mode, key, mark: mark.unwrap_or_default(), is_first };
         if begins(step) {
             add_single_writer(&part.delivered, 1);
             add_single_writer(&part.resumed, u64::from(step == Step::Resume));
@@ -237,7 +237,7 @@ impl Sampler {
     }
 
     #[inline(always)]
-    fn begin(&self, call: Call, head: &Head, part: &Part) -> Option<usize> {
+    fn begin(&self, call: SampledCall, head: &ThreadStack, part: &FunctionSums) -> Option<usize> {
         let is_settled = !call.key.is_multiple_of(2);
         let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
@@ -272,11 +272,17 @@ impl Sampler {
     }
 
     #[inline(always)]
-    fn end(&self, call: Call, head: &Head, part: &Part, local: Local<'_, Head, Part>) -> Option<usize> {
+    fn end(
+        &self,
+        call: SampledCall,
+        head: &ThreadStack,
+        part: &FunctionSums,
+        local: Local<'_, ThreadStack, FunctionSums>,
+    ) -> Option<usize> {
         let found = head.find(call.function, call.key, call.mark);
         // Among a timed call and untimed calls, the one that began last ends first.
         let is_innermost =
-            |frame: &Frame| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
+            |frame: &TimedCall| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
         if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
             let now = self.time.now();
             head.cut(depth);
@@ -306,7 +312,14 @@ impl Sampler {
     }
 
     #[inline(never)]
-    fn end_timed(&self, call: Call, frame: &Frame, now: u64, local: Local<'_, Head, Part>, part: &Part) {
+    fn end_timed(
+        &self,
+        call: SampledCall,
+        frame: &TimedCall,
+        now: u64,
+        local: Local<'_, ThreadStack, FunctionSums>,
+        part: &FunctionSums,
+    ) {
         let head = local.head();
         let elapsed = now.saturating_sub(frame.start.load(Relaxed));
         // Without the call's own exit.
@@ -355,7 +368,7 @@ impl Sampler {
 
     /// Returns whether the exit of a call can still come, as of this hit.
     #[inline(always)]
-    fn is_current(&self, frame: &Frame, hit: Call) -> bool {
+    fn is_current(&self, frame: &TimedCall, hit: SampledCall) -> bool {
         let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let generation = hit.key as u32;
@@ -365,7 +378,7 @@ impl Sampler {
 
 /// The call of a hit.
 #[derive(Clone, Copy)]
-struct Call {
+struct SampledCall {
     function: usize,
     mode: u32,
     key: u64,
@@ -375,7 +388,7 @@ struct Call {
     is_first: bool,
 }
 
-impl Call {
+impl SampledCall {
     #[inline(always)]
     fn is_always(self) -> bool {
         self.mode & ALWAYS != 0
@@ -390,7 +403,7 @@ impl Call {
 /// Adds the pending calls to the call that is always timed around them: no other call turned out to
 /// be in between.
 #[inline]
-fn add_below(pending: &Pending, parts: &[Part]) {
+fn add_below(pending: &UnattributedCalls, parts: &[FunctionSums]) {
     let [time, calls, seen] = pending.take();
     if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
         add_single_writer(&part.below, time);

@@ -19,23 +19,23 @@ pub(in crate::consumers) const DEPTH: usize = 64;
 
 /// The data of a thread for all functions.
 #[repr(C)]
-pub(super) struct Head {
+pub(super) struct ThreadStack {
     /// The number of hits that were delivered, and of calls that were timed.
     pub(super) hits: AtomicU64,
     pub(super) timed: AtomicU64,
     thread: AtomicU64,
     len: AtomicUsize,
-    pub(super) pending: Pending,
-    frames: [Frame; DEPTH],
+    pub(super) pending: UnattributedCalls,
+    frames: [TimedCall; DEPTH],
 }
 
 // SAFETY: atomics only.
-unsafe impl Zeroed for Head {}
+unsafe impl Zeroed for ThreadStack {}
 
 /// Calls of a window whose caller is not known yet: either the caller began before the window and
 /// ends in it, or it is the call around them that is always timed.
 #[repr(C)]
-pub(super) struct Pending {
+pub(super) struct UnattributedCalls {
     pub(super) owner: AtomicUsize,
     pub(super) window: AtomicU64,
     pub(super) time: AtomicU64,
@@ -46,7 +46,7 @@ pub(super) struct Pending {
 
 /// A call that is timed.
 #[repr(C)]
-pub(super) struct Frame {
+pub(super) struct TimedCall {
     /// The function, and the key that tells whether the call is current.
     pub(super) function: AtomicUsize,
     pub(super) key: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) struct Frame {
     mark: AtomicUsize,
 }
 
-impl Head {
+impl ThreadStack {
     /// Gives the stack to this thread: forgets the calls of another one.
     #[inline(always)]
     pub(super) fn belongs_to(&self, thread: u64) {
@@ -75,7 +75,7 @@ impl Head {
 
     /// Drops the innermost calls for which `is_over` holds; returns the innermost remaining call.
     #[inline(always)]
-    pub(super) fn drop_while(&self, is_over: impl Fn(&Frame) -> bool) -> Option<&Frame> {
+    pub(super) fn drop_while(&self, is_over: impl Fn(&TimedCall) -> bool) -> Option<&TimedCall> {
         loop {
             let len = self.len.load(Relaxed);
             let top = self.frames.get(len.wrapping_sub(1))?;
@@ -98,7 +98,7 @@ impl Head {
 
     /// Returns the frame for the next call. The call is on the stack after [`push`](Self::push).
     #[inline(always)]
-    pub(super) fn room(&self) -> Option<(usize, &Frame)> {
+    pub(super) fn room(&self) -> Option<(usize, &TimedCall)> {
         let len = self.len.load(Relaxed);
         Some((len, self.frames.get(len)?))
     }
@@ -112,8 +112,8 @@ impl Head {
     /// Finds the innermost call of this function and key, and in C code of this mark. Returns its
     /// depth, too.
     #[inline(always)]
-    pub(super) fn find(&self, function: usize, key: u64, mark: usize) -> Option<(usize, &Frame)> {
-        let is = |frame: &Frame| {
+    pub(super) fn find(&self, function: usize, key: u64, mark: usize) -> Option<(usize, &TimedCall)> {
+        let is = |frame: &TimedCall| {
             frame.function.load(Relaxed) == function
                 && frame.key.load(Relaxed) == key
                 && (mark == 0 || frame.mark.load(Relaxed) == mark)
@@ -130,7 +130,7 @@ impl Head {
     }
 }
 
-impl Frame {
+impl TimedCall {
     #[inline(always)]
     pub(super) fn note(&self, function: usize, key: u64, hits: u64, untimed: u64, mark: usize) {
         self.function.store(function, Relaxed);
@@ -143,7 +143,7 @@ impl Frame {
     }
 }
 
-impl Pending {
+impl UnattributedCalls {
     /// Forgets the calls if they are of this window.
     #[inline(always)]
     pub(super) fn drop_of(&self, window: u64) {

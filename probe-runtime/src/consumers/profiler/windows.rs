@@ -7,7 +7,7 @@
 use super::core::Running;
 use super::estimate::hidden;
 use super::function_state::Moment;
-use super::part::Seen;
+use super::part::FunctionTotals;
 use super::plan::Mode;
 use super::sampler::Sampler;
 use super::stretch::Phase;
@@ -153,7 +153,7 @@ impl Running {
         &self,
         sampler: &'a Sampler,
         functions: &'a [usize],
-    ) -> (Moment, impl Iterator<Item = Seen> + use<'a>) {
+    ) -> (Moment, impl Iterator<Item = FunctionTotals> + use<'a>) {
         (self.moment(), self.read(sampler, functions))
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::estimate::Estimated;
 use super::super::function_state::Known;
-use super::super::part::Seen;
+use super::super::part::FunctionTotals;
 use super::whole;
 use crate::calls::Function;
 use crate::report::{Cell, FixedColumns, Row};
@@ -34,7 +34,13 @@ pub struct FunctionProfile {
 
 impl FunctionProfile {
     /// Creates a profile. `scale` corrects the known times, which are multiplied by it.
-    pub(super) fn new(function: &Function, known: Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
+    pub(super) fn new(
+        function: &Function,
+        known: Known,
+        seen: &FunctionTotals,
+        scale: f64,
+        elapsed: f64,
+    ) -> Self {
         // Knowledge is about entries; those of a future are polls. Among polls that were not seen,
         // the number of first ones is unknown.
         let (polls, first_polls) = (known.calls, (seen.calls - seen.resumed).max(0.0));
