@@ -7,16 +7,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::Options;
+use super::ProfilerOptions;
 use super::budget::Bucket;
 use super::costs::{Costs, Rehearsed};
-use super::function_state::{FunctionState, Known, Moment};
+use super::function_state::{FunctionEstimate, FunctionState, Moment};
 use super::part::FunctionTotals;
-use super::plan::{Loads, Mode};
+use super::plan::{Loads, MeasureMode};
 use super::sampler::Sampler;
 use super::stretch::Windows;
 use super::survey::Surveys;
-use super::time::{Time, Used};
+use super::time::{TimeSource, Used};
 use crate::calls::Step;
 use crate::control::Switch;
 use crate::dispatch::slots;
@@ -25,7 +25,7 @@ use crate::os::fork::process;
 
 /// The state that hits, looks and reports share.
 pub(super) struct Core {
-    pub(super) time: Time,
+    pub(super) time: TimeSource,
     pub(super) sampler: OnceLock<Sampler>,
     running: Mutex<Option<Running>>,
     pub(super) is_over: AtomicBool,
@@ -46,7 +46,7 @@ pub(super) struct Running {
     pub(super) surveys: Surveys,
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
-    pub(super) time: Time,
+    pub(super) time: TimeSource,
     /// The time of its beginning in ticks, and the length of a tick in nanoseconds.
     began: u64,
     pub(super) scale: f64,
@@ -93,7 +93,7 @@ const REHEARSED: f64 = 1e9;
 const REHEARSAL: f64 = 300e3;
 
 impl Core {
-    pub(super) fn new(time: Time) -> Self {
+    pub(super) fn new(time: TimeSource) -> Self {
         Self {
             time,
             sampler: OnceLock::new(),
@@ -131,7 +131,7 @@ impl Core {
         // Without a limit, all calls are timed from the beginning.
         if running.bucket.is_unlimited() {
             let all: Vec<_> = (0..running.states.len()).collect();
-            running.change(sampler, &all, &vec![Mode::Timed; all.len()]);
+            running.change(sampler, &all, &vec![MeasureMode::Timed; all.len()]);
         }
         running.book(sampler);
         running.plan();
@@ -146,7 +146,7 @@ impl Core {
         &self,
         sampler: &Sampler,
         running: &mut Running,
-        mut tell: impl FnMut(Known, FunctionTotals),
+        mut tell: impl FnMut(FunctionEstimate, FunctionTotals),
     ) {
         if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
             running.rehearsed.again();
@@ -204,7 +204,7 @@ impl Running {
     /// nanoseconds more.
     pub(super) fn new(
         core: &Core,
-        options: Options,
+        options: ProfilerOptions,
         switch: Switch,
         used: Used,
         besides: f64,
@@ -315,7 +315,7 @@ impl Running {
             let (calls, delivered) = std::mem::replace(&mut state.booked, (seen.calls, seen.delivered));
             let calls = seen.calls - calls;
             self.cost.calls += calls;
-            if state.mode != Mode::Sampled {
+            if state.mode != MeasureMode::Sampled {
                 let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
                 time += counted * costs.counted(state.is_in_place);

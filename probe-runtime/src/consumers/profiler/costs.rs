@@ -11,9 +11,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::plan::Mode;
+use super::plan::MeasureMode;
 use super::sampler::Sampler;
-use super::time::Time;
+use super::time::TimeSource;
 use crate::clock::Clock;
 use crate::control::Consumer;
 use crate::dispatch::Event;
@@ -77,7 +77,7 @@ impl Costs {
 /// The costs of hits, as far as they are known.
 pub(super) struct Rehearsed {
     /// `None` for a given clock, in whose time hits take none.
-    alone: Option<Alone>,
+    alone: Option<LoneSampler>,
     /// Additional work at either hit of a timed call, in nanoseconds.
     besides: f64,
     last: VecDeque<[f64; 5]>,
@@ -85,7 +85,7 @@ pub(super) struct Rehearsed {
 }
 
 /// The sampler for rehearsals. A tick takes `scale` nanoseconds.
-struct Alone {
+struct LoneSampler {
     clock: Clock,
     scale: f64,
     sampler: Arc<Sampler>,
@@ -103,12 +103,12 @@ impl Consumer for Sampler {
 
 impl Rehearsed {
     /// Starts with a guess. `besides` is the additional work at either hit of a timed call.
-    pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
+    pub(super) fn new(time: TimeSource, scale: f64, besides: f64) -> Result<Self, Error> {
         let alone = match time {
-            Time::Machine(clock) => {
-                Some(Alone { clock, scale, sampler: Arc::new(Sampler::rehearsed(time)?) })
+            TimeSource::Machine(clock) => {
+                Some(LoneSampler { clock, scale, sampler: Arc::new(Sampler::rehearsed(time)?) })
             }
-            Time::Given(_) => None,
+            TimeSource::Given(_) => None,
         };
         let guess = if alone.is_some() { GUESS } else { [0.0; 5] };
         let mut new = Self { alone, besides, last: VecDeque::new(), costs: Costs::default() };
@@ -123,7 +123,7 @@ impl Rehearsed {
 
     /// Rehearses once more. If that is impossible now, the costs stay as they are.
     pub(super) fn again(&mut self) {
-        let Some(costs) = self.alone.as_ref().and_then(Alone::rehearse) else { return };
+        let Some(costs) = self.alone.as_ref().and_then(LoneSampler::rehearse) else { return };
         self.last.push_back(costs);
         if self.last.len() > KEPT {
             self.last.pop_front();
@@ -141,15 +141,15 @@ impl Rehearsed {
     }
 }
 
-impl Alone {
+impl LoneSampler {
     fn rehearse(&self) -> Option<[f64; 5]> {
         let Self { clock, scale, ref sampler } = *self;
         let now = || clock.now();
         let counted = BESIDE * hits_in_place(now)? / 2.0;
         let shared = hits_that_count(now)? / 2.0;
-        sampler.set_mode(0, Mode::Counted);
+        sampler.set_mode(0, MeasureMode::Counted);
         let delivered = hits_that_call(now, Arc::clone(sampler), || ())? / 2.0;
-        sampler.set_mode(0, Mode::Timed);
+        sampler.set_mode(0, MeasureMode::Timed);
         let seen = || sampler.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
         let round = || {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn hits_take_time() {
-        let mut rehearsed = Rehearsed::new(Time::Machine(Clock::new()), 0.5, 0.0).unwrap();
+        let mut rehearsed = Rehearsed::new(TimeSource::Machine(Clock::new()), 0.5, 0.0).unwrap();
         assert!((rehearsed.costs.counted - 1.5).abs() < 1e-9, "a guess");
         (0..20).for_each(|_| rehearsed.again());
         let Costs { counted, delivered, inside, .. } = rehearsed.costs;
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn additional_work_is_inside_once() {
-        let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs;
+        let costs = |besides| Rehearsed::new(TimeSource::Given(|| 0), 0.5, besides).unwrap().costs;
         assert_eq!(costs(0.0), Costs::default());
         let doubt = DOUBT * 10.0;
         assert_eq!(costs(10.0), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });

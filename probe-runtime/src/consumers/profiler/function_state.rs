@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::FunctionTotals;
-use super::plan::Mode;
+use super::plan::MeasureMode;
 
 /// A moment: the time since the profiler began, and how long the program has worked by then, on all
 /// processors.
@@ -16,7 +16,7 @@ pub(super) struct Moment {
 /// How a function is measured, and its figures so far.
 #[derive(Clone, Default, Debug)]
 pub(super) struct FunctionState {
-    pub(super) mode: Mode,
+    pub(super) mode: MeasureMode,
     /// Whether the code of its own sites counts its calls.
     pub(super) is_in_place: bool,
     /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
@@ -29,18 +29,18 @@ pub(super) struct FunctionState {
     pub(super) rate: f64,
     /// `None` while all calls were counted and no hit was delivered, as for most of thousands of
     /// functions.
-    measured: Option<Box<Measured>>,
+    measured: Option<Box<MeasuredSums>>,
 }
 
 /// The sums of a function whose hits were delivered, or whose mode has changed.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasuredSums {
     /// The last reading.
     last: FunctionTotals,
     /// Calls while each was counted.
     counted: f64,
-    /// Calls in the mode [`Mode::Timed`], with their times.
-    timed: Times,
+    /// Calls in the mode [`MeasureMode::Timed`], with their times.
+    timed: CallTimes,
     /// Calls while they were counted in windows only, if they ever were; and how long the program
     /// worked meanwhile.
     pub(super) rates: Rates,
@@ -55,19 +55,19 @@ pub(super) struct Measured {
     looks: f64,
     /// Times from windows.
     windows: Ratio,
-    in_windows: Times,
+    in_windows: CallTimes,
 }
 
 /// Times of calls, and the hits inside of them.
 #[derive(Clone, Copy, Default, Debug)]
-struct Times {
+struct CallTimes {
     begun: f64,
     ended: f64,
     time: f64,
     hits: f64,
 }
 
-impl Times {
+impl CallTimes {
     fn add(&mut self, seen: &FunctionTotals, last: &FunctionTotals) -> Self {
         let new = Self {
             begun: seen.begun - last.begun,
@@ -95,7 +95,7 @@ impl Times {
 
 /// The knowledge about a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(super) struct Known {
+pub(super) struct FunctionEstimate {
     pub(super) calls: Estimated,
     pub(super) mean: Option<Estimated>,
     pub(super) own: Option<Estimated>,
@@ -117,7 +117,7 @@ impl FunctionState {
     }
 
     /// Returns the function's sums, created by the first call of this method.
-    pub(super) fn measured(&mut self) -> &mut Measured {
+    pub(super) fn measured(&mut self) -> &mut MeasuredSums {
         self.measured.get_or_insert_default()
     }
 
@@ -134,15 +134,15 @@ impl FunctionState {
     /// Returns whether the function may have had untimed calls since the last survey.
     pub(super) fn has_untimed(&self, seen: &FunctionTotals) -> bool {
         match self.mode {
-            Mode::Timed => false,
-            Mode::Counted => seen.calls > self.surveyed,
-            Mode::Sampled => true,
+            MeasureMode::Timed => false,
+            MeasureMode::Counted => seen.calls > self.surveyed,
+            MeasureMode::Sampled => true,
         }
     }
 
     /// Begins a mode, after the function was read in the mode before. `others` is how long calls of
     /// any function may have gone untimed so far.
-    pub(super) fn begin(&mut self, mode: Mode, now: Moment, others: f64) {
+    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: f64) {
         self.mode = mode;
         let measured = self.measured();
         measured.from = now;
@@ -158,32 +158,34 @@ impl FunctionState {
     /// it may have 100 million calls until the next survey.
     pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
-        !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
+        !is_short && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
     }
 
     /// Returns the knowledge as of the last reading, in a program of at most so many threads.
     /// `others` is how long calls of any function were untimed, and the largest part of that time
     /// that may have been unseen inside of calls of this function.
-    pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> Known {
+    pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> FunctionEstimate {
         match &self.measured {
             Some(measured) => measured.known(costs, threads, others),
-            None => Known { calls: Estimated::exactly(self.booked.0), ..Known::default() },
+            None => {
+                FunctionEstimate { calls: Estimated::exactly(self.booked.0), ..FunctionEstimate::default() }
+            }
         }
     }
 }
 
-impl Measured {
-    fn read(&mut self, mode: Mode, seen: FunctionTotals, now: Moment, weight: f64) {
+impl MeasuredSums {
+    fn read(&mut self, mode: MeasureMode, seen: FunctionTotals, now: Moment, weight: f64) {
         let calls = seen.calls - self.last.calls;
         let from = std::mem::replace(&mut self.from, now);
         let passed = (now.time - from.time).max(0.0);
-        if mode == Mode::Sampled {
+        if mode == MeasureMode::Sampled {
             self.is_sampled = true;
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
             self.counted += calls;
         }
-        if mode == Mode::Timed {
+        if mode == MeasureMode::Timed {
             let new = self.timed.add(&seen, &self.last);
             // There were more calls than can be timed at once.
             self.untimed += if new.begun < calls { passed } else { 0.0 };
@@ -197,7 +199,7 @@ impl Measured {
 
     /// Returns whether its calls take less than `short` nanoseconds.
     fn is_short(&self, short: f64) -> bool {
-        let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
+        let of_both = |of: fn(&CallTimes) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
         ended >= TELLING && of_both(|it| it.time) < short * ended
     }
@@ -222,10 +224,10 @@ impl Measured {
         }
     }
 
-    fn known(&self, costs: Costs, threads: f64, [untimed, part]: [f64; 2]) -> Known {
+    fn known(&self, costs: Costs, threads: f64, [untimed, part]: [f64; 2]) -> FunctionEstimate {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
-        let known = Known { calls, samples, ..Known::default() };
+        let known = FunctionEstimate { calls, samples, ..FunctionEstimate::default() };
         // Calls that are being timed have not ended.
         let ended = calls.value - (self.timed.begun - self.timed.ended);
         if samples == 0.0 || ended < 1.0 {
@@ -240,7 +242,7 @@ impl Measured {
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
         // If the number of calls is unknown, so is the mean.
         let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
-        Known { mean, own, total: Some(total), ..known }
+        FunctionEstimate { mean, own, total: Some(total), ..known }
     }
 
     /// Returns the time of all calls that have ended: extrapolated from the timed ones, without and
@@ -319,7 +321,7 @@ mod tests {
     fn untimed_calls_may_be_inside() {
         let own = |others: f64| {
             let mut state = FunctionState::default();
-            state.begin(Mode::Timed, Moment::default(), others);
+            state.begin(MeasureMode::Timed, Moment::default(), others);
             let seen = FunctionTotals {
                 calls: 1.0,
                 begun: 1.0,

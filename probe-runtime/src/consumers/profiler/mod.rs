@@ -37,7 +37,7 @@ pub use report::{FunctionProfile, Profile, ProfileCost};
 #[cfg(feature = "perf")]
 pub(super) use sampler::{DEPTH, Timed};
 use sampler::{Sampler, begins};
-use time::{Time, Used};
+use time::{TimeSource, Used};
 
 use super::shown::Shown;
 #[cfg(feature = "perf")]
@@ -146,7 +146,7 @@ use crate::registry::ProbeId;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub struct Profiler {
-    options: Options,
+    options: ProfilerOptions,
     // Dropped before the state that it uses.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
@@ -157,7 +157,7 @@ pub struct Profiler {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Options {
+struct ProfilerOptions {
     epoch: Duration,
     budget: Budget,
     is_stepped: bool,
@@ -172,19 +172,22 @@ impl Default for Profiler {
 impl Profiler {
     /// Creates a profiler with a budget of 1 % of the CPU time, and at most one window in 10 ms.
     pub fn new() -> Self {
-        Self::with(Time::Machine(Clock::new()))
+        Self::with(TimeSource::Machine(Clock::new()))
     }
 
     /// Creates a profiler with this clock instead of the machine's. It returns nanoseconds that
     /// never decrease, and serves as CPU time as well. Meant for simulations and tests. The clock
     /// is called on hits.
     pub fn with_clock(nanoseconds: fn() -> u64) -> Self {
-        Self::with(Time::Given(nanoseconds))
+        Self::with(TimeSource::Given(nanoseconds))
     }
 
-    fn with(time: Time) -> Self {
-        let options =
-            Options { epoch: Duration::from_millis(10), budget: Budget::percent(1.0), is_stepped: false };
+    fn with(time: TimeSource) -> Self {
+        let options = ProfilerOptions {
+            epoch: Duration::from_millis(10),
+            budget: Budget::percent(1.0),
+            is_stepped: false,
+        };
         let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
         Self { options, daemon, core, used_before: OnceLock::new(), besides: OnceLock::new() }
     }

@@ -15,7 +15,7 @@
 
 /// How much of a function is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(super) enum Mode {
+pub(super) enum MeasureMode {
     /// Calls are counted, and timed, in windows.
     Sampled,
     /// Each call is counted. Times come from windows.
@@ -42,7 +42,7 @@ const CACHED: f64 = 256.0;
 /// How a function is measured now.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Now {
-    pub(super) mode: Mode,
+    pub(super) mode: MeasureMode,
     /// The cost of counting a call, in units of the budget.
     pub(super) price: f64,
     /// Whether each call may be timed, if the budget pays for it.
@@ -89,7 +89,7 @@ impl Loads {
 
     /// Chooses the mode of each function. `timed` is the price of a timed call; at most `more`
     /// functions are newly timed.
-    pub(super) fn choose(&self, now: &[Now], timed: f64, more: usize) -> Vec<Mode> {
+    pub(super) fn choose(&self, now: &[Now], timed: f64, more: usize) -> Vec<MeasureMode> {
         let mut chosen: Vec<_> = now.iter().map(|it| it.mode).collect();
         if self.income <= 0.0 {
             return chosen;
@@ -101,21 +101,21 @@ impl Loads {
         let (mut of_timed, mut of_counted, mut left) = (0.0, 0.0, more);
         for function in order {
             let (Now { mode, price, may_be_timed }, calls) = (now[function], self.calls[function]);
-            let wary = |than: Mode| if mode < than { 2.0 } else { 1.0 };
+            let wary = |than: MeasureMode| if mode < than { 2.0 } else { 1.0 };
             let as_timed = calls * timed / self.income;
             // A lower estimate of its calls, so that a random burst does not make it count in
             // windows from then on.
             let as_counted = (calls - 2.0 * calls.sqrt()).max(0.0) * price / self.income;
-            let may_be_timed = may_be_timed && (mode == Mode::Timed || left > 0);
-            chosen[function] = if may_be_timed && of_timed + as_timed * wary(Mode::Timed) <= TIMED {
+            let may_be_timed = may_be_timed && (mode == MeasureMode::Timed || left > 0);
+            chosen[function] = if may_be_timed && of_timed + as_timed * wary(MeasureMode::Timed) <= TIMED {
                 of_timed += as_timed;
-                left -= usize::from(mode != Mode::Timed);
-                Mode::Timed
-            } else if of_counted + as_counted * wary(Mode::Counted) <= COUNTED {
+                left -= usize::from(mode != MeasureMode::Timed);
+                MeasureMode::Timed
+            } else if of_counted + as_counted * wary(MeasureMode::Counted) <= COUNTED {
                 of_counted += as_counted;
-                Mode::Counted
+                MeasureMode::Counted
             } else {
-                Mode::Sampled
+                MeasureMode::Sampled
             };
         }
         chosen
@@ -124,7 +124,7 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
-    use super::Mode::{Counted, Sampled, Timed};
+    use super::MeasureMode::{Counted, Sampled, Timed};
     use super::*;
 
     fn loads(calls: &[f64]) -> Loads {
@@ -133,7 +133,7 @@ mod tests {
         loads
     }
 
-    fn chosen(loads: &Loads, now: &[Mode], may_be_timed: bool, more: usize) -> Vec<Mode> {
+    fn chosen(loads: &Loads, now: &[MeasureMode], may_be_timed: bool, more: usize) -> Vec<MeasureMode> {
         let now: Vec<_> = now.iter().map(|mode| Now { mode: *mode, price: 1.0, may_be_timed }).collect();
         loads.choose(&now, 50.0, more)
     }

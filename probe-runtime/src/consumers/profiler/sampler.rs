@@ -2,8 +2,8 @@
 //!
 //! While a function is only counted, the runtime counts it
 //! ([`Switch::count`](crate::Switch::count)), and no hit comes here. A hit that comes here counts
-//! its call, so each call is counted once. It also times the call if the function's [`Mode`] or an
-//! open window says so:
+//! its call, so each call is counted once. It also times the call if the function's [`MeasureMode`]
+//! or an open window says so:
 //!
 //! ```text
 //! mode       between windows          in a window: [begin, deadline)    before, and up to its end
@@ -18,11 +18,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::part::{FunctionSums, FunctionTotals};
-use super::plan::Mode;
+use super::plan::MeasureMode;
 #[cfg(feature = "perf")]
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
-use super::time::Time;
+use super::time::TimeSource;
 use crate::calls::{Act, Selected, Step, add_single_writer};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
@@ -96,12 +96,12 @@ pub(super) struct Sampler {
     since: Vec<AtomicU64>,
     window: Window,
     pub(super) memory: PerThread<ThreadStack, FunctionSums>,
-    time: Time,
+    time: TimeSource,
     pub(super) made: Since,
 }
 
 impl Sampler {
-    pub(super) fn new(probes: &ProbeSet, time: Time) -> Result<Self, Error> {
+    pub(super) fn new(probes: &ProbeSet, time: TimeSource) -> Result<Self, Error> {
         let selected = Selected::of(probes);
         let mut of_functions = vec![Probes::default(); selected.functions.len()];
         for id in probes.ids() {
@@ -116,11 +116,11 @@ impl Sampler {
     }
 
     /// Creates a sampler of a single function, with the entry as probe 0 and the exit as probe 1.
-    pub(super) fn rehearsed(time: Time) -> Result<Self, Error> {
+    pub(super) fn rehearsed(time: TimeSource) -> Result<Self, Error> {
         Self::of(Selected::rehearsed(), vec![Probes::default()], time)
     }
 
-    fn of(selected: Selected, probes: Vec<Probes>, time: Time) -> Result<Self, Error> {
+    fn of(selected: Selected, probes: Vec<Probes>, time: TimeSource) -> Result<Self, Error> {
         let functions = selected.functions.len();
         let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
         let since = (0..functions).map(|_| AtomicU64::new(0)).collect();
@@ -156,8 +156,8 @@ impl Sampler {
 
     /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time
     /// may call this.
-    pub(super) fn set_mode(&self, function: usize, mode: Mode) {
-        let low = if mode == Mode::Timed { ALWAYS } else { 0 };
+    pub(super) fn set_mode(&self, function: usize, mode: MeasureMode) {
+        let low = if mode == MeasureMode::Timed { ALWAYS } else { 0 };
         let last = self.modes[function].load(Relaxed);
         if last & ALWAYS != low {
             self.since[function].store(self.time.now(), Relaxed);

@@ -5,7 +5,7 @@
 
 use super::core::Running;
 use super::function_state::FunctionState;
-use super::plan::{Mode, Now};
+use super::plan::{MeasureMode, Now};
 use super::sampler::Sampler;
 use super::stretch::MOST;
 use crate::patch::Visibility;
@@ -85,7 +85,7 @@ impl Running {
             state.is_known = before != 0.0;
             state.read(seen, at, weight);
             // For `Sampled` functions, windows give the rate.
-            if state.mode != Mode::Sampled {
+            if state.mode != MeasureMode::Sampled {
                 state.rate = (seen.calls - before) / elapsed.max(1.0);
             }
             lately.push(state.rate * elapsed);
@@ -114,7 +114,7 @@ impl Running {
     }
 
     /// Gives these functions their chosen modes. `chosen` is indexed by all functions.
-    pub(super) fn change(&mut self, sampler: &Sampler, changed: &[usize], chosen: &[Mode]) {
+    pub(super) fn change(&mut self, sampler: &Sampler, changed: &[usize], chosen: &[MeasureMode]) {
         if changed.is_empty() {
             return;
         }
@@ -122,16 +122,16 @@ impl Running {
         for &function in changed {
             let (entries, exits) = sampler.probes(function);
             let (from, to) = (self.states[function].mode, chosen[function]);
-            if to == Mode::Timed {
+            if to == MeasureMode::Timed {
                 delivered.extend(entries);
                 on.extend(exits.iter().chain(entries));
                 continue;
             }
-            if from == Mode::Timed {
+            if from == MeasureMode::Timed {
                 counted.extend(entries);
                 off.extend(exits);
             }
-            if to == Mode::Counted { &mut on } else { &mut off }.extend(entries);
+            if to == MeasureMode::Counted { &mut on } else { &mut off }.extend(entries);
             sampler.set_mode(function, to);
         }
         self.switch.count(&counted);
@@ -159,9 +159,9 @@ impl Running {
     fn list(&mut self) {
         let (states, loads) = (&self.states, &self.loads);
         let is_for = |it: &usize| match states[*it].mode {
-            Mode::Timed => false,
-            Mode::Counted => loads.is_called(*it),
-            Mode::Sampled => true,
+            MeasureMode::Timed => false,
+            MeasureMode::Counted => loads.is_called(*it),
+            MeasureMode::Sampled => true,
         };
         self.in_windows = (0..states.len()).filter(is_for).collect();
         self.windows.is_partial |= self.in_windows.len() > MOST;

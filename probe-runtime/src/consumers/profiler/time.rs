@@ -11,7 +11,7 @@ const BOOKED: usize = 64;
 
 /// The source of time.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Time {
+pub(super) enum TimeSource {
     Machine(Clock),
     /// Nanoseconds, for both clock and CPU time.
     Given(fn() -> u64),
@@ -24,7 +24,7 @@ pub(super) struct Used {
     pub(super) by_this_thread: f64,
 }
 
-impl Time {
+impl TimeSource {
     /// Returns the time, in ticks.
     #[inline(always)]
     pub(super) fn now(self) -> u64 {

@@ -8,7 +8,7 @@ use super::core::Running;
 use super::estimate::hidden;
 use super::function_state::Moment;
 use super::part::FunctionTotals;
-use super::plan::Mode;
+use super::plan::MeasureMode;
 use super::sampler::Sampler;
 use super::stretch::Phase;
 use crate::patch::Visibility;
@@ -66,7 +66,7 @@ impl Running {
             return self.plan();
         }
         self.windows.begin(&self.in_windows);
-        let is_estimated = |it: &usize| self.states[*it].mode == Mode::Sampled;
+        let is_estimated = |it: &usize| self.states[*it].mode == MeasureMode::Sampled;
         self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
         if self.estimated.is_empty() {
             return self.begin_timing(sampler);
@@ -137,12 +137,12 @@ impl Running {
     pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
         let of_mode = |mode| (0..self.states.len()).filter(move |it| self.states[*it].mode == mode);
         let is_called = || {
-            let counted: Vec<_> = of_mode(Mode::Counted).collect();
+            let counted: Vec<_> = of_mode(MeasureMode::Counted).collect();
             let readings = self.read(sampler, &counted);
             counted.iter().zip(readings).any(|(it, seen)| self.states[*it].has_untimed(&seen))
         };
         // In most cases, this needs no reading.
-        let lately = of_mode(Mode::Sampled).next().is_some() || is_called();
+        let lately = of_mode(MeasureMode::Sampled).next().is_some() || is_called();
         let untimed = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
         let part = if self.windows.is_partial { f64::INFINITY } else { hidden(0.0, self.windows.timed) };
         [untimed, part]

@@ -1,7 +1,7 @@
 //! The profile of one function.
 
 use super::super::estimate::Estimated;
-use super::super::function_state::Known;
+use super::super::function_state::FunctionEstimate;
 use super::super::part::FunctionTotals;
 use super::whole;
 use crate::calls::Function;
@@ -26,7 +26,7 @@ use crate::report::{Cell, FixedColumns, Row};
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionProfile {
     function: Function,
-    known: Known,
+    known: FunctionEstimate,
     polls: Option<Estimated>,
     rate: f64,
     counted: u64,
@@ -36,7 +36,7 @@ impl FunctionProfile {
     /// Creates a profile. `scale` corrects the known times, which are multiplied by it.
     pub(super) fn new(
         function: &Function,
-        known: Known,
+        known: FunctionEstimate,
         seen: &FunctionTotals,
         scale: f64,
         elapsed: f64,
@@ -54,7 +54,7 @@ impl FunctionProfile {
         let [own, total] = [known.own, known.total].map(|it| it.map(|it| it.times(scale)));
         Self {
             function: function.clone(),
-            known: Known { calls, mean, own, total, ..known },
+            known: FunctionEstimate { calls, mean, own, total, ..known },
             polls: function.is_future().then_some(polls),
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
             counted: whole(seen.calls),
