@@ -82,7 +82,7 @@ pub struct Latency {
 
 /// The measurements of one function on one thread, in ticks.
 #[repr(C)]
-pub struct Times {
+pub struct FunctionTimes {
     busy: AtomicU64,
     /// The time from entry to exit, for futures only. For other calls, that is `busy`.
     total: AtomicU64,
@@ -96,7 +96,7 @@ pub struct Times {
 }
 
 // SAFETY: atomics only.
-unsafe impl Zeroed for Times {}
+unsafe impl Zeroed for FunctionTimes {}
 
 impl Latency {
     /// Creates a consumer with the best [`Clock`] of this machine.
@@ -147,7 +147,7 @@ impl Latency {
 
 impl Meter<1> for Latency {
     type Head = ();
-    type Part = Times;
+    type Part = FunctionTimes;
 
     #[inline(always)]
     fn read(&self, _: Local<'_, (), ()>) -> [u64; 1] {
@@ -160,7 +160,7 @@ impl Meter<1> for Latency {
     }
 
     #[inline(always)]
-    fn end(&self, ended: &CallEnd<'_, 1, (), Times>) {
+    fn end(&self, ended: &CallEnd<'_, 1, (), FunctionTimes>) {
         let times = ended.part;
         let raise = |number: &AtomicU64, to: u64| {
             if to > number.load(Relaxed) {

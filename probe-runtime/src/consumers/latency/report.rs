@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::Latency;
 use super::distribution::Distribution;
-use super::sums::{Extreme, Sums};
+use super::sums::{Extreme, LatencySums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
 use crate::list::list;
@@ -35,7 +35,7 @@ use crate::report::{
 #[derive(Clone, Debug)]
 pub struct FunctionLatency {
     function: Function,
-    sums: Sums,
+    sums: LatencySums,
     scale: Scale,
     times: Distribution,
     unpaired: Unpaired,
@@ -49,7 +49,7 @@ impl PartialEq for FunctionLatency {
 }
 
 impl FunctionLatency {
-    fn new(function: Function, unpaired: Unpaired, sums: Sums, scale: Scale) -> Self {
+    fn new(function: Function, unpaired: Unpaired, sums: LatencySums, scale: Scale) -> Self {
         Self { function, times: sums.times(scale), sums, scale, unpaired }
     }
 
@@ -187,7 +187,7 @@ impl Latencies {
     pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale) -> Self {
         let period = calls.period();
         let function = |(number, function): (usize, &Function)| {
-            let sums = Sums::new(calls.parts(number), function.is_future());
+            let sums = LatencySums::new(calls.parts(number), function.is_future());
             FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
         let functions = calls.functions().iter().enumerate().map(function).collect();

@@ -3,14 +3,14 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Times;
+use super::FunctionTimes;
 use super::buckets::{BUCKETS, values, within};
 use super::distribution::Distribution;
 use crate::clock::Scale;
 
 /// Sums, extremes, and calls by their bucket.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Sums {
+pub(super) struct LatencySums {
     pub(super) total: u64,
     pub(super) busy: u64,
     pub(super) own: u64,
@@ -31,9 +31,9 @@ pub(super) struct Extreme {
     pub(super) is_bound: bool,
 }
 
-impl Sums {
+impl LatencySums {
     /// Sums up the memory of all threads.
-    pub(super) fn new<'a>(threads: impl Iterator<Item = &'a Times>, is_future: bool) -> Self {
+    pub(super) fn new<'a>(threads: impl Iterator<Item = &'a FunctionTimes>, is_future: bool) -> Self {
         let mut sums = Self::default();
         let mut buckets = Box::new([0; BUCKETS]);
         let (mut shortest, mut longest) = (u64::MAX, 0);
@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     /// Returns the sums of these calls, in ticks.
-    fn of(calls: &[u64]) -> Sums {
+    fn of(calls: &[u64]) -> LatencySums {
         let mut buckets = BTreeMap::new();
         calls.iter().for_each(|call| *buckets.entry(index(*call)).or_default() += 1);
         let sum = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(*call));
         let exact = |ticks: Option<&u64>| Extreme { ticks: ticks.copied().unwrap_or(0), is_bound: false };
-        Sums {
+        LatencySums {
             total: sum,
             busy: sum,
             own: sum,
@@ -169,7 +169,7 @@ mod tests {
             let first = of(&earlier);
             let second = of(&[&*earlier, &between].concat());
             let third = of(&[&*earlier, &between, &later].concat());
-            let is_of = |since: &Sums, calls: &[u64]| -> Result<(), TestCaseError> {
+            let is_of = |since: &LatencySums, calls: &[u64]| -> Result<(), TestCaseError> {
                 let all = of(calls);
                 prop_assert_eq!((since.total, &since.buckets), (all.total, &all.buckets));
                 for (found, right) in [(since.shortest, all.shortest), (since.longest, all.longest)] {
@@ -183,7 +183,7 @@ mod tests {
             is_of(&second.since(&first), &between)?;
             // Two readings that both begin at a third one.
             is_of(&third.since(&first).since(&second.since(&first)), &later)?;
-            prop_assert_eq!(second.since(&second), Sums::default());
+            prop_assert_eq!(second.since(&second), LatencySums::default());
         }
     }
 }
