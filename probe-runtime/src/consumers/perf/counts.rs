@@ -12,7 +12,7 @@ use crate::per_thread::Zeroed;
 
 /// The sums of a function's calls.
 #[repr(C)]
-pub struct Counts {
+pub struct CallCounts {
     calls: AtomicU64,
     uncounted: AtomicU64,
     total: [AtomicU64; EVENTS],
@@ -20,9 +20,9 @@ pub struct Counts {
 }
 
 // SAFETY: atomics only.
-unsafe impl Zeroed for Counts {}
+unsafe impl Zeroed for CallCounts {}
 
-impl Counts {
+impl CallCounts {
     /// Adds a call that has ended; `elapsed` has its events from beginning to end, or in all its
     /// polls.
     #[inline]
@@ -46,7 +46,7 @@ impl Counts {
 
 /// The counts of a function over all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Sums {
+pub(super) struct EventSums {
     /// Calls whose events were counted, and calls whose events could not be.
     pub(super) calls: u64,
     pub(super) uncounted: u64,
@@ -54,8 +54,8 @@ pub(super) struct Sums {
     pub(super) own: [u64; EVENTS],
 }
 
-impl Sums {
-    pub(super) fn of<'a>(threads: impl Iterator<Item = &'a Counts>) -> Self {
+impl EventSums {
+    pub(super) fn of<'a>(threads: impl Iterator<Item = &'a CallCounts>) -> Self {
         threads.fold(Self::default(), |mut sums, thread| {
             sums.calls += thread.calls.load(Relaxed);
             sums.uncounted += thread.uncounted.load(Relaxed);

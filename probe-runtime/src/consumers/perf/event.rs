@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::os::perf::{Wanted, paranoid};
+use crate::os::perf::{EventConfig, paranoid};
 
 /// An event that [`Perf`](super::Perf) counts for each thread. The processor counts the first four;
 /// the kernel counts the others, on every machine.
@@ -74,7 +74,7 @@ impl PerfEvent {
     }
 
     /// Returns the event as `perf_event_open(2)` numbers it.
-    pub(super) fn wanted(self, user_mode_only: bool) -> Wanted {
+    pub(super) fn wanted(self, user_mode_only: bool) -> EventConfig {
         const HARDWARE: u32 = 0;
         const SOFTWARE: u32 = 1;
         let (of_type, config) = match self {
@@ -87,7 +87,7 @@ impl PerfEvent {
             Self::ContextSwitches => (SOFTWARE, 3),
             Self::Migrations => (SOFTWARE, 4),
         };
-        Wanted { of_type, config, user_mode_only }
+        EventConfig { of_type, config, user_mode_only }
     }
 
     /// Returns whether the event can be opened without permission to count the kernel's work. The

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::profiler::Estimated;
-use super::counts::Sums;
+use super::counts::EventSums;
 use super::event::PerfEvent;
 use crate::calls::{Function, Unpaired};
 
@@ -31,7 +31,7 @@ use crate::calls::{Function, Unpaired};
 pub struct FunctionEvents {
     pub(super) function: Function,
     pub(super) calls: Estimated,
-    pub(super) sums: Sums,
+    pub(super) sums: EventSums,
     pub(super) has_own: bool,
     pub(super) events: Arc<[PerfEvent]>,
     pub(super) unpaired: Unpaired,
@@ -125,6 +125,6 @@ impl FunctionEvents {
     }
 
     pub(super) fn is_seen(&self) -> bool {
-        self.calls.value > 0.0 || self.sums != Sums::default() || self.unpaired != Unpaired::default()
+        self.calls.value > 0.0 || self.sums != EventSums::default() || self.unpaired != Unpaired::default()
     }
 }

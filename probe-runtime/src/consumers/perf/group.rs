@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 
 use super::event::PerfEvent;
-use super::plan::{Plan, Source};
+use super::plan::{CountSource, Plan};
 use crate::calls::add_single_writer;
-use crate::os::perf::{Descriptor, MOST, Page, Times, keeping_errno};
+use crate::os::perf::{Descriptor, EventTimes, MOST, Page, keeping_errno};
 use crate::per_thread::Zeroed;
 
 /// The number of events that can be counted at once.
@@ -41,7 +41,7 @@ pub(super) const BREAKS: usize = EVENTS;
 /// How a thread's events are read. Fresh memory is 0, which stands for no state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-enum State {
+enum GroupState {
     Pages = 1,
     Descriptor = 2,
     Refused = 3,
@@ -50,7 +50,7 @@ enum State {
 /// The resources that keep one event open; 0 for a resource that is not used.
 #[derive(Default)]
 #[repr(C)]
-struct Kept {
+struct EventResources {
     page: AtomicUsize,
     /// The descriptor plus one.
     descriptor: AtomicI32,
@@ -67,7 +67,7 @@ pub struct Group {
     process: AtomicU64,
     state: AtomicU32,
     breaks: AtomicU64,
-    kept: [Kept; EVENTS],
+    kept: [EventResources; EVENTS],
     /// How long events were enabled, and how long they were counted: on this thread, and on earlier
     /// threads with the same memory.
     times: [AtomicU64; 2],
@@ -99,7 +99,7 @@ pub(super) struct Threads {
     /// Threads without events, and the error of the last one.
     pub(super) refused: u64,
     pub(super) error: i32,
-    pub(super) times: Times,
+    pub(super) times: EventTimes,
 }
 
 impl Group {
@@ -109,7 +109,7 @@ impl Group {
     pub(super) fn read(&self, thread: u64, plan: &Plan, opened: impl FnOnce()) -> Numbers {
         let mut numbers = [0; NUMBERS];
         let times = match plan.source {
-            Source::Kernel(process) => {
+            CountSource::Kernel(process) => {
                 if self.owner.load(Relaxed) != thread || self.process.load(Relaxed) != process.known() {
                     keeping_errno(|| {
                         self.open(thread, process.get(), plan);
@@ -117,7 +117,7 @@ impl Group {
                     });
                 }
                 let mut times = self.read_own(plan, &mut numbers);
-                if times.is_none() && self.state.load(Relaxed) == State::Pages as u32 {
+                if times.is_none() && self.state.load(Relaxed) == GroupState::Pages as u32 {
                     // The kernel may have withdrawn reading in user space. Opening the events again
                     // finds out.
                     keeping_errno(|| self.open(thread, process.get(), plan));
@@ -125,17 +125,17 @@ impl Group {
                 }
                 times
             }
-            Source::Given(count) => {
+            CountSource::Given(count) => {
                 let mut is_whole = true;
                 for (number, counted) in numbers.iter_mut().zip(&plan.counted) {
                     let found = count(counted.event);
                     is_whole &= found.is_ok();
                     *number = found.unwrap_or_default();
                 }
-                is_whole.then(Times::default)
+                is_whole.then(EventTimes::default)
             }
         };
-        if let Some(Times { enabled, running }) = times {
+        if let Some(EventTimes { enabled, running }) = times {
             self.times[0].store(enabled, Relaxed);
             self.times[1].store(running, Relaxed);
             numbers[BREAKS] = self.breaks.load(Relaxed);
@@ -149,9 +149,9 @@ impl Group {
     }
 
     #[inline]
-    fn read_own(&self, plan: &Plan, numbers: &mut Numbers) -> Option<Times> {
+    fn read_own(&self, plan: &Plan, numbers: &mut Numbers) -> Option<EventTimes> {
         let state = self.state.load(Relaxed);
-        if state == State::Pages as u32 {
+        if state == GroupState::Pages as u32 {
             for ((number, counted), kept) in numbers.iter_mut().zip(&plan.counted).zip(&self.kept) {
                 let page = Page::from_number(kept.page.load(Relaxed));
                 // SAFETY: this thread has mapped it, in this process.
@@ -161,7 +161,7 @@ impl Group {
             // SAFETY: as above.
             return Some(unsafe { leader.times() });
         }
-        if state != State::Descriptor as u32 {
+        if state != GroupState::Descriptor as u32 {
             return None;
         }
         let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
@@ -199,7 +199,7 @@ impl Group {
                 kept = opened.kept;
                 self.state.store(state as u32, Relaxed);
                 add_single_writer(
-                    if state == State::Pages { &self.by_pages } else { &self.by_system_call },
+                    if state == GroupState::Pages { &self.by_pages } else { &self.by_system_call },
                     1,
                 );
             }
@@ -218,13 +218,13 @@ impl Group {
     fn refuse(&self, error: i32) {
         add_single_writer(&self.refused, 1);
         self.error.store(error, Relaxed);
-        self.state.store(State::Refused as u32, Relaxed);
+        self.state.store(GroupState::Refused as u32, Relaxed);
     }
 
     /// Closes the events of a thread that has ended or makes no more hits. `is_over` is called
     /// after the owner was read.
     pub(super) fn close(&self, plan: &Plan, is_over: impl FnOnce() -> bool) {
-        let Source::Kernel(process) = plan.source else { return };
+        let CountSource::Kernel(process) = plan.source else { return };
         if self.owner.load(Relaxed) != 0
             && let Some(left) = self.take_if(is_over)
         {
@@ -245,7 +245,7 @@ impl Group {
         let left = Opened {
             process: self.process.load(Relaxed),
             kept: array::from_fn(|at| {
-                let Kept { page, descriptor, id } = &self.kept[at];
+                let EventResources { page, descriptor, id } = &self.kept[at];
                 (page.load(Relaxed), descriptor.load(Relaxed), id.load(Relaxed))
             }),
         };
@@ -261,7 +261,7 @@ impl Group {
             by_system_call: self.by_system_call.load(Relaxed),
             refused: self.refused.load(Relaxed),
             error: self.error.load(Relaxed),
-            times: Times { enabled: time(0), running: time(1) },
+            times: EventTimes { enabled: time(0), running: time(1) },
         }
     }
 }
@@ -276,7 +276,7 @@ unsafe fn value(page: Page, event: PerfEvent) -> Option<u64> {
 
 impl Opened {
     /// Opens the plan's events on this thread.
-    fn new(process: u64, plan: &Plan) -> Result<(Self, State), i32> {
+    fn new(process: u64, plan: &Plan) -> Result<(Self, GroupState), i32> {
         let mut opened = Self { process, kept: NOTHING };
         let mut is_readable = true;
         for (at, counted) in plan.counted.iter().enumerate().take(EVENTS) {
@@ -308,7 +308,7 @@ impl Opened {
         for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
             *descriptor = Descriptor::from_number(*descriptor - 1).out_of_the_way().number() + 1;
         }
-        Ok((opened, if is_readable { State::Pages } else { State::Descriptor }))
+        Ok((opened, if is_readable { GroupState::Pages } else { GroupState::Descriptor }))
     }
 
     fn close(&mut self, at: usize) {

@@ -14,11 +14,11 @@ use std::sync::OnceLock;
 use std::time::Instant;
 use std::{fmt, hint};
 
-use counts::Counts;
+use counts::CallCounts;
 pub use event::{MissingEvent, NoEvents, PerfEvent};
 pub use function::FunctionEvents;
 use group::{Group, NUMBERS, Numbers};
-use plan::{Plan, Source};
+use plan::{CountSource, Plan};
 pub use report::EventCounts;
 use sampled::Sampled;
 
@@ -117,7 +117,7 @@ use crate::registry::ProbeId;
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Perf {
-    options: Options,
+    options: PerfOptions,
     plan: OnceLock<Plan>,
     /// The time that a reading takes, in nanoseconds.
     cost_of_reading: OnceLock<f64>,
@@ -126,7 +126,7 @@ pub struct Perf {
 }
 
 #[derive(Clone, Default, Debug)]
-struct Options {
+struct PerfOptions {
     events: Option<Vec<PerfEvent>>,
     in_kernel: bool,
     count: Option<fn(PerfEvent) -> Result<u64, i32>>,
@@ -143,7 +143,7 @@ impl Perf {
     /// machine has; if it has none, the [kernel's](PerfEvent::SOFTWARE).
     pub fn new() -> Self {
         Self {
-            options: Options::default(),
+            options: PerfOptions::default(),
             plan: OnceLock::new(),
             cost_of_reading: OnceLock::new(),
             calls: LazyCalls::new(),
@@ -223,12 +223,12 @@ impl Perf {
 
     fn make_plan(&self) -> Plan {
         const NO_SUCH_CALL: i32 = 38;
-        let Options { events, in_kernel, count } = &self.options;
+        let PerfOptions { events, in_kernel, count } = &self.options;
         // If the kernel can't tell a child from its parent, events are not reliable.
         let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(NO_SUCH_CALL);
         let source = match count {
-            Some(count) => Source::Given(*count),
-            None => process().map_or(Source::Given(unknown), Source::Kernel),
+            Some(count) => CountSource::Given(*count),
+            None => process().map_or(CountSource::Given(unknown), CountSource::Kernel),
         };
         Plan::new(source, events.as_deref(), *in_kernel)
     }
@@ -238,7 +238,7 @@ impl Perf {
 fn cost_of_reading(plan: &Plan) -> f64 {
     const READINGS: u32 = 16;
     const ANY_THREAD: u64 = 1;
-    if let Source::Given(_) = plan.source {
+    if let CountSource::Given(_) = plan.source {
         return 0.0;
     }
     let group = Group::default();
@@ -256,7 +256,7 @@ fn cost_of_reading(plan: &Plan) -> f64 {
 
 impl Meter<NUMBERS> for Perf {
     type Head = Group;
-    type Part = Counts;
+    type Part = CallCounts;
 
     #[inline]
     fn read(&self, local: Local<'_, Group, ()>) -> Numbers {
@@ -265,7 +265,7 @@ impl Meter<NUMBERS> for Perf {
     }
 
     #[inline]
-    fn end(&self, ended: &CallEnd<'_, NUMBERS, Group, Counts>) {
+    fn end(&self, ended: &CallEnd<'_, NUMBERS, Group, CallCounts>) {
         ended.part.own(&ended.elapsed, &ended.own());
         if let Some(call) = ended.completed {
             ended.part.call(&call.busy);

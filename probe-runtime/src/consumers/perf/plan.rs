@@ -5,7 +5,7 @@ use crate::os::perf::{Descriptor, Number};
 
 /// The source of counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(super) enum CountSource {
     /// The kernel, in the process with this number.
     Kernel(Number),
     /// A function. It returns an error number for an event that can't be counted.
@@ -31,7 +31,7 @@ impl Counted {
 /// The events to count, in order, and those that can't be counted.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    pub(super) source: Source,
+    pub(super) source: CountSource,
     pub(super) counted: Vec<Counted>,
     pub(super) missing: Vec<MissingEvent>,
 }
@@ -39,13 +39,13 @@ pub(super) struct Plan {
 impl Plan {
     /// Chooses the wanted events that can be counted together. If `wanted` is `None`, chooses the
     /// processor's events, or the kernel's if there are none.
-    pub(super) fn new(source: Source, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
+    pub(super) fn new(source: CountSource, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
         let (counted, missing) = match source {
-            Source::Kernel(_) => {
+            CountSource::Kernel(_) => {
                 let mut trial = Trial::default();
                 choose(wanted, in_kernel, |counted| trial.open(counted))
             }
-            Source::Given(count) => choose(wanted, true, |counted| count(counted.event).map(|_| ())),
+            CountSource::Given(count) => choose(wanted, true, |counted| count(counted.event).map(|_| ())),
         };
         Self { source, counted, missing }
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
 use super::Perf;
-use super::counts::Sums;
+use super::counts::EventSums;
 use super::event::{MissingEvent, PerfEvent};
 use super::function::FunctionEvents;
 use super::group::{Group, NUMBERS, Threads};
-use super::plan::{Counted, Source};
+use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::list::list;
@@ -58,7 +58,7 @@ impl EventCounts {
             counted: plan.counted.clone(),
             missing: plan.missing.clone(),
             threads: perf.groups().fold(Threads::default(), |sum, local| sum.and(local.head())),
-            is_given: matches!(plan.source, Source::Given(_)),
+            is_given: matches!(plan.source, CountSource::Given(_)),
             cost_of_reading: perf.cost_of_reading.get().copied().unwrap_or_default(),
             ..Self::default()
         };
@@ -77,7 +77,7 @@ impl EventCounts {
     #[expect(clippy::cast_precision_loss, reason = "exact, but for more calls than anybody makes")]
     fn add_all(&mut self, calls: &Calls<NUMBERS, Perf>, events: &Arc<[PerfEvent]>) {
         self.functions.extend(calls.functions().iter().enumerate().map(|(number, function)| {
-            let sums = Sums::of(calls.parts(number));
+            let sums = EventSums::of(calls.parts(number));
             let calls_of = Estimated::exactly((sums.calls + sums.uncounted) as f64);
             FunctionEvents {
                 function: function.clone(),
@@ -102,7 +102,7 @@ impl EventCounts {
             FunctionEvents {
                 function: function.clone(),
                 calls: estimates.get(&key(function)).copied().unwrap_or_default(),
-                sums: Sums::of(sampled.parts(number)),
+                sums: EventSums::of(sampled.parts(number)),
                 has_own: false,
                 events: Arc::clone(events),
                 unpaired: Unpaired::default(),

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::profiler::{DEPTH, Profiler, Timed};
-use super::counts::Counts;
+use super::counts::CallCounts;
 use super::group::{Group, NUMBERS, Numbers};
 use crate::control::{Consumer, ProbeSet, Switch};
 use crate::dispatch::Event;
@@ -19,19 +19,19 @@ use crate::per_thread::{Local, PerThread, Zeroed};
 
 /// The data of one thread for all functions.
 #[repr(C)]
-struct Head {
+struct ThreadCounts {
     group: Group,
     /// The counts at the beginning of each call that is being timed.
     starts: [[AtomicU64; NUMBERS]; DEPTH],
 }
 
 // SAFETY: consists of a group and atomics.
-unsafe impl Zeroed for Head {}
+unsafe impl Zeroed for ThreadCounts {}
 
 /// A profiler, and the counts of the calls that it times.
 pub(super) struct Sampled {
     pub(super) profiler: Profiler,
-    memory: OnceLock<PerThread<Head, Counts>>,
+    memory: OnceLock<PerThread<ThreadCounts, CallCounts>>,
 }
 
 impl Sampled {
@@ -71,7 +71,7 @@ impl Sampled {
     }
 
     /// Iterates over the counts of a function on all threads.
-    pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &Counts> {
+    pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &CallCounts> {
         let memory = self.memory.get().into_iter().flat_map(PerThread::iter);
         memory.filter_map(move |local| local.parts().get(function))
     }

@@ -4,7 +4,7 @@
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct EventConfig {
     pub(crate) of_type: u32,
     pub(crate) config: u64,
     pub(crate) user_mode_only: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Wanted {
 
 /// The times for which an event was enabled, and for which it counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Times {
+pub(crate) struct EventTimes {
     pub(crate) enabled: u64,
     pub(crate) running: u64,
 }
@@ -36,7 +36,7 @@ pub(crate) const MOST: usize = 8;
 const NO_SUCH_CALL: i32 = 38;
 
 impl Descriptor {
-    pub(crate) fn open(_: Wanted, _: Option<Self>) -> Result<Self, i32> {
+    pub(crate) fn open(_: EventConfig, _: Option<Self>) -> Result<Self, i32> {
         Err(NO_SUCH_CALL)
     }
 
@@ -54,7 +54,7 @@ impl Descriptor {
         Err(NO_SUCH_CALL)
     }
 
-    pub(crate) fn read(self, _values: &mut [u64]) -> Option<Times> {
+    pub(crate) fn read(self, _values: &mut [u64]) -> Option<EventTimes> {
         None
     }
 
@@ -99,8 +99,8 @@ impl Page {
 
     /// # Safety
     /// None: there are no pages.
-    pub(crate) unsafe fn times(self) -> Times {
-        Times::default()
+    pub(crate) unsafe fn times(self) -> EventTimes {
+        EventTimes::default()
     }
 }
 

@@ -22,12 +22,12 @@ use perf_event_open_sys::bindings::{
 };
 use perf_event_open_sys::perf_event_open;
 
-pub(crate) use page::{Page, Times};
+pub(crate) use page::{EventTimes, Page};
 pub(crate) use process::{Number, process};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct EventConfig {
     /// One of `PERF_TYPE_*`, which gives `config` its meaning.
     pub(crate) of_type: u32,
     pub(crate) config: u64,
@@ -51,7 +51,7 @@ impl Descriptor {
     ///
     /// # Errors
     /// The system's error number.
-    pub(crate) fn open(wanted: Wanted, leader: Option<Self>) -> Result<Self, i32> {
+    pub(crate) fn open(wanted: EventConfig, leader: Option<Self>) -> Result<Self, i32> {
         const THIS_THREAD: libc::pid_t = 0;
         const ANY_PROCESSOR: libc::c_int = -1;
         let mut attributes = perf_event_attr {
@@ -147,7 +147,7 @@ impl Descriptor {
     /// If the program has closed the number and opened its own file under it, this reads from that
     /// file once: it takes some of the file's data, or waits for data. The buffer is larger than
     /// any group's answer, so a longer answer shows that the file is not the group.
-    pub(crate) fn read(self, values: &mut [u64]) -> Option<Times> {
+    pub(crate) fn read(self, values: &mut [u64]) -> Option<EventTimes> {
         let mut answer = [0_u64; 3 + MOST + 1];
         let events = values.len().min(MOST);
         let (place, size) = (answer.as_mut_ptr(), size_of_val(&answer));
@@ -156,7 +156,7 @@ impl Descriptor {
         let [count, enabled, running, rest @ ..] = answer;
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
         values.iter_mut().zip(rest).for_each(|(value, read)| *value = read);
-        is_whole.then_some(Times { enabled, running })
+        is_whole.then_some(EventTimes { enabled, running })
     }
 
     /// Returns the descriptor as a number.

@@ -25,7 +25,7 @@ macro_rules! word {
 /// The nanoseconds for which an event was enabled, and for which it counted. If events took turns,
 /// the latter is less.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Times {
+pub(crate) struct EventTimes {
     pub(crate) enabled: u64,
     pub(crate) running: u64,
 }
@@ -98,11 +98,11 @@ impl Page {
     ///
     /// # Safety
     /// Same as [`count`](Self::count).
-    pub(crate) unsafe fn times(self) -> Times {
+    pub(crate) unsafe fn times(self) -> EventTimes {
         let page = self.layout();
         // SAFETY: as the caller says.
         unsafe {
-            unchanged(page, || Times {
+            unchanged(page, || EventTimes {
                 enabled: word!(page, time_enabled),
                 running: word!(page, time_running),
             })

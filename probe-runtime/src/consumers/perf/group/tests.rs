@@ -20,7 +20,7 @@ fn plan(process: Number) -> Plan {
 
 fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
     let counted = events.map(|event| Counted { event, user_mode_only: true });
-    Plan { source: Source::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
+    Plan { source: CountSource::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
 }
 
 /// Maps a page like the kernel's, of an event that is on no processor now.
@@ -45,7 +45,7 @@ fn group(process: u64, pages: [*mut Layout; 2]) -> Group {
     for (kept, page) in group.kept.iter().zip(pages) {
         kept.page.store(page.expose_provenance(), Relaxed);
     }
-    group.state.store(State::Pages as u32, Relaxed);
+    group.state.store(GroupState::Pages as u32, Relaxed);
     group.process.store(process, Relaxed);
     group.owner.store(THREAD, Relaxed);
     group
@@ -78,7 +78,7 @@ fn pages_are_read_and_given_back() {
     // SAFETY: as above.
     unsafe { (*pages[0]).offset = 1_003 };
     assert_eq!(group.read(THREAD, &plan, never)[..2], [1_003, 5_000]);
-    assert_eq!(group.threads().times, Times { enabled: 100, running: 50 });
+    assert_eq!(group.threads().times, EventTimes { enabled: 100, running: 50 });
     group.close(&plan, || false);
     assert!(pages.into_iter().all(is_mapped), "it is not over");
     group.close(&plan, || true);
@@ -155,7 +155,7 @@ fn errno_is_preserved() {
     let plan = plan(process);
     let group = group(process.get(), [ptr::null_mut(); 2]);
     group.kept[0].descriptor.store(NONE, Relaxed);
-    group.state.store(State::Descriptor as u32, Relaxed);
+    group.state.store(GroupState::Descriptor as u32, Relaxed);
     set();
     assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");
     assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
