@@ -30,7 +30,7 @@ pub(super) enum Destination {
 /// A path with placeholders.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
     pub(super) format: Format,
     /// Byte offset of the ending in the variable, including the dot; the variable's length without
     /// an ending.
@@ -38,7 +38,7 @@ pub(super) struct Pattern {
 }
 
 #[derive(PartialEq, Eq, Debug)]
-enum Part {
+enum PatternPart {
     Text(String),
     Process,
     Program,
@@ -87,10 +87,10 @@ impl Pattern {
                     text.push('%');
                     continue;
                 }
-                Some('p') => Part::Process,
-                Some('e') => Part::Program,
-                Some('n') => Part::Number,
-                Some('c') => Part::Consumer,
+                Some('p') => PatternPart::Process,
+                Some('e') => PatternPart::Program,
+                Some('n') => PatternPart::Number,
+                Some('c') => PatternPart::Consumer,
                 other => {
                     let problem = format!(
                         "`%{}` stands for nothing; there are %p (process), %e (program), %n (number of the \
@@ -101,7 +101,7 @@ impl Pattern {
                 }
             };
             if !text.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut text)));
+                parts.push(PatternPart::Text(std::mem::take(&mut text)));
             }
             parts.push(part);
         }
@@ -118,7 +118,7 @@ impl Pattern {
             }
         };
         if !text.is_empty() {
-            parts.push(Part::Text(text));
+            parts.push(PatternPart::Text(text));
         }
         Ok(Self { parts, format, at })
     }
@@ -132,16 +132,16 @@ impl Pattern {
         let mut path = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => path.push_str(text),
-                Part::Process => path.push_str(&run.process.to_string()),
-                Part::Program => path.push_str(&run.program),
-                Part::Number => path.push_str(&number.to_string()),
-                Part::Consumer => path.push_str(consumer),
+                PatternPart::Text(text) => path.push_str(text),
+                PatternPart::Process => path.push_str(&run.process.to_string()),
+                PatternPart::Program => path.push_str(&run.program),
+                PatternPart::Number => path.push_str(&number.to_string()),
+                PatternPart::Consumer => path.push_str(consumer),
             }
         }
-        if run.is_forked && !self.parts.contains(&Part::Process) {
+        if run.is_forked && !self.parts.contains(&PatternPart::Process) {
             let with_dot = match self.parts.last() {
-                Some(Part::Text(text)) => ending(text).map_or(0, |ending| ending.len() + 1),
+                Some(PatternPart::Text(text)) => ending(text).map_or(0, |ending| ending.len() + 1),
                 _ => 0,
             };
             path.insert_str(path.len() - with_dot, &format!("-{}", run.process));

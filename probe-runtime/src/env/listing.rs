@@ -15,16 +15,16 @@ pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv]
 
 /// The probes to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Listed<'a> {
+pub(super) enum ProbeListing<'a> {
     All,
     Selected(&'a str),
 }
 
 /// Returns the probes to list; `None` if the text does not ask for a list.
-pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, ParseError> {
+pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> {
     let Some(before) = text.trim_end().strip_suffix(NAME) else { return Ok(None) };
     if before.trim().is_empty() {
-        return Ok(Some(Listed::All));
+        return Ok(Some(ProbeListing::All));
     }
     let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
     let (mut words, mut at) = (Words::new(selector), 0);
@@ -39,7 +39,7 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, ParseError> {
     let lead = selector.len() - selector.trim_start().len();
     let selector = selector.trim();
     match Selector::parse(selector) {
-        Ok(_) => Ok(Some(Listed::Selected(selector))),
+        Ok(_) => Ok(Some(ProbeListing::Selected(selector))),
         Err(error) => Err(error.parse_error().after(lead)),
     }
 }
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn texts_that_ask_for_a_list() {
         for (text, expected) in [
-            ("list", Some(Listed::All)),
-            (" list ", Some(Listed::All)),
-            ("net::**=list", Some(Listed::Selected("net::**"))),
-            (" a kind=entry, !b = list", Some(Listed::Selected("a kind=entry, !b"))),
-            ("geo::operator==list", Some(Listed::Selected("geo::operator="))),
+            ("list", Some(ProbeListing::All)),
+            (" list ", Some(ProbeListing::All)),
+            ("net::**=list", Some(ProbeListing::Selected("net::**"))),
+            (" a kind=entry, !b = list", Some(ProbeListing::Selected("a kind=entry, !b"))),
+            ("geo::operator==list", Some(ProbeListing::Selected("geo::operator="))),
             ("**=count", None),
             ("a::list", None),
         ] {

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::process;
 
 use destination::{Destination, Run};
-use listing::Listed;
+use listing::ProbeListing;
 use output::{Ticket, say};
-use rendering::{Attached, Output};
+use rendering::{AttachedConsumer, Output};
 use watch::Watching;
 use when::When;
 
@@ -186,11 +186,11 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
 
 /// Attaches one request. Reports a failure on stderr and goes on: the variable may have been
 /// written for another program.
-fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
+fn attach(number: usize, request: &Request<'_>) -> Option<AttachedConsumer> {
     match request.attach() {
         Ok(Listening { reported, unmatched }) => {
             unmatched_lines(&unmatched).for_each(|line| say(&format!("{VARIABLE}: {line}")));
-            Some(Attached { number, consumer: request.row.name.to_owned(), reported })
+            Some(AttachedConsumer { number, consumer: request.row.name.to_owned(), reported })
         }
         Err(error) => {
             let request = request.to_string();
@@ -250,10 +250,10 @@ fn when() -> Result<When, Error> {
 }
 
 /// Lists the probes of a selector, or all probes, at the destination of reports.
-fn list(listed: Listed<'_>, run: &Run, destination: &Destination) {
+fn list(listed: ProbeListing<'_>, run: &Run, destination: &Destination) {
     let probes = match listed {
-        Listed::All => probes(),
-        Listed::Selected(selector) => match select(selector) {
+        ProbeListing::All => probes(),
+        ProbeListing::Selected(selector) => match select(selector) {
             Ok(set) => set.probes(),
             Err(error) => return say(&format!("{VARIABLE}: {error}")),
         },

@@ -23,18 +23,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use super::file;
-use super::rendering::{Attached, Output, Piece};
+use super::rendering::{AttachedConsumer, Output, Piece};
 use crate::control::prepare;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
 use crate::os::{AcrossForks, Rank, Ready, room};
 
-static OUTPUTS: Mutex<Vec<Listed>> = Mutex::new(Vec::new());
+static OUTPUTS: Mutex<Vec<ListedOutput>> = Mutex::new(Vec::new());
 
 /// An output in the list, with the numbers of the last report that was begun and of the last one
 /// that was written.
-pub(super) struct Listed {
+pub(super) struct ListedOutput {
     output: Output,
     begun: u64,
     written: u64,
@@ -45,19 +45,19 @@ pub(super) struct Listed {
 /// A guard's drop and an exit both report for the last time. When they meet, the first one to write
 /// does.
 #[derive(Clone, Copy, PartialEq)]
-enum Report {
+enum ReportTurn {
     Current,
     Last,
 }
 
-impl Listed {
+impl ListedOutput {
     /// Returns whether a report may be written now, and records that it is. A later one must not
     /// have been written, nor the last one.
-    fn begin_writing(&mut self, number: u64, report: Report) -> bool {
+    fn begin_writing(&mut self, number: u64, report: ReportTurn) -> bool {
         let may = !self.ended && self.written < number;
         if may {
             self.written = number;
-            self.ended = report == Report::Last;
+            self.ended = report == ReportTurn::Last;
         }
         may
     }
@@ -68,7 +68,7 @@ impl Listed {
 pub(super) struct Ticket(usize);
 
 /// Locks the list. While the lock is held, no other thread writes reports, exits, or forks.
-pub(super) fn outputs() -> MutexGuard<'static, Vec<Listed>> {
+pub(super) fn outputs() -> MutexGuard<'static, Vec<ListedOutput>> {
     prepare();
     READY.prepare();
     // The list is consistent after each step, so a panic under the lock does no harm.
@@ -94,7 +94,7 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     let _ = READY.require();
     let mut outputs = outputs();
     let (mut taken, mut inherited) = (None, Vec::new());
-    for Listed { output: other, .. } in outputs.iter_mut() {
+    for ListedOutput { output: other, .. } in outputs.iter_mut() {
         let Some(path) = other.replaced().into_iter().find(|path| own.contains(path)) else { continue };
         if other.process == output.process {
             taken = Some(path);
@@ -106,7 +106,7 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     let opened = if let Some(path) = taken {
         Err((path, output))
     } else {
-        outputs.push(Listed { output, begun: 0, written: 0, ended: false });
+        outputs.push(ListedOutput { output, begun: 0, written: 0, ended: false });
         // Closed outputs stay in the list, empty, so the index stays valid.
         Ok(Ticket(outputs.len() - 1))
     };
@@ -119,7 +119,7 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
 /// Detaches the consumers. A thread that still renders their last report has a share of them, and
 /// so has one that a fork left behind in the parent: then their sites become latent here, and the
 /// last share detaches.
-fn detach(attached: Arc<Vec<Attached>>) {
+fn detach(attached: Arc<Vec<AttachedConsumer>>) {
     if let Err(shared) = Arc::try_unwrap(attached) {
         shared.iter().for_each(|it| it.reported.pause());
     }
@@ -147,11 +147,11 @@ pub(super) fn is_forked() -> bool {
 pub(super) fn report(ticket: &Ticket) {
     // Writing is a cancellation point.
     let _whole = Uncancellable::new();
-    report_at(ticket.0, Report::Current);
+    report_at(ticket.0, ReportTurn::Current);
 }
 
 /// Returns whether the report was written.
-fn report_at(at: usize, report: Report) -> bool {
+fn report_at(at: usize, report: ReportTurn) -> bool {
     let (number, output) = {
         let mut outputs = outputs();
         let listed = &mut outputs[at];
@@ -175,12 +175,12 @@ fn report_at(at: usize, report: Report) -> bool {
 /// Writes the current reports of all outputs, then calls `then` before another thread can write or
 /// exit.
 pub(super) fn report_all(then: impl FnOnce()) {
-    report_each(Report::Current);
+    report_each(ReportTurn::Current);
     let _outputs = outputs();
     then();
 }
 
-fn report_each(report: Report) {
+fn report_each(report: ReportTurn) {
     let _whole = Uncancellable::new();
     let len = outputs().len();
     for at in 0..len {
@@ -191,20 +191,20 @@ fn report_each(report: Report) {
 /// Writes the last reports of an output, and detaches its consumers.
 pub(super) fn close(ticket: &Ticket) {
     let _whole = Uncancellable::new();
-    report_at(ticket.0, Report::Last);
+    report_at(ticket.0, ReportTurn::Last);
     let attached = mem::take(&mut outputs()[ticket.0].output.attached);
     // Detaching waits for hits, which may be on threads that fork.
     detach(attached);
 }
 
 extern "C" fn at_exit() {
-    report_each(Report::Last);
+    report_each(ReportTurn::Last);
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
     outputs().iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));
 }
 
 thread_local! {
-    static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Listed>>> = const { Kept::new() };
+    static ACROSS_FORK: Kept<MutexGuard<'static, Vec<ListedOutput>>> = const { Kept::new() };
 }
 
 /// Forks take the list's lock.
@@ -272,7 +272,7 @@ pub(super) mod tests {
     fn output(destination: &str, reports: &[fn() -> Rendered]) -> Output {
         let run =
             Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
-        let attached = reports.iter().zip(1..).map(|(report, number)| Attached {
+        let attached = reports.iter().zip(1..).map(|(report, number)| AttachedConsumer {
             number,
             consumer: "made".to_owned(),
             reported: Box::new(Made(*report)),
@@ -322,7 +322,7 @@ pub(super) mod tests {
         outputs()[ticket.0].begun += 1;
         report(&ticket);
         assert_eq!(written(), 3);
-        assert!(!outputs()[ticket.0].begin_writing(2, Report::Current));
+        assert!(!outputs()[ticket.0].begin_writing(2, ReportTurn::Current));
         close(&ticket);
     }
 
@@ -337,14 +337,14 @@ pub(super) mod tests {
         let ticket = open(output("-", &[waits])).unwrap();
         let at = ticket.0;
         thread::scope(|scope| {
-            let exit = scope.spawn(|| report_at(at, Report::Last));
-            let guard = scope.spawn(|| report_at(at, Report::Last));
+            let exit = scope.spawn(|| report_at(at, ReportTurn::Last));
+            let guard = scope.spawn(|| report_at(at, ReportTurn::Last));
             let written = [exit, guard].map(|it| it.join().unwrap());
             assert_eq!(written.iter().filter(|it| **it).count(), 1);
         });
         // The signal that comes after it reports nothing.
         let later = thread::spawn(|| BOTH.wait());
-        assert!(!report_at(at, Report::Current));
+        assert!(!report_at(at, ReportTurn::Current));
         later.join().unwrap();
         let _ = mem::take(&mut outputs()[at].output.attached);
     }

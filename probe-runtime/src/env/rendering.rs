@@ -22,13 +22,13 @@ use crate::spec::{Format, Rendered, Reported};
 pub(super) struct Output {
     run: Run,
     destination: Arc<Destination>,
-    pub(super) attached: Arc<Vec<Attached>>,
+    pub(super) attached: Arc<Vec<AttachedConsumer>>,
     /// The process that made the output.
     pub(super) process: u64,
 }
 
 /// One consumer, with its number and name in the variable.
-pub(super) struct Attached {
+pub(super) struct AttachedConsumer {
     pub(super) number: usize,
     pub(super) consumer: String,
     pub(super) reported: Box<dyn Reported>,
@@ -43,7 +43,7 @@ pub(super) enum Piece {
 }
 
 impl Output {
-    pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
+    pub(super) fn new(run: Run, destination: Destination, attached: Vec<AttachedConsumer>) -> Self {
         let (destination, attached) = (Arc::new(destination), Arc::new(attached));
         Self { run, destination, attached, process: fork::process() }
     }
@@ -127,7 +127,7 @@ impl Output {
     }
 }
 
-impl Attached {
+impl AttachedConsumer {
     fn said(&self, text: &str) -> Piece {
         Piece::Said(format!("PROBES, consumer {} ({}): {text}", self.number, self.consumer))
     }
