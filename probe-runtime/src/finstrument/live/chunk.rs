@@ -82,19 +82,20 @@ pub(super) struct Chunk {
 
 const _: () = assert!(offset_of!(Chunk, taken).is_multiple_of(4096));
 
-// SAFETY: all fields are atomics but for the definitions, which change as `Place::definition` says.
+// SAFETY: all fields are atomics but for the definitions, which change as `ChunkPlace::definition`
+// says.
 unsafe impl Sync for Chunk {}
 
 /// A place for one discovery: its number in a chunk.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ChunkPlace {
     chunk: &'static Chunk,
     number: usize,
 }
 
 /// Takes a free place whose stub a CALL at `site` can reach. If there can be no such stub, it takes
-/// a place without one ([`Place::refusal`]). `None` if there is no memory.
-pub(super) fn take(site: SiteAddr) -> Option<Place> {
+/// a place without one ([`ChunkPlace::refusal`]). `None` if there is no memory.
+pub(super) fn take(site: SiteAddr) -> Option<ChunkPlace> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
     let errno = match find(near).map_or_else(|| grow(near, || map_near(site)), Ok) {
         Ok(place) => return Some(place),
@@ -105,7 +106,7 @@ pub(super) fn take(site: SiteAddr) -> Option<Place> {
 }
 
 /// Returns a place in one of the chunks that suit.
-fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
+fn find(suits: impl Fn(&Chunk) -> bool) -> Option<ChunkPlace> {
     let first = NOT_FULL.load(Ordering::Acquire);
     let chunks = LIST[first..].iter().map_while(load);
     chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
@@ -121,7 +122,10 @@ fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
 
 /// Returns a place in a new chunk, or in one that another thread has just added.
 #[cold]
-fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32>) -> Result<Place, i32> {
+fn grow(
+    suits: impl Fn(&Chunk) -> bool,
+    map: impl Fn() -> Result<*mut Chunk, i32>,
+) -> Result<ChunkPlace, i32> {
     for at in LIST.iter().filter(|at| load(at).is_none()) {
         let chunk = map()?;
         if at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -136,14 +140,14 @@ fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32
 }
 
 /// Returns all places that are taken.
-pub(super) fn all() -> impl Iterator<Item = Place> {
+pub(super) fn all() -> impl Iterator<Item = ChunkPlace> {
     LIST.iter()
         .map_while(load)
         .flat_map(|chunk| chunk.places(&chunk.taken, |bits| bits.load(Ordering::Acquire)))
 }
 
 /// Returns the places that were noted since this was called last.
-pub(super) fn take_noted() -> impl Iterator<Item = Place> {
+pub(super) fn take_noted() -> impl Iterator<Item = ChunkPlace> {
     LIST.iter().map_while(load).flat_map(|chunk| {
         chunk.places(&chunk.noted, |bits| match bits.load(Ordering::SeqCst) {
             0 => 0,
@@ -153,12 +157,12 @@ pub(super) fn take_noted() -> impl Iterator<Item = Place> {
 }
 
 /// Frees a place. No thread may be reading its discovery any more.
-pub(super) fn give_back(place: Place) {
+pub(super) fn give_back(place: ChunkPlace) {
     place.chunk.taken[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
     NOT_FULL.store(0, Ordering::Release);
 }
 
-impl Place {
+impl ChunkPlace {
     /// Returns the definition that its stub leads to.
     pub(super) fn definition(self) -> &'static Definition {
         // SAFETY: a definition, perhaps of zeroes. A thread that writes to it makes sure that
@@ -229,25 +233,25 @@ impl Chunk {
         &'static self,
         words: &'static [AtomicU64],
         read: impl Fn(&AtomicU64) -> u64,
-    ) -> impl Iterator<Item = Place> {
+    ) -> impl Iterator<Item = ChunkPlace> {
         words.iter().enumerate().flat_map(move |(at, word)| {
             let mut bits = read(word);
             std::iter::from_fn(move || {
                 let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
                 bits &= bits - 1;
-                Some(Place { chunk: self, number: at * 64 + bit })
+                Some(ChunkPlace { chunk: self, number: at * 64 + bit })
             })
         })
     }
 
-    fn take(&'static self) -> Option<Place> {
+    fn take(&'static self) -> Option<ChunkPlace> {
         for (at, word) in self.taken.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != u64::MAX {
                 let bit = bits.trailing_ones();
                 match word.compare_exchange(bits, bits | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => {
-                        let place = Place { chunk: self, number: at * 64 + bit as usize };
+                        let place = ChunkPlace { chunk: self, number: at * 64 + bit as usize };
                         place.discovery().chunk.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
                         return Some(place);
                     }
@@ -316,7 +320,7 @@ mod tests {
                 assert_eq!(there, ptr::from_ref(named).addr());
             }
             assert!(Rel32::between(site, place.stub()).is_some());
-            assert_eq!(Place::of(place.discovery()).map(Place::stub), Some(place.stub()));
+            assert_eq!(ChunkPlace::of(place.discovery()).map(ChunkPlace::stub), Some(place.stub()));
         }
         let mut stubs: Vec<_> = places.iter().map(|place| place.stub()).collect();
         stubs.sort_unstable();
@@ -328,7 +332,7 @@ mod tests {
         assert!(line.contains(" r-xp "), "{line}");
         let freed = places[7];
         give_back(freed);
-        assert_eq!(take(site).map(Place::stub), Some(freed.stub()));
+        assert_eq!(take(site).map(ChunkPlace::stub), Some(freed.stub()));
         places.into_iter().for_each(give_back);
     }
 

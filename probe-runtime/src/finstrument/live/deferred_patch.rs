@@ -7,7 +7,7 @@ use super::call::Call;
 use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
-use super::pending::{self, Pending};
+use super::pending::{self, PendingDiscoveries};
 use super::provider::Exclusive;
 use super::reason::Reason;
 use super::reconcile::is_there;
@@ -17,7 +17,11 @@ use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites; queues those that fail again.
-pub(super) fn patch_deferred(exclusive: Exclusive<'_>, pending: &mut Pending, loaded: &mut Loaded) {
+pub(super) fn patch_deferred(
+    exclusive: Exclusive<'_>,
+    pending: &mut PendingDiscoveries,
+    loaded: &mut Loaded,
+) {
     let deferred: Vec<_> = pending.discoveries.iter().copied().filter(|it| waits(it)).collect();
     let shared: Vec<_> = pending.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
     if deferred.is_empty() && shared.is_empty() {

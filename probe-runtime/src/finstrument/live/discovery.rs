@@ -25,15 +25,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 pub(super) use hit::Hit;
 pub(super) use state::State;
-pub(super) use wanted::Wanted;
+pub(super) use wanted::WantedOutcome;
 
 use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
-use super::chunk::{self, Chunk, Place};
+use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
 use super::fast;
 use super::garbage::ReplacedHook;
-use super::growing::Member;
+use super::growing::NewMember;
 use super::hooks;
 use super::tail_jumps::TailJumps;
 use crate::abi::{Definition, Kind};
@@ -104,12 +104,12 @@ impl Discovery {
     /// Writes a discovery into a place that no other thread knows yet. With a member, hits are
     /// counted from the first one on.
     pub(super) fn write(
-        place: Place,
+        place: ChunkPlace,
         key: usize,
         call: Option<Call>,
         hit: Hit,
         state: State,
-        member: Option<Member>,
+        member: Option<NewMember>,
     ) {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl Discovery {
 
     /// Returns the CALL of its stub.
     pub(super) fn active(&'static self) -> Option<Instruction> {
-        call::call(call::site(self.returns()?), Place::of(self)?.stub())
+        call::call(call::site(self.returns()?), ChunkPlace::of(self)?.stub())
     }
 
     /// Returns a hash of the object that it was named by; `None` before.
@@ -245,14 +245,14 @@ impl Discovery {
             fast::empty(self);
             self.forget_text();
             self.forget_tails();
-            Place::of(self).into_iter().for_each(chunk::give_back);
+            ChunkPlace::of(self).into_iter().for_each(chunk::give_back);
         }
     }
 }
 
 impl CallSite for Discovery {
     fn definition(&'static self) -> Option<&'static Definition> {
-        Place::of(self).map(Place::definition)
+        ChunkPlace::of(self).map(ChunkPlace::definition)
     }
 
     fn site(&'static self) -> Option<Site> {

@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::chunk::{self, Place};
+use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 
 /// The number of entries, as a power of two.
@@ -28,7 +28,7 @@ pub(super) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
 
 /// A call. Hooks read this in assembly.
 #[repr(C, align(32))]
-pub(super) struct Entry {
+pub(super) struct FastCall {
     /// The return address; 0 while the entry is free.
     returns: AtomicUsize,
     function: AtomicUsize,
@@ -36,13 +36,13 @@ pub(super) struct Entry {
     target: AtomicUsize,
 }
 
-const _: () = assert!(size_of::<Entry>() == 32);
+const _: () = assert!(size_of::<FastCall>() == 32);
 
-pub(super) static ENTRIES: [Entry; 1 << BITS] = [const {
-    Entry { returns: AtomicUsize::new(0), function: AtomicUsize::new(0), target: AtomicUsize::new(0) }
+pub(super) static ENTRIES: [FastCall; 1 << BITS] = [const {
+    FastCall { returns: AtomicUsize::new(0), function: AtomicUsize::new(0), target: AtomicUsize::new(0) }
 }; 1 << BITS];
 
-fn of(returns: usize) -> &'static Entry {
+fn of(returns: usize) -> &'static FastCall {
     &ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT]
 }
 
@@ -50,7 +50,7 @@ fn of(returns: usize) -> &'static Entry {
 /// neither be a site nor wait to become one.
 pub(super) fn fill(discovery: &'static Discovery) {
     let Some(returns) = discovery.returns() else { return };
-    let Some(place) = Place::of(discovery).filter(|place| place.refusal().is_none()) else { return };
+    let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
     let entry = of(returns);
     let is_free = entry.returns.load(Ordering::Acquire) == 0;
     let take = || entry.returns.compare_exchange(0, returns, Ordering::AcqRel, Ordering::Acquire);

@@ -27,7 +27,7 @@ use super::call::Call;
 use super::discovery::{Discovery, State};
 use super::hooks::{address, call_of, patched, postpone};
 use super::reason::Reason;
-use super::table::{self, Entry};
+use super::table::{self, CallEntry};
 use super::{pending, policy, split_calls};
 use crate::abi::Kind;
 use crate::os::text::{page_size, pages};
@@ -97,7 +97,7 @@ fn range(call: Call) -> Range<usize> {
 
 /// Returns the waiting call of this key, if it is still there, in the same pages as `own`.
 fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
-    let other = table::find(key).and_then(Entry::discovery)?;
+    let other = table::find(key).and_then(CallEntry::discovery)?;
     let call = other.call().filter(|_| other.state() == State::Waiting && other.key() != discovery.key())?;
     let (own, others) = (pages(own.clone()), pages(range(call)));
     if others.start < own.start || own.end < others.end {

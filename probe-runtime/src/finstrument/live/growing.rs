@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::discovery::Discovery;
 use super::hooks::published;
-use super::provider::Locked;
+use super::provider::ControlLocked;
 use crate::dispatch::{Inside, Subscription};
 
 /// The number of unused counters that are kept. Further ones are not used again.
@@ -30,7 +30,7 @@ pub(super) struct Growing {
 }
 
 /// The counter of a newly discovered probe.
-pub(super) struct Member {
+pub(super) struct NewMember {
     /// The index of the counter.
     pub(super) counter: usize,
     pub(super) subscription: Arc<Subscription>,
@@ -38,7 +38,7 @@ pub(super) struct Member {
 }
 
 /// Makes discoveries count from now on, with these counters.
-pub(super) fn begin(_locked: &Locked, subscription: Arc<Subscription>, counters: Range<usize>) {
+pub(super) fn begin(_locked: &ControlLocked, subscription: Arc<Subscription>, counters: Range<usize>) {
     let next = AtomicUsize::new(counters.start);
     let spare = [const { AtomicUsize::new(0) }; SPARES];
     let growing = Growing { subscription, counters, next, spare, is_paused: AtomicBool::new(false) };
@@ -52,7 +52,7 @@ pub(super) fn is_growing() -> bool {
 }
 
 /// Pauses or resumes the counting of later discoveries.
-pub(super) fn pause(_locked: &Locked, is_paused: bool) {
+pub(super) fn pause(_locked: &ControlLocked, is_paused: bool) {
     // SAFETY: `end` takes the same proof, so no thread is in `end` meanwhile.
     if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
         growing.is_paused.store(is_paused, Ordering::Relaxed);
@@ -60,14 +60,14 @@ pub(super) fn pause(_locked: &Locked, is_paused: bool) {
 }
 
 /// Ends the counting of discoveries. `limbo` must drop the result: hooks may still read it.
-pub(super) fn end(_locked: &Locked) -> Option<Box<Growing>> {
+pub(super) fn end(_locked: &ControlLocked) -> Option<Box<Growing>> {
     let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
     (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
 }
 
 /// Takes a counter for a probe that was discovered before, if there is one left.
-pub(super) fn take_counter(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
+pub(super) fn take_counter(_locked: &ControlLocked, discovery: &Discovery) -> Option<usize> {
     // SAFETY: `end` takes the same proof, so no thread is in `end` meanwhile.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     growing.take().or_else(|| {
@@ -102,10 +102,10 @@ pub(super) fn give_back(_inside: &Inside, counter: usize) {
 }
 
 /// Takes a counter for the probe that is being discovered, if discoveries count and one is left.
-pub(super) fn member(_inside: &Inside) -> Option<Member> {
+pub(super) fn member(_inside: &Inside) -> Option<NewMember> {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     let counter = growing.take()?;
     let is_paused = growing.is_paused.load(Ordering::Relaxed);
-    Some(Member { counter, subscription: Arc::clone(&growing.subscription), is_paused })
+    Some(NewMember { counter, subscription: Arc::clone(&growing.subscription), is_paused })
 }

@@ -18,10 +18,10 @@ use std::arch::naked_asm;
 use std::ptr;
 
 use super::call::{Call, LOOKED_AT, Target};
-use super::chunk::{self, Place};
+use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
-use super::table::{self, Entry};
+use super::table::{self, CallEntry};
 use super::{
     callback, counters, fast, first_hit, growing, pending, provider, shared, split_calls, tail_jumps,
 };
@@ -107,14 +107,14 @@ fn called(hit: Hit, returns: usize, hook: usize) {
 }
 
 /// A call site, as far as it is known.
-struct Known {
+struct KnownCall {
     discovery: &'static Discovery,
     /// The discovery whose call site the hit came by, if that is another function's.
     owner: Option<&'static Discovery>,
 }
 
 /// Delivers a call as a hit, if a consumer listens.
-fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call>) {
+fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -174,15 +174,15 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
-    deliver(Known { discovery, owner }, || call);
+    deliver(KnownCall { discovery, owner }, || call);
     if is_new {
         callback::tell(inside, discovery);
     }
 }
 
 /// Returns the discovery of this call, if it is still valid.
-fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
-    let owner = table::find(returns).and_then(Entry::discovery);
+fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
+    let owner = table::find(returns).and_then(CallEntry::discovery);
     if let Some(discovery) = owner {
         let is_same = discovery.hit() == hit;
         // Sites do not come here, except with a thread that was late.
@@ -190,12 +190,12 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
             return None;
         }
         if is_same {
-            return Some(Known { discovery, owner: None });
+            return Some(KnownCall { discovery, owner: None });
         }
     }
-    let discovery = table::find(hit.key()).and_then(Entry::discovery)?;
+    let discovery = table::find(hit.key()).and_then(CallEntry::discovery)?;
     owner.into_iter().for_each(shared::note);
-    Some(Known { discovery, owner })
+    Some(KnownCall { discovery, owner })
 }
 
 /// Returns whether the discovery is out of date: another object was loaded there, or the same one
@@ -210,7 +210,7 @@ fn is_stale(discovery: &Discovery, hook: usize) -> bool {
 /// Returns the discovery that owns a call, if another function owns it. Two inlined functions may
 /// end in one call.
 fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
-    let known = table::find(returns).and_then(Entry::discovery);
+    let known = table::find(returns).and_then(CallEntry::discovery);
     known.filter(|known| known.hit() != hit && !is_stale(known, hook))
 }
 
@@ -324,13 +324,13 @@ pub(super) fn patched(discovery: &'static Discovery) {
 }
 
 /// Returns the places of discoveries that the table knows.
-pub(super) fn published() -> impl Iterator<Item = Place> {
+pub(super) fn published() -> impl Iterator<Item = ChunkPlace> {
     chunk::all().filter(|place| is_published(place.discovery()))
 }
 
 /// Returns whether the table knows a discovery.
 pub(super) fn is_published(discovery: &'static Discovery) -> bool {
-    let known = table::find(discovery.key()).and_then(Entry::discovery);
+    let known = table::find(discovery.key()).and_then(CallEntry::discovery);
     known.is_some_and(|known| ptr::eq(known, discovery))
 }
 

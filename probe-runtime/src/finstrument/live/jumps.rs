@@ -32,7 +32,7 @@ pub(super) struct Fragment {
 
 /// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Value {
+pub(super) enum RegisterValue {
     /// This address.
     Address(usize),
     /// The value of the pointer at this address.
@@ -47,7 +47,7 @@ pub(super) struct Jump {
     pub(super) bytes: Bytes,
     pub(super) target: Target,
     /// The value of its first argument.
-    pub(super) function: Value,
+    pub(super) function: RegisterValue,
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
@@ -142,7 +142,7 @@ impl Flow {
     }
 
     /// Returns the value of a register when an instruction is reached, if all paths agree on it.
-    fn value_before(&self, number: usize, register: Register) -> Option<Value> {
+    fn value_before(&self, number: usize, register: Register) -> Option<RegisterValue> {
         let mut info = InstructionInfoFactory::new();
         let mut values = HashSet::new();
         let mut seen = HashSet::from([(number, register)]);
@@ -168,7 +168,7 @@ impl Flow {
 
 /// The value that an instruction leaves in a register.
 enum Effect {
-    Value(Value),
+    Value(RegisterValue),
     /// The value that this register had before.
     Copy(Register),
     Unknown,
@@ -191,16 +191,16 @@ fn effect(instruction: &Instruction, register: Register, info: &mut InstructionI
     let is_at_rip = instruction.is_ip_rel_memory_operand() && instruction.segment_prefix() == Register::None;
     match instruction.code() {
         Code::Lea_r64_m if is_at_rip => {
-            Effect::Value(Value::Address(addr(instruction.ip_rel_memory_address())))
+            Effect::Value(RegisterValue::Address(addr(instruction.ip_rel_memory_address())))
         }
         Code::Mov_r64_rm64 if is_at_rip => {
-            Effect::Value(Value::Pointer(addr(instruction.ip_rel_memory_address())))
+            Effect::Value(RegisterValue::Pointer(addr(instruction.ip_rel_memory_address())))
         }
         Code::Mov_r64_rm64 | Code::Mov_rm64_r64 if instruction.op1_kind() == OpKind::Register => {
             Effect::Copy(instruction.op1_register())
         }
         Code::Mov_r32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_r64_imm64 => {
-            Effect::Value(Value::Address(addr(instruction.immediate(1))))
+            Effect::Value(RegisterValue::Address(addr(instruction.immediate(1))))
         }
         _ => Effect::Unknown,
     }
@@ -260,17 +260,17 @@ mod tests {
     const LOAD: [u8; 7] = [0x48, 0x8b, 0x3d, 0, 1, 0, 0]; // mov rdi, [rip + 0x100]
 
     /// Returns the offsets of the found jumps, and the values that they pass to the hook.
-    fn found(code: &[&[u8]]) -> Vec<(usize, Value)> {
+    fn found(code: &[&[u8]]) -> Vec<(usize, RegisterValue)> {
         let fragment = Fragment { addr: 0x1000, code: code.concat() };
         jumps(&[fragment]).into_iter().map(|jump| (jump.at - 0x1000, jump.function)).collect()
     }
 
     #[test]
     fn a_value_is_followed_through_copies_and_calls() {
-        let own = Value::Address(0x1000);
+        let own = RegisterValue::Address(0x1000);
         assert_eq!(found(&[&OWN, &CALL, &COPY, &[0x5b], &JUMP]), [(16, own)]);
-        assert_eq!(found(&[&LOAD, &JUMP]), [(7, Value::Pointer(0x1107))]);
-        assert_eq!(found(&[&[0xbf, 0x34, 0x12, 0, 0], &JUMP]), [(5, Value::Address(0x1234))]);
+        assert_eq!(found(&[&LOAD, &JUMP]), [(7, RegisterValue::Pointer(0x1107))]);
+        assert_eq!(found(&[&[0xbf, 0x34, 0x12, 0, 0], &JUMP]), [(5, RegisterValue::Address(0x1234))]);
         let jump = jumps(&[Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() }]);
         assert_eq!((&*jump[0].bytes, jump[0].target), (&JUMP[..], Target::Direct(0x300c)));
     }
@@ -299,7 +299,7 @@ mod tests {
     fn all_ways_have_to_agree() {
         // je over the next two; lea rdi; jmp over the last; lea rdi; jmp hook
         let ways = |last: &[u8; 7]| found(&[&[0x74, 9], &OTHER, &[0xeb, 7], last, &JUMP]);
-        assert_eq!(ways(&[0x48, 0x8d, 0x3d, 0xf7, 0, 0, 0]), [(18, Value::Address(0x1109))]);
+        assert_eq!(ways(&[0x48, 0x8d, 0x3d, 0xf7, 0, 0, 0]), [(18, RegisterValue::Address(0x1109))]);
         assert_eq!(ways(&OTHER), []);
         assert_eq!(ways(&[0x48, 0x8b, 0x3d, 0xf7, 0, 0, 0]), [], "a pointer at the same address");
     }
@@ -309,7 +309,7 @@ mod tests {
         let code: [&[u8]; 5] = [&OTHER, &[0x74, 7], &JUMP, &[0x66, 0x90], &JUMP];
         assert_eq!(found(&code).len(), 2);
         // A loop back to the copy.
-        assert_eq!(found(&[&OWN, &COPY, &[0x74, 0xfb], &JUMP]), [(12, Value::Address(0x1000))]);
+        assert_eq!(found(&[&OWN, &COPY, &[0x74, 0xfb], &JUMP]), [(12, RegisterValue::Address(0x1000))]);
     }
 
     #[test]

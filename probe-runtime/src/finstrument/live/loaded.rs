@@ -15,13 +15,13 @@ use crate::os::objects::{Frozen, Generation, Object};
 pub(crate) struct Loaded {
     /// `None` before the first look.
     generation: Option<Generation>,
-    objects: Vec<Known>,
+    objects: Vec<KnownObject>,
     /// The segments of text, ascending, each with the index of its object.
     texts: Vec<(Range<usize>, usize)>,
 }
 
 /// An object, with a hash that tells it from others in its place.
-pub(super) struct Known {
+pub(super) struct KnownObject {
     pub(super) object: Object,
     pub(super) hash: u64,
 }
@@ -38,7 +38,7 @@ impl Loaded {
     }
 
     fn new(objects: Vec<Object>) -> Self {
-        let objects = objects.into_iter().map(|object| Known { hash: hash(&object), object });
+        let objects = objects.into_iter().map(|object| KnownObject { hash: hash(&object), object });
         let objects: Vec<_> = objects.collect();
         let mut texts = Vec::new();
         for (number, known) in objects.iter().enumerate() {
@@ -50,13 +50,13 @@ impl Loaded {
     }
 
     /// Returns the object whose text holds an address.
-    pub(super) fn at(&self, addr: usize) -> Option<&Known> {
+    pub(super) fn at(&self, addr: usize) -> Option<&KnownObject> {
         let after = self.texts.partition_point(|(range, _)| range.start <= addr);
         let (range, number) = self.texts.get(after.checked_sub(1)?)?;
         range.contains(&addr).then(|| &self.objects[*number])
     }
 
-    pub(super) fn all(&self) -> &[Known] {
+    pub(super) fn all(&self) -> &[KnownObject] {
         &self.objects
     }
 }

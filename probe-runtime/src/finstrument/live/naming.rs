@@ -16,9 +16,9 @@ use addr2line::{Loader, Location};
 
 use super::discovery::Discovery;
 use super::extents::Extents;
-use super::loaded::{Known, Loaded};
-use super::pending::Pending;
-use super::provider::Locked;
+use super::loaded::{KnownObject, Loaded};
+use super::pending::PendingDiscoveries;
+use super::provider::ControlLocked;
 use super::reconcile::is_there;
 use super::symbols::{Twins, plain};
 use super::tail_jumps::TailJumps;
@@ -50,7 +50,12 @@ struct File {
 
 impl Names {
     /// Names pending discoveries that have no name yet.
-    pub(super) fn name_new(&mut self, locked: &Locked, pending: &Pending, loaded: &mut Loaded) {
+    pub(super) fn name_new(
+        &mut self,
+        locked: &ControlLocked,
+        pending: &PendingDiscoveries,
+        loaded: &mut Loaded,
+    ) {
         let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
         let mut new: Vec<_> = pending.discoveries.iter().copied().filter(is_new).collect();
         if new.is_empty() {
@@ -66,7 +71,7 @@ impl Names {
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
         for discovery in new {
             // The object may be gone by now.
-            let Some(known @ Known { object, hash }) = loaded.at(discovery.text()) else { continue };
+            let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text()) else { continue };
             let function = discovery.hit().function;
             let is_own = object.segments.iter().any(|it| it.is_text && it.range.contains(&function));
             // The function that has taken its place elsewhere keeps its own name.
@@ -86,7 +91,7 @@ impl Names {
         }
     }
 
-    fn file(&mut self, known: &Known) -> &File {
+    fn file(&mut self, known: &KnownObject) -> &File {
         self.files.entry(known.hash).or_insert_with(|| File::of(&known.object))
     }
 }

@@ -8,15 +8,15 @@
 //! Cost: the first note of a discovery is a locked instruction, and further ones are a load. Taking
 //! the notes reads two cache lines for each 1,024 call sites, if there are any notes.
 
-use super::chunk::{self, Place};
+use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 use super::hooks::{is_published, published};
-use super::provider::Locked;
+use super::provider::ControlLocked;
 use crate::registry::provider::{Due, note as expect_any};
 
 /// The discoveries that an operation looks at.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingDiscoveries {
     /// Noted discoveries. They are in the table, and stay there for as long as the control lock is
     /// held.
     pub(super) discoveries: Vec<&'static Discovery>,
@@ -26,17 +26,18 @@ pub(super) struct Pending {
 
 /// Makes the control look at a discovery.
 pub(super) fn note(discovery: &'static Discovery) {
-    if let Some(place) = Place::of(discovery) {
+    if let Some(place) = ChunkPlace::of(discovery) {
         place.note();
         expect_any();
     }
 }
 
-impl Pending {
+impl PendingDiscoveries {
     /// Takes the notes. Only the holder of the control lock removes discoveries from the table.
-    pub(super) fn take(_locked: &Locked, is_all: bool) -> Self {
-        let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
-        let discoveries = if is_all { published().map(Place::discovery).collect() } else { noted };
+    pub(super) fn take(_locked: &ControlLocked, is_all: bool) -> Self {
+        let noted: Vec<_> =
+            chunk::take_noted().map(ChunkPlace::discovery).filter(|it| is_published(it)).collect();
+        let discoveries = if is_all { published().map(ChunkPlace::discovery).collect() } else { noted };
         // A forked child of a program that has discovered nothing has nothing to look at.
         Self { is_all: is_all && !discoveries.is_empty(), discoveries }
     }

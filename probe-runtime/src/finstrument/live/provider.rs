@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::deferred_patch::patch_deferred;
-use super::discovery::{Discovery, Wanted};
+use super::discovery::{Discovery, WantedOutcome};
 use super::loaded::Loaded;
 use super::naming::Names;
-use super::pending::Pending;
+use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
 use super::{growing, split_calls};
 use crate::dispatch::Subscription;
@@ -33,21 +33,21 @@ pub(super) fn register() {
 
 /// Proof that the calling thread holds the control lock. The [`Finder`] has the only one and lends
 /// it to other modules; only the holder of the control lock reaches the `Finder`.
-pub(super) struct Locked(());
+pub(super) struct ControlLocked(());
 
 /// Proof that the calling thread holds the control lock and that no object can be unloaded.
 #[derive(Clone, Copy)]
 pub(super) struct Exclusive<'a> {
-    locked: &'a Locked,
+    locked: &'a ControlLocked,
     frozen: &'a Frozen,
 }
 
 impl<'a> Exclusive<'a> {
-    fn new(locked: &'a Locked, frozen: &'a Frozen) -> Self {
+    fn new(locked: &'a ControlLocked, frozen: &'a Frozen) -> Self {
         Self { locked, frozen }
     }
 
-    pub(super) fn locked(self) -> &'a Locked {
+    pub(super) fn locked(self) -> &'a ControlLocked {
         self.locked
     }
 
@@ -58,10 +58,10 @@ impl<'a> Exclusive<'a> {
 
 /// The control's knowledge of discoveries between operations.
 struct Finder {
-    pending: Pending,
+    pending: PendingDiscoveries,
     loaded: Loaded,
     names: Names,
-    locked: Locked,
+    locked: ControlLocked,
 }
 
 impl Finder {
@@ -72,17 +72,17 @@ impl Finder {
     fn begin() -> Box<dyn Provider> {
         assert!(!HAS_BEGUN.swap(true, Ordering::Relaxed), "the registry has the only provider");
         Box::new(Self {
-            pending: Pending::default(),
+            pending: PendingDiscoveries::default(),
             loaded: Loaded::default(),
             names: Names::default(),
-            locked: Locked(()),
+            locked: ControlLocked(()),
         })
     }
 }
 
 impl Provider for Finder {
     fn name_pending(&mut self, is_all: bool) {
-        self.pending.add(Pending::take(&self.locked, is_all));
+        self.pending.add(PendingDiscoveries::take(&self.locked, is_all));
         self.names.name_new(&self.locked, &self.pending, &mut self.loaded);
     }
 
@@ -106,10 +106,10 @@ impl Provider for Finder {
         // are sites that the registry does not list as settled yet.
         for call in discoveries(calls) {
             match call.set_wanted(active) {
-                Wanted::Changed => report.add_patched(1),
-                Wanted::Unchanged => report.add_unchanged(1),
-                Wanted::Patched => sites.extend(call.site()),
-                Wanted::Switched => switched.push(call),
+                WantedOutcome::Changed => report.add_patched(1),
+                WantedOutcome::Unchanged => report.add_unchanged(1),
+                WantedOutcome::Patched => sites.extend(call.site()),
+                WantedOutcome::Switched => switched.push(call),
             }
         }
         sites.sort_unstable_by_key(|site: &Site| site.addr);

@@ -5,13 +5,13 @@
 
 use std::ptr;
 
-use super::chunk::{self, Place};
+use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 use super::garbage::Unloaded;
 use super::hooks::{self, call_of, published};
-use super::loaded::{Known, Loaded};
-use super::pending::{self, Pending};
-use super::provider::{Exclusive, Locked};
+use super::loaded::{KnownObject, Loaded};
+use super::pending::{self, PendingDiscoveries};
+use super::provider::{ControlLocked, Exclusive};
 use super::{fast, split_calls, table, tail_jumps};
 use crate::abi::Kind;
 use crate::os::objects::Frozen;
@@ -24,13 +24,17 @@ pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Fi
         return Findings::default();
     }
     loaded.renew(exclusive.frozen());
-    let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
+    let left = chunk::all().map(ChunkPlace::discovery).filter(|discovery| discovery.has_left());
     let gone = left.map(Unloaded::new).collect();
-    reconcile_each(exclusive, published().map(Place::discovery), gone, loaded)
+    reconcile_each(exclusive, published().map(ChunkPlace::discovery), gone, loaded)
 }
 
 /// Looks at pending discoveries, while no object has gone.
-pub(super) fn reconcile_pending(exclusive: Exclusive<'_>, pending: Pending, loaded: &mut Loaded) -> Findings {
+pub(super) fn reconcile_pending(
+    exclusive: Exclusive<'_>,
+    pending: PendingDiscoveries,
+    loaded: &mut Loaded,
+) -> Findings {
     loaded.renew(exclusive.frozen());
     reconcile_each(exclusive, pending.discoveries.into_iter(), Vec::new(), loaded)
 }
@@ -42,7 +46,7 @@ fn reconcile_each(
     loaded: &Loaded,
 ) -> Findings {
     let mut living: Vec<&'static Discovery> = Vec::new();
-    let mut holders: Vec<&Known> = Vec::new();
+    let mut holders: Vec<&KnownObject> = Vec::new();
     for discovery in discoveries {
         match loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known)) {
             Some(known) if discovery.object().is_some() => {
@@ -67,7 +71,7 @@ fn reconcile_each(
 
 /// Returns whether a discovery belongs to this object: the one that it was named by, whose text
 /// still holds the call or its replacement.
-pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &Known) -> bool {
+pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &KnownObject) -> bool {
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
     }
@@ -102,7 +106,7 @@ fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
-fn unload(_locked: &Locked, discovery: &'static Discovery) -> Option<Unloaded> {
+fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unloaded> {
     // A hook may be faster, and put the new object's discovery in its place. The old one is marked
     // as left then.
     let entry = table::find(discovery.key())?;

@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
-use super::chunk::Place;
+use super::chunk::ChunkPlace;
 use super::discovery::{Discovery, State};
 use super::hooks::published;
 use super::provider::Exclusive;
@@ -43,7 +43,7 @@ pub(super) fn note(owner: &'static Discovery) {
 pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery) {
     let Some(object) = owner.object() else { return };
     let is_twin = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
-    if let Some(twin) = published().map(Place::discovery).find(is_twin) {
+    if let Some(twin) = published().map(ChunkPlace::discovery).find(is_twin) {
         discovery.twin.store(ptr::from_ref(twin).cast_mut(), Ordering::Release);
     }
 }

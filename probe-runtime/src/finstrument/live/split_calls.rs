@@ -12,7 +12,7 @@
 
 use super::call_patch::CallPatch;
 use super::discovery::Discovery;
-use super::provider::{Exclusive, Locked};
+use super::provider::{ControlLocked, Exclusive};
 use super::{counters, pending, policy, tail_jumps};
 use crate::os::text::page_size;
 use crate::patch::{
@@ -107,7 +107,7 @@ pub(super) fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bo
 
 /// Switches calls, each according to its `is_wanted`.
 pub(super) fn switch_each(
-    locked: &Locked,
+    locked: &ControlLocked,
     calls: &[&'static Discovery],
     access: Access,
     report: &mut Report,

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::discovery::Discovery;
 use crate::patch::table::{self, Table};
 
-static TABLE: Table<Entry, { 1 << 12 }, 18> = Table::new();
+static TABLE: Table<CallEntry, { 1 << 12 }, 18> = Table::new();
 
 /// One call site. Zeroes are a free entry.
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct CallEntry {
     key: AtomicUsize,
     discovery: AtomicPtr<Discovery>,
 }
 
-impl Entry {
+impl CallEntry {
     /// Returns its discovery, if it has one.
     pub(super) fn discovery(&self) -> Option<&'static Discovery> {
         // SAFETY: null, or a discovery, whose memory is never given back.
@@ -44,7 +44,7 @@ impl Entry {
 }
 
 // SAFETY: atomics, of which zeroes are a free entry.
-unsafe impl table::Entry for Entry {
+unsafe impl table::Entry for CallEntry {
     fn key(&self) -> usize {
         self.key.load(Ordering::Acquire)
     }
@@ -55,11 +55,11 @@ unsafe impl table::Entry for Entry {
 }
 
 /// Finds the entry of a key, which is not 0.
-pub(super) fn find(key: usize) -> Option<&'static Entry> {
+pub(super) fn find(key: usize) -> Option<&'static CallEntry> {
     TABLE.find(key)
 }
 
 /// Finds the entry of a key, or makes it. Returns `None` if there is no memory.
-pub(super) fn find_or_insert(key: usize) -> Option<&'static Entry> {
+pub(super) fn find_or_insert(key: usize) -> Option<&'static CallEntry> {
     TABLE.find_or_insert(key)
 }

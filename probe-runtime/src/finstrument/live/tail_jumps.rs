@@ -28,12 +28,12 @@ use super::counters;
 use super::discovery::{Discovery, State};
 use super::extents::Extents;
 use super::hooks;
-use super::jumps::{Fragment, Jump, Value, jumps};
+use super::jumps::{Fragment, Jump, RegisterValue, jumps};
 use super::pending;
-use super::provider::{Exclusive, Locked};
+use super::provider::{ControlLocked, Exclusive};
 use super::reason::Reason;
 use super::split_calls;
-use super::table::{self, Entry};
+use super::table::{self, CallEntry};
 use crate::abi::Kind;
 use crate::os::mem::Alias;
 use crate::os::objects::{Frozen, Object};
@@ -63,10 +63,10 @@ impl TailJumps {
         let hit = discovery.hit();
         let hook = hooks::address(hit.kind == Kind::Entry);
         let is_told = |jump: &&Jump| match jump.function {
-            Value::Address(function) => function == hit.function,
-            Value::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
+            RegisterValue::Address(function) => function == hit.function,
+            RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
             // SAFETY: in a segment of a loaded object.
-            Value::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
+            RegisterValue::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
         };
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
@@ -87,7 +87,7 @@ fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
 /// Returns whether the loaded object has this code, apart from changes that this crate has made.
 fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
     let is_known = |at: usize, found: u8| {
-        let is_call = |returns: usize| table::find(returns).and_then(Entry::discovery).is_some();
+        let is_call = |returns: usize| table::find(returns).and_then(CallEntry::discovery).is_some();
         let is_jump = || found == RET && jumps.iter().any(|jump| jump.at == at);
         (at + 1..=at + LOOKED_AT).any(is_call) || is_jump()
     };
@@ -108,7 +108,7 @@ impl Discovery {
     }
 
     /// Gives it the jumps of its function. The next look makes them sites.
-    pub(super) fn set_tails(&self, _locked: &Locked, tails: TailJumps) {
+    pub(super) fn set_tails(&self, _locked: &ControlLocked, tails: TailJumps) {
         self.forget_tails();
         self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
         self.wait_again();
@@ -204,7 +204,11 @@ pub(super) fn settle_through(
 }
 
 /// Switches jumps through the kernel, each as its function is wanted.
-pub(super) fn switch_each(_locked: &Locked, jumps: &[(CallPatch, &'static Discovery)], report: &mut Report) {
+pub(super) fn switch_each(
+    _locked: &ControlLocked,
+    jumps: &[(CallPatch, &'static Discovery)],
+    report: &mut Report,
+) {
     let alias = match Alias::open() {
         Ok(alias) => alias,
         Err(error) => {

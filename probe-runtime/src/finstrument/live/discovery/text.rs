@@ -8,20 +8,20 @@ use std::sync::atomic::Ordering;
 
 use super::Discovery;
 use crate::abi::Definition;
-use crate::finstrument::live::chunk::Place;
-use crate::finstrument::live::provider::Locked;
+use crate::finstrument::live::chunk::ChunkPlace;
+use crate::finstrument::live::provider::ControlLocked;
 
 impl Discovery {
     /// Names the discovery. From now on its definition may be read.
     pub(in crate::finstrument) fn name(
         &'static self,
-        _locked: &Locked,
+        _locked: &ControlLocked,
         object: u64,
         path: &str,
         file: &str,
         line: u32,
     ) {
-        let Some(place) = Place::of(self) else { return };
+        let Some(place) = ChunkPlace::of(self) else { return };
         // Most names are copied into the definition.
         let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
         self.text_len.store(text.len(), Ordering::Relaxed);

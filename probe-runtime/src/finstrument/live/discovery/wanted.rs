@@ -12,16 +12,16 @@ use crate::finstrument::live::fast;
 
 impl Discovery {
     /// Records whether a consumer listens. The result tells whether bytes may have to change, too.
-    pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> Wanted {
+    pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
         if !is_wanted {
             fast::empty(self);
         }
         match (self.state.load(Ordering::SeqCst), before == is_wanted) {
-            (PATCHED, _) => Wanted::Patched,
-            (SWITCHED, _) => Wanted::Switched,
-            (_, true) => Wanted::Unchanged,
-            (_, false) => Wanted::Changed,
+            (PATCHED, _) => WantedOutcome::Patched,
+            (SWITCHED, _) => WantedOutcome::Switched,
+            (_, true) => WantedOutcome::Unchanged,
+            (_, false) => WantedOutcome::Changed,
         }
     }
 
@@ -47,7 +47,7 @@ impl Discovery {
 
 /// The state that [`Discovery::set_wanted`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::finstrument) enum Wanted {
+pub(in crate::finstrument) enum WantedOutcome {
     /// A real call; the wish has changed.
     Changed,
     /// A real call; the wish was the same before.
