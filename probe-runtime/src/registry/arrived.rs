@@ -83,7 +83,7 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::os::objects::freeze;
-    use crate::registry::tables::Unsettled;
+    use crate::registry::tables::UnsettledPointer;
 
     /// Returns the number of objects that a changed registry would add, if it need not start anew.
     fn arrived(frozen: &Frozen, known: usize, change: impl FnOnce(&mut Registry)) -> Option<usize> {
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(arrived(frozen, all, |it| it.headers.push(1)), None);
             assert_eq!(arrived(frozen, all, |it| it.headers.swap(0, 1)), None);
             assert_eq!(arrived(frozen, all, |it| it.skipped = 1), None);
-            let unsettled = |it: &mut Registry| it.unsettled.push(Unsettled::UNKNOWN);
+            let unsettled = |it: &mut Registry| it.unsettled.push(UnsettledPointer::UNKNOWN);
             assert_eq!(arrived(frozen, all, unsettled), None);
         });
     }

@@ -43,18 +43,18 @@ use crate::patch::{SITE_LEN, Site, map_near, unmap};
 #[derive(Default)]
 pub(super) struct Blocks {
     mappings: Vec<Range<usize>>,
-    refusal: Option<Refusal>,
+    refusal: Option<NoMoreBlocks>,
 }
 
 /// The reason why there are no more blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Refusal {
+enum NoMoreBlocks {
     ForGood,
     UntilObjectsChange,
 }
 
 /// Sites of one text segment, as places in the list, with their probes.
-struct Wanted {
+struct SitesOfText {
     text: Range<usize>,
     sites: Vec<(u32, ProbeId)>,
 }
@@ -62,7 +62,7 @@ struct Wanted {
 impl Blocks {
     /// Allows another try after objects changed, since free memory may be within reach now.
     pub(super) fn retry(&mut self) {
-        self.refusal.take_if(|refusal| *refusal == Refusal::UntilObjectsChange);
+        self.refusal.take_if(|refusal| *refusal == NoMoreBlocks::UntilObjectsChange);
     }
 }
 
@@ -99,8 +99,8 @@ impl Registry {
     }
 
     /// Returns the sites of these probes that lack blocks, grouped by text segment.
-    fn wanted(&self, ids: impl Iterator<Item = ProbeId>) -> Vec<Wanted> {
-        let mut all: Vec<Wanted> = Vec::new();
+    fn wanted(&self, ids: impl Iterator<Item = ProbeId>) -> Vec<SitesOfText> {
+        let mut all: Vec<SitesOfText> = Vec::new();
         // Neighbouring sites lie in one text segment.
         let mut now = 0;
         ids.for_each(|id| {
@@ -115,7 +115,7 @@ impl Registry {
                     now = known.unwrap_or(all.len());
                     if known.is_none() {
                         let Some(text) = self.text_of(|| iter::once(site)).pop() else { continue };
-                        all.push(Wanted { text, sites: Vec::new() });
+                        all.push(SitesOfText { text, sites: Vec::new() });
                     }
                 }
                 all[now].sites.push((at, id));
@@ -126,7 +126,7 @@ impl Registry {
 
     /// Adds sites of the probes from `next` on, to the end of a page. All wanted probes come before
     /// `next`, so no site is added twice.
-    fn fill_up(&self, next: usize, wanted: &mut Wanted) {
+    fn fill_up(&self, next: usize, wanted: &mut SitesOfText) {
         let per_page = page_size() / LEN;
         let room = wanted.sites.len().next_multiple_of(per_page) - wanted.sites.len();
         let following =
@@ -139,8 +139,8 @@ impl Registry {
         wanted.sites.extend(own.take(room));
     }
 
-    fn map_blocks(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
-        let slot = slot_offset().filter(|_| is_supported()).ok_or(Refusal::ForGood)?;
+    fn map_blocks(&mut self, wanted: &SitesOfText) -> Result<(), NoMoreBlocks> {
+        let slot = slot_offset().filter(|_| is_supported()).ok_or(NoMoreBlocks::ForGood)?;
         let sites = || wanted.sites.iter().map(|(at, id)| (self.grouped.site(*at), *id));
         let (mut first, mut last) = (usize::MAX, 0);
         for (site, _) in sites() {
@@ -168,7 +168,7 @@ impl Registry {
             debug_assert!(is_near);
             // SAFETY: no site leads there yet.
             unsafe { unmap(&pages) };
-            return Err(Refusal::UntilObjectsChange);
+            return Err(NoMoreBlocks::UntilObjectsChange);
         }
         for (start, (at, _)) in (pages.start..).step_by(LEN).zip(&wanted.sites) {
             self.grouped.site_mut(*at).set_block(start);
@@ -216,9 +216,9 @@ fn block(site: Site, id: ProbeId) -> Option<Block> {
     Some(Block { back: site.addr.0 + SITE_LEN, target: site.target(), counter: i32::try_from(counter).ok()? })
 }
 
-fn refusal(error: &io::Error) -> Refusal {
+fn refusal(error: &io::Error) -> NoMoreBlocks {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Refusal::ForGood,
-        _ => Refusal::UntilObjectsChange,
+        io::ErrorKind::PermissionDenied => NoMoreBlocks::ForGood,
+        _ => NoMoreBlocks::UntilObjectsChange,
     }
 }

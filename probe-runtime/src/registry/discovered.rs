@@ -16,7 +16,7 @@ use crate::patch::{Access, Report, Site};
 
 /// Discoveries, with their probes.
 #[derive(Default)]
-pub(super) struct Discovered {
+pub(super) struct Discoveries {
     all: Vec<(ProbeId, &'static dyn CallSite)>,
     /// Discoveries that operations look at one by one: real calls, calls that are switched as such,
     /// and new sites.
@@ -27,7 +27,7 @@ pub(super) struct Discovered {
     sites: Vec<(ProbeId, Site)>,
 }
 
-impl Discovered {
+impl Discoveries {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -19,12 +19,12 @@ pub(super) struct Grouped {
 
 /// Sites in the order in which they were found, with their probes.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundSites {
     ids: Vec<ProbeId>,
     sites: Vec<Site>,
 }
 
-impl Found {
+impl FoundSites {
     /// Returns an empty list with room for `capacity` sites.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self { ids: Vec::with_capacity(capacity), sites: Vec::with_capacity(capacity) }
@@ -41,7 +41,7 @@ impl Found {
     }
 }
 
-impl IntoIterator for Found {
+impl IntoIterator for FoundSites {
     type Item = (ProbeId, Site);
     type IntoIter = iter::Zip<std::vec::IntoIter<ProbeId>, std::vec::IntoIter<Site>>;
 
@@ -52,8 +52,8 @@ impl IntoIterator for Found {
 
 impl Grouped {
     /// Groups the sites by a stable counting sort, in place.
-    pub(super) fn new(probes: usize, found: Found) -> Self {
-        let Found { ids, mut sites } = found;
+    pub(super) fn new(probes: usize, found: FoundSites) -> Self {
+        let FoundSites { ids, mut sites } = found;
         // Before the last pass, a probe's start is the place of its next site, stored one entry
         // later.
         let mut starts = vec![0_u32; probes + 2];
@@ -125,7 +125,7 @@ impl Grouped {
     pub(super) fn extend(&mut self, new: impl IntoIterator<Item = (ProbeId, Site)>) {
         let probes = self.starts.len() - 1;
         let ids = (0..probes).map(ProbeId::new).flat_map(|id| iter::repeat_n(id, self.of_run(id, id).len()));
-        let mut found = Found { ids: ids.collect(), sites: std::mem::take(&mut self.sites) };
+        let mut found = FoundSites { ids: ids.collect(), sites: std::mem::take(&mut self.sites) };
         new.into_iter().for_each(|(id, site)| found.push(id, site));
         *self = Self::new(probes, found);
     }
@@ -156,7 +156,7 @@ mod tests {
                 (ids.iter().enumerate()).map(|(at, id)| (ProbeId::new(*id), site(base + at))).collect()
             };
             let (first, later) = (numbered(&first, 0), numbered(&later, 100));
-            let mut found = Found::default();
+            let mut found = FoundSites::default();
             first.iter().for_each(|(id, site)| found.push(*id, *site));
             let mut grouped = Grouped::new(9, found);
             grouped.add_probe();

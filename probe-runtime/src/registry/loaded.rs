@@ -6,11 +6,11 @@ use std::ptr;
 
 use super::blocks::Blocks;
 use super::defined::Defined;
-use super::discovered::Discovered;
-use super::grouped::{Found, Grouped};
+use super::discovered::Discoveries;
+use super::grouped::{FoundSites, Grouped};
 use super::provider::{CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
-use super::tables::{Entry, Tables, Unsettled};
+use super::tables::{TableRecord, Tables, UnsettledPointer};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 use crate::os::objects::{Frozen, Generation, Object};
@@ -28,7 +28,7 @@ pub(crate) struct Registry {
     pub(super) objects: Vec<Object>,
     /// Pointers in the objects that led nowhere. If one has changed, the objects are read again:
     /// the list of objects does not change when the dynamic linker has finished one of them.
-    pub(super) unsettled: Vec<Unsettled>,
+    pub(super) unsettled: Vec<UnsettledPointer>,
     pub(super) defined: Defined,
     /// A probe's definitions in further objects; rare.
     pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
@@ -45,7 +45,7 @@ pub(crate) struct Registry {
     pub(super) taken: HashMap<ProbeId, Vec<Site>>,
     /// The provider, once it has found something.
     pub(super) provider: Option<Box<dyn Provider>>,
-    pub(super) discovered: Discovered,
+    pub(super) discovered: Discoveries,
 }
 
 /// Returns the pages of unloaded objects. Pages that another object occupies by now are left out,
@@ -129,16 +129,16 @@ impl Registry {
 
     /// Reads all records: the sites, with their probes. Skips sites whose definitions are in no
     /// table.
-    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Found {
+    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> FoundSites {
         self.skipped = 0;
         self.types.clear();
         self.read_more_sites(tables, 0)
     }
 
     /// Reads the records of further objects, whose definitions are in the ranges from `first` on.
-    pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> Found {
+    pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> FoundSites {
         let ranges = &self.ranges;
-        let mut found = Found::with_capacity(tables.iter().map(Tables::capacity).sum());
+        let mut found = FoundSites::with_capacity(tables.iter().map(Tables::capacity).sum());
         let mut skipped = 0;
         for (own, tables) in ranges[first..].iter().zip(tables) {
             let mut foreign = 0;
@@ -146,15 +146,15 @@ impl Registry {
                 let id =
                     own.id_of(definition).or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match (id, entry) {
-                    (Some(id), Entry::Site(site)) => found.push(id, site),
+                    (Some(id), TableRecord::Site(site)) => found.push(id, site),
                     // An exit by a panic. Its record says nothing of the type on other exits.
-                    (_, Entry::Type(record)) if record.ty() == Some(Type::Absent) => {}
-                    (Some(id), Entry::Type(record)) => {
+                    (_, TableRecord::Type(record)) if record.ty() == Some(Type::Absent) => {}
+                    (Some(id), TableRecord::Type(record)) => {
                         let ty = self.types.entry((id, record.index)).or_insert(record.ty());
                         *ty = ty.filter(|ty| Some(*ty) == record.ty());
                     }
-                    (None, Entry::Site(_)) => foreign += 1,
-                    (None, Entry::Type(_)) => {}
+                    (None, TableRecord::Site(_)) => foreign += 1,
+                    (None, TableRecord::Type(_)) => {}
                 }
             });
             skipped += foreign;
@@ -164,7 +164,7 @@ impl Registry {
     }
 
     /// Groups the sites from tables with the sites of discoveries.
-    pub(super) fn group_sites(&mut self, found: Found) {
+    pub(super) fn group_sites(&mut self, found: FoundSites) {
         let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.len(), found);
         if !self.discovered.sites().is_empty() {

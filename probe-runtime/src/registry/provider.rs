@@ -2,7 +2,7 @@
 //!
 //! Life: a provider [registers](register) before it publishes the first call site, and
 //! [notes](note) that it has found some. The next operation makes the provider
-//! ([`Entry::begin`]), has it name the call sites, and lists them
+//! ([`ProviderStart::begin`]), has it name the call sites, and lists them
 //! ([`discovered`](super::discovered)). The registry owns the provider from then on, so its methods
 //! run under the control lock only.
 //! Cost: a load for each operation while nothing is noted. An operation that switches call sites
@@ -30,7 +30,7 @@ use crate::patch::{Access, Report, Site};
 pub(super) const IS_POSSIBLE: bool = cfg!(probe_discovers);
 
 /// The functions of a provider that run before the registry has it.
-pub(crate) struct Entry {
+pub(crate) struct ProviderStart {
     /// Allocates the resources that the provider's hooks need and can't allocate themselves. Runs
     /// before any lock is taken.
     pub(crate) get_ready: fn(),
@@ -38,18 +38,18 @@ pub(crate) struct Entry {
     pub(crate) begin: fn() -> Box<dyn Provider>,
 }
 
-static ENTRY: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+static ENTRY: AtomicPtr<ProviderStart> = AtomicPtr::new(ptr::null_mut());
 /// Whether a provider has noted something since the last look.
 static NOTED: AtomicBool = AtomicBool::new(false);
 /// Whether the next operation has to look at everything.
 static ALL: AtomicBool = AtomicBool::new(false);
 
 /// Registers the provider. A program has at most one.
-pub(crate) fn register(entry: &'static Entry) {
+pub(crate) fn register(entry: &'static ProviderStart) {
     ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
 }
 
-fn registered() -> Option<&'static Entry> {
+fn registered() -> Option<&'static ProviderStart> {
     // SAFETY: null, or a `&'static Entry` from `register`.
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
 }
@@ -82,7 +82,7 @@ pub(crate) fn get_ready() {
 
 /// Takes the note. Returns the registered provider if there was one, and whether it has to look at
 /// everything. The note is cleared first, so this operation or the next one sees a concurrent note.
-pub(super) fn take_noted() -> Option<(&'static Entry, bool)> {
+pub(super) fn take_noted() -> Option<(&'static ProviderStart, bool)> {
     let entry = registered().filter(|_| is_noted())?;
     NOTED.store(false, Ordering::SeqCst);
     Some((entry, ALL.swap(false, Ordering::SeqCst)))

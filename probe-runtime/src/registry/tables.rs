@@ -6,8 +6,8 @@
 //! While another thread loads an object, the registry may see it before the dynamic linker has
 //! filled in its addresses (pointers of a linkage table, a definition's long text). The reader
 //! follows such an address only if it leads into an object that has probes. It skips any other
-//! address and remembers it as [`Unsettled`]. Once such an address has changed, the object is read
-//! again.
+//! address and remembers it as [`UnsettledPointer`]. Once such an address has changed, the object
+//! is read again.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address is
 // checked against them before it is read; and on the caller being frozen, so that no thread unloads
@@ -33,18 +33,18 @@ pub(super) struct Tables<'a> {
     text: Range<usize>,
     records: Range<usize>,
     definitions: Range<usize>,
-    unsettled: RefCell<Vec<Unsettled>>,
+    unsettled: RefCell<Vec<UnsettledPointer>>,
 }
 
 /// A pointer that led nowhere when the reader followed it, with its value at that time. Either the
 /// dynamic linker has yet to fill it in, or it is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unsettled {
+pub(super) struct UnsettledPointer {
     at: usize,
     found: usize,
 }
 
-impl Unsettled {
+impl UnsettledPointer {
     #[cfg(test)]
     pub(super) const UNKNOWN: Self = Self { at: 0, found: 0 };
 
@@ -57,7 +57,7 @@ impl Unsettled {
 }
 
 /// The content of a record.
-pub(super) enum Entry {
+pub(super) enum TableRecord {
     /// A site.
     Site(Site),
     /// The type of a field.
@@ -103,7 +103,7 @@ impl<'a> Tables<'a> {
 
     /// Returns the pointers that led nowhere. The executable has none, since all its addresses were
     /// filled in before it began; those of other objects may yet be filled in.
-    pub(super) fn unsettled(&self) -> Vec<Unsettled> {
+    pub(super) fn unsettled(&self) -> Vec<UnsettledPointer> {
         if self.is_main() { Vec::new() } else { self.unsettled.take() }
     }
 
@@ -141,7 +141,7 @@ impl<'a> Tables<'a> {
 
     /// Calls `each` for every record that this reader understands, with the address of its
     /// definition. Returns the number of site records that it could not read.
-    pub(super) fn for_each_record(&self, mut each: impl FnMut(Entry, usize)) -> usize {
+    pub(super) fn for_each_record(&self, mut each: impl FnMut(TableRecord, usize)) -> usize {
         let (mut at, mut skipped) = (self.records.start, 0);
         while at + size_of::<[u8; 4]>() <= self.records.end {
             // SAFETY: within the mapped table.
@@ -158,12 +158,13 @@ impl<'a> Tables<'a> {
                 SITE_JUMP | SITE_CALL if is_known && size >= size_of::<Record>() => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const Record) };
-                    self.site(&record, at).map(|site| (Entry::Site(site), relative(at + 12, record.stub)))
+                    self.site(&record, at)
+                        .map(|site| (TableRecord::Site(site), relative(at + 12, record.stub)))
                 }
                 FIELD_TYPE if is_type => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
-                    Some((Entry::Type(record), relative(at + 8, record.stub)))
+                    Some((TableRecord::Type(record), relative(at + 8, record.stub)))
                 }
                 _ => None,
             };
@@ -225,7 +226,7 @@ impl<'a> Tables<'a> {
         let mut unsettled = self.unsettled.borrow_mut();
         // Neighbouring records share a pointer.
         if unsettled.last().is_none_or(|last| last.at != at) {
-            unsettled.push(Unsettled { at, found });
+            unsettled.push(UnsettledPointer { at, found });
         }
     }
 

@@ -19,9 +19,9 @@ use super::{growing, split_calls};
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, Batch, Mode, Report, Site};
-use crate::registry::provider::{self, CallSite, Due, Entry, Findings, Garbage, Provider};
+use crate::registry::provider::{self, CallSite, Due, Findings, Garbage, Provider, ProviderStart};
 
-static ENTRY: Entry = Entry { get_ready: super::interface::get_ready, begin: Finder::begin };
+static ENTRY: ProviderStart = ProviderStart { get_ready: super::interface::get_ready, begin: Finder::begin };
 
 /// Whether a [`Finder`] was made.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
