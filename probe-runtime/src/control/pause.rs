@@ -11,7 +11,7 @@ use super::attached::Attached;
 use super::lock::{Locked, lock_here, operate};
 use super::retired::settle;
 use super::state::Control;
-use crate::dispatch::{Awaited, Subscription, Unsettled};
+use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::os::cancel::Uncancellable;
 #[cfg(probe_backend = "patched")]
 use crate::patch::{self, Instruction};
@@ -144,7 +144,7 @@ impl Control {
         attachment: usize,
         is_paused: bool,
         report: &mut Report,
-    ) -> Option<Unsettled> {
+    ) -> Option<UnsettledSwitch> {
         if self.pause_growing(attachment, is_paused) {
             self.settle_growth(attachment);
         }

@@ -12,7 +12,7 @@
 
 use super::garbage::{Detached, Garbage};
 use super::lock::lock;
-use crate::dispatch::{Awaited, Fenced, Left, wait};
+use crate::dispatch::{Awaited, Fenced, Vacated, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 
@@ -21,7 +21,7 @@ use crate::patch::Visibility;
 ///
 /// Returns `None` if it waited for no hit. Inside a hit it never waits, since the awaited hit may
 /// be further down the same stack.
-pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Left> {
+pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Vacated> {
     // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();
     let is_synchronous = visibility == Visibility::Synchronous;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::lock::lock;
 use super::state::Control;
-use crate::dispatch::{Subscription, Unsettled};
+use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::registry::ProbeId;
 
 /// Subscriptions to settle once every thread executes the switched sites. It keeps no consumer
@@ -17,7 +17,7 @@ struct One {
     attachment: usize,
     /// Another attachment may later get the same number, but not the same address.
     subscription: Weak<Subscription>,
-    unsettled: Unsettled,
+    unsettled: UnsettledSwitch,
 }
 
 impl Switched {

@@ -13,7 +13,7 @@ use super::retired::settle;
 use super::set::ProbeSet;
 use super::state::Control;
 use super::{Consumer, Start};
-use crate::dispatch::{Awaited, Subscription, Unsettled};
+use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Refusal, Report, Visibility};
@@ -61,7 +61,7 @@ impl Untyped {
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
         settle(policy.visibility, None);
-        subscription.settle(Unsettled::FIRST);
+        subscription.settle(UnsettledSwitch::FIRST);
         Ok(Self::new(number, subscription, report, policy))
     }
 

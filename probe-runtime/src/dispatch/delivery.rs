@@ -19,7 +19,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::event::Place;
+use super::event::HitPlace;
 use super::hook::{Action, Hook};
 use super::{Event, Listener, Subscription, ThreadSlot};
 use crate::abi::{Definition, Value};
@@ -59,7 +59,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     let consumer = unsafe { subscription.consumer_as::<L>() };
     // SAFETY: the way in passes the slot that it has marked, which is the calling thread's.
     let errno = unsafe { slot.errno() };
-    let at = Place { frame, slot, generation: subscription.generation() };
+    let at = HitPlace { frame, slot, generation: subscription.generation() };
     let event = Event::new(definition, hook.probe(), at);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| consumer.hit(&event))) {
         subscription.fail(definition, payload);
@@ -162,7 +162,7 @@ fn call(
     slot.hit_state().begin_call(subscription.mark());
     // SAFETY: `tell` hands on the calling thread's slot.
     let errno = unsafe { slot.errno() };
-    let at = Place { frame: frame.cast(), slot, generation: subscription.generation() };
+    let at = HitPlace { frame: frame.cast(), slot, generation: subscription.generation() };
     subscription.call(&Event::new(definition, hook.probe(), at));
     errno.restore();
 }

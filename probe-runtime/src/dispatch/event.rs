@@ -48,13 +48,13 @@ const FUTURE: &str = "future";
 pub struct Event<'a> {
     definition: &'a Definition,
     probe: ProbeId,
-    at: Place,
+    at: HitPlace,
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
 /// The circumstances of a hit: stack pointer, values, thread, and the generation of its attachment.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HitPlace {
     pub(super) frame: *const Value<'static>,
     pub(super) slot: &'static ThreadSlot,
     pub(super) generation: u32,
@@ -62,7 +62,7 @@ pub(super) struct Place {
 
 impl<'a> Event<'a> {
     #[inline(always)]
-    pub(super) fn new(definition: &'a Definition, probe: ProbeId, at: Place) -> Self {
+    pub(super) fn new(definition: &'a Definition, probe: ProbeId, at: HitPlace) -> Self {
         Self { definition, probe, at, borrow: PhantomData }
     }
 

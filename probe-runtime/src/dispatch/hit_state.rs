@@ -111,7 +111,7 @@ const _: () = {
 /// Identifies the hit and the consumer's call that a thread was in. Equal values mean that no call
 /// has ended in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Watched {
+pub(super) struct HitId {
     pub(super) sequence: u64,
     pub(super) calls: u64,
 }
@@ -180,13 +180,13 @@ impl HitState {
 
     /// Returns the hit that the thread is in. Must be called before the mark is read: if a call
     /// ends in between, the next look finds another number.
-    pub(super) fn watch(&self) -> Watched {
-        Watched { sequence: self.sequence(), calls: self.calls() }
+    pub(super) fn watch(&self) -> HitId {
+        HitId { sequence: self.sequence(), calls: self.calls() }
     }
 
     /// Returns whether the thread is still in the hit that it was in at the heavy barrier, and
     /// either passing or with the mark `awaited`.
-    pub(super) fn is_in(&self, watched: Watched, awaited: Option<HitMark>) -> bool {
+    pub(super) fn is_in(&self, watched: HitId, awaited: Option<HitMark>) -> bool {
         let mark = self.mark();
         (mark.is_passing() || Some(mark) == awaited) && self.sequence() == watched.sequence
     }

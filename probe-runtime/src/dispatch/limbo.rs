@@ -24,7 +24,7 @@
 
 use std::hint;
 
-use super::hit_state::{HitMark, Watched};
+use super::hit_state::{HitId, HitMark};
 use super::quiesce::Fenced;
 use super::thread_slot::{ThreadSlot, slots};
 
@@ -62,7 +62,7 @@ struct Retired<T> {
 #[derive(Debug)]
 struct Hit {
     slot: usize,
-    watched: Watched,
+    watched: HitId,
     since: Era,
     /// The hit has read no data that was published later.
     read_by: Era,
@@ -72,7 +72,7 @@ struct Hit {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     pub(super) slot: usize,
-    pub(super) watched: Watched,
+    pub(super) watched: HitId,
     pub(super) mark: HitMark,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn sight(sequence: u64, calls: u64, mark: HitMark) -> Sight {
-        Sight { slot: 0, watched: Watched { sequence, calls }, mark }
+        Sight { slot: 0, watched: HitId { sequence, calls }, mark }
     }
 
     /// Returns the data given out after a look that sees one thread in this state.

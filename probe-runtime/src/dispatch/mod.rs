@@ -67,14 +67,14 @@ pub(crate) use inline_hook::InlineHook;
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
-pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
+pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "patched"))]
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, prepare, slots};
 
-pub(crate) use subscription::{Subscription, Unsettled, on_failure};
+pub(crate) use subscription::{Subscription, UnsettledSwitch, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 
 use std::sync::atomic::Ordering;

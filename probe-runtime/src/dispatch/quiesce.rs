@@ -49,9 +49,9 @@ impl Fenced {
 }
 
 /// Proof that no thread is in the awaited place any more.
-pub(crate) struct Left(Option<HitMark>);
+pub(crate) struct Vacated(Option<HitMark>);
 
-impl Left {
+impl Vacated {
     /// Returns whether the awaited place was this subscription's consumer.
     pub(super) fn is_of(&self, subscription: &Subscription) -> bool {
         self.0 == Some(subscription.mark())
@@ -60,7 +60,7 @@ impl Left {
 
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
-pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
+pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Vacated> {
     if ThreadSlot::known().is_some_and(|own| !own.mark().is_outside()) {
         return None;
     }
@@ -71,7 +71,7 @@ pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
         Awaited::Callback => Some(HitMark::TELLING),
     };
     slots().for_each(|slot| wait_for(slot, mark));
-    Some(Left(mark))
+    Some(Vacated(mark))
 }
 
 fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    Action, CounterAt, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, ThreadSlot, Unsettled,
+    Action, CounterAt, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, ThreadSlot,
+    UnsettledSwitch,
 };
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
@@ -29,9 +30,9 @@ const ROUNDS: usize = 11;
 static REHEARSING: AtomicU64 = AtomicU64::new(0);
 
 /// The right to rehearse, held by one thread at a time.
-struct Alone;
+struct RehearsalRight;
 
-impl Alone {
+impl RehearsalRight {
     fn new() -> Option<Self> {
         let (before, own) = (REHEARSING.load(Ordering::Relaxed), process());
         let is_free = before != own;
@@ -41,7 +42,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for RehearsalRight {
     fn drop(&mut self) {
         REHEARSING.store(0, Ordering::Release);
     }
@@ -67,7 +68,7 @@ pub(crate) fn hits_that_call<L: Listener>(
     // The thread is idle, so no call is suppressed.
     let action = Action::Call { suppressed: CounterAt::new(0), counted: None };
     let subscription = Subscription::new(listener);
-    subscription.settle(Unsettled::FIRST);
+    subscription.settle(UnsettledSwitch::FIRST);
     rehearse(now, &[(action, Arc::new(subscription))], each)
 }
 
@@ -76,7 +77,7 @@ fn rehearse(
     members: &[(Action, Arc<Subscription>)],
     mut each: impl FnMut(),
 ) -> Option<f64> {
-    let _alone = Alone::new()?;
+    let _alone = RehearsalRight::new()?;
     if ThreadSlot::current()?.mark() != HitMark::IDLE {
         return None;
     }
@@ -143,8 +144,8 @@ mod tests {
     }
 
     /// Waits until no other test rehearses.
-    fn alone() -> Alone {
-        iter::repeat_with(Alone::new).find_map(|alone| alone).unwrap()
+    fn alone() -> RehearsalRight {
+        iter::repeat_with(RehearsalRight::new).find_map(|alone| alone).unwrap()
     }
 
     #[test]

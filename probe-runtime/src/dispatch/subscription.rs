@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
-use super::quiesce::Left;
+use super::quiesce::Vacated;
 use super::{Event, HitMark, Listener, Wrapper};
 use crate::abi::Definition;
 
@@ -55,9 +55,9 @@ unsafe impl Sync for Called {}
 /// A switch of an attachment's sites that is under way.
 #[must_use = "without its end, nothing is paired any more"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unsettled(u32);
+pub(crate) struct UnsettledSwitch(u32);
 
-impl Unsettled {
+impl UnsettledSwitch {
     /// The switch that begins the attachment.
     pub(crate) const FIRST: Self = Self(2);
 }
@@ -95,7 +95,7 @@ impl Subscription {
             owner: Mutex::new(Some(consumer)),
             silence: AtomicU8::new(0),
             failure: OnceLock::new(),
-            generation: AtomicU32::new(Unsettled::FIRST.0),
+            generation: AtomicU32::new(UnsettledSwitch::FIRST.0),
         }
     }
 
@@ -132,22 +132,22 @@ impl Subscription {
 
     /// Begins a switch of the attachment's sites. Must be called by the holder of the control lock.
     /// Pass the result to [`settle`](Self::settle).
-    pub(crate) fn unsettle(&self) -> Unsettled {
+    pub(crate) fn unsettle(&self) -> UnsettledSwitch {
         // A generation is never 0.
-        let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
+        let next = (self.generation() | 1).wrapping_add(1).max(UnsettledSwitch::FIRST.0);
         self.generation.store(next, Ordering::Release);
-        Unsettled(next)
+        UnsettledSwitch(next)
     }
 
     /// Ends a switch, when every thread executes the new instructions. If another switch has begun
     /// since, only that one can be ended.
-    pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
+    pub(crate) fn settle(&self, UnsettledSwitch(switched): UnsettledSwitch) {
         let next = switched.wrapping_add(1);
         let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
     }
 
     /// The same for the holder of the control lock, if no thread is waited for.
-    pub(crate) fn settle_locked(&self, Unsettled(switched): Unsettled) {
+    pub(crate) fn settle_locked(&self, UnsettledSwitch(switched): UnsettledSwitch) {
         if self.generation() == switched {
             self.generation.store(switched.wrapping_add(1), Ordering::Release);
         }
@@ -195,7 +195,7 @@ impl Subscription {
     ///
     /// # Panics
     /// If it may still be called.
-    pub(crate) fn take_consumer(&self, left: &Left) -> Option<Arc<dyn Listener>> {
+    pub(crate) fn take_consumer(&self, left: &Vacated) -> Option<Arc<dyn Listener>> {
         let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
         assert!(is_closed && left.is_of(self), "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
