@@ -10,7 +10,8 @@ use super::state::Control;
 use crate::error::Error;
 use crate::os::objects::Frozen;
 use crate::patch::{
-    self, Access, Batch, Left, Mode, OpenText, Refusal, RefusalReason, Report, Site, TextError, TextPolicy,
+    self, Access, Batch, LastState, Mode, OpenText, Refusal, RefusalReason, Report, Site, TextError,
+    TextPolicy,
 };
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -33,7 +34,7 @@ impl Control {
         let refused_before = report.unswitched().len();
         let unswitched = self.unswitched.borrow();
         let has_unswitched = !unswitched.is_empty();
-        let left = Left { mode: left, but: has_unswitched.then_some(&*unswitched) };
+        let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
         let mut batch = Batch::new(mode, report).left(left);
         match runs {
             _ if access == Access::Held => {

@@ -4,7 +4,7 @@
 //! switch are exceptions, and are remembered here.
 //!
 //! Cost: see [`patch::strays`]. Only operations that list probes look here. Others compare while
-//! they switch ([`Left`](patch::Left)).
+//! they switch ([`LastState`](patch::LastState)).
 
 use std::collections::BTreeSet;
 

@@ -30,14 +30,14 @@ pub(crate) struct Batch<'a> {
     straddlers: Vec<Site>,
     /// Sites that go through `int3` and stay active, with another target.
     pub(super) led_elsewhere: Vec<SiteAddr>,
-    left: Left<'a>,
+    left: LastState<'a>,
 }
 
 /// The state in which the last operation left the sites of a batch: latent, or active with any
 /// target. A site in the opposite state was changed by another writer since, and is noted as
 /// [foreign](Report::foreign).
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Left<'a> {
+pub(crate) struct LastState<'a> {
     /// `None` if the state is not known.
     pub(crate) mode: Option<Mode>,
     /// Exceptions: sites that the last operation could not switch.
@@ -46,11 +46,11 @@ pub(crate) struct Left<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(wanted: Mode, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left: Left::default() }
+        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left: LastState::default() }
     }
 
     /// Sets the state in which all sites were left.
-    pub(crate) fn left(mut self, left: Left<'a>) -> Self {
+    pub(crate) fn left(mut self, left: LastState<'a>) -> Self {
         self.left = left;
         self
     }

@@ -104,7 +104,7 @@ pub use probe_patch::{
 };
 #[cfg(probe_backend = "patched")]
 pub(crate) use {
-    batch::{Batch, Left, exchange},
+    batch::{Batch, LastState, exchange},
     probe_patch::__runtime::{Quieting, READY, forget_gone, map_near, renew, set_quieting, unmap},
     site::Site,
     strays::strays,

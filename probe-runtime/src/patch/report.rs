@@ -48,12 +48,12 @@ pub struct Report {
     patched: usize,
     unchanged: usize,
     // Apart, so that the report of a toggle that succeeds is three words.
-    findings: Option<Box<Findings>>,
+    findings: Option<Box<ReportDetails>>,
 }
 
 /// The part of a report beyond the numbers of switched and unchanged sites.
 #[derive(Clone, Default, Debug)]
-struct Findings {
+struct ReportDetails {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
@@ -112,11 +112,11 @@ impl Report {
     }
 
     #[inline(always)]
-    fn findings(&self) -> Option<&Findings> {
+    fn findings(&self) -> Option<&ReportDetails> {
         self.findings.as_deref()
     }
 
-    fn findings_mut(&mut self) -> &mut Findings {
+    fn findings_mut(&mut self) -> &mut ReportDetails {
         self.findings.get_or_insert_default()
     }
 
