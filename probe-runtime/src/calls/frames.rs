@@ -66,7 +66,7 @@ unsafe impl<const N: usize> Zeroed for Frames<N> {}
 
 /// Identifies a call of a function: the address of a future, or a stack pointer. 0 if the function
 /// alone identifies it.
-pub(super) type Mark = usize;
+pub(super) type StackMark = usize;
 
 impl<const N: usize> Frames<N> {
     #[inline(always)]
@@ -93,7 +93,7 @@ impl<const N: usize> Frames<N> {
 
     /// Pushes a frame for a call that begins. Returns it, with the frame of its caller; `None` if
     /// there is no room, which is counted.
-    pub(super) fn push(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+    pub(super) fn push(&self, function: u32, mark: StackMark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let Some(frame) = self.stack.get(len) else {
             self.push_over(mark);
@@ -151,7 +151,7 @@ impl<const N: usize> Frames<N> {
     }
 
     #[cold]
-    fn push_over(&self, mark: Mark) {
+    fn push_over(&self, mark: StackMark) {
         if self.over.load(Relaxed) == 0 {
             self.over_at.store(mark, Relaxed);
         }
@@ -171,7 +171,7 @@ impl<const N: usize> Frames<N> {
     }
 
     /// Pops the innermost call if it is this one. Returns it, with the frame of its caller.
-    pub(super) fn pop_if(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+    pub(super) fn pop_if(&self, function: u32, mark: StackMark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let frame = self.at(self.len())?;
         if !frame.is(function, mark) {
             return None;
@@ -226,7 +226,7 @@ impl<const N: usize> Frames<N> {
     pub(super) fn drop_inside(
         &self,
         function: u32,
-        mark: Mark,
+        mark: StackMark,
         is_framed: bool,
         mut dropped: impl FnMut(u32),
     ) {
@@ -266,7 +266,7 @@ impl<const N: usize> Frames<N> {
 
 /// Returns the key of a frame, as it is before the call is watched.
 #[inline(always)]
-fn key(function: u32, mark: Mark) -> u64 {
+fn key(function: u32, mark: StackMark) -> u64 {
     u64::from(function) | if mark == 0 { 0 } else { MARKED }
 }
 
@@ -299,7 +299,7 @@ impl<const N: usize> Frame<N> {
     }
 
     /// Returns whether the frame belongs to this call.
-    pub(super) fn is(&self, function: u32, mark: Mark) -> bool {
+    pub(super) fn is(&self, function: u32, mark: StackMark) -> bool {
         let found = self.key.load(Relaxed) & !WATCHED;
         found == key(function, mark) && (mark == 0 || self.mark.load(Relaxed) == mark)
     }

@@ -115,7 +115,7 @@ impl fmt::Display for LeftOut {
 
 /// The effect of a probe's hit on the calls of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CallEffect {
     /// Nothing: the probe is a point, or its function is left out.
     Nothing,
     /// A call begins.
@@ -138,11 +138,11 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Act {
     pub(crate) function: u32,
-    pub(crate) step: Step,
+    pub(crate) step: CallEffect,
 }
 
 impl Act {
-    pub(crate) const NOTHING: Self = Self { function: 0, step: Step::Nothing };
+    pub(crate) const NOTHING: Self = Self { function: 0, step: CallEffect::Nothing };
 }
 
 /// The functions of a selection and the effects of its probes.
@@ -159,19 +159,19 @@ impl Selected {
     #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
-        let acts = [Step::Begin, Step::End].map(|step| Act { function: 0, step });
+        let acts = [CallEffect::Begin, CallEffect::End].map(|step| Act { function: 0, step });
         Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
     }
 
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
     /// ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {
-        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed::new(id, of))))
+        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| SortedProbe::new(id, of))))
     }
 
-    fn listed<'a>(probes: impl Iterator<Item = Listed<'a>>) -> Self {
+    fn listed<'a>(probes: impl Iterator<Item = SortedProbe<'a>>) -> Self {
         let mut numbers = 0;
-        let marks_calls = |probe: &Listed<'_>| {
+        let marks_calls = |probe: &SortedProbe<'_>| {
             numbers = numbers.max(probe.id.index() + 1);
             !matches!(probe.kind, Kind::Point | Kind::Replace)
         };
@@ -182,7 +182,7 @@ impl Selected {
         let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
         for groups in in_order.chunk_by(|a, b| a[0].compare(&b[0]).is_eq()) {
             let (first, probes) = (&groups[0][0], groups.iter().copied().flatten());
-            let is_future = probes.clone().any(Listed::is_of_future);
+            let is_future = probes.clone().any(SortedProbe::is_of_future);
             let (path, line) = (first.path.into(), first.of.line());
             let last = selected.functions.last().map(|last| &last.file);
             let file = first.of.file();
@@ -199,7 +199,7 @@ impl Selected {
         selected
     }
 
-    fn add<'a>(&mut self, function: Function, probes: impl Iterator<Item = &'a Listed<'a>>) {
+    fn add<'a>(&mut self, function: Function, probes: impl Iterator<Item = &'a SortedProbe<'a>>) {
         let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
         for probe in probes {
             let step = step(probe.kind, function.is_future);
@@ -213,14 +213,14 @@ impl Selected {
 const FUTURE: &str = "future";
 
 /// A probe, as it is sorted: the probes of a function compare as equal.
-struct Listed<'a> {
+struct SortedProbe<'a> {
     id: ProbeId,
     of: &'a Definition,
     path: &'a str,
     kind: Kind,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> SortedProbe<'a> {
     fn new(id: ProbeId, of: &'a Definition) -> Self {
         Self { id, of, path: of.path(), kind: of.kind() }
     }
@@ -249,15 +249,15 @@ fn needed(is_future: bool) -> &'static [Kind] {
     }
 }
 
-fn step(kind: Kind, is_future: bool) -> Step {
+fn step(kind: Kind, is_future: bool) -> CallEffect {
     match (kind, is_future) {
-        (Kind::Entry, false) => Step::Begin,
-        (Kind::Exit, false) => Step::End,
-        (Kind::Entry, true) => Step::Enter,
-        (Kind::Exit, true) => Step::Finish,
-        (Kind::Suspend, _) => Step::Suspend,
-        (Kind::Resume, _) => Step::Resume,
-        (Kind::Drop, _) => Step::Cancel,
-        _ => Step::Nothing,
+        (Kind::Entry, false) => CallEffect::Begin,
+        (Kind::Exit, false) => CallEffect::End,
+        (Kind::Entry, true) => CallEffect::Enter,
+        (Kind::Exit, true) => CallEffect::Finish,
+        (Kind::Suspend, _) => CallEffect::Suspend,
+        (Kind::Resume, _) => CallEffect::Resume,
+        (Kind::Drop, _) => CallEffect::Cancel,
+        _ => CallEffect::Nothing,
     }
 }

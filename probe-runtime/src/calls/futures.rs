@@ -36,7 +36,7 @@ pub(super) struct Which {
 }
 
 #[repr(C)]
-pub(super) struct Pending<const N: usize> {
+pub(super) struct PendingFuture<const N: usize> {
     /// The future's address; 0 if the place is free.
     future: AtomicUsize,
     function: AtomicU32,
@@ -49,28 +49,28 @@ pub(super) struct Pending<const N: usize> {
 pub(super) struct Futures<const N: usize> {
     /// Futures for which there was no place.
     pub(super) lost: AtomicU64,
-    pending: [Pending<N>; PENDING],
+    pending: [PendingFuture<N>; PENDING],
 }
 
 // SAFETY: atomics only.
 unsafe impl<const N: usize> Zeroed for Futures<N> {}
 
 impl<const N: usize> Futures<N> {
-    fn places(&self, future: usize) -> impl Iterator<Item = &Pending<N>> {
+    fn places(&self, future: usize) -> impl Iterator<Item = &PendingFuture<N>> {
         // Fibonacci hashing: the upper bits of a product.
         let hash = (future as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
         let hash = usize::try_from(hash).unwrap_or_default();
         (0..TRIES).map(move |at| &self.pending[(hash + at) % PENDING])
     }
 
-    pub(super) fn find(&self, which: Which) -> Option<&Pending<N>> {
+    pub(super) fn find(&self, which: Which) -> Option<&PendingFuture<N>> {
         self.places(which.future).find(|pending| pending.is(which))
     }
 
     /// Adds a future that is entered. Calls `dropped` with the function of a future whose place is
     /// taken because its end was missed.
     pub(super) fn enter(&self, which: Which, now: [u64; N], mut dropped: impl FnMut(u32)) {
-        let is_gone = |pending: &&Pending<N>| {
+        let is_gone = |pending: &&PendingFuture<N>| {
             let future = pending.future.load(Acquire);
             let same = future == which.future && pending.function.load(Relaxed) == which.function;
             future == 0 || same || pending.generation.load(Relaxed) != which.generation
@@ -96,7 +96,7 @@ impl<const N: usize> Futures<N> {
     }
 }
 
-impl<const N: usize> Pending<N> {
+impl<const N: usize> PendingFuture<N> {
     fn is(&self, which: Which) -> bool {
         self.future.load(Acquire) == which.future
             && self.function.load(Relaxed) == which.function

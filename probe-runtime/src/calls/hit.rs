@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{Act, Function, LeftOut, Selected, Step};
+use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
 use super::futures::Which;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{Memory, Thread, ThreadData};
@@ -164,16 +164,16 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
-        if step == Step::Begin {
+        if step == CallEffect::Begin {
             if self.begin_plain(event, meter, function).is_none() {
                 self.begin(event, meter, function);
             }
-        } else if step == Step::End {
+        } else if step == CallEffect::End {
             let now = meter.read_inline();
             if self.end_plain(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
-        } else if step != Step::Nothing {
+        } else if step != CallEffect::Nothing {
             self.hit_of_future(event, meter, function, step);
         }
     }
@@ -236,23 +236,23 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     #[inline(never)]
-    fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: Step) {
+    fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: CallEffect) {
         let now = meter.read_inline();
-        let begins = matches!(step, Step::Enter | Step::Resume);
+        let begins = matches!(step, CallEffect::Enter | CallEffect::Resume);
         let Some(thread) = self.thread(event, function, begins) else { return };
         let now = now.unwrap_or_else(|| meter.read(thread.own()));
         let Some(future) = event.future() else { return };
         let which = Which { future, function, generation: event.generation() };
         let mark = future;
         match step {
-            Step::Enter => {
+            CallEffect::Enter => {
                 let dropped = |function| thread.without_exit(function);
                 thread.head().futures.enter(which, now, dropped);
                 thread.count(function, |part| &part.entered);
                 thread.begin(event, meter, function, mark);
             }
-            Step::Resume => thread.begin(event, meter, function, mark),
-            Step::Suspend => {
+            CallEffect::Resume => thread.begin(event, meter, function, mark),
+            CallEffect::Suspend => {
                 let Some(poll) = thread.take(function, mark, false) else { return };
                 thread.ended(meter, function, poll, now, true, |elapsed| {
                     if let Some(pending) = thread.pending(which) {
@@ -261,7 +261,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                     None
                 });
             }
-            Step::Finish => {
+            CallEffect::Finish => {
                 let Some(poll) = thread.take(function, mark, false) else {
                     if let Some(pending) = thread.pending(which) {
                         pending.free();
@@ -280,14 +280,14 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                     Some(CompletedCall { total, busy })
                 });
             }
-            Step::Cancel => match thread.pending(which) {
+            CallEffect::Cancel => match thread.pending(which) {
                 Some(pending) => {
                     pending.free();
                     thread.count(function, |part| &part.cancelled);
                 }
                 None => thread.count(function, |part| &part.without_entry),
             },
-            Step::Nothing | Step::Begin | Step::End => (),
+            CallEffect::Nothing | CallEffect::Begin | CallEffect::End => (),
         }
     }
 

@@ -44,7 +44,7 @@ mod thread;
 
 pub use frames::add_single_writer;
 #[cfg(feature = "profiler")]
-pub(crate) use functions::{Act, Selected, Step};
+pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
 pub use lazy::LazyCalls;

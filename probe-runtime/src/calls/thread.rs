@@ -6,8 +6,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::frames::{Frame, Frames, Mark, add_single_writer};
-use super::futures::{Futures, Pending, Which};
+use super::frames::{Frame, Frames, StackMark, add_single_writer};
+use super::futures::{Futures, PendingFuture, Which};
 use super::meter::{CallEnd, CompletedCall, Meter, difference};
 use crate::dispatch::Event;
 use crate::per_thread::{Local, PerThread, Zeroed};
@@ -78,7 +78,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         self.count(function, |part| &part.without_exit);
     }
 
-    pub(super) fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: Mark) {
+    pub(super) fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: StackMark) {
         let frames = &self.head().frames;
         let Some((frame, outer)) = frames.push(function, mark) else { return };
         if let (true, Some(stack_pointer)) = (event.may_skip_exit(), event.stack_pointer()) {
@@ -105,7 +105,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     }
 
     /// Pops the call or poll that ends. Returns its frame and that of the call around it.
-    pub(super) fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
+    pub(super) fn take(self, function: u32, mark: StackMark, is_framed: bool) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
         let taken = frames.pop_if(function, mark).or_else(|| {
             frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
@@ -148,7 +148,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     }
 
     /// Finds the entry of a future: in the table of this thread, else in those of the others.
-    pub(super) fn pending(self, which: Which) -> Option<&'a Pending<N>> {
+    pub(super) fn pending(self, which: Which) -> Option<&'a PendingFuture<N>> {
         let own = self.head().futures.find(which);
         own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(which)))
     }

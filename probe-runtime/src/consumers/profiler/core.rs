@@ -17,7 +17,7 @@ use super::sampler::Sampler;
 use super::stretch::Windows;
 use super::survey::Surveys;
 use super::time::{TimeSource, Used};
-use crate::calls::Step;
+use crate::calls::CallEffect;
 use crate::control::Switch;
 use crate::dispatch::slots;
 use crate::error::Error;
@@ -269,7 +269,7 @@ impl Running {
             seen.calls = seen.delivered;
             for (&entry, counted) in sampler.probes(function).0.iter().zip(counted.by_ref()) {
                 seen.calls += counted as f64;
-                seen.resumed += if sampler.step(entry) == Step::Resume { counted as f64 } else { 0.0 };
+                seen.resumed += if sampler.step(entry) == CallEffect::Resume { counted as f64 } else { 0.0 };
             }
             seen
         })

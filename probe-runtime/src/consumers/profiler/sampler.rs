@@ -23,7 +23,7 @@ use super::plan::MeasureMode;
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
 use super::time::TimeSource;
-use crate::calls::{Act, Selected, Step, add_single_writer};
+use crate::calls::{Act, CallEffect, Selected, add_single_writer};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -53,15 +53,15 @@ struct Probes {
 
 /// Returns whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
-pub(super) fn begins(step: Step) -> bool {
-    matches!(step, Step::Begin | Step::Enter | Step::Resume)
+pub(super) fn begins(step: CallEffect) -> bool {
+    matches!(step, CallEffect::Begin | CallEffect::Enter | CallEffect::Resume)
 }
 
 /// Returns whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays
 /// off, as points do.
 #[inline(always)]
-fn is_of_call(step: Step) -> bool {
-    !matches!(step, Step::Nothing | Step::Cancel)
+fn is_of_call(step: CallEffect) -> bool {
+    !matches!(step, CallEffect::Nothing | CallEffect::Cancel)
 }
 
 /// The window, in which functions are timed whose calls are not always timed.
@@ -150,8 +150,8 @@ impl Sampler {
     }
 
     /// Returns the effect of a probe's hits on calls.
-    pub(super) fn step(&self, probe: ProbeId) -> Step {
-        self.selected.acts.get(probe.index()).map_or(Step::Nothing, |act| act.step)
+    pub(super) fn step(&self, probe: ProbeId) -> CallEffect {
+        self.selected.acts.get(probe.index()).map_or(CallEffect::Nothing, |act| act.step)
     }
 
     /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time
@@ -226,7 +226,7 @@ impl Sampler {
         let call = SampledCall { function, mode, key, mark: mark.unwrap_or_default(), is_first };
         if begins(step) {
             add_single_writer(&part.delivered, 1);
-            add_single_writer(&part.resumed, u64::from(step == Step::Resume));
+            add_single_writer(&part.resumed, u64::from(step == CallEffect::Resume));
             if is_first {
                 part.hit_window(0);
             }
