@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::spec::{FEATURES, Format, Row};
+use crate::spec::{ConsumerRow, FEATURES, Format};
 
 /// The value of `PROBES` that asks for help.
 pub(super) const ASKED: &str = "help";
@@ -53,9 +53,9 @@ pub(super) fn text() -> String {
     };
     let selectors = SELECTORS.iter().map(|(examples, what)| (examples.join("  "), (*what).to_owned()));
     section("", selectors.collect());
-    let here = Row::all().map(|it| (signature(it), it.about.to_owned()));
+    let here = ConsumerRow::all().map(|it| (signature(it), it.about.to_owned()));
     section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
-    let off = FEATURES.iter().filter(|(name, _)| Row::named(name).is_none());
+    let off = FEATURES.iter().filter(|(name, _)| ConsumerRow::named(name).is_none());
     let needs = |name: &str, feature: &str| {
         (
             name.to_owned(),
@@ -74,14 +74,14 @@ pub(super) fn text() -> String {
 }
 
 /// Returns a consumer with its options, as an example.
-fn signature(row: &Row) -> String {
+fn signature(row: &ConsumerRow) -> String {
     let (name, example) = (row.name, row.example);
     if example.is_empty() { name.to_owned() } else { format!("{name}({example})") }
 }
 
 /// Returns the names of the consumers whose reports have this format.
 fn consumers(format: Format) -> String {
-    let names = Row::all().filter(|row| row.formats.contains(&format)).map(|row| row.name);
+    let names = ConsumerRow::all().filter(|row| row.formats.contains(&format)).map(|row| row.name);
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -98,18 +98,19 @@ mod tests {
             let lefts = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
             lefts.filter(|it| *it == left).count()
         };
-        for row in Row::all() {
+        for row in ConsumerRow::all() {
             assert_eq!(count(&signature(row)), 1, "{}: {text}", row.name);
             assert!(requests(&format!("a={}", signature(row))).is_ok());
         }
         for (name, _) in FEATURES {
             assert_eq!(
-                count(name) + Row::all().filter(|it| it.name == name && !it.example.is_empty()).count(),
+                count(name)
+                    + ConsumerRow::all().filter(|it| it.name == name && !it.example.is_empty()).count(),
                 1
             );
         }
         for format in Format::ALL {
-            let has = Row::all().any(|row| row.formats.contains(&format));
+            let has = ConsumerRow::all().any(|row| row.formats.contains(&format));
             assert_eq!(count(format.ending()), usize::from(has), "{format:?}: {text}");
         }
         assert_eq!(text.contains("needs the feature"), text.contains("Not in this program:"));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Csv, Object, Table, array, heading};
-use crate::selector::{Assigned, Selector, Words, assigned};
+use crate::selector::{Assigned, Selector, TextWords, assigned};
 use crate::spec::Format;
 use crate::syntax::ParseError;
 
@@ -27,7 +27,7 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
         return Ok(Some(ProbeListing::All));
     }
     let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
-    let (mut words, mut at) = (Words::new(selector), 0);
+    let (mut words, mut at) = (TextWords::new(selector), 0);
     while at <= selector.len() {
         let Assigned { end, equals } = assigned(selector, &mut words, at);
         if let Some(at) = equals {

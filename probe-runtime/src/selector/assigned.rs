@@ -3,12 +3,12 @@
 //!
 //! The text is cut in the same way as by the selector's parser, so commas in brackets or after a
 //! backslash belong to the path. A `=` assigns unless it is part of the term: the one of a
-//! [`Key`] such as `kind=`, one in brackets or after a backslash, or one in the name of an
+//! [`TermKey`] such as `kind=`, one in brackets or after a backslash, or one in the name of an
 //! operator. In `geo::operator===count` the last `=` assigns. Pure.
 
-use super::nesting::{Escapes, Mark, marks};
+use super::nesting::{ByteRole, Escapes, marks};
 use super::path::is_in_operator;
-use super::words::{Key, Words};
+use super::words::{TermKey, TextWords};
 
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Assigned {
 }
 
 /// Returns the term that begins at `start` of the text, which `words` cuts.
-pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assigned {
+pub(crate) fn assigned(text: &str, words: &mut TextWords<'_>, start: usize) -> Assigned {
     let mut at = start;
     let mut equals = None;
     loop {
@@ -45,9 +45,9 @@ fn last_equals(part: &str) -> Option<usize> {
         return part.rfind('=');
     }
     let marks = marks(part, Escapes::Read);
-    let at = part.rmatch_indices('=').map(|(at, _)| at).find(|at| marks[*at] == Mark::Outside)?;
+    let at = part.rmatch_indices('=').map(|(at, _)| at).find(|at| marks[*at] == ByteRole::Outside)?;
     let ends_operator = part[at + 1..].is_empty() && is_in_operator(last_segment(&part[..at]));
-    (Key::named(&part[..at]).is_none() && !ends_operator).then_some(at)
+    (TermKey::named(&part[..at]).is_none() && !ends_operator).then_some(at)
 }
 
 fn last_segment(path: &str) -> &str {
@@ -79,14 +79,14 @@ mod tests {
             ("geo::operator<=>=count", 22, Some(16)),
             (r"a\=b", 4, None),
         ] {
-            assert_eq!(assigned(text, &mut Words::new(text), 0), Assigned { end, equals }, "{text}");
+            assert_eq!(assigned(text, &mut TextWords::new(text), 0), Assigned { end, equals }, "{text}");
         }
-        for key in Key::ALL.map(Key::name) {
+        for key in TermKey::ALL.map(TermKey::name) {
             let (alone, assigning) = (format!("{key}=x"), format!("{key}=x=count"));
-            let equals = [&alone, &assigning].map(|it| assigned(it, &mut Words::new(it), 0).equals);
+            let equals = [&alone, &assigning].map(|it| assigned(it, &mut TextWords::new(it), 0).equals);
             assert_eq!(equals, [None, Some(key.len() + 2)], "{key}");
         }
         let text = "a, b=count";
-        assert_eq!(assigned(text, &mut Words::new(text), 2), Assigned { end: 10, equals: Some(4) });
+        assert_eq!(assigned(text, &mut TextWords::new(text), 2), Assigned { end: 10, equals: Some(4) });
     }
 }

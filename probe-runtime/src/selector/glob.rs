@@ -9,13 +9,13 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::nesting::{Escapes, Mark, is_nested, marks, segments};
-use super::segment::{Lead, Segment, end, lead, start};
+use super::nesting::{ByteRole, Escapes, is_nested, marks, segments};
+use super::segment::{Lead, PathSegment, end, lead, start};
 
 /// A parsed glob.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Glob {
-    segments: Vec<Segment>,
+    segments: Vec<PathSegment>,
     separator: &'static str,
     /// Length of the shortest path that it may match.
     shortest: usize,
@@ -40,15 +40,15 @@ impl<'a> Path<'a> {
         self.text
     }
 
-    fn rest(&self, separator: &'static str) -> Rest<'_> {
+    fn rest(&self, separator: &'static str) -> PathRest<'_> {
         if separator != "::" || !is_nested(self.text) {
-            return Rest::Plain(self.text, separator);
+            return PathRest::Plain(self.text, separator);
         }
         self.nested()
     }
 
-    fn nested(&self) -> Rest<'_> {
-        Rest::Split(self.split.get_or_init(|| {
+    fn nested(&self) -> PathRest<'_> {
+        PathRest::Split(self.split.get_or_init(|| {
             let ranges = segments(self.text, &marks(self.text, Escapes::None));
             ranges.into_iter().map(|range| &self.text[range]).collect()
         }))
@@ -57,14 +57,14 @@ impl<'a> Path<'a> {
 
 /// The rest of a path; `None` after its last segment.
 #[derive(Clone, Copy)]
-enum Rest<'a> {
+enum PathRest<'a> {
     /// Text without brackets, and the separator of its segments.
     Plain(&'a str, &'static str),
     /// Segments of a path with brackets.
     Split(&'a [&'a str]),
 }
 
-impl<'a> Rest<'a> {
+impl<'a> PathRest<'a> {
     /// Returns the first segment and the rest after it.
     fn split(self) -> (&'a str, Option<Self>) {
         match self {
@@ -104,32 +104,33 @@ impl Glob {
     /// Parses a glob over a file's path, or over its last segments. Files have no brackets or
     /// escapes.
     pub(super) fn file(text: &str) -> Self {
-        let mut segments = vec![Segment::Any];
-        segments.extend(text.split('/').map(|text| Segment::new(text, &|_| false)));
+        let mut segments = vec![PathSegment::Any];
+        segments.extend(text.split('/').map(|text| PathSegment::new(text, &|_| false)));
         Self::new(segments, "/")
     }
 
     /// Makes a glob over a probe's path, from the roles of its bytes and its segments.
-    pub(super) fn path(text: &str, marks: &[Mark], segments: Vec<Range<usize>>) -> Self {
+    pub(super) fn path(text: &str, marks: &[ByteRole], segments: Vec<Range<usize>>) -> Self {
         let segments = segments.into_iter().map(|range| {
             let marks = &marks[range.clone()];
             let mut kept = Vec::with_capacity(marks.len());
             let mut is_literal = Vec::with_capacity(marks.len());
-            for (byte, mark) in text[range].bytes().zip(marks).filter(|(_, mark)| **mark != Mark::Escape) {
+            for (byte, mark) in text[range].bytes().zip(marks).filter(|(_, mark)| **mark != ByteRole::Escape)
+            {
                 kept.push(byte);
-                is_literal.push(*mark == Mark::Escaped);
+                is_literal.push(*mark == ByteRole::Escaped);
             }
             // Only whole characters were dropped.
             let text = String::from_utf8(kept).unwrap_or_default();
-            Segment::new(&text, &|at| is_literal[at])
+            PathSegment::new(&text, &|at| is_literal[at])
         });
         Self::new(segments.collect(), "::")
     }
 
-    fn new(mut segments: Vec<Segment>, separator: &'static str) -> Self {
+    fn new(mut segments: Vec<PathSegment>, separator: &'static str) -> Self {
         // Two `**` in a row match the same as one.
-        segments.dedup_by(|a, b| matches!((a, b), (Segment::Any, Segment::Any)));
-        let lengths = segments.iter().filter_map(Segment::shortest);
+        segments.dedup_by(|a, b| matches!((a, b), (PathSegment::Any, PathSegment::Any)));
+        let lengths = segments.iter().filter_map(PathSegment::shortest);
         let (count, sum) = lengths.fold((0_usize, 0), |(count, sum), len| (count + 1, sum + len));
         let shortest = sum + separator.len() * count.saturating_sub(1);
         let (start, end) = (start(&segments, separator), end(&segments, separator));
@@ -144,14 +145,14 @@ impl Glob {
 
     /// Returns the only path that matches, if there is no wildcard.
     pub(super) fn only(&self) -> Option<String> {
-        let exact = self.segments.iter().map(Segment::exact);
+        let exact = self.segments.iter().map(PathSegment::exact);
         Some(exact.collect::<Option<Vec<_>>>()?.join(self.separator))
     }
 
     /// Returns whether the whole path matches.
     #[inline]
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
-        if matches!(self.segments[..], [Segment::Any]) {
+        if matches!(self.segments[..], [PathSegment::Any]) {
             return true;
         }
         path.text.len() >= self.shortest
@@ -171,9 +172,9 @@ impl Glob {
         let rest = match text.strip_prefix(self.separator) {
             None if text.is_empty() => None,
             None => return false,
-            Some(_) if matches!(later, [Segment::Any]) => return true,
+            Some(_) if matches!(later, [PathSegment::Any]) => return true,
             Some(rest) if self.separator != "::" || !is_nested(rest) => {
-                Some(Rest::Plain(rest, self.separator))
+                Some(PathRest::Plain(rest, self.separator))
             }
             Some(_) => return Self::rest(&self.segments, Some(path.nested())),
         };
@@ -183,11 +184,11 @@ impl Glob {
     /// Matches segment by segment. If the segments after a `**` fail to match at one place, the
     /// next place is tried. An earlier `**` need not be tried again, so the cost is at most
     /// quadratic.
-    fn rest(mut segments: &[Segment], mut path: Option<Rest<'_>>) -> bool {
-        let mut retry: Option<(&[Segment], Rest<'_>)> = None;
+    fn rest(mut segments: &[PathSegment], mut path: Option<PathRest<'_>>) -> bool {
+        let mut retry: Option<(&[PathSegment], PathRest<'_>)> = None;
         loop {
-            if let Some((Segment::Any, later)) = segments.split_first() {
-                let Some(at) = path else { return later.iter().all(|segment| *segment == Segment::Any) };
+            if let Some((PathSegment::Any, later)) = segments.split_first() {
+                let Some(at) = path else { return later.iter().all(|segment| *segment == PathSegment::Any) };
                 if later.is_empty() {
                     return true;
                 }

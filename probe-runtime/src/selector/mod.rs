@@ -32,7 +32,7 @@ pub use selectable::Selectable;
 pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;
 pub(crate) use pointed::pointed;
-pub(crate) use words::Words;
+pub(crate) use words::TextWords;
 
 /// Greatest length of a selector, in bytes.
 pub(crate) const MAX_LEN: usize = 64 * 1024;

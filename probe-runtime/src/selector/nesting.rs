@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// Role of a byte in a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mark {
+pub(super) enum ByteRole {
     /// Outside of brackets; also the brackets of an outermost pair.
     Outside,
     /// Inside of brackets.
@@ -81,9 +81,9 @@ impl Open {
 }
 
 /// Returns the role of each byte.
-pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
+pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
     let bytes = path.as_bytes();
-    let mut marks = vec![Mark::Outside; bytes.len()];
+    let mut marks = vec![ByteRole::Outside; bytes.len()];
     let mut open = Open::default();
     let mut strays: Vec<usize> = Vec::new();
     // Ordered by their ends.
@@ -93,8 +93,8 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
         let opener = match bytes[at] {
             b'\\' if escapes == Escapes::Read => {
                 let len = path[at + 1..].chars().next().map_or(0, char::len_utf8);
-                marks[at] = Mark::Escape;
-                marks[at + 1..=at + len].fill(Mark::Escaped);
+                marks[at] = ByteRole::Escape;
+                marks[at + 1..=at + len].fill(ByteRole::Escaped);
                 at += 1 + len;
                 continue;
             }
@@ -124,14 +124,14 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
     let mut begun = bytes.len();
     for (opener, closer) in pairs.into_iter().rev() {
         if closer < begun {
-            let inside = marks[opener + 1..closer].iter_mut().filter(|mark| **mark == Mark::Outside);
-            inside.for_each(|mark| *mark = Mark::Inside);
+            let inside = marks[opener + 1..closer].iter_mut().filter(|mark| **mark == ByteRole::Outside);
+            inside.for_each(|mark| *mark = ByteRole::Inside);
             begun = opener;
         }
     }
     for at in strays.into_iter().chain(open.stack) {
-        if marks[at] == Mark::Outside && matches!(bytes[at], b'(' | b')' | b'[' | b']') {
-            marks[at] = Mark::Stray;
+        if marks[at] == ByteRole::Outside && matches!(bytes[at], b'(' | b')' | b'[' | b']') {
+            marks[at] = ByteRole::Stray;
         }
     }
     marks
@@ -144,11 +144,11 @@ pub(super) fn ends_in_operator(path: &str) -> bool {
 }
 
 /// Returns the segments of a path, separated by `::` outside of brackets.
-pub(super) fn segments(path: &str, marks: &[Mark]) -> Vec<Range<usize>> {
+pub(super) fn segments(path: &str, marks: &[ByteRole]) -> Vec<Range<usize>> {
     let mut segments = Vec::new();
     let (mut start, mut at) = (0, 0);
     while at < path.len() {
-        if path.as_bytes()[at..].starts_with(b"::") && marks[at..at + 2] == [Mark::Outside; 2] {
+        if path.as_bytes()[at..].starts_with(b"::") && marks[at..at + 2] == [ByteRole::Outside; 2] {
             segments.push(start..at);
             at += 2;
             start = at;
@@ -216,15 +216,15 @@ mod tests {
         assert_eq!(split("a>::b"), ["a>", "b"]);
         assert_eq!(split("a{::b<c::d>"), ["a{", "b<c::d>"]);
         let marks = marks("f(::g]", Escapes::None);
-        assert_eq!((marks[1], marks[5]), (Mark::Stray, Mark::Stray));
+        assert_eq!((marks[1], marks[5]), (ByteRole::Stray, ByteRole::Stray));
     }
 
     #[test]
     fn an_escaped_bracket_is_a_character() {
         let marks = marks(r"a\<b::c>\é", Escapes::Read);
-        assert_eq!(marks[1..3], [Mark::Escape, Mark::Escaped]);
+        assert_eq!(marks[1..3], [ByteRole::Escape, ByteRole::Escaped]);
         assert_eq!(segments(r"a\<b::c>\é", &marks), [0..4, 6..11]);
-        assert_eq!(super::marks(r"a\", Escapes::Read)[1], Mark::Escape);
+        assert_eq!(super::marks(r"a\", Escapes::Read)[1], ByteRole::Escape);
     }
 
     proptest::proptest! {

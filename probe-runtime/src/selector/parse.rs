@@ -1,14 +1,14 @@
 //! Parsing a text into a selector's terms.
 
 use super::path;
-use super::term::{Group, Term};
-use super::words::{Key, Words, keyed};
+use super::term::{GroupGlob, Term};
+use super::words::{TermKey, TextWords, keyed};
 use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
 use crate::abi::Kind;
 use crate::syntax::ParseError;
 
 pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
-    let mut parser = Parser { text, words: Words::new(text) };
+    let mut parser = Parser { text, words: TextWords::new(text) };
     if let Some(at) = too_long(text) {
         let problem = format!(
             "a selector has at most {MAX_LEN} bytes, and this one has {}; name many probes at once, by `**`, \
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
 
 struct Parser<'a> {
     text: &'a str,
-    words: Words<'a>,
+    words: TextWords<'a>,
 }
 
 impl Parser<'_> {
@@ -100,9 +100,9 @@ impl Parser<'_> {
         }
         let Some((key, value)) = keyed(part) else { return self.path(term, at, part) };
         let start = at + key.len() + 1;
-        match Key::named(key) {
-            Some(Key::Kind) => self.kinds(term, at, start, value),
-            Some(Key::Group) => self.groups(term, at, start, value),
+        match TermKey::named(key) {
+            Some(TermKey::Kind) => self.kinds(term, at, start, value),
+            Some(TermKey::Group) => self.groups(term, at, start, value),
             None => self.error(
                 at,
                 format!(
@@ -185,7 +185,7 @@ impl Parser<'_> {
                 return self.error(start, "the name of a group is missing here");
             }
             let glob = path::path(word).or_else(|wrong| self.error_in(start, wrong))?;
-            groups.push(Group { text: word.to_owned(), glob });
+            groups.push(GroupGlob { text: word.to_owned(), glob });
             start += word.len() + 1;
         }
         term.groups = Some(groups);
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_unknown_key_names_the_known_ones() {
         let problem = parse("kinds=entry").unwrap_err().problem;
-        for key in Key::ALL.map(Key::name) {
+        for key in TermKey::ALL.map(TermKey::name) {
             assert!(problem.contains(&format!("`{key}=")), "{key}: {problem}");
         }
     }

@@ -6,7 +6,7 @@
 //! - After a backslash: any character.
 
 use super::glob::Glob;
-use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
+use super::nesting::{ByteRole, Escapes, ends_in_operator, marks, segments};
 use crate::syntax::ParseError;
 
 /// Reads the path of a probe, or of a group.
@@ -18,7 +18,7 @@ pub(super) fn path(text: &str) -> Result<Glob, ParseError> {
     let segments = segments(text, &marks);
     for range in &segments {
         let (segment, marks) = (&text[range.clone()], &marks[range.clone()]);
-        let is_outside = |at: usize| marks[at..at + 2] == [Mark::Outside; 2];
+        let is_outside = |at: usize| marks[at..at + 2] == [ByteRole::Outside; 2];
         let wrong = misplaced(segment, marks).next();
         check(segment, wrong, is_outside).map_err(|error| error.after(range.start))?;
     }
@@ -60,17 +60,17 @@ fn check(
 
 /// Returns the characters that are not allowed at their places in a segment, with these places.
 /// Linear.
-fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
+fn misplaced<'a>(segment: &'a str, marks: &'a [ByteRole]) -> impl Iterator<Item = (usize, char)> + 'a {
     // Whether the next character belongs to the name of an operator.
     let mut is_in_operator = false;
     segment.char_indices().filter(move |(at, c)| {
         let end = at + c.len_utf8();
         let is_allowed = match marks[*at] {
-            Mark::Escaped => true,
-            Mark::Escape => end < segment.len(),
-            Mark::Inside => !c.is_control(),
-            Mark::Stray => is_in_operator,
-            Mark::Outside => is_plain(*c) || is_operator(*c) && is_in_operator,
+            ByteRole::Escaped => true,
+            ByteRole::Escape => end < segment.len(),
+            ByteRole::Inside => !c.is_control(),
+            ByteRole::Stray => is_in_operator,
+            ByteRole::Outside => is_plain(*c) || is_operator(*c) && is_in_operator,
         };
         if !goes_on_in_operator(*c) {
             is_in_operator = ends_in_operator(&segment[..end]);

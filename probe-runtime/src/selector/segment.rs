@@ -3,7 +3,7 @@
 use super::nesting::is_nested;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Segment {
+pub(super) enum PathSegment {
     /// `**`: any number of segments, or none.
     Any,
     /// A segment without wildcards.
@@ -12,7 +12,7 @@ pub(super) enum Segment {
     Parts(Vec<String>),
 }
 
-impl Segment {
+impl PathSegment {
     /// Parses a segment. A `*` is a wildcard unless `is_literal` returns true for its place.
     pub(super) fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
         let (mut parts, mut start) = (Vec::new(), 0);
@@ -67,19 +67,19 @@ impl Segment {
 /// Returns the text of the segments before the first wildcard, including the beginning of the
 /// segment that contains it. Segments joined by separators are the path's text, even if brackets
 /// nest in it.
-pub(super) fn start(segments: &[Segment], separator: &str) -> String {
+pub(super) fn start(segments: &[PathSegment], separator: &str) -> String {
     let mut start = String::new();
     for (at, segment) in segments.iter().enumerate() {
         match segment {
-            Segment::Any => break,
-            Segment::Exact(text) => start.push_str(text),
-            Segment::Parts(parts) => {
+            PathSegment::Any => break,
+            PathSegment::Exact(text) => start.push_str(text),
+            PathSegment::Parts(parts) => {
                 start.extend(parts.first().map(String::as_str));
                 break;
             }
         }
         // A `**` may match no segment, so the separator before it may be missing.
-        if matches!(segments.get(at + 1), Some(Segment::Exact(_) | Segment::Parts(_))) {
+        if matches!(segments.get(at + 1), Some(PathSegment::Exact(_) | PathSegment::Parts(_))) {
             start.push_str(separator);
         }
     }
@@ -98,8 +98,8 @@ pub(super) struct Lead {
 
 /// Returns the lead of a glob. It is empty if a segment has brackets or part of a separator, since
 /// a path may split the same text differently.
-pub(super) fn lead(segments: &[Segment], separator: &str) -> Lead {
-    let exact = || segments.iter().map_while(Segment::exact);
+pub(super) fn lead(segments: &[PathSegment], separator: &str) -> Lead {
+    let exact = || segments.iter().map_while(PathSegment::exact);
     if exact().any(|text| is_nested(text) || text.contains(':')) {
         return Lead::default();
     }
@@ -109,13 +109,13 @@ pub(super) fn lead(segments: &[Segment], separator: &str) -> Lead {
 }
 
 /// Returns the text of the segments after the last wildcard, as `start` does for the first.
-pub(super) fn end(segments: &[Segment], separator: &str) -> String {
+pub(super) fn end(segments: &[PathSegment], separator: &str) -> String {
     let mut texts = Vec::new();
     for segment in segments.iter().rev() {
         match segment {
-            Segment::Any => break,
-            Segment::Exact(text) => texts.push(text.as_str()),
-            Segment::Parts(parts) => {
+            PathSegment::Any => break,
+            PathSegment::Exact(text) => texts.push(text.as_str()),
+            PathSegment::Parts(parts) => {
                 texts.extend(parts.last().map(String::as_str));
                 break;
             }

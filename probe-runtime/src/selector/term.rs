@@ -18,12 +18,12 @@ pub(super) struct Term {
     pub(super) file: Option<Glob>,
     pub(super) line: Option<u32>,
     pub(super) kinds: Option<Vec<Kind>>,
-    pub(super) groups: Option<Vec<Group>>,
+    pub(super) groups: Option<Vec<GroupGlob>>,
 }
 
 /// A glob over groups, and its text.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
+pub(super) struct GroupGlob {
     pub(super) text: String,
     pub(super) glob: Glob,
 }

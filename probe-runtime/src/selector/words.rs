@@ -7,17 +7,17 @@
 
 use std::ops::Range;
 
-use super::nesting::{Escapes, Mark, ends_in_operator, marks};
+use super::nesting::{ByteRole, Escapes, ends_in_operator, marks};
 
 /// Cuts a text into parts, from its beginning to its end.
-pub(crate) struct Words<'a> {
+pub(crate) struct TextWords<'a> {
     text: &'a str,
     /// Range of the current word; `marks` holds the roles of its bytes.
     word: Range<usize>,
-    marks: Vec<Mark>,
+    marks: Vec<ByteRole>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> TextWords<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Self { text, word: 0..0, marks: Vec::new() }
     }
@@ -37,19 +37,20 @@ impl<'a> Words<'a> {
         }
         let part = &self.text[at..self.word.end];
         let marks = &self.marks[at - self.word.start..];
-        let comma = part.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == Mark::Outside);
+        let comma =
+            part.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == ByteRole::Outside);
         &part[..comma.unwrap_or(part.len())]
     }
 }
 
 /// A key that a part of a term may begin with, such as `kind` in `kind=entry`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Key {
+pub(super) enum TermKey {
     Kind,
     Group,
 }
 
-impl Key {
+impl TermKey {
     pub(super) const ALL: [Self; 2] = [Self::Kind, Self::Group];
 
     pub(super) const fn name(self) -> &'static str {
@@ -64,8 +65,8 @@ impl Key {
     }
 }
 
-/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`Key`]. A
-/// path has no key, also if the name of an operator, or a bracket, holds a `=`.
+/// Returns the key and the value of a part such as `kind=entry`; the key need not be a [`TermKey`].
+/// A path has no key, also if the name of an operator, or a bracket, holds a `=`.
 pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
     let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
     part.split_once('=').filter(|(key, _)| is_word(key) && !ends_in_operator(key))
@@ -97,7 +98,7 @@ mod tests {
 
     /// Returns all parts as the parser walks them.
     fn parts(text: &str) -> Vec<&str> {
-        let mut words = Words::new(text);
+        let mut words = TextWords::new(text);
         walk(text, |at| words.part(at).len())
     }
 
@@ -125,7 +126,7 @@ mod tests {
         }
         let word = &rest[..word_len(rest)];
         let marks = marks(word, Escapes::Read);
-        let comma = word.match_indices(',').find(|(at, _)| marks[*at] == Mark::Outside);
+        let comma = word.match_indices(',').find(|(at, _)| marks[*at] == ByteRole::Outside);
         comma.map_or(word.len(), |(at, _)| at)
     }
 

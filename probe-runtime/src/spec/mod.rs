@@ -20,4 +20,4 @@ pub(crate) use parse::{Listening, Request, requests};
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;
-pub(crate) use table::{FEATURES, Row};
+pub(crate) use table::{ConsumerRow, FEATURES};

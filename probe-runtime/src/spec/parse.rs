@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::reported::Reported;
-use super::table::{FEATURES, Row};
+use super::table::{ConsumerRow, FEATURES};
 use crate::control::select;
 use crate::error::{Error, shortened};
 use crate::patch::UnmatchedTerm;
-use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
+use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, too_long};
 use crate::syntax::{ParseError, split_options, with_options};
 
 /// A consumer for the probes of a selector.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) selector: &'a str,
-    pub(crate) row: &'static Row,
+    pub(crate) row: &'static ConsumerRow,
     /// The text in parentheses after the consumer's name.
     pub(crate) options: Option<&'a str>,
 }
@@ -58,12 +58,12 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
     let mut requests = Vec::new();
     // Start of the current selector, and start of the current term.
     let (mut start, mut at) = (0, 0);
-    let mut words = Words::new(text);
+    let mut words = TextWords::new(text);
     // No parenthesis closes after this byte, so later terms need not look for one.
     let last_closed = text.rfind(')').unwrap_or(0);
     while at <= text.len() {
         let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
-        let names = Row::all().map(|it| it.name);
+        let names = ConsumerRow::all().map(|it| it.name);
         if at <= last_closed
             && let Some(options) = with_options(text, at, end, names)
         {
@@ -86,7 +86,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
 fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, ParseError> {
     let right = text[equals + 1..end].trim_start();
     let (name, options) = split_options(right.trim_end());
-    let Some(row) = Row::named(name) else {
+    let Some(row) = ConsumerRow::named(name) else {
         return Err(ParseError { at: equals + 1, problem: unknown(name) });
     };
     let at_options = end - right.len() + name.len() + 1;
@@ -116,7 +116,7 @@ fn unknown(name: &str) -> String {
              cargo add probe-runtime --features {feature}"
         );
     }
-    let all: Vec<_> = Row::all().map(|it| it.name).collect();
+    let all: Vec<_> = ConsumerRow::all().map(|it| it.name).collect();
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_consumer_takes_a_text_policy() {
-        for name in Row::all().map(|it| it.name) {
+        for name in ConsumerRow::all().map(|it| it.name) {
             let text = format!("a::*, b={name}(text=alias), c=count");
             let cut: Vec<_> = requests(&text).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(cut, [format!("a::*, b={name}(text=alias)"), "c=count".to_owned()]);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_missing_feature_is_named() {
         for (name, feature) in FEATURES {
-            if Row::named(name).is_none() {
+            if ConsumerRow::named(name).is_none() {
                 is_mistaken(&format!("a={name}"), 2, &format!("`{name}` needs the feature `{feature}`"));
             }
         }

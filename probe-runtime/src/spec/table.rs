@@ -25,7 +25,7 @@ use crate::patch::TextPolicy;
 use crate::syntax::{ParseError, Setting, TEXT, settings, text};
 
 /// A consumer's row, from its [`Reporter`].
-pub(crate) struct Row {
+pub(crate) struct ConsumerRow {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) example: &'static str,
@@ -45,18 +45,18 @@ fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Attach, ParseError> {
     Ok(Box::new(|set| Ok(Box::new(set.attach(consumer)?))))
 }
 
-static BUILT_IN: &[Row] = &[
-    Row::of::<Count>(),
+static BUILT_IN: &[ConsumerRow] = &[
+    ConsumerRow::of::<Count>(),
     #[cfg(feature = "latency")]
-    Row::of::<Latency>(),
+    ConsumerRow::of::<Latency>(),
     #[cfg(feature = "latency")]
-    Row::of::<Slow>(),
+    ConsumerRow::of::<Slow>(),
     #[cfg(feature = "call-tree")]
-    Row::of::<CallTree>(),
+    ConsumerRow::of::<CallTree>(),
     #[cfg(feature = "profiler")]
-    Row::of::<Profiler>(),
+    ConsumerRow::of::<Profiler>(),
     #[cfg(feature = "perf")]
-    Row::of::<Perf>(),
+    ConsumerRow::of::<Perf>(),
 ];
 
 /// Consumers of features that may be off, with their features.
@@ -73,7 +73,7 @@ const WORDS: [&str; 2] = ["list", "help"];
 
 /// A registered row, and the next one.
 struct Registered {
-    row: Row,
+    row: ConsumerRow,
     next: Next,
 }
 
@@ -99,7 +99,7 @@ static REGISTERED: Next = Next::new();
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub fn register<C: Reporter>() -> Result<(), Error> {
-    let mut row = Row::of::<C>();
+    let mut row = ConsumerRow::of::<C>();
     row.check().map_err(|problem| Error::Register { name: C::NAME, problem })?;
     loop {
         let mut next = &REGISTERED;
@@ -107,7 +107,7 @@ pub fn register<C: Reporter>() -> Result<(), Error> {
             next = &registered.next;
         }
         // The name is looked up after the end was found: a row that is added later takes this end.
-        if let Some(other) = Row::named(C::NAME) {
+        if let Some(other) = ConsumerRow::named(C::NAME) {
             let problem = "another consumer has this name; choose another one".to_owned();
             let is_same = (other.consumer)() == TypeId::of::<C>();
             return if is_same { Ok(()) } else { Err(Error::Register { name: C::NAME, problem }) };
@@ -125,7 +125,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"-_".contains(&it))
 }
 
-impl Row {
+impl ConsumerRow {
     const fn of<C: Reporter>() -> Self {
         Self {
             name: C::NAME,
@@ -253,7 +253,7 @@ mod tests {
             (0..4).for_each(|_| _ = scope.spawn(|| register::<Named<0>>().unwrap()));
             (0..4).for_each(|_| _ = scope.spawn(|| register::<Named<4>>().unwrap()));
         });
-        let rows = |name| Row::all().filter(|row| row.name == name).count();
+        let rows = |name| ConsumerRow::all().filter(|row| row.name == name).count();
         assert_eq!((rows("named"), rows("named-2"), rows("count")), (1, 1, 1));
         assert_eq!(refused::<Named<1>>(), "another consumer has this name; choose another one");
         register::<Count>().unwrap();
@@ -264,7 +264,7 @@ mod tests {
     fn consumers_with_unusable_names_are_refused() {
         assert_eq!(refused::<Named<2>>(), "a consumer's name has small letters, digits, `-` and `_` only");
         assert_eq!(refused::<Named<3>>(), "`PROBES=list` asks for something else");
-        let row = |options, formats| Row { formats, options, ..Row::of::<Named<0>>() };
+        let row = |options, formats| ConsumerRow { formats, options, ..ConsumerRow::of::<Named<0>>() };
         let (text, csv): (&[_], &[_]) = (&[Format::Text], &[Format::Csv]);
         for (row, problem) in [
             (row(&["text"], text), "every consumer has an option `text` already"),
@@ -290,8 +290,8 @@ mod tests {
     #[test]
     fn the_name_of_a_feature_that_is_off_stays_free() {
         for (name, feature) in FEATURES {
-            let is_off = Row::named(name).is_none();
-            let row = Row { name, ..Row::of::<Named<0>>() };
+            let is_off = ConsumerRow::named(name).is_none();
+            let row = ConsumerRow { name, ..ConsumerRow::of::<Named<0>>() };
             let problem = format!("it is the name of a consumer of the feature `{feature}`");
             assert_eq!(row.check().err(), is_off.then_some(problem));
         }
