@@ -40,13 +40,13 @@ pub struct Clock {
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy)]
-struct Moment {
+struct ClockReading {
     ticks: u64,
     time: Instant,
 }
 
 /// The first known moment. All others are compared with it, and the system's clock counts from it.
-static FIRST: OnceLock<Moment> = OnceLock::new();
+static FIRST: OnceLock<ClockReading> = OnceLock::new();
 
 /// The minimum distance of two moments that give the rate to a few millionths.
 const APART: Duration = Duration::from_millis(20);
@@ -63,7 +63,7 @@ impl Default for Clock {
 impl Clock {
     /// Creates the best clock that this machine has.
     pub fn new() -> Self {
-        FIRST.get_or_init(Moment::now);
+        FIRST.get_or_init(ClockReading::now);
         Self { is_counter: has_counter() }
     }
 
@@ -98,7 +98,7 @@ impl Clock {
     /// Returns the length of a tick. If the process first used its clock less than 20 ms ago, this
     /// waits for the rest of that time.
     pub fn scale(self) -> Scale {
-        self.scale_since(*FIRST.get_or_init(Moment::now), APART)
+        self.scale_since(*FIRST.get_or_init(ClockReading::now), APART)
     }
 
     /// Returns the length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was
@@ -106,19 +106,19 @@ impl Clock {
     /// which not all clocks count.
     #[cfg(feature = "profiler")]
     pub(crate) fn rough_scale(self) -> Scale {
-        let first = *FIRST.get_or_init(Moment::now);
+        let first = *FIRST.get_or_init(ClockReading::now);
         let is_recent = first.time.elapsed() < Duration::from_secs(1);
-        self.scale_since(if is_recent { first } else { Moment::now() }, ROUGHLY_APART)
+        self.scale_since(if is_recent { first } else { ClockReading::now() }, ROUGHLY_APART)
     }
 
-    fn scale_since(self, first: Moment, apart: Duration) -> Scale {
+    fn scale_since(self, first: ClockReading, apart: Duration) -> Scale {
         if !self.is_counter {
             return Scale { nanoseconds_per_tick: 1.0 };
         }
         if let Some(rest) = apart.checked_sub(first.time.elapsed()) {
             thread::sleep(rest);
         }
-        let last = Moment::now();
+        let last = ClockReading::now();
         let nanoseconds = last.time.duration_since(first.time).as_secs_f64() * 1e9;
         let ticks = last.ticks.saturating_sub(first.ticks).max(1);
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
@@ -127,7 +127,7 @@ impl Clock {
     }
 }
 
-impl Moment {
+impl ClockReading {
     /// Returns the best of several readings: the one that took the shortest time.
     fn now() -> Self {
         let look = || {
@@ -145,7 +145,7 @@ impl Moment {
 #[cold]
 #[inline(never)]
 fn system() -> u64 {
-    let first = FIRST.get_or_init(Moment::now);
+    let first = FIRST.get_or_init(ClockReading::now);
     u64::try_from(first.time.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 

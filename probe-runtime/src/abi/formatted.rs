@@ -29,7 +29,7 @@ impl<T: Debug + Copy> Kept<'_, T> {
     /// Makes the value of `field = ?expr`.
     #[inline(always)]
     pub fn debug<P: Passage>(&self) -> P::Out<'_> {
-        P::formatted::<AsDebug<T>>((&raw const *self.get()).cast())
+        P::formatted::<DebugFormatting<T>>((&raw const *self.get()).cast())
     }
 }
 
@@ -37,13 +37,13 @@ impl<T: Display + Copy> Kept<'_, T> {
     /// Makes the value of `field = %expr`.
     #[inline(always)]
     pub fn display<P: Passage>(&self) -> P::Out<'_> {
-        P::formatted::<AsDisplay<T>>((&raw const *self.get()).cast())
+        P::formatted::<DisplayFormatting<T>>((&raw const *self.get()).cast())
     }
 }
 
-struct AsDebug<T>(PhantomData<T>);
+struct DebugFormatting<T>(PhantomData<T>);
 
-impl<T: Debug> Formatting for AsDebug<T> {
+impl<T: Debug> Formatting for DebugFormatting<T> {
     unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the field that `debug` took, alive for the value's lifetime.
         let field = unsafe { &*data.cast::<T>() };
@@ -51,9 +51,9 @@ impl<T: Debug> Formatting for AsDebug<T> {
     }
 }
 
-struct AsDisplay<T>(PhantomData<T>);
+struct DisplayFormatting<T>(PhantomData<T>);
 
-impl<T: Display> Formatting for AsDisplay<T> {
+impl<T: Display> Formatting for DisplayFormatting<T> {
     unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the field that `display` took, alive for the value's lifetime.
         let field = unsafe { &*data.cast::<T>() };
@@ -63,8 +63,8 @@ impl<T: Display> Formatting for AsDisplay<T> {
 
 /// Formats the text. A panic on the way is caught here: the field has failed, not the consumer.
 fn contained_format(sink: *mut Sink, text: fmt::Arguments<'_>) -> bool {
-    contained(|| Writer(sink).write_fmt(text).is_ok())
-        .unwrap_or_else(|| Writer(sink).write_str(PANICKED).is_ok())
+    contained(|| SinkWriter(sink).write_fmt(text).is_ok())
+        .unwrap_or_else(|| SinkWriter(sink).write_str(PANICKED).is_ok())
 }
 
 /// Text shown in place of the rest after a panic.
@@ -83,9 +83,9 @@ pub(super) unsafe fn show(data: *const (), format: FormatFn, f: &mut fmt::Format
 }
 
 /// The site's end of a [`Sink`]: turns `fmt::Write` into the C interface.
-struct Writer(*mut Sink);
+struct SinkWriter(*mut Sink);
 
-impl Write for Writer {
+impl Write for SinkWriter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         // SAFETY: the sink is alive for the call that made this writer.
         if unsafe { ((*self.0).write)(self.0, text.as_ptr(), text.len()) } { Ok(()) } else { Err(fmt::Error) }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
-use crate::report::{Csv, Object, Table, array, heading};
+use crate::report::{Csv, JsonObject, Table, array, heading};
 use crate::selector::{Assigned, Selector, TextWords, assigned};
 use crate::spec::Format;
 use crate::syntax::ParseError;
@@ -104,8 +104,8 @@ fn names(probe: &ProbeInfo, separator: &str) -> String {
 fn json(probes: &[&ProbeInfo]) -> String {
     let rows = array(probes.iter().map(|probe| {
         let fields =
-            array(probe.fields().iter().map(|field| Object::new().text("name", field.name()).finish()));
-        let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
+            array(probe.fields().iter().map(|field| JsonObject::new().text("name", field.name()).finish()));
+        let object = JsonObject::new().text("probe", probe.path()).text("kind", probe.kind().name());
         let object = object.text("file", probe.file()).number("line", probe.line().into());
         let object = object.number("sites", probe.sites() as u64).json("fields", &fields);
         let object = probe.group().into_iter().fold(object, |object, group| object.text("group", group));

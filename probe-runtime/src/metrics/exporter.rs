@@ -34,12 +34,12 @@ use crate::dispatch::lost_hits;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Exporter(Arc<Mutex<State>>);
+pub struct Exporter(Arc<Mutex<ExporterState>>);
 
-struct State {
+struct ExporterState {
     bounds: Arc<[u64]>,
     began: SystemTime,
-    watched: Vec<(u64, Weak<dyn Source>)>,
+    watched: Vec<(u64, Weak<dyn MetricSource>)>,
     /// The number of the next watch.
     next: u64,
     /// The last numbers of attachments that were dropped.
@@ -49,11 +49,11 @@ struct State {
 }
 
 /// An attachment of any consumer.
-trait Source: Send + Sync {
+trait MetricSource: Send + Sync {
     fn measure(&self, into: &mut Metrics);
 }
 
-impl<C: Measured> Source for Attachment<C> {
+impl<C: Measured> MetricSource for Attachment<C> {
     fn measure(&self, into: &mut Metrics) {
         C::measure(self, into);
     }
@@ -94,7 +94,14 @@ impl Exporter {
         let none = || Metrics::new(Arc::clone(&bounds));
         let (gone, collected) = (none(), none());
         let began = SystemTime::now();
-        Self(Arc::new(Mutex::new(State { bounds, began, watched: Vec::new(), next: 0, gone, collected })))
+        Self(Arc::new(Mutex::new(ExporterState {
+            bounds,
+            began,
+            watched: Vec::new(),
+            next: 0,
+            gone,
+            collected,
+        })))
     }
 
     /// Watches an attachment. The returned watch owns it from now on: pause, ask and drop the
@@ -104,7 +111,7 @@ impl Exporter {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
-        let source: Arc<dyn Source> = Arc::clone(&attachment) as _;
+        let source: Arc<dyn MetricSource> = Arc::clone(&attachment) as _;
         state.watched.push((number, Arc::downgrade(&source)));
         drop(state);
         Watched { attachment, number, exporter: self.clone() }
@@ -128,7 +135,7 @@ impl Exporter {
         metrics
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ExporterState> {
         // A program's own consumer may have panicked in `measure`; the state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::prometheus::seconds;
 use super::{Family, Histogram, MetricKind, Metrics, Series, Value};
-use crate::report::{Object, array};
+use crate::report::{JsonObject, array};
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
@@ -18,14 +18,15 @@ impl Metrics {
     /// makes Prometheus's names from that. Numbers that only grow are cumulative sums since the
     /// exporter was made. Histograms have explicit bounds.
     pub fn to_otlp(&self, resource: &[(&str, &str)]) -> String {
-        let scope = Object::new().text("name", "probe-runtime").text("version", env!("CARGO_PKG_VERSION"));
+        let scope =
+            JsonObject::new().text("name", "probe-runtime").text("version", env!("CARGO_PKG_VERSION"));
         let metrics = array(self.families().map(|family| self.metric(family)));
-        let scope = Object::new().json("scope", &scope.finish()).json("metrics", &metrics);
+        let scope = JsonObject::new().json("scope", &scope.finish()).json("metrics", &metrics);
         let attributes = attributes(resource.iter().copied());
         let resource =
-            Object::new().json("resource", &Object::new().json("attributes", &attributes).finish());
+            JsonObject::new().json("resource", &JsonObject::new().json("attributes", &attributes).finish());
         let resource = resource.json("scopeMetrics", &array([scope.finish()]));
-        Object::new().json("resourceMetrics", &array([resource.finish()])).finish()
+        JsonObject::new().json("resourceMetrics", &array([resource.finish()])).finish()
     }
 
     fn metric(&self, family: &Family) -> String {
@@ -33,20 +34,21 @@ impl Metrics {
         let name = name.strip_suffix("_total").unwrap_or(name);
         let (name, unit) = name.strip_suffix("_seconds").map_or((name, ""), |name| (name, "s"));
         let points = array(family.series().map(|series| self.point(series)));
-        let data = Object::new().json("dataPoints", &points);
-        let cumulative = |data: Object| data.number("aggregationTemporality", CUMULATIVE);
+        let data = JsonObject::new().json("dataPoints", &points);
+        let cumulative = |data: JsonObject| data.number("aggregationTemporality", CUMULATIVE);
         let (kind, data) = match family.kind() {
             MetricKind::Counter => ("sum", cumulative(data).flag("isMonotonic", true)),
             MetricKind::Gauge => ("gauge", data),
             MetricKind::Histogram => ("histogram", cumulative(data)),
         };
-        let metric = Object::new().text("name", name).text("description", family.help()).text("unit", unit);
+        let metric =
+            JsonObject::new().text("name", name).text("description", family.help()).text("unit", unit);
         metric.json(kind, &data.finish()).finish()
     }
 
     fn point(&self, series: Series<'_>) -> String {
         let attributes = attributes(series.labels.iter().map(|(name, value)| (*name, value.as_str())));
-        let point = Object::new()
+        let point = JsonObject::new()
             .json("attributes", &attributes)
             .text("startTimeUnixNano", &unix_nanoseconds(self.began))
             .text("timeUnixNano", &unix_nanoseconds(self.taken));
@@ -61,7 +63,7 @@ impl Metrics {
     }
 }
 
-fn with_histogram(point: Object, histogram: &Histogram) -> Object {
+fn with_histogram(point: JsonObject, histogram: &Histogram) -> JsonObject {
     // OTLP's buckets are not cumulative. The last one has the times above all bounds.
     let mut below = 0;
     let mut own = |cumulative: u64| {
@@ -80,8 +82,8 @@ fn with_histogram(point: Object, histogram: &Histogram) -> Object {
 
 fn attributes<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     array(pairs.map(|(key, value)| {
-        let value = Object::new().text("stringValue", value).finish();
-        Object::new().text("key", key).json("value", &value).finish()
+        let value = JsonObject::new().text("stringValue", value).finish();
+        JsonObject::new().text("key", key).json("value", &value).finish()
     }))
 }
 

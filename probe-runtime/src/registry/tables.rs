@@ -20,7 +20,7 @@ use std::ptr;
 use std::slice;
 
 use crate::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
-use crate::arch::backend::stub::{self, Stub};
+use crate::arch::backend::stub::{self, StubCode};
 use crate::os::objects::{Frozen, Object};
 use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
 
@@ -198,8 +198,8 @@ impl<'a> Tables<'a> {
         }
         // SAFETY: in the text of this object.
         match stub::decode(addr, unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) })? {
-            Stub::Definition(definition) => Some(definition),
-            Stub::Plt(pointer) => self.definition_behind(pointer),
+            StubCode::Definition(definition) => Some(definition),
+            StubCode::Plt(pointer) => self.definition_behind(pointer),
         }
     }
 
@@ -217,8 +217,8 @@ impl<'a> Tables<'a> {
         }
         // SAFETY: in the text of the object that the pointer leads to.
         match stub::decode(addr, unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) })? {
-            Stub::Definition(definition) => Some(definition),
-            Stub::Plt(_) => None,
+            StubCode::Definition(definition) => Some(definition),
+            StubCode::Plt(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::env::{self, consts::EXE_SUFFIX};
 use std::process;
 
-use super::json::{Object, array};
+use super::json::{JsonObject, array};
 use super::row::{Cell, Row};
 use crate::period::Period;
 
@@ -30,7 +30,7 @@ pub(crate) trait Written {
 /// Writes a report as JSON, with one row per line.
 pub(crate) fn json(report: &dyn Written) -> String {
     let rows = array(report.rows().map(|row| row.json()));
-    report.rest().add_to(report.head().add_to(Object::new()).json("rows", &rows)).finish()
+    report.rest().add_to(report.head().add_to(JsonObject::new()).json("rows", &rows)).finish()
 }
 
 /// Returns the first members of a report. Its `rows`, and further members of its consumer, follow.
@@ -46,8 +46,8 @@ pub(crate) fn document(consumer: &'static str, period: Period) -> Row<'static> {
 
 /// Returns the first members of a document that belongs to no consumer and no time: a list of
 /// probes.
-pub(crate) fn heading(what: &str) -> Object {
-    let object = Object::new().number("schema", SCHEMA).text("program", &program());
+pub(crate) fn heading(what: &str) -> JsonObject {
+    let object = JsonObject::new().number("schema", SCHEMA).text("program", &program());
     object.number("pid", process::id().into()).text("consumer", what)
 }
 

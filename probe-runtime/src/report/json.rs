@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 /// An object that is being written, member by member.
-pub(crate) struct Object(String);
+pub(crate) struct JsonObject(String);
 
-impl Object {
+impl JsonObject {
     pub(crate) fn new() -> Self {
         Self("{".to_owned())
     }
@@ -90,8 +90,9 @@ mod tests {
 
     #[test]
     fn members_and_elements() {
-        let object = || Object::new().text("name", "a\"b\\c\n\u{1}é").number("n", u64::MAX).flag("is", true);
-        let object = object().json("all", &array([Object::new().finish(), "7".to_owned()])).finish();
+        let object =
+            || JsonObject::new().text("name", "a\"b\\c\n\u{1}é").number("n", u64::MAX).flag("is", true);
+        let object = object().json("all", &array([JsonObject::new().finish(), "7".to_owned()])).finish();
         let text = r#""a\"b\\c\n\u0001é""#;
         let expected =
             format!("{{\"name\":{text},\"n\":18446744073709551615,\"is\":true,\"all\":[\n{{}},\n7\n]}}");

@@ -6,7 +6,7 @@ use crate::registry::ProbeInfo;
 
 /// The definition of a row's function or probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Defined<'a> {
+pub(crate) struct RowDefinition<'a> {
     pub(crate) path: &'a str,
     /// Empty for a row without a definition, such as a thread.
     pub(crate) file: &'a str,
@@ -14,13 +14,13 @@ pub(crate) struct Defined<'a> {
     pub(crate) line: u32,
 }
 
-impl<'a> From<&'a Function> for Defined<'a> {
+impl<'a> From<&'a Function> for RowDefinition<'a> {
     fn from(function: &'a Function) -> Self {
         Self { path: function.path(), file: function.file(), line: function.line() }
     }
 }
 
-impl<'a> From<&'a ProbeInfo> for Defined<'a> {
+impl<'a> From<&'a ProbeInfo> for RowDefinition<'a> {
     fn from(probe: &'a ProbeInfo) -> Self {
         Self { path: probe.path(), file: probe.file(), line: probe.line() }
     }
@@ -28,13 +28,13 @@ impl<'a> From<&'a ProbeInfo> for Defined<'a> {
 
 /// Returns the labels of a table's rows: the path, or `path (src/a.rs:12)` if another row of the
 /// table has the same path and a different definition.
-pub(crate) fn labels(rows: Vec<Defined<'_>>) -> Vec<String> {
+pub(crate) fn labels(rows: Vec<RowDefinition<'_>>) -> Vec<String> {
     let mut labels: Vec<_> = rows.iter().map(|row| row.path.to_owned()).collect();
     let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
     sort_by(&mut rows, |(_, a), (_, b)| a.path.cmp(b.path));
     let alike = rows.chunk_by(|(_, a), (_, b)| a.path == b.path);
     for rows in alike.filter(|rows| rows.iter().any(|(_, row)| *row != rows[0].1)) {
-        for (at, Defined { path, file, line }) in rows {
+        for (at, RowDefinition { path, file, line }) in rows {
             match (*file, *line) {
                 ("", _) => (),
                 (file, 0) => labels[*at] = format!("{path} ({file})"),
@@ -64,7 +64,7 @@ mod tests {
             ("start", "", 0),
         ];
         assert_eq!(
-            labels(rows.map(|(path, file, line)| Defined { path, file, line }).into()),
+            labels(rows.map(|(path, file, line)| RowDefinition { path, file, line }).into()),
             [
                 "app::read (src/a.rs:12)",
                 "app::read (src/b.rs:12)",

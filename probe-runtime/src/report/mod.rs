@@ -25,9 +25,9 @@ pub(crate) use document::{Rows, Written, document, heading, json, program};
 pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(crate) use functions::FixedColumns;
-pub(crate) use json::{Object, array};
+pub(crate) use json::{JsonObject, array};
 #[cfg(feature = "call-tree")]
-pub(crate) use labels::Defined;
+pub(crate) use labels::RowDefinition;
 pub(crate) use labels::labels;
 pub(crate) use notes::{footnotes, foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "serde"))]

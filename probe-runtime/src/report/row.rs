@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::json::{Object, array};
+use super::json::{JsonObject, array};
 
 /// One value of a row.
 #[derive(Clone, Debug)]
@@ -42,10 +42,10 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn json(&self) -> String {
-        self.add_to(Object::new()).finish()
+        self.add_to(JsonObject::new()).finish()
     }
 
-    pub(super) fn add_to(&self, object: Object) -> Object {
+    pub(super) fn add_to(&self, object: JsonObject) -> JsonObject {
         self.0.iter().fold(object, |object, (name, cell)| match cell {
             Cell::Nothing => object.json(name, "null"),
             Cell::Text(text) => object.text(name, text),

@@ -8,11 +8,11 @@ pub(crate) struct Table {
     /// The text of all cells in one string: a row has about ten cells, and tables have thousands of
     /// rows.
     text: String,
-    cells: Vec<Cell>,
+    cells: Vec<CellEnd>,
 }
 
 /// The end of a cell in the text, and the number of its characters.
-struct Cell {
+struct CellEnd {
     end: usize,
     width: usize,
 }
@@ -32,7 +32,7 @@ impl Table {
 
     fn cell(&mut self, cell: &str) {
         self.text.push_str(cell);
-        self.cells.push(Cell { end: self.text.len(), width: cell.chars().count() });
+        self.cells.push(CellEnd { end: self.text.len(), width: cell.chars().count() });
     }
 
     /// Iterates over the text and width of all cells, row by row.

@@ -20,7 +20,7 @@ const JMP_AT_RIP: [u8; 2] = [0xff, 0x25];
 
 /// The code at a stub's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stub {
+pub(crate) enum StubCode {
     /// A stub, and the address of its definition.
     Definition(usize),
     /// An entry of a procedure linkage table, and the address of its pointer.
@@ -29,17 +29,17 @@ pub(crate) enum Stub {
 
 /// Decodes the bytes at `addr`, of which the caller passes at least [`STUB_LEN`].
 #[inline]
-pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<Stub> {
+pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<StubCode> {
     let relative = |end: usize, at: usize| -> Option<usize> {
         let rel = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(addr.wrapping_add(end).wrapping_add_signed(i32::from_le_bytes(rel) as isize))
     };
     if bytes.starts_with(&PUSH_LEA_RDI) && bytes.get(8..STUB_LEN)? == JMP_AT_RDI {
-        return relative(8, 4).map(Stub::Definition);
+        return relative(8, 4).map(StubCode::Definition);
     }
     let mut at = if bytes.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     at += usize::from(bytes.get(at) == Some(&BND));
-    (bytes.get(at..at + 2)? == JMP_AT_RIP).then(|| relative(at + 6, at + 2).map(Stub::Plt))?
+    (bytes.get(at..at + 2)? == JMP_AT_RIP).then(|| relative(at + 6, at + 2).map(StubCode::Plt))?
 }
 
 #[cfg(test)]
@@ -50,17 +50,17 @@ mod tests {
     #[test]
     fn a_stub_names_its_definition() {
         let bytes = [0x57, 0x48, 0x8d, 0x3d, 0x10, 0, 0, 0, 0xff, 0x27];
-        assert_eq!(decode(0x1000, &bytes), Some(Stub::Definition(0x1018)));
+        assert_eq!(decode(0x1000, &bytes), Some(StubCode::Definition(0x1018)));
     }
 
     #[test]
     fn linkage_tables_of_both_linkers() {
         let lld = [0xff, 0x25, 0xfa, 0xff, 0xff, 0xff, 0x68, 0, 0];
-        assert_eq!(decode(0x1000, &lld), Some(Stub::Plt(0x1000)));
+        assert_eq!(decode(0x1000, &lld), Some(StubCode::Plt(0x1000)));
         let bfd = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0x01, 0, 0, 0];
-        assert_eq!(decode(0x1000, &bfd), Some(Stub::Plt(0x100c)));
+        assert_eq!(decode(0x1000, &bfd), Some(StubCode::Plt(0x100c)));
         let plain = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x01, 0, 0, 0, 0x66];
-        assert_eq!(decode(0x1000, &plain), Some(Stub::Plt(0x100b)));
+        assert_eq!(decode(0x1000, &plain), Some(StubCode::Plt(0x100b)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::clock::Scale;
 
 /// A place of the merged tree.
 struct Merged {
-    key: Key,
+    key: NodeKey,
     parent: Option<usize>,
     calls: u64,
     polls: u64,
@@ -33,12 +33,12 @@ struct Placed {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Key {
+enum NodeKey {
     Thread(u64, [u8; 16]),
     Function(usize),
 }
 
-impl Key {
+impl NodeKey {
     fn name(&self, functions: &[Function]) -> String {
         match self {
             Self::Function(function) => functions[*function].path().to_owned(),
@@ -56,7 +56,7 @@ impl Key {
 /// Merges the trees, sums them up, and sorts the places.
 pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, shape: Shape) -> Tree {
     let mut merged: Vec<Merged> = Vec::new();
-    let mut known: HashMap<(Option<usize>, Key), usize> = HashMap::new();
+    let mut known: HashMap<(Option<usize>, NodeKey), usize> = HashMap::new();
     let mut lost = calls.lost();
     for local in calls.heads() {
         lost += local.head().lost();
@@ -64,8 +64,8 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         let mut placed: Vec<Option<Placed>> = Vec::new();
         for found in local.head().iter() {
             let (key, function) = match found.what {
-                What::Function(function) => (Key::Function(function), Some(function)),
-                What::Thread { number, name } if by_thread => (Key::Thread(number, name), None),
+                What::Function(function) => (NodeKey::Function(function), Some(function)),
+                What::Thread { number, name } if by_thread => (NodeKey::Thread(number, name), None),
                 What::Thread { .. } => {
                     placed.push(None);
                     continue;
@@ -107,9 +107,9 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         }
     }
     let files: Vec<Arc<str>> = calls.functions().iter().map(|it| it.file().into()).collect();
-    let place = |key: &Key| match key {
-        Key::Function(function) => (files[*function].clone(), calls.functions()[*function].line()),
-        Key::Thread(..) => Default::default(),
+    let place = |key: &NodeKey| match key {
+        NodeKey::Function(function) => (files[*function].clone(), calls.functions()[*function].line()),
+        NodeKey::Thread(..) => Default::default(),
     };
     let names: Vec<_> = merged.iter().map(|it| it.key.name(calls.functions())).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); merged.len() + 1];
@@ -140,7 +140,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             name: names[at].clone(),
             file,
             line,
-            is_thread: matches!(it.key, Key::Thread(..)),
+            is_thread: matches!(it.key, NodeKey::Thread(..)),
             depth,
             calls: it.calls,
             polls: it.polls,
@@ -155,12 +155,12 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
 }
 
 /// Returns the place of the outer call of the same function, where a recursive call counts.
-fn outer(merged: &[Merged], parent: Option<usize>, key: &Key) -> Option<usize> {
+fn outer(merged: &[Merged], parent: Option<usize>, key: &NodeKey) -> Option<usize> {
     std::iter::successors(parent, |at| merged[*at].parent).find(|at| merged[*at].key == *key)
 }
 
 impl Merged {
-    fn new(key: Key, parent: Option<usize>) -> Self {
+    fn new(key: NodeKey, parent: Option<usize>) -> Self {
         Self { key, parent, calls: 0, polls: 0, own: 0, total: 0, recursive: 0, levels: 0 }
     }
 }

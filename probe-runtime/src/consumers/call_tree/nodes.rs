@@ -68,7 +68,7 @@ pub(super) enum What {
 
 /// One place in the tree as a reader finds it. The parent, if any, has a smaller index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundNode {
     pub(super) what: What,
     pub(super) parent: Option<usize>,
     pub(super) calls: u64,
@@ -164,7 +164,7 @@ impl Nodes {
     }
 
     /// Iterates over all nodes in order of creation. Parents are indices, from 0.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = FoundNode> {
         let len = self.len.load(Acquire) as usize;
         self.all.iter().skip(1).take(len).map(|node| {
             let parent = node.parent.load(Relaxed);
@@ -179,7 +179,7 @@ impl Nodes {
             let parent = (parent as usize).checked_sub(1);
             let [calls, polls, own] =
                 [&node.calls, &node.polls, &node.own].map(|number| number.load(Relaxed));
-            Found { what, parent, calls, polls, own }
+            FoundNode { what, parent, calls, polls, own }
         })
     }
 }

@@ -7,7 +7,7 @@ use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::list::list;
 use crate::period::Period;
-use crate::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, missing};
+use crate::report::{Csv, Row, RowDefinition, Rows, Written, document, json, left_out, missing};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
 /// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
@@ -92,8 +92,8 @@ impl TreeNode {
     }
 
     /// Returns the definition, from which reports make a label.
-    pub(super) fn defined(&self) -> Defined<'_> {
-        Defined { path: &self.name, file: &self.file, line: self.line }
+    pub(super) fn defined(&self) -> RowDefinition<'_> {
+        RowDefinition { path: &self.name, file: &self.file, line: self.line }
     }
 
     /// Remarks about recursion and about places that are left out.

@@ -25,7 +25,7 @@ impl<const N: usize> Line<N> {
     /// Appends as much as fits.
     pub(super) fn show(&self, text: fmt::Arguments<'_>) {
         // The formatter gets an error where the text is cut off.
-        let _ = fmt::write(&mut Writer(self), text);
+        let _ = fmt::write(&mut LineWriter(self), text);
     }
 
     pub(super) fn with<T>(&self, read: impl FnOnce(&str) -> T) -> T {
@@ -45,9 +45,9 @@ impl<const N: usize> Line<N> {
     }
 }
 
-struct Writer<'a, const N: usize>(&'a Line<N>);
+struct LineWriter<'a, const N: usize>(&'a Line<N>);
 
-impl<const N: usize> fmt::Write for Writer<'_, N> {
+impl<const N: usize> fmt::Write for LineWriter<'_, N> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let Line { bytes, len } = self.0;
         let (mut all, start) = (bytes.get(), len.get());

@@ -304,14 +304,14 @@ mod tests {
 
     #[test]
     fn a_stub_leads_to_its_definition_and_can_not_be_written() {
-        use crate::arch::backend::stub::{STUB_LEN, Stub, decode};
+        use crate::arch::backend::stub::{STUB_LEN, StubCode, decode};
         let site = SiteAddr(take as *const () as usize);
         let places: Vec<_> = (0..PLACES + 3).map(|_| take(site).unwrap()).collect();
         for place in &places {
             // SAFETY: a stub, which can be read; the part of it that is like other stubs.
             let code = unsafe { std::slice::from_raw_parts((place.stub() + 9) as *const u8, STUB_LEN) };
             let definition = ptr::from_ref(place.definition()).addr();
-            assert_eq!(decode(place.stub() + 9, code), Some(Stub::Definition(definition)));
+            assert_eq!(decode(place.stub() + 9, code), Some(StubCode::Definition(definition)));
             let (function, hook) = (&place.discovery().function, &place.discovery().hook);
             for (end, named) in [(7, function), (25, hook)] {
                 // SAFETY: the same.

@@ -26,7 +26,7 @@ use super::{
     callback, counters, fast, first_hit, growing, pending, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
-use crate::arch::backend::stub::{self, Stub};
+use crate::arch::backend::stub::{self, StubCode};
 use crate::control;
 use crate::dispatch::{Inside, dispatch};
 use crate::os::signals::Blocked;
@@ -294,7 +294,7 @@ pub(super) fn leads_to(target: Target, hook: usize) -> bool {
         Target::Direct(there) if is_readable(there) && is_readable(there.wrapping_add(PLT_LEN - 1)) => {
             // SAFETY: readable.
             let bytes = unsafe { ptr::read_volatile(there as *const [u8; PLT_LEN]) };
-            matches!(stub::decode(there, &bytes), Some(Stub::Plt(pointer)) if through(pointer))
+            matches!(stub::decode(there, &bytes), Some(StubCode::Plt(pointer)) if through(pointer))
         }
         Target::Direct(_) => false,
         Target::Through(pointer) => through(pointer),
