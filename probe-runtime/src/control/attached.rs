@@ -8,7 +8,7 @@ use super::runs::{Run, runs};
 use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
-use crate::registry::ProbeId;
+use crate::registry::{ProbeId, provider};
 
 /// How an attachment or a hold patches.
 #[derive(Clone, Copy, Default, Debug)]
@@ -104,10 +104,15 @@ impl Attached {
         mode.filter(|_| self.decides_alone())
     }
 
+    /// Returns the counters of a growing attachment.
+    pub(super) fn growth(&self) -> Option<&Growth> {
+        self.growth.as_ref().filter(|_| provider::IS_POSSIBLE)
+    }
+
     /// Returns the number of its counters, from the first, that may have counted while no other
     /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
-        if self.growth.is_some() {
+        if self.growth().is_some() {
             return self.counters.len();
         }
         self.wants.counters(0)

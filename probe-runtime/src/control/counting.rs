@@ -28,6 +28,7 @@
 mod interleavings;
 
 use super::Wants;
+use super::attached::Attached;
 use super::counters::counts;
 use super::members::Turning;
 use super::parts::Part;
@@ -79,7 +80,7 @@ impl Control {
         else {
             return Vec::new();
         };
-        if let Some(growth) = &attached.growth {
+        if let Some(growth) = attached.growth() {
             let ids = growth.ids();
             let counted = self.counted_of(attachment, &ids);
             return ids.into_iter().zip(counted).collect();
@@ -98,7 +99,7 @@ impl Control {
         let sums = counts(&counters);
         let told = |(part, sum): (&Option<_>, _)| part.map_or(0, |part: &Part| part.counted(sum));
         let mut counted: Vec<u64> = parts.iter().zip(sums).map(told).collect();
-        if let Some(growth) = self.attached(attachment).and_then(|attached| attached.growth.as_ref()) {
+        if let Some(growth) = self.attached(attachment).and_then(Attached::growth) {
             growth.add_own(ids, &mut counted);
             return counted;
         }

@@ -11,13 +11,16 @@ use super::state::Control;
 use crate::dispatch::{Action, CounterAt, Era};
 use crate::patch::Report;
 use crate::registry::ProbeId;
-use crate::registry::provider::CallSite;
+use crate::registry::provider::{self, CallSite};
 
 impl Control {
     /// Adds discovered call sites to the growing attachment, and gives them the control's own
     /// hooks.
     pub(super) fn adopt(&mut self, found: &[(ProbeId, &'static dyn CallSite)]) -> Report {
         let mut report = Report::default();
+        if !provider::IS_POSSIBLE {
+            return report;
+        }
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
         let (mut adopted, mut hooked) = (Vec::new(), Vec::new());
         for &(id, call) in found {
@@ -75,7 +78,8 @@ impl Control {
 
     /// Updates the list of a growing attachment's probes, before an operation on all of them.
     pub(super) fn settle_growth(&mut self, attachment: usize) {
-        let Some(attached) = self.attached_mut(attachment) else { return };
+        let attached = self.attached_mut(attachment).filter(|_| provider::IS_POSSIBLE);
+        let Some(attached) = attached else { return };
         let Some(growth) = attached.growth.as_mut().filter(|growth| !growth.is_settled) else { return };
         growth.is_settled = true;
         let ids = growth.ids();

@@ -59,6 +59,9 @@ impl Discoveries {
 
     /// Returns the discoveries of a probe that operations look at one by one.
     pub(super) fn calls(&self, id: ProbeId) -> &[&'static dyn CallSite] {
+        if !provider::IS_POSSIBLE {
+            return &[];
+        }
         self.calls.get(&id).map_or(&[], Vec::as_slice)
     }
 
@@ -91,6 +94,9 @@ impl Registry {
         living: &[&'static dyn CallSite],
     ) -> Vec<(ProbeId, &'static dyn CallSite)> {
         let mut added = Vec::new();
+        if !provider::IS_POSSIBLE {
+            return added;
+        }
         for &discovery in living {
             if discovery.is_settled() {
                 self.discovered.settled += 1;
@@ -157,7 +163,8 @@ impl Registry {
 
     /// Returns the provider, once an operation has made it.
     pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
-        self.provider.as_deref_mut().map(|provider| provider as _)
+        let provider = self.provider.as_deref_mut().filter(|_| provider::IS_POSSIBLE);
+        provider.map(|provider| provider as _)
     }
 
     /// Names new discoveries. Runs before objects are frozen and [refreshed](Self::refresh), which

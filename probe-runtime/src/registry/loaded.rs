@@ -8,7 +8,7 @@ use super::blocks::Blocks;
 use super::defined::Defined;
 use super::discovered::Discoveries;
 use super::grouped::{FoundSites, Grouped};
-use super::provider::{CallSite, Due, Provider};
+use super::provider::{self, CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{TableRecord, Tables, UnsettledPointer};
 use super::{Change, ProbeId};
@@ -70,7 +70,7 @@ impl Registry {
     /// Looks for loaded and unloaded objects and for new discoveries. Returns the changes, if there
     /// are any.
     pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
-        let pending = self.provider.as_mut().map_or(Due::Nothing, |it| it.patch_pending(frozen));
+        let pending = self.provider().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
         let is_same =
             self.generation == generation && !self.unsettled.iter().any(|it| it.has_changed(frozen));
@@ -81,7 +81,7 @@ impl Registry {
         let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
         let mut unloaded = Vec::new();
         if let Some(objects) = arrived.filter(|_| pending != Due::All) {
-            let provider = self.provider.as_mut().filter(|_| !is_quiet);
+            let provider = self.provider().filter(|_| !is_quiet);
             let new = provider.map(|it| it.find(frozen, false)).unwrap_or_default();
             // Without identities, the names of other probes are not known.
             let is_known = new.living.is_empty() || !self.identities.is_empty();
@@ -98,7 +98,7 @@ impl Registry {
         let mut objects = frozen.loaded(0..headers.len(), NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         self.headers = headers;
-        let all = self.provider.as_mut().map(|it| it.find(frozen, true)).unwrap_or_default();
+        let all = self.provider().map(|it| it.find(frozen, true)).unwrap_or_default();
         unloaded.extend(all.unloaded);
         for object in all.objects {
             if !is_among(&objects, &object) {
@@ -167,7 +167,7 @@ impl Registry {
     pub(super) fn group_sites(&mut self, found: FoundSites) {
         let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.len(), found);
-        if !self.discovered.sites().is_empty() {
+        if provider::IS_POSSIBLE && !self.discovered.sites().is_empty() {
             self.grouped.extend(self.discovered.sites().iter().copied());
         }
         self.keep_blocks(&before);

@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::ProbeId;
 use super::loaded::Registry;
-use super::provider::CallSite;
+use super::provider::{self, CallSite};
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
 use crate::abi::Definition;
@@ -71,6 +71,9 @@ impl Registry {
 
     /// Names discovered definitions, which no table lists.
     fn name_discovered(&mut self, living: &[&'static dyn CallSite]) {
+        if !provider::IS_POSSIBLE {
+            return;
+        }
         self.discovered.clear();
         for discovery in living {
             let Some(definition) = discovery.definition() else { continue };

@@ -26,8 +26,9 @@ use crate::os::objects::Frozen;
 #[cfg(probe_backend = "patched")]
 use crate::patch::{Access, Report, Site};
 
-/// Whether this build has a provider at all.
-pub(super) const IS_POSSIBLE: bool = cfg!(probe_discovers);
+/// Whether this build can have a provider. Code that only a provider's findings reach asks this
+/// first, so that other builds leave the code out.
+pub(crate) const IS_POSSIBLE: bool = cfg!(probe_discovers);
 
 /// The functions of a provider that run before the registry has it.
 pub(crate) struct ProviderStart {
