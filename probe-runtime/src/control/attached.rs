@@ -1,33 +1,17 @@
 //! The control's record of one attachment.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::counters::sums;
+use super::policy::Policy;
 use super::runs::{Run, runs};
 use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
-use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
+use crate::patch::{Mode, Report};
 use crate::registry::{ProbeId, provider};
-
-/// How an attachment or a hold patches.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Policy {
-    pub(super) text: TextPolicy,
-    pub(super) visibility: Visibility,
-    pub(super) strict: bool,
-}
-
-impl Policy {
-    pub(super) fn access(self) -> Access {
-        Access::under(self.text, self.strict)
-    }
-
-    /// Returns whether text stays writable, and is written by single writes.
-    pub(super) fn is_open(self) -> bool {
-        self.text == TextPolicy::Open && !self.strict
-    }
-}
 
 /// One attachment.
 pub(super) struct Attached {
@@ -109,6 +93,16 @@ impl Attached {
         self.growth.as_ref().filter(|_| provider::IS_POSSIBLE)
     }
 
+    /// Updates the list of a growing attachment's probes, before an operation on all of them.
+    pub(super) fn settle_growth(&mut self) {
+        let growth = self.growth.as_mut().filter(|growth| provider::IS_POSSIBLE && !growth.is_settled);
+        let Some(growth) = growth else { return };
+        growth.is_settled = true;
+        let ids = growth.ids();
+        self.runs = runs(&ids);
+        self.ids = ids.into();
+    }
+
     /// Returns the number of its counters, from the first, that may have counted while no other
     /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
@@ -116,5 +110,28 @@ impl Attached {
             return self.counters.len();
         }
         self.wants.counters(0)
+    }
+}
+
+impl Growth {
+    /// Returns its probes, ascending.
+    pub(super) fn ids(&self) -> Vec<ProbeId> {
+        let mut ids: Vec<_> = self.counters.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Adds the counts of the attachment's own counters for these probes: of hits while their hooks
+    /// were inline ones, or while another attachment was called with them.
+    pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
+        let counters = || self.counters.iter().map(|(_, counter)| *counter);
+        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
+        let sums = sums(first..last + 1);
+        let mut own = BTreeMap::<ProbeId, u64>::new();
+        for (id, counter) in &self.counters {
+            *own.entry(*id).or_default() += sums[counter - first];
+        }
+        ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }
 }

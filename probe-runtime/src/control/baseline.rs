@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::lock::{Locked, lock};
-use super::state::Kept;
+use super::state::Reading;
 
 /// The reading that is subtracted from later ones, if there is one.
 pub(crate) struct Baseline<T> {
@@ -72,7 +72,7 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
                 self.number.store(NUMBERS.fetch_add(1, Relaxed), Relaxed);
             }
             let number = self.number.load(Relaxed);
-            let now: Kept = Arc::<T>::clone(now);
+            let now: Reading = Arc::<T>::clone(now);
             // This replaces `began`, which the caller drops without the lock.
             match locked.baselines.iter_mut().find(|(of, _)| *of == number) {
                 Some((_, kept)) => *kept = now,

@@ -30,9 +30,9 @@ mod interleavings;
 use super::Wants;
 use super::attached::Attached;
 use super::counters::counts;
+use super::listeners::{Listeners, is_paused};
 use super::members::Turning;
 use super::parts::Part;
-use super::state::{Control, is_paused};
 use crate::dispatch::CounterAt;
 use crate::registry::ProbeId;
 
@@ -40,7 +40,7 @@ use crate::registry::ProbeId;
 /// so it needs no memory from the kernel.
 const AT_ONCE: usize = 512;
 
-impl Control {
+impl Listeners {
     /// Freezes and thaws parts before new hooks of these probes' members are made.
     pub(super) fn turn(&mut self, ids: &[ProbeId]) {
         ids.chunks(AT_ONCE).for_each(|ids| self.turn_some(ids));

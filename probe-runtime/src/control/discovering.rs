@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::attached::{Attached, Growth, Policy};
+use super::attached::{Attached, Growth};
 use super::attachment::Attachment;
 use super::garbage::Garbage;
 use super::lock::operate;
+use super::policy::Policy;
 use super::ready;
 use super::retired::settle;
 use super::state::Control;
@@ -68,13 +69,14 @@ impl Control {
         if provider.is_growing() {
             return Err(Error::Growing);
         }
-        let counters = self.counters.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
+        let counters =
+            self.listeners.counters.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
         provider.begin_growing(Arc::clone(subscription), counters.clone());
         let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
         let mut attached = Attached::new(none, Wants::Counts, counters, subscription, policy, text);
         attached.growth = Some(Growth::default());
-        let number = self.place(attached);
-        self.growing = Some(number);
+        let number = self.listeners.place(attached, self.limbo.now());
+        self.listeners.set_growing(number);
         let all = self.registry.discovered().to_vec();
         Ok((number, self.adopt(&all)))
     }

@@ -1,20 +1,31 @@
-//! The part of the control that deals with sites, on backends where a site is only a flag.
+//! The part of the control that deals with sites and text, on backends where a site is only a flag.
 
-#![expect(
-    clippy::unused_self,
-    clippy::unnecessary_wraps,
-    reason = "the same calls as where sites are patched"
-)]
+#![expect(clippy::unnecessary_wraps, reason = "the same calls as where sites are patched")]
 
 use std::ops::Range;
 
-use super::attached::Policy;
-use super::runs::Run;
-use super::state::Control;
+use super::policy::Policy;
 use crate::error::Error;
 use crate::os::objects::Frozen;
-use crate::patch::{Access, Mode, Refusal, RefusalReason, Report, SiteAddr};
-use crate::registry::{ProbeId, ProbeState};
+use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr};
+use crate::registry::{ProbeId, Registry};
+
+/// No site is ever refused.
+#[derive(Default)]
+pub(super) struct Unswitched;
+
+impl Unswitched {
+    /// Returns none: no other code changes flags.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(super) fn strays(
+        &self,
+        _registry: &Registry,
+        _ids: &[ProbeId],
+        _left_each: &[Option<Mode>],
+    ) -> Vec<(ProbeId, Refusal)> {
+        Vec::new()
+    }
+}
 
 /// No text is patched, so none is open.
 #[derive(Default)]
@@ -22,45 +33,21 @@ pub(super) struct HeldText {
     _nothing: (),
 }
 
-impl Control {
-    /// Shows or hides the hooks of these probes, which switches them here.
-    pub(super) fn change_runs(
-        &self,
-        runs: &[Run],
-        _mode: Mode,
-        _access: Access,
-        _left: Option<Mode>,
-        report: &mut Report,
-    ) {
-        for id in runs.iter().cloned().flatten().map(ProbeId::new) {
-            let Some(members) = self.members(id) else { continue };
-            let is_visible = self.state_of(id) == ProbeState::Active;
-            let (switched, unchanged) = members.show(self.registry.definitions(id), is_visible);
-            report.add_patched(switched);
-            report.add_unchanged(unchanged);
-        }
-    }
-
-    pub(super) fn strays(&self, _ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
-        Vec::new()
-    }
-
-    pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
-        Ok(HeldText::default())
-    }
-
-    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
-        for _ in ids {
-            report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
-        }
-    }
-
-    /// Does nothing: there is one runtime.
-    pub(super) fn leave_taken(&mut self, _frozen: &Frozen, _attached: &[ProbeId]) {}
-
-    /// Does nothing: there is one runtime.
-    pub(super) fn refuse_taken(&self, _ids: &[ProbeId], _report: &mut Report) {}
+pub(super) fn open_text(_registry: &Registry, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
+    Ok(HeldText::default())
 }
+
+pub(super) fn refuse(_registry: &Registry, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
+    for _ in ids {
+        report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
+    }
+}
+
+/// Does nothing: there is one runtime.
+pub(super) fn leave_taken(_registry: &mut Registry, _frozen: &Frozen, _attached: &[ProbeId]) {}
+
+/// Does nothing: there is one runtime.
+pub(super) fn refuse_taken(_registry: &Registry, _ids: &[ProbeId], _report: &mut Report) {}
 
 /// Returns `true`: no text is written.
 pub(super) fn is_still_open(_text: &HeldText) -> bool {

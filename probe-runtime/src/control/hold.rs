@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::HeldText;
-use super::attached::Policy;
 use super::lock::operate;
+use super::policy::Policy;
 use super::retired::settle;
+use super::unsettled::Switched;
 use crate::patch::Report;
 use crate::registry::ProbeId;
 
@@ -59,7 +60,7 @@ impl Hold {
         }
         let (policy, text) = (self.policy, std::mem::take(&mut self.text));
         let (unsettled, report) = operate(|control| {
-            let unsettled = control.unsettle(&self.ids);
+            let unsettled = Switched::unsettle(&control.listeners, &self.ids);
             (unsettled, control.release(&self.ids, policy, text))
         });
         settle(policy.visibility, None);

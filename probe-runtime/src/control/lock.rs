@@ -3,7 +3,7 @@
 //! # Objects that come and go
 //! Another thread may `dlclose` an object at any time, which unmaps its tables, definitions and
 //! text. So code that reads or writes these in any object but the executable runs *frozen*: the
-//! dynamic linker can't unmap anything meanwhile ([`Control::with_objects`],
+//! dynamic linker can't unmap anything meanwhile ([`with_objects`],
 //! [`os::objects::freeze`]). A frozen operation first looks for objects that came or went, brings
 //! attachments up to date with them, and then does its work. By then, unloaded objects are
 //! forgotten, and present ones stay until the operation ends.
@@ -115,7 +115,7 @@ fn operate_through(run: &mut dyn FnMut(&mut Control)) {
     provider::get_ready();
     let mut locked = lock();
     locked.registry.name_pending();
-    locked.with_objects(run);
+    with_objects(&mut locked, run);
     let has_unloaded = mem::take(&mut locked.has_unloaded);
     drop(locked);
     if has_unloaded {
@@ -138,38 +138,36 @@ pub(crate) fn sweep() {
     };
     let mut locked = Locked { control, guarded, sweeper: Sweeper };
     if locked.registry.is_main_only() {
-        locked.sweep_marked();
+        sweep_marked(&mut locked);
     } else {
-        locked.with_objects(&mut Control::sweep_marked);
+        with_objects(&mut locked, &mut sweep_marked);
     }
 }
 
-impl Control {
-    /// Calls `run` once, with all objects known and none of them unloaded meanwhile.
-    pub(super) fn with_objects(&mut self, run: &mut dyn FnMut(&mut Self)) {
-        let mut run_swept = |control: &mut Self| {
-            control.sweep_marked();
-            run(control);
-        };
-        let is_fixed = os::objects::freeze(|frozen| {
-            self.refresh(frozen);
-            let is_fixed = self.registry.is_main_only();
-            if !is_fixed {
-                run_swept(self);
-            }
-            is_fixed
-        });
-        // The executable stays loaded: the dynamic linker need not be kept waiting.
-        if is_fixed {
-            run_swept(self);
+/// Calls `run` once, with all objects known and none of them unloaded meanwhile.
+pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Control)) {
+    let mut run_swept = |control: &mut Control| {
+        sweep_marked(control);
+        run(control);
+    };
+    let is_fixed = os::objects::freeze(|frozen| {
+        control.refresh(frozen);
+        let is_fixed = control.registry.is_main_only();
+        if !is_fixed {
+            run_swept(control);
         }
+        is_fixed
+    });
+    // The executable stays loaded: the dynamic linker need not be kept waiting.
+    if is_fixed {
+        run_swept(control);
     }
+}
 
-    /// Detaches consumers that have failed, if the mark is set.
-    fn sweep_marked(&mut self) {
-        if SWEEP.swap(false, Ordering::SeqCst) {
-            self.sweep();
-        }
+/// Detaches consumers that have failed, if the mark is set.
+fn sweep_marked(control: &mut Control) {
+    if SWEEP.swap(false, Ordering::SeqCst) {
+        control.sweep();
     }
 }
 
@@ -226,11 +224,11 @@ pub(super) fn after_fork_in_child() {
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
-    if control.orphan() {
+    if control.listeners.orphan() {
         SWEEP.store(true, Ordering::SeqCst);
     }
     if control.registry.is_main_only() {
-        control.sweep_marked();
+        sweep_marked(&mut control);
     }
     // Dropping it would call the dynamic linker.
     mem::forget(sweeper);

@@ -7,11 +7,17 @@
 //!
 //! [`Switch`] pauses and resumes some of an attachment's probes, from any thread.
 //!
+//! The state ([`state`]) has a part for each idea: the registry knows probes and sites, `Listeners`
+//! knows attachments and their parts in probes, `Unswitched` knows the sites that could not be
+//! switched, and `Limbo` knows what hits may still be reading. Operations (`attach`, `pause`,
+//! `partial`, `refresh`, `growing`) change listeners first, publish hooks, and then switch sites.
+//!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
 //! and the reasons. While it is held, no consumer's code runs, and no thread waits for a hit to
 //! end. Hits never take it. On the thread that holds it, calls of consumers are suppressed and
 //! counted, so that a probe in the allocator can't lead back here.
 
+mod attach;
 mod attached;
 mod attachment;
 mod baseline;
@@ -24,11 +30,14 @@ mod discovering;
 mod garbage;
 mod growing;
 mod hold;
+mod hooks;
+mod listeners;
 mod lock;
 mod members;
 mod partial;
 mod parts;
 mod pause;
+mod policy;
 mod ready;
 mod refresh;
 mod remembered;
@@ -38,7 +47,6 @@ mod runs;
 mod select;
 mod set;
 mod state;
-mod switch;
 mod unsettled;
 mod untyped;
 mod wants;
@@ -49,11 +57,20 @@ mod flags;
 mod sites;
 #[cfg(probe_backend = "patched")]
 mod strays;
+#[cfg(probe_backend = "patched")]
+mod text;
 
 #[cfg(not(probe_backend = "patched"))]
-use flags::{HeldText, close_text, forget_unloaded_text, is_still_open};
+use flags::{
+    HeldText, Unswitched, close_text, forget_unloaded_text, is_still_open, leave_taken, open_text, refuse,
+    refuse_taken,
+};
 #[cfg(probe_backend = "patched")]
-use sites::{HeldText, close_text, forget_unloaded_text, is_still_open};
+use sites::{leave_taken, refuse, refuse_taken};
+#[cfg(probe_backend = "patched")]
+use strays::Unswitched;
+#[cfg(probe_backend = "patched")]
+use text::{HeldText, close_text, forget_unloaded_text, is_still_open, open_text};
 
 pub use attachment::Attachment;
 pub use consumer::Consumer;

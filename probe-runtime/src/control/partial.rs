@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use super::Wants;
 use super::attached::Attached;
-use super::lock::{Locked, lock};
-use super::members::Members;
+use super::lock::{Locked, lock, with_objects};
+use super::refuse;
 use super::retired::tidy;
 use super::state::Control;
 use crate::dispatch::Subscription;
@@ -136,7 +136,7 @@ impl Switch {
     pub fn counted(&self, probes: &[ProbeId]) -> Vec<u64> {
         let locked = lock();
         match self.find(&locked) {
-            Some(_) => locked.counted_of(self.number, probes),
+            Some(_) => locked.listeners.counted_of(self.number, probes),
             None => vec![0; probes.len()],
         }
     }
@@ -166,7 +166,7 @@ impl Switch {
             control.set_counting(self.number, probes, is_counting, access, &mut report);
         });
         if report.refused() != 0 {
-            locked.keep_late(self.number, report);
+            locked.listeners.keep_late(self.number, report);
         }
     }
 
@@ -199,7 +199,7 @@ impl Switch {
         }
         let _whole = Uncancellable::new();
         locked.registry.name_pending();
-        locked.with_objects(&mut |control| {
+        with_objects(locked, &mut |control| {
             if let Some(attached) = self.find(control) {
                 let access = attached.policy.access();
                 run(control, access);
@@ -209,7 +209,7 @@ impl Switch {
 
     /// Returns its attachment if it still exists. A later attachment may have the same number.
     fn find<'a>(&self, control: &'a Control) -> Option<&'a Attached> {
-        let attached = control.attachments.get(self.number)?.as_ref()?;
+        let attached = control.listeners.attached(self.number)?;
         std::ptr::eq(Arc::as_ptr(&attached.subscription), self.subscription.as_ptr()).then_some(attached)
     }
 }
@@ -225,15 +225,13 @@ impl Control {
         access: Access,
         report: &mut Report,
     ) {
-        let Some(attached) = self.attached(attachment) else { return };
+        let Some(attached) = self.listeners.attached(attachment) else { return };
         let subscription = Arc::clone(&attached.subscription);
         let mut changed = Vec::new();
         for &id in probes {
-            let before = self.mode_of(id);
-            if let Some(members) = self.members.get(id.index()) {
-                members.set_counting(&mut self.parts, attachment, &subscription, is_counting);
-            }
-            if self.mode_of(id) != before {
+            let before = self.listeners.mode_of(id);
+            self.listeners.set_counting(attachment, id, &subscription, is_counting);
+            if self.listeners.mode_of(id) != before {
                 changed.push((id, Some(before)));
             }
         }
@@ -255,26 +253,16 @@ impl Control {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let Some(attached) = self.attached(attachment) else { return };
+        let Some(attached) = self.listeners.attached(attachment) else { return };
         if !is_off && attached.subscription.has_failed() {
-            self.refuse(&ids, &RefusalReason::Failed, report);
+            refuse(&self.registry, &ids, &RefusalReason::Failed, report);
             return;
         }
-        let left = self.left_each(&ids);
+        let left = self.listeners.left_each(&ids);
         let mut shared = Vec::new();
         let changed = ids.into_iter().zip(left).filter(|(id, _)| {
-            let members = self.members.get(id.index());
-            let changed = members.and_then(|it| it.set_off(&mut self.parts, attachment, is_off));
-            if let (Some(true), Some(attached)) = (changed, &mut self.attachments[attachment]) {
-                attached.off = if is_off { attached.off + 1 } else { attached.off - 1 };
-            }
-            // A sole listener's hook stays, and only the sites change, unless its part is frozen:
-            // it must first be thawed, so that hits counted for others are left out.
-            let is_shared = |members: &Members| {
-                members.attachments(&self.parts).nth(1).is_some()
-                    || members.part(&self.parts, attachment).is_some_and(|part| part.is_frozen)
-            };
-            if changed == Some(true) && members.is_some_and(is_shared) {
+            let changed = self.listeners.set_off(attachment, *id, is_off);
+            if changed == Some(true) && self.listeners.needs_hook(attachment, *id) {
                 shared.push(*id);
             }
             changed.is_some()

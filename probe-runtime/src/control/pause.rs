@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 #[cfg(probe_backend = "patched")]
 use super::attached::Attached;
-use super::lock::{Locked, lock_here, operate};
+use super::lock::{Locked, lock_here, operate, with_objects};
+use super::refuse;
 use super::retired::settle;
 use super::state::Control;
 use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
@@ -65,14 +66,15 @@ fn pause_any(
     let is_growing = control.pause_growing(attachment, is_paused);
     // Text that must be opened requires the freeze: another copy of this crate may seal it at any
     // other time.
-    let is_fixed = control.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
+    let is_fixed =
+        control.listeners.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
     let unsettled = if is_fixed {
         control.set_paused(attachment, is_paused, &mut report)
     } else {
         let _whole = Uncancellable::new();
         control.registry.name_pending();
         let mut unsettled = None;
-        control.with_objects(&mut |control| {
+        with_objects(control, &mut |control| {
             unsettled = control.set_paused(attachment, is_paused, &mut report);
         });
         unsettled
@@ -105,7 +107,7 @@ impl Control {
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
     fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
-        let attached = self.attached(attachment)?;
+        let attached = self.listeners.attached(attachment)?;
         let is_plain = attached.is_paused.get() != is_paused
             && attached.decides_alone()
             && self.access_to_open(attached.policy) == Access::Held
@@ -121,10 +123,10 @@ impl Control {
     #[inline(always)]
     fn switches_one(&self, attached: &Attached, on: Mode) -> bool {
         let [run] = &*attached.runs else { return false };
-        let [site] = self.sites_of_run(run) else { return false };
+        let [site] = self.registry.sites_of_run(run) else { return false };
         let (on, off) = (site.instruction(on), Instruction::NOP5);
         let (from, to) = if attached.is_paused.get() { (on, off) } else { (off, on) };
-        self.unswitched.borrow().is_empty() && patch::exchange(site.addr, from, to)
+        self.unswitched.all().is_empty() && patch::exchange(site.addr, from, to)
     }
 
     /// Switches all sites of an attachment from [`find_plain`](Self::find_plain).
@@ -133,7 +135,7 @@ impl Control {
     fn switch_held(&self, attached: &Attached, on: Mode) -> Report {
         let mut report = Report::default();
         let (left, mode) = if attached.is_paused.get() { (on, Mode::Latent) } else { (Mode::Latent, on) };
-        self.change_runs(&attached.runs, mode, Access::Held, Some(left), &mut report);
+        self.switch_runs(&attached.runs, mode, Access::Held, Some(left), &mut report);
         report
     }
 
@@ -145,16 +147,15 @@ impl Control {
         is_paused: bool,
         report: &mut Report,
     ) -> Option<UnsettledSwitch> {
-        if self.pause_growing(attachment, is_paused) {
-            self.settle_growth(attachment);
-        }
-        let attached = self.attachments.get(attachment)?.as_ref()?;
+        self.pause_growing(attachment, is_paused);
+        self.listeners.attached_mut(attachment)?.settle_growth();
+        let attached = self.listeners.attached(attachment)?;
         if !is_paused && attached.subscription.has_failed() {
-            self.refuse(&attached.ids, &RefusalReason::Failed, report);
+            refuse(&self.registry, &attached.ids, &RefusalReason::Failed, report);
             return None;
         }
         let decides_alone = attached.decides_alone() && cfg!(probe_backend = "patched");
-        let left_each = if decides_alone { Vec::new() } else { self.left_each(&attached.ids) };
+        let left_each = if decides_alone { Vec::new() } else { self.listeners.left_each(&attached.ids) };
         // Sites that count and sites that call are both active.
         let left = attached.left().unwrap_or(Mode::Active);
         attached.is_paused.set(is_paused);
@@ -171,7 +172,7 @@ impl Control {
         if let Some(mode) = mode {
             // No other attachment decides on these probes: their hooks stay, and only the sites
             // change.
-            self.change_runs(&attached.runs, mode, access, Some(left), report);
+            self.switch_runs(&attached.runs, mode, access, Some(left), report);
         } else {
             let ids = Arc::clone(&attached.ids);
             if decides_alone {
@@ -182,5 +183,15 @@ impl Control {
             }
         }
         Some(unsettled)
+    }
+
+    /// Pauses the attachments whose consumers have failed.
+    pub(super) fn sweep(&mut self) {
+        for at in self.listeners.failed() {
+            let mut late = Report::default();
+            // Hits are not delivered any more, so there is nothing to settle.
+            let _ = self.set_paused(at, true, &mut late);
+            self.listeners.keep_late(at, late);
+        }
     }
 }

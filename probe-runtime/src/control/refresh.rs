@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::forget_unloaded_text;
 use super::garbage::Garbage;
-use super::members::Members;
 use super::state::Control;
+use super::{forget_unloaded_text, leave_taken, refuse_taken};
 use crate::dispatch::Era;
 use crate::os::objects::Frozen;
-use crate::patch::{Access, Report, TextPolicy};
-use crate::registry::{ProbeId, ProbeState};
+use crate::patch::Report;
+use crate::registry::ProbeId;
+#[cfg(probe_backend = "patched")]
+use crate::registry::ProbeState;
 
 impl Control {
     /// Looks for loaded, unloaded and discovered probes, and switches new sites to the mode that
@@ -34,13 +35,15 @@ impl Control {
         }
         self.adopt(&change.found);
         // Only these probes ever had members.
-        let attached: Vec<_> = (0..self.members.len()).map(ProbeId::new).collect();
+        let attached = self.listeners.known().collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
-        for at in self.numbers() {
-            self.settle_growth(at);
-            let ids = self.attached(at).map(|attached| Arc::clone(&attached.ids));
-            ids.into_iter().for_each(|ids| self.switch_late(at, &ids));
+        for at in self.listeners.numbers() {
+            if let Some(attached) = self.listeners.attached_mut(at) {
+                attached.settle_growth();
+                let ids = Arc::clone(&attached.ids);
+                self.switch_late(at, &ids);
+            }
         }
     }
 
@@ -52,7 +55,7 @@ impl Control {
         self.remember(&attached);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for id in attached {
-            for attachment in self.members(id).into_iter().flat_map(|it| it.attachments(&self.parts)) {
+            for attachment in self.listeners.attachments_of(id) {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
@@ -62,14 +65,9 @@ impl Control {
     /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
     /// probes.
     pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
-        ids.retain(|id| self.members(*id).is_some_and(Members::has_parts));
-        self.leave_taken(frozen, &ids);
-        for id in &ids {
-            let is_visible = cfg!(probe_backend = "patched") || self.state_of(*id) == ProbeState::Active;
-            self.members(*id).into_iter().for_each(|members| {
-                members.show(self.registry.definitions(*id), is_visible);
-            });
-        }
+        ids.retain(|id| self.listeners.has_parts(*id));
+        leave_taken(&mut self.registry, frozen, &ids);
+        self.listeners.show(&ids, &self.registry);
         ids
     }
 
@@ -77,24 +75,24 @@ impl Control {
     /// asked for it, and keeps the result as its late report.
     pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId]) {
         let mut late = Report::default();
-        self.refuse_taken(ids, &mut late);
-        let unsettled = self.attached(attachment).map(|attached| attached.subscription.unsettle());
+        refuse_taken(&self.registry, ids, &mut late);
+        let unsettled = self.listeners.attached(attachment).map(|attached| attached.subscription.unsettle());
         self.switch_each(ids, &[], self.access_to_new(), &mut late);
-        if let (Some(attached), Some(unsettled)) = (self.attached(attachment), unsettled) {
+        if let (Some(attached), Some(unsettled)) = (self.listeners.attached(attachment), unsettled) {
             attached.subscription.settle_locked(unsettled);
         }
-        self.keep_late(attachment, late);
+        self.listeners.keep_late(attachment, late);
     }
 
-    /// Returns the access to new copies: through the kernel if any attachment writes so, since
-    /// other ways may be denied.
-    pub(super) fn access_to_new(&self) -> Access {
-        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        Access::under(text, self.policies().any(|policy| policy.strict))
-    }
-
-    /// Returns whether any attachment writes text through the kernel.
-    pub(super) fn uses_alias(&self) -> bool {
-        self.policies().any(|policy| policy.text == TextPolicy::Alias)
+    /// Forgets refusals of sites in unloaded objects. Called after objects were loaded or unloaded.
+    /// Sites of attachments are then switched, or refused, anew, so only held probes' sites are
+    /// kept.
+    #[cfg(probe_backend = "patched")]
+    fn forget_unswitched(&mut self) {
+        if self.unswitched.all().is_empty() {
+            return;
+        }
+        let held = self.listeners.known().filter(|id| self.listeners.state_of(*id) == ProbeState::Held);
+        self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
     }
 }

@@ -1,8 +1,8 @@
 //! Data of probes: from the definition while a probe is loaded, and from a copy once an attached
 //! probe is unloaded, so that its counts keep their name.
 
-use super::members::Members;
 use super::state::Control;
+use crate::patch::Refusal;
 use crate::registry::{ProbeId, ProbeInfo};
 
 impl Control {
@@ -10,7 +10,7 @@ impl Control {
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
-        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.state_of(id)))
+        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.listeners.state_of(id)))
     }
 
     /// Returns probes in their present state, including changed bytes of their sites. Omits
@@ -23,6 +23,11 @@ impl Control {
     /// they are unloaded.
     pub(super) fn attached_infos(&self, ids: &[ProbeId]) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
         self.looked_at(ids, Self::attached_info)
+    }
+
+    /// Returns the sites of these probes that are not as they were left.
+    pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
+        self.unswitched.strays(&self.registry, ids, &self.listeners.left_each(ids))
     }
 
     fn looked_at(
@@ -65,7 +70,7 @@ impl Control {
             return;
         }
         for id in ids {
-            if !self.members(*id).is_some_and(Members::has_parts) {
+            if !self.listeners.has_parts(*id) {
                 self.remembered.remove(id);
             }
         }

@@ -4,16 +4,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::attached::{Attached, Policy};
 use super::lock::operate;
 use super::ready;
 use super::retired::settle;
-use super::state::Control;
-use super::{HeldText, Wants};
-use crate::abi::Definition;
-use crate::dispatch::{Action, Awaited, Subscription, Wrapper};
+use crate::dispatch::{Awaited, Subscription, Wrapper};
 use crate::error::Error;
-use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibility};
+use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
 use crate::replaced::Passed;
 
@@ -61,17 +57,15 @@ impl Replacement {
     /// Returns the result of activating copies of its sites that were loaded later, as
     /// [`Attachment::late_report`](crate::Attachment::late_report) does.
     pub fn late_report(&self) -> Report {
-        operate(|control| {
-            let attached = self.number.and_then(|number| control.attached(number));
-            attached.map(|attached| attached.late.clone()).unwrap_or_default()
-        })
+        let late = |number| operate(|control| control.listeners.late(number));
+        self.number.map(late).unwrap_or_default()
     }
 
     /// Returns the function's probe, of kind [`Replace`](crate::Kind::Replace), in its present
     /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
         operate(|control| {
-            let id = *control.attached(self.number?)?.ids.first()?;
+            let id = *control.listeners.attached(self.number?)?.ids.first()?;
             control.attached_info(id)
         })
     }
@@ -131,30 +125,4 @@ where
         return Err(Error::NotReplaced(Box::new(replacement.report.clone())));
     }
     Ok(replacement)
-}
-
-impl Control {
-    /// Installs a wrapper; returns the attachment's number, or `None` if another runtime has taken
-    /// the probe.
-    fn install(
-        &mut self,
-        definition: &'static Definition,
-        subscription: &Arc<Subscription>,
-    ) -> (Option<usize>, Report) {
-        let mut report = Report::default();
-        let id = self.registry.id_of(definition);
-        let ids = self.exclude_taken(&Vec::from_iter(id), &mut report);
-        if ids.is_empty() {
-            if report.refused() == 0 {
-                report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
-            }
-            return (None, report);
-        }
-        // Writes through the kernel if any attachment does: other ways may be denied.
-        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        let policy = Policy { text, ..Policy::default() };
-        let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
-        let number = self.enlist(attached, std::iter::once(Action::Wrap), &[], &mut report);
-        (Some(number), report)
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::attached::Policy;
 use super::lock::operate;
+use super::policy::Policy;
 use super::set::{ProbeSet, unreadable_objects};
 use super::state::Control;
 use crate::abi::Definition;

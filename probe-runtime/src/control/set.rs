@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::attached::Policy;
 use super::hold::Hold;
 use super::lock::operate;
+use super::policy::Policy;
 use super::retired::settle;
+use super::unsettled::Switched;
 use crate::abi::Definition;
 #[cfg(probe_backend = "patched")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
@@ -190,7 +191,7 @@ impl ProbeSet {
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
         let (unsettled, held) = operate(|control| {
-            let unsettled = control.unsettle(&self.ids);
+            let unsettled = Switched::unsettle(&control.listeners, &self.ids);
             (unsettled, control.hold(&self.ids, self.policy))
         });
         settle(self.policy.visibility, Some(Awaited::Passing));

@@ -3,8 +3,8 @@
 use std::ptr;
 use std::sync::{Arc, Weak};
 
+use super::listeners::Listeners;
 use super::lock::lock;
-use super::state::Control;
 use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::registry::ProbeId;
 
@@ -21,35 +21,32 @@ struct One {
 }
 
 impl Switched {
-    pub(super) fn settle(self) {
-        if self.0.is_empty() {
-            return;
-        }
-        let control = lock();
-        for One { attachment, subscription: its, unsettled } in self.0 {
-            let attached = control.attached(attachment).map(|attached| &attached.subscription);
-            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
-                subscription.settle_locked(unsettled);
-            }
-        }
-    }
-}
-
-impl Control {
     /// Marks all attachments to these probes as unsettled, before their sites are switched.
-    pub(super) fn unsettle(&self, ids: &[ProbeId]) -> Switched {
-        let parts = ids.iter().filter_map(|id| self.members(*id)).flat_map(|it| it.attachments(&self.parts));
-        let mut attachments: Vec<_> = parts.collect();
+    pub(super) fn unsettle(listeners: &Listeners, ids: &[ProbeId]) -> Self {
+        let mut attachments: Vec<_> = ids.iter().flat_map(|id| listeners.attachments_of(*id)).collect();
         attachments.sort_unstable();
         attachments.dedup();
         let one = |attachment: usize| {
-            let subscription = &self.attached(attachment)?.subscription;
+            let subscription = &listeners.attached(attachment)?.subscription;
             Some(One {
                 attachment,
                 subscription: Arc::downgrade(subscription),
                 unsettled: subscription.unsettle(),
             })
         };
-        Switched(attachments.into_iter().filter_map(one).collect())
+        Self(attachments.into_iter().filter_map(one).collect())
+    }
+
+    pub(super) fn settle(self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let control = lock();
+        for One { attachment, subscription: its, unsettled } in self.0 {
+            let attached = control.listeners.attached(attachment).map(|attached| &attached.subscription);
+            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
+                subscription.settle_locked(unsettled);
+            }
+        }
     }
 }

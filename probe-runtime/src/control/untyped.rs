@@ -4,11 +4,11 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::attached::Policy;
 use super::baseline::Baseline;
 use super::lock::{lock, operate};
 use super::partial::Switch;
 use super::pause::pause;
+use super::policy::Policy;
 use super::retired::settle;
 use super::set::ProbeSet;
 use super::state::Control;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Refusal, Report, Visibility};
 use crate::period::Since;
-use crate::registry::{Counts, ProbeCount, ProbeId, ProbeInfo};
+use crate::registry::{Counts, ProbeCount, ProbeInfo};
 
 /// An attachment without its consumer's type. It detaches when it is dropped, as
 /// [`Attachment`](super::Attachment) describes. The owner of the consumer drops its reference
@@ -78,9 +78,7 @@ impl Untyped {
     }
 
     pub(super) fn late_report(&self) -> Report {
-        operate(|control| {
-            control.attached(self.number).map(|attached| attached.late.clone()).unwrap_or_default()
-        })
+        operate(|control| control.listeners.late(self.number))
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
@@ -107,14 +105,14 @@ impl Untyped {
 
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control| {
-            let ids = self.ids(control);
+            let ids = control.listeners.ids(self.number);
             control.attached_infos(&ids).map(|(_, info)| info).collect()
         })
     }
 
     pub(crate) fn foreign(&self) -> Vec<Refusal> {
         operate(|control| {
-            let ids = self.ids(control);
+            let ids = control.listeners.ids(self.number);
             control.strays(&ids).into_iter().map(|(_, stray)| stray).collect()
         })
     }
@@ -131,7 +129,7 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control| {
-            let counted = control.counted(self.number);
+            let counted = control.listeners.counted(self.number);
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
             let probes = control.attached_infos(&ids);
             let count = |(id, probe)| {
@@ -144,15 +142,11 @@ impl Untyped {
     }
 
     pub(crate) fn suppressed(&self) -> u64 {
-        lock().suppressed(self.number)
+        lock().listeners.suppressed(self.number)
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {
         self.subscription.failure()
-    }
-
-    fn ids(&self, control: &Control) -> Arc<[ProbeId]> {
-        control.attached(self.number).map(|attached| Arc::clone(&attached.ids)).unwrap_or_default()
     }
 }
 

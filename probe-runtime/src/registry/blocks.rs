@@ -33,37 +33,17 @@ use std::{io, iter};
 use super::ProbeId;
 use super::grouped::Grouped;
 use super::loaded::Registry;
+use super::mapped::NoMoreBlocks;
 use crate::abi::{Convention, Definition};
 use crate::arch::backend::block::{Block, LEN, is_supported, slot_offset};
 use crate::dispatch::{COUNTERS, CounterAt};
 use crate::os::text::page_size;
 use crate::patch::{SITE_LEN, Site, map_near, unmap};
 
-/// The pages of all blocks.
-#[derive(Default)]
-pub(super) struct Blocks {
-    mappings: Vec<Range<usize>>,
-    refusal: Option<NoMoreBlocks>,
-}
-
-/// The reason why there are no more blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum NoMoreBlocks {
-    ForGood,
-    UntilObjectsChange,
-}
-
 /// Sites of one text segment, as places in the list, with their probes.
 struct SitesOfText {
     text: Range<usize>,
     sites: Vec<(u32, ProbeId)>,
-}
-
-impl Blocks {
-    /// Allows another try after objects changed, since free memory may be within reach now.
-    pub(super) fn retry(&mut self) {
-        self.refusal.take_if(|refusal| *refusal == NoMoreBlocks::UntilObjectsChange);
-    }
 }
 
 impl Registry {

@@ -5,87 +5,13 @@
 //! sites, and they are more than a quarter as many as the grouped sites, a pass groups them with
 //! the others. So each site has its share of a few passes.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::ProbeId;
 use super::loaded::Registry;
 use super::named::identity;
 use super::provider::{self, CallSite, Provider};
-use crate::patch::{Access, Report, Site};
-
-/// Discoveries, with their probes.
-#[derive(Default)]
-pub(super) struct Discoveries {
-    all: Vec<(ProbeId, &'static dyn CallSite)>,
-    /// Discoveries that operations look at one by one: real calls, calls that are switched as such,
-    /// and new sites.
-    calls: BTreeMap<ProbeId, Vec<&'static dyn CallSite>>,
-    /// The number of these that are settled sites.
-    settled: usize,
-    /// The sites of all other discoveries.
-    sites: Vec<(ProbeId, Site)>,
-}
-
-impl Discoveries {
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Adds a discovery. The caller is about to group its site, if it is a settled one.
-    pub(super) fn add(&mut self, id: ProbeId, discovery: &'static dyn CallSite) {
-        match discovery.site().filter(|_| discovery.is_settled()) {
-            Some(site) => {
-                self.list(id, discovery);
-                self.sites.push((id, site));
-            }
-            None => self.add_call(id, discovery),
-        }
-    }
-
-    fn add_call(&mut self, id: ProbeId, discovery: &'static dyn CallSite) {
-        self.list(id, discovery);
-        self.calls.entry(id).or_default().push(discovery);
-    }
-
-    fn list(&mut self, id: ProbeId, discovery: &'static dyn CallSite) {
-        self.all.push((id, discovery));
-        discovery.set_probe(id);
-    }
-
-    pub(super) fn all(&self) -> &[(ProbeId, &'static dyn CallSite)] {
-        &self.all
-    }
-
-    /// Returns the discoveries of a probe that operations look at one by one.
-    pub(super) fn calls(&self, id: ProbeId) -> &[&'static dyn CallSite] {
-        if !provider::IS_POSSIBLE {
-            return &[];
-        }
-        self.calls.get(&id).map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the sites of all other discoveries, with their probes.
-    pub(super) fn sites(&self) -> &[(ProbeId, Site)] {
-        &self.sites
-    }
-
-    /// Moves settled sites from `calls` to `sites`; returns them.
-    fn settle(&mut self) -> &[(ProbeId, Site)] {
-        self.settled = 0;
-        let known = self.sites.len();
-        let sites = &mut self.sites;
-        self.calls.retain(|id, calls| {
-            calls.retain(|call| {
-                let site = call.site().filter(|_| call.is_settled());
-                sites.extend(site.map(|site| (*id, site)));
-                site.is_none()
-            });
-            !calls.is_empty()
-        });
-        &self.sites[known..]
-    }
-}
+use crate::patch::{Access, Report};
 
 impl Registry {
     /// Adds discoveries while no object has gone; returns those that are new.
@@ -121,7 +47,7 @@ impl Registry {
 
     /// Returns all discoveries, with their probes.
     pub(crate) fn discovered(&self) -> &[(ProbeId, &'static dyn CallSite)] {
-        self.discovered.all()
+        &self.discovered.all
     }
 
     /// Returns whether there are discoveries, whose text an attachment may not have opened.
@@ -187,6 +113,7 @@ mod tests {
     use crate::abi::{Definition, Kind};
     use crate::dispatch::Subscription;
     use crate::os::objects::Frozen;
+    use crate::patch::Site;
     use crate::registry::provider::{Due, Findings, Garbage};
 
     /// A real call, which is never settled.

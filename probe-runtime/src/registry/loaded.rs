@@ -1,13 +1,13 @@
 //! The registry for the backend that patches sites. It reads the tables of all loaded objects.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
-use super::blocks::Blocks;
 use super::defined::Defined;
-use super::discovered::Discoveries;
+use super::discoveries::Discoveries;
 use super::grouped::{FoundSites, Grouped};
+use super::mapped::Blocks;
 use super::provider::{self, CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{TableRecord, Tables, UnsettledPointer};
@@ -203,7 +203,7 @@ impl Registry {
     /// Returns the sites of one probe.
     #[inline]
     pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
-        self.sites_of_run(id, id)
+        self.grouped.of_run(id, id)
     }
 
     /// Returns the number of a probe's machine-code copies, those of other runtimes included.
@@ -214,8 +214,8 @@ impl Registry {
 
     /// Returns the sites of neighbouring probes, which lie side by side.
     #[inline]
-    pub(crate) fn sites_of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
-        self.grouped.of_run(first, last)
+    pub(crate) fn sites_of_run(&self, run: &RangeInclusive<usize>) -> &[Site] {
+        self.grouped.of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
     /// Returns the number of sites that this reader skipped. Their records or definitions are

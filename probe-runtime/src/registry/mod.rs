@@ -23,8 +23,12 @@ mod defined;
 #[cfg(probe_backend = "patched")]
 mod discovered;
 #[cfg(probe_backend = "patched")]
+mod discoveries;
+#[cfg(probe_backend = "patched")]
 mod grouped;
 mod info;
+#[cfg(probe_backend = "patched")]
+mod mapped;
 pub(crate) mod provider;
 
 #[cfg(probe_backend = "patched")]

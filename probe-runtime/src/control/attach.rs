@@ -1,0 +1,169 @@
+//! Attaching, detaching, and forcing probes off, under the control lock.
+
+use std::iter;
+use std::sync::Arc;
+
+use super::attached::Attached;
+use super::garbage::{Detached, Garbage};
+use super::members::claim;
+use super::parts::Part;
+use super::policy::Policy;
+use super::state::Control;
+use super::{HeldText, Start, Wants, close_text, is_still_open, open_text, refuse, refuse_taken};
+use crate::abi::Definition;
+use crate::dispatch::{Action, CounterAt, Subscription};
+use crate::error::Error;
+use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
+use crate::registry::ProbeId;
+
+impl Control {
+    /// Attaches a consumer; returns the attachment's number and the report of its activation.
+    /// `starts` holds the initial state of probes that do not begin with [`Start::On`], in
+    /// ascending order.
+    pub(super) fn attach(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        subscription: &Arc<Subscription>,
+        wants: Wants,
+        starts: &[(ProbeId, Start)],
+    ) -> Result<(usize, Report), Error> {
+        let mut report = Report::default();
+        let ids = self.exclude_taken(ids, &mut report);
+        let wanted = wants.counters(ids.len());
+        let own = &mut self.listeners.counters;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| own.reserve(*last));
+        let counters = has_room.then(|| own.take(wanted)).flatten();
+        let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
+        let text = match open_text(&self.registry, &ids, policy) {
+            Ok(text) => text,
+            Err(error) => {
+                self.listeners.counters.give_back(counters, 0);
+                return Err(error);
+            }
+        };
+        let (suppressed, of_probes) = (counters.start, counters.start + wants.counters(0)..);
+        let actions = of_probes.map(|counter| match wants {
+            Wants::Counts => Action::Count(CounterAt::new(counter)),
+            Wants::Hits => Action::Call { suppressed: CounterAt::new(suppressed), counted: None },
+            Wants::Switchable => Action::Call {
+                suppressed: CounterAt::new(suppressed),
+                counted: Some(CounterAt::new(counter)),
+            },
+        });
+        let attached = Attached::new(ids, wants, counters, subscription, policy, text);
+        let attachment = self.enlist(attached, actions, starts, &mut report);
+        Ok((attachment, report))
+    }
+
+    /// Installs a wrapper; returns the attachment's number, or `None` if another runtime has taken
+    /// the probe.
+    pub(super) fn install(
+        &mut self,
+        definition: &'static Definition,
+        subscription: &Arc<Subscription>,
+    ) -> (Option<usize>, Report) {
+        let mut report = Report::default();
+        let id = self.registry.id_of(definition);
+        let ids = self.exclude_taken(&Vec::from_iter(id), &mut report);
+        if ids.is_empty() {
+            if report.refused() == 0 {
+                report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
+            }
+            return (None, report);
+        }
+        // Writes through the kernel if any attachment does: other ways may be denied.
+        let text = if self.listeners.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
+        let policy = Policy { text, ..Policy::default() };
+        let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
+        let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report);
+        (Some(number), report)
+    }
+
+    /// Adds an attachment to its probes, with an action for each, and switches their sites
+    /// accordingly. Returns the attachment's number.
+    fn enlist(
+        &mut self,
+        attached: Attached,
+        actions: impl Iterator<Item = Action>,
+        starts: &[(ProbeId, Start)],
+        report: &mut Report,
+    ) -> usize {
+        let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+        let left = self.listeners.left_each(&ids);
+        let attachment = self.listeners.place(attached, self.limbo.now());
+        self.listeners.reserve(&ids);
+        for (id, action) in ids.iter().zip(actions) {
+            let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
+            self.listeners.add(*id, Part::starting(attachment, action, start));
+        }
+        self.publish(&ids);
+        self.remember(&ids);
+        let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report);
+        // While it decides alone, its hooks don't change, so the mode stays valid.
+        let attached = self.listeners.attached_mut(attachment);
+        if let Some(attached) = attached.filter(|attached| attached.wants == Wants::Counts) {
+            attached.mode = is_counted.then_some(Mode::Counting);
+        }
+        attachment
+    }
+
+    /// Returns the probes without those that another runtime has taken, which it refuses.
+    fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
+        let is_free = |id: &ProbeId| self.registry.definitions(*id).all(claim);
+        // Most processes have one runtime.
+        if ids.iter().all(is_free) {
+            return ids.into();
+        }
+        let (free, taken): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_free);
+        refuse(&self.registry, &taken, &RefusalReason::Taken, report);
+        refuse_taken(&self.registry, &taken, report);
+        free.into()
+    }
+
+    /// Removes an attachment from all its probes. Its memory is retired, not freed.
+    pub(super) fn detach(&mut self, attachment: usize) -> Report {
+        let mut report = Report::default();
+        let Some(attached) = self.listeners.attached_mut(attachment) else { return report };
+        attached.settle_growth();
+        attached.subscription.close();
+        // The attachment itself knows whether it is paused.
+        let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));
+        let left = if left_all.is_none() { self.listeners.left_each(&ids) } else { Vec::new() };
+        let Some((attached, is_mixed)) = self.listeners.remove(attachment) else { return report };
+        self.publish(&ids);
+        self.forget(&ids);
+        // Retired after its hooks, so `limbo` returns it no earlier than them.
+        let used = if is_mixed { attached.counters.len() } else { attached.own() };
+        let Attached { since, subscription, counters, policy, runs, text, .. } = attached;
+        self.limbo.retire(since, Garbage::Detached(Box::new(Detached { subscription, counters, used })));
+        let access = if is_still_open(&text) { self.access_to_open(policy) } else { policy.access() };
+        if left_all.is_some() {
+            // It alone decided on these probes, so none of them has a member now.
+            self.switch_runs(&runs, Mode::Latent, access, left_all, &mut report);
+        } else {
+            self.switch_each(&ids, &left, access, &mut report);
+        }
+        close_text(text, &mut report);
+        report
+    }
+
+    /// Forces probes off, until [`release`](Self::release).
+    pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
+        let text = open_text(&self.registry, ids, policy)?;
+        let mut report = Report::default();
+        let left = self.listeners.left_each(ids);
+        self.listeners.hold(ids);
+        self.switch_each(ids, &left, policy.access(), &mut report);
+        Ok((report, text))
+    }
+
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
+        let mut report = Report::default();
+        let left = self.listeners.left_each(ids);
+        self.listeners.release(ids);
+        self.switch_each(ids, &left, policy.access(), &mut report);
+        close_text(text, &mut report);
+        report
+    }
+}
