@@ -7,8 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::ProfilerOptions;
-use super::budget::Bucket;
+use super::budget::{Bucket, Budget};
 use super::costs::{Costs, Rehearsed};
 use super::function_state::{FunctionEstimate, FunctionState, Moment};
 use super::part::FunctionTotals;
@@ -22,6 +21,14 @@ use crate::control::Switch;
 use crate::dispatch::slots;
 use crate::error::Error;
 use crate::os::fork::process;
+
+/// The settings that a profiler begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProfilerOptions {
+    pub(super) epoch: Duration,
+    pub(super) budget: Budget,
+    pub(super) is_stepped: bool,
+}
 
 /// The state that hits, looks and reports share.
 pub(super) struct Core {

@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use self::core::{Core, Running};
+use self::core::{Core, ProfilerOptions, Running};
 pub use budget::{Budget, UnusableBudget};
 use daemon::Daemon;
 pub use estimate::Estimated;
@@ -154,13 +154,6 @@ pub struct Profiler {
     used_before: OnceLock<Used>,
     /// The additional time of a consumer at either hit of a timed call, in nanoseconds.
     besides: OnceLock<f64>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct ProfilerOptions {
-    epoch: Duration,
-    budget: Budget,
-    is_stepped: bool,
 }
 
 impl Default for Profiler {
