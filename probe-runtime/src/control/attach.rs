@@ -13,6 +13,7 @@ use super::{HeldText, Start, Wants, close_text, is_still_open, open_text, refuse
 use crate::abi::Definition;
 use crate::dispatch::{Action, CounterAt, Subscription};
 use crate::error::Error;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
 use crate::registry::ProbeId;
 
@@ -27,6 +28,7 @@ impl Control {
         subscription: &Arc<Subscription>,
         wants: Wants,
         starts: &[(ProbeId, Start)],
+        loaded: KeptLoaded<'_>,
     ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
@@ -52,7 +54,7 @@ impl Control {
             },
         });
         let attached = Attached::new(ids, wants, counters, subscription, policy, text);
-        let attachment = self.enlist(attached, actions, starts, &mut report);
+        let attachment = self.enlist(attached, actions, starts, &mut report, loaded);
         Ok((attachment, report))
     }
 
@@ -62,6 +64,7 @@ impl Control {
         &mut self,
         definition: &'static Definition,
         subscription: &Arc<Subscription>,
+        loaded: KeptLoaded<'_>,
     ) -> (Option<usize>, Report) {
         let mut report = Report::default();
         let id = self.registry.id_of(definition);
@@ -76,7 +79,7 @@ impl Control {
         let text = if self.listeners.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
         let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
-        let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report);
+        let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
         (Some(number), report)
     }
 
@@ -88,6 +91,7 @@ impl Control {
         actions: impl Iterator<Item = Action>,
         starts: &[(ProbeId, Start)],
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
         let left = self.listeners.left_each(&ids);
@@ -99,7 +103,7 @@ impl Control {
         }
         self.publish(&ids);
         self.remember(&ids);
-        let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report);
+        let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report, loaded);
         // While it decides alone, its hooks don't change, so the mode stays valid.
         let attached = self.listeners.attached_mut(attachment);
         if let Some(attached) = attached.filter(|attached| attached.wants == Wants::Counts) {
@@ -122,7 +126,7 @@ impl Control {
     }
 
     /// Removes an attachment from all its probes. Its memory is retired, not freed.
-    pub(super) fn detach(&mut self, attachment: usize) -> Report {
+    pub(super) fn detach(&mut self, attachment: usize, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
         let Some(attached) = self.listeners.attached_mut(attachment) else { return report };
         attached.settle_growth();
@@ -140,29 +144,40 @@ impl Control {
         let access = if is_still_open(&text) { self.access_to_open(policy) } else { policy.access() };
         if left_all.is_some() {
             // It alone decided on these probes, so none of them has a member now.
-            self.switch_runs(&runs, Mode::Latent, access, left_all, &mut report);
+            self.switch_runs(&runs, Mode::Latent, access, left_all, &mut report, loaded);
         } else {
-            self.switch_each(&ids, &left, access, &mut report);
+            self.switch_each(&ids, &left, access, &mut report, loaded);
         }
         close_text(text, &mut report);
         report
     }
 
     /// Forces probes off, until [`release`](Self::release).
-    pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
+    pub(super) fn hold(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        loaded: KeptLoaded<'_>,
+    ) -> Result<(Report, HeldText), Error> {
         let text = open_text(&self.registry, ids, policy)?;
         let mut report = Report::default();
         let left = self.listeners.left_each(ids);
         self.listeners.hold(ids);
-        self.switch_each(ids, &left, policy.access(), &mut report);
+        self.switch_each(ids, &left, policy.access(), &mut report, loaded);
         Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
+    pub(super) fn release(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        text: HeldText,
+        loaded: KeptLoaded<'_>,
+    ) -> Report {
         let mut report = Report::default();
         let left = self.listeners.left_each(ids);
         self.listeners.release(ids);
-        self.switch_each(ids, &left, policy.access(), &mut report);
+        self.switch_each(ids, &left, policy.access(), &mut report, loaded);
         close_text(text, &mut report);
         report
     }

@@ -14,18 +14,19 @@ use super::untyped::Untyped;
 use super::{Consumer, HeldText, Wants};
 use crate::dispatch::{Awaited, Era, Subscription};
 use crate::error::Error;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
 use crate::registry::provider::{CallSite, Provider};
 
 /// Returns the probe of a call site, as it is now.
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
-    operate(|control| control.info(call.probe()?))
+    operate(|control, _| control.info(call.probe()?))
 }
 
 /// Returns all discovered call sites of loaded objects, with their probes.
 pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
-    operate(|control| {
+    operate(|control, _| {
         let all = control.registry.discovered().iter();
         all.filter_map(|(id, call)| Some((*call, control.info(*id)?))).collect()
     })
@@ -37,7 +38,7 @@ pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Resul
     ready::require()?;
     let consumer = Arc::new(consumer);
     let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-    let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
+    let (number, report) = operate(|control, loaded| control.begin_growing(capacity, &subscription, loaded))?;
     settle(Policy::default().visibility, None);
     let untyped = Untyped::new(number, subscription, report, Policy::default());
     Ok(Attachment::new(consumer, untyped))
@@ -46,7 +47,7 @@ pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Resul
 /// Stops adding probes to the growing attachment. Returns whether it is certain that no thread is
 /// about to give a probe one of its counters; inside a hit it is not.
 pub(crate) fn end_growing() -> bool {
-    operate(|control| {
+    operate(|control, _| {
         if let Some(growing) = control.registry.provider().and_then(Provider::end_growing) {
             control.limbo.retire(Era::UNKNOWN, Garbage::Provider(growing));
         }
@@ -56,7 +57,7 @@ pub(crate) fn end_growing() -> bool {
 
 /// Lists new probes, as every operation does, and does nothing else.
 pub(crate) fn look() {
-    operate(|_| ());
+    operate(|_, _| ());
 }
 
 impl Control {
@@ -64,6 +65,7 @@ impl Control {
         &mut self,
         capacity: usize,
         subscription: &Arc<Subscription>,
+        loaded: KeptLoaded<'_>,
     ) -> Result<(usize, Report), Error> {
         let provider = self.registry.provider().expect("`start` has registered the provider");
         if provider.is_growing() {
@@ -78,6 +80,6 @@ impl Control {
         let number = self.listeners.place(attached, self.limbo.now());
         self.listeners.set_growing(number);
         let all = self.registry.discovered().to_vec();
-        Ok((number, self.adopt(&all)))
+        Ok((number, self.adopt(&all, loaded)))
     }
 }

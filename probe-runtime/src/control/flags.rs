@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::policy::Policy;
 use crate::error::Error;
-use crate::os::objects::Frozen;
+use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, Registry};
 
@@ -22,6 +22,7 @@ impl Unswitched {
         _registry: &Registry,
         _ids: &[ProbeId],
         _left_each: &[Option<Mode>],
+        _loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
         Vec::new()
     }

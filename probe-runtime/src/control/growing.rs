@@ -4,6 +4,7 @@ use super::garbage::Garbage;
 use super::parts::Part;
 use super::state::Control;
 use crate::dispatch::{Action, CounterAt, Era};
+use crate::os::objects::KeptLoaded;
 use crate::patch::Report;
 use crate::registry::ProbeId;
 use crate::registry::provider::{self, CallSite};
@@ -11,7 +12,11 @@ use crate::registry::provider::{self, CallSite};
 impl Control {
     /// Adds discovered call sites to the growing attachment, and gives them the control's own
     /// hooks.
-    pub(super) fn adopt(&mut self, found: &[(ProbeId, &'static dyn CallSite)]) -> Report {
+    pub(super) fn adopt(
+        &mut self,
+        found: &[(ProbeId, &'static dyn CallSite)],
+        loaded: KeptLoaded<'_>,
+    ) -> Report {
         let mut report = Report::default();
         if !provider::IS_POSSIBLE {
             return report;
@@ -49,7 +54,7 @@ impl Control {
         adopted.dedup();
         self.remember(&adopted);
         let access = self.access_to_new();
-        self.switch_each(&adopted, &[], access, &mut report);
+        self.switch_each(&adopted, &[], access, &mut report, loaded);
         report
     }
 

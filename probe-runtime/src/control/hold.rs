@@ -59,9 +59,9 @@ impl Hold {
             return Report::default();
         }
         let (policy, text) = (self.policy, std::mem::take(&mut self.text));
-        let (unsettled, report) = operate(|control| {
+        let (unsettled, report) = operate(|control, loaded| {
             let unsettled = Switched::unsettle(&control.listeners, &self.ids);
-            (unsettled, control.release(&self.ids, policy, text))
+            (unsettled, control.release(&self.ids, policy, text, loaded))
         });
         settle(policy.visibility, None);
         unsettled.settle();

@@ -46,6 +46,7 @@ use crate::dispatch::{self, Guarded};
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
+use crate::os::objects::KeptLoaded;
 use crate::registry::provider;
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
@@ -103,14 +104,14 @@ impl Locked {
 }
 
 /// Runs an operation under the lock, with all objects known and none of them unloaded meanwhile.
-pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
+pub(super) fn operate<T>(run: impl FnOnce(&mut Control, KeptLoaded<'_>) -> T) -> T {
     let (mut run, mut done) = (Some(run), None);
-    operate_through(&mut |control| done = run.take().map(|run| run(control)));
+    operate_through(&mut |control, loaded| done = run.take().map(|run| run(control, loaded)));
     done.expect("it was run")
 }
 
 /// The part of [`operate`] that is compiled once. Calls `run` once.
-fn operate_through(run: &mut dyn FnMut(&mut Control)) {
+fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
     let _whole = Uncancellable::new();
     provider::get_ready();
     let mut locked = lock();
@@ -137,37 +138,37 @@ pub(crate) fn sweep() {
         Err(TryLockError::WouldBlock) => return,
     };
     let mut locked = Locked { control, guarded, sweeper: Sweeper };
-    if locked.registry.is_main_only() {
-        sweep_marked(&mut locked);
+    if let Some(loaded) = locked.registry.kept_loaded() {
+        sweep_marked(&mut locked, loaded);
     } else {
         with_objects(&mut locked, &mut sweep_marked);
     }
 }
 
 /// Calls `run` once, with all objects known and none of them unloaded meanwhile.
-pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Control)) {
-    let mut run_swept = |control: &mut Control| {
-        sweep_marked(control);
-        run(control);
+pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+    let mut run_swept = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        sweep_marked(control, loaded);
+        run(control, loaded);
     };
-    let is_fixed = os::objects::freeze(|frozen| {
+    let executable = os::objects::freeze(|frozen| {
         control.refresh(frozen);
-        let is_fixed = control.registry.is_main_only();
-        if !is_fixed {
-            run_swept(control);
+        let executable = control.registry.kept_loaded();
+        if executable.is_none() {
+            run_swept(control, frozen.into());
         }
-        is_fixed
+        executable
     });
     // The executable stays loaded: the dynamic linker need not be kept waiting.
-    if is_fixed {
-        run_swept(control);
+    if let Some(loaded) = executable {
+        run_swept(control, loaded);
     }
 }
 
 /// Detaches consumers that have failed, if the mark is set.
-fn sweep_marked(control: &mut Control) {
+fn sweep_marked(control: &mut Control, loaded: KeptLoaded<'_>) {
     if SWEEP.swap(false, Ordering::SeqCst) {
-        control.sweep();
+        control.sweep(loaded);
     }
 }
 
@@ -227,8 +228,8 @@ pub(super) fn after_fork_in_child() {
     if control.listeners.orphan() {
         SWEEP.store(true, Ordering::SeqCst);
     }
-    if control.registry.is_main_only() {
-        sweep_marked(&mut control);
+    if let Some(loaded) = control.registry.kept_loaded() {
+        sweep_marked(&mut control, loaded);
     }
     // Dropping it would call the dynamic linker.
     mem::forget(sweeper);

@@ -9,7 +9,7 @@
 //!
 //! The state ([`state`]) has a part for each idea: the registry knows probes and sites, `Listeners`
 //! knows attachments and their parts in probes, `Unswitched` knows the sites that could not be
-//! switched, and `Limbo` knows what hits may still be reading. Operations (`attach`, `pause`,
+//! switched, and `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
 //! `partial`, `refresh`, `growing`) change listeners first, publish hooks, and then switch sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,

@@ -12,6 +12,7 @@ use super::state::Control;
 use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Access, RefusalReason, Report, Visibility};
 use crate::registry::{ProbeId, provider};
 
@@ -162,8 +163,8 @@ impl Switch {
         if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Switchable) {
             return;
         }
-        self.operate(&mut locked, &mut |control, access| {
-            control.set_counting(self.number, probes, is_counting, access, &mut report);
+        self.operate(&mut locked, &mut |control, access, loaded| {
+            control.set_counting(self.number, probes, is_counting, access, &mut report, loaded);
         });
         if report.refused() != 0 {
             locked.listeners.keep_late(self.number, report);
@@ -174,8 +175,8 @@ impl Switch {
         let mut report = Report::default();
         provider::get_ready();
         let mut locked = lock();
-        self.operate(&mut locked, &mut |control, access| {
-            control.set_off(self.number, probes, is_off, access, &mut report);
+        self.operate(&mut locked, &mut |control, access, loaded| {
+            control.set_off(self.number, probes, is_off, access, &mut report, loaded);
         });
         let has_retired = locked.limbo.has_new();
         drop(locked);
@@ -190,19 +191,19 @@ impl Switch {
 
     /// Calls `run` with the access to use for the attachment's sites, if the attachment still
     /// exists.
-    fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access)) {
+    fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access, KeptLoaded<'_>)) {
         // As for pausing: in the executable's open text, no look at the loaded objects is needed.
         let policy = self.find(locked).map(|attached| attached.policy);
-        if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
+        if let Some((policy, loaded)) = policy.and_then(|policy| Some((policy, locked.fixed(policy)?))) {
             let access = locked.access_to_open(policy);
-            return run(locked, access);
+            return run(locked, access, loaded);
         }
         let _whole = Uncancellable::new();
         locked.registry.name_pending();
-        with_objects(locked, &mut |control| {
+        with_objects(locked, &mut |control, loaded| {
             if let Some(attached) = self.find(control) {
                 let access = attached.policy.access();
-                run(control, access);
+                run(control, access, loaded);
             }
         });
     }
@@ -224,6 +225,7 @@ impl Control {
         is_counting: bool,
         access: Access,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) {
         let Some(attached) = self.listeners.attached(attachment) else { return };
         let subscription = Arc::clone(&attached.subscription);
@@ -238,7 +240,7 @@ impl Control {
         if !changed.is_empty() {
             changed.sort_unstable_by_key(|(id, _)| *id);
             let (ids, left): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
-            self.switch_each(&ids, &left, access, report);
+            self.switch_each(&ids, &left, access, report, loaded);
         }
     }
 
@@ -249,6 +251,7 @@ impl Control {
         is_off: bool,
         access: Access,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
@@ -271,7 +274,7 @@ impl Control {
         if !shared.is_empty() {
             self.publish(&shared);
         }
-        self.switch_each(&ids, &left, access, report);
+        self.switch_each(&ids, &left, access, report, loaded);
     }
 }
 

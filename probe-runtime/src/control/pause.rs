@@ -14,6 +14,7 @@ use super::retired::settle;
 use super::state::Control;
 use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::os::cancel::Uncancellable;
+use crate::os::objects::KeptLoaded;
 #[cfg(probe_backend = "patched")]
 use crate::patch::{self, Instruction};
 use crate::patch::{Access, Mode, RefusalReason, Report, Visibility};
@@ -31,11 +32,11 @@ pub(super) fn pause(
     let locked = lock_here();
     #[cfg(probe_backend = "patched")]
     if visibility == Visibility::Eventual
-        && let Some((attached, on)) = locked.find_plain(attachment, is_paused)
+        && let Some((attached, on, loaded)) = locked.find_plain(attachment, is_paused)
     {
         attached.is_paused.set(is_paused);
         let unsettled = subscription.unsettle();
-        if locked.switches_one(attached, on) {
+        if locked.switches_one(attached, on, loaded) {
             subscription.settle_locked(unsettled);
             locked.unlock();
             // Built here, where it is returned, so that it is not copied.
@@ -43,7 +44,7 @@ pub(super) fn pause(
             report.add_patched(1);
             return report;
         }
-        let report = locked.switch_held(attached, on);
+        let report = locked.switch_held(attached, on, loaded);
         subscription.settle_locked(unsettled);
         locked.unlock();
         return report;
@@ -66,16 +67,15 @@ fn pause_any(
     let is_growing = control.pause_growing(attachment, is_paused);
     // Text that must be opened requires the freeze: another copy of this crate may seal it at any
     // other time.
-    let is_fixed =
-        control.listeners.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
-    let unsettled = if is_fixed {
-        control.set_paused(attachment, is_paused, &mut report)
+    let fixed = control.listeners.attached(attachment).and_then(|attached| control.fixed(attached.policy));
+    let unsettled = if let Some(loaded) = fixed {
+        control.set_paused(attachment, is_paused, &mut report, loaded)
     } else {
         let _whole = Uncancellable::new();
         control.registry.name_pending();
         let mut unsettled = None;
-        with_objects(control, &mut |control| {
-            unsettled = control.set_paused(attachment, is_paused, &mut report);
+        with_objects(control, &mut |control, loaded| {
+            unsettled = control.set_paused(attachment, is_paused, &mut report, loaded);
         });
         unsettled
     };
@@ -89,7 +89,7 @@ fn pause_any(
     }
     if is_growing && provider::is_noted() {
         // Handles call sites that hooks discovered meanwhile.
-        operate(|_| ());
+        operate(|_, _| ());
     }
     if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
         subscription.settle(unsettled);
@@ -106,14 +106,19 @@ impl Control {
     /// attachment, which has no [`mode`](Attached::mode).
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
-    fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
+    fn find_plain(
+        &self,
+        attachment: usize,
+        is_paused: bool,
+    ) -> Option<(&Attached, Mode, KeptLoaded<'static>)> {
         let attached = self.listeners.attached(attachment)?;
         let is_plain = attached.is_paused.get() != is_paused
             && attached.decides_alone()
-            && self.access_to_open(attached.policy) == Access::Held
+            && !self.registry.has_discovered()
             && !attached.subscription.has_failed()
             && !self.limbo.has_new();
-        attached.mode.filter(|_| is_plain).map(|on| (attached, on))
+        let on = attached.mode.filter(|_| is_plain)?;
+        Some((attached, on, self.fixed(attached.policy)?))
     }
 
     /// Switches the site of an attachment from [`find_plain`](Self::find_plain), if it has only
@@ -121,21 +126,21 @@ impl Control {
     /// switch instead.
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
-    fn switches_one(&self, attached: &Attached, on: Mode) -> bool {
+    fn switches_one(&self, attached: &Attached, on: Mode, loaded: KeptLoaded<'_>) -> bool {
         let [run] = &*attached.runs else { return false };
         let [site] = self.registry.sites_of_run(run) else { return false };
         let (on, off) = (site.instruction(on), Instruction::NOP5);
         let (from, to) = if attached.is_paused.get() { (on, off) } else { (off, on) };
-        self.unswitched.all().is_empty() && patch::exchange(site.addr, from, to)
+        self.unswitched.all().is_empty() && patch::exchange(site.addr, from, to, loaded)
     }
 
     /// Switches all sites of an attachment from [`find_plain`](Self::find_plain).
     #[cfg(probe_backend = "patched")]
     #[inline(never)]
-    fn switch_held(&self, attached: &Attached, on: Mode) -> Report {
+    fn switch_held(&self, attached: &Attached, on: Mode, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
         let (left, mode) = if attached.is_paused.get() { (on, Mode::Latent) } else { (Mode::Latent, on) };
-        self.switch_runs(&attached.runs, mode, Access::Held, Some(left), &mut report);
+        self.switch_runs(&attached.runs, mode, Access::Held, Some(left), &mut report, loaded);
         report
     }
 
@@ -146,6 +151,7 @@ impl Control {
         attachment: usize,
         is_paused: bool,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) -> Option<UnsettledSwitch> {
         self.pause_growing(attachment, is_paused);
         self.listeners.attached_mut(attachment)?.settle_growth();
@@ -172,25 +178,25 @@ impl Control {
         if let Some(mode) = mode {
             // No other attachment decides on these probes: their hooks stay, and only the sites
             // change.
-            self.switch_runs(&attached.runs, mode, access, Some(left), report);
+            self.switch_runs(&attached.runs, mode, access, Some(left), report, loaded);
         } else {
             let ids = Arc::clone(&attached.ids);
             if decides_alone {
-                self.switch_each(&ids, &vec![Some(left); ids.len()], access, report);
+                self.switch_each(&ids, &vec![Some(left); ids.len()], access, report, loaded);
             } else {
                 self.publish(&ids);
-                self.switch_each(&ids, &left_each, access, report);
+                self.switch_each(&ids, &left_each, access, report, loaded);
             }
         }
         Some(unsettled)
     }
 
     /// Pauses the attachments whose consumers have failed.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self, loaded: KeptLoaded<'_>) {
         for at in self.listeners.failed() {
             let mut late = Report::default();
             // Hits are not delivered any more, so there is nothing to settle.
-            let _ = self.set_paused(at, true, &mut late);
+            let _ = self.set_paused(at, true, &mut late, loaded);
             self.listeners.keep_late(at, late);
         }
     }

@@ -10,7 +10,7 @@ use super::garbage::Garbage;
 use super::state::Control;
 use super::{forget_unloaded_text, leave_taken, refuse_taken};
 use crate::dispatch::Era;
-use crate::os::objects::Frozen;
+use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::Report;
 use crate::registry::ProbeId;
 #[cfg(probe_backend = "patched")]
@@ -23,7 +23,7 @@ impl Control {
         let Some(change) = self.registry.refresh(frozen) else { return };
         forget_unloaded_text(&change.gone);
         if !change.is_list_new {
-            self.adopt(&change.found);
+            self.adopt(&change.found, frozen.into());
             self.take_in(frozen, change.arrived);
             return;
         }
@@ -33,7 +33,7 @@ impl Control {
             self.has_unloaded = true;
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
-        self.adopt(&change.found);
+        self.adopt(&change.found, frozen.into());
         // Only these probes ever had members.
         let attached = self.listeners.known().collect();
         let attached = self.show_new(frozen, attached);
@@ -42,7 +42,7 @@ impl Control {
             if let Some(attached) = self.listeners.attached_mut(at) {
                 attached.settle_growth();
                 let ids = Arc::clone(&attached.ids);
-                self.switch_late(at, &ids);
+                self.switch_late(at, &ids, frozen.into());
             }
         }
     }
@@ -59,7 +59,9 @@ impl Control {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
-        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids));
+        by_attachment
+            .into_iter()
+            .for_each(|(attachment, ids)| self.switch_late(attachment, &ids, frozen.into()));
     }
 
     /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
@@ -73,11 +75,11 @@ impl Control {
 
     /// Switches the sites of some of an attachment's probes to their mode, without a call that
     /// asked for it, and keeps the result as its late report.
-    pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId]) {
+    pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
         let mut late = Report::default();
         refuse_taken(&self.registry, ids, &mut late);
         let unsettled = self.listeners.attached(attachment).map(|attached| attached.subscription.unsettle());
-        self.switch_each(ids, &[], self.access_to_new(), &mut late);
+        self.switch_each(ids, &[], self.access_to_new(), &mut late, loaded);
         if let (Some(attached), Some(unsettled)) = (self.listeners.attached(attachment), unsettled) {
             attached.subscription.settle_locked(unsettled);
         }

@@ -2,6 +2,7 @@
 //! probe is unloaded, so that its counts keep their name.
 
 use super::state::Control;
+use crate::os::objects::KeptLoaded;
 use crate::patch::Refusal;
 use crate::registry::{ProbeId, ProbeInfo};
 
@@ -15,27 +16,32 @@ impl Control {
 
     /// Returns probes in their present state, including changed bytes of their sites. Omits
     /// unloaded probes.
-    pub(super) fn infos(&self, ids: &[ProbeId]) -> Vec<ProbeInfo> {
-        self.looked_at(ids, Self::info).map(|(_, info)| info).collect()
+    pub(super) fn infos(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<ProbeInfo> {
+        self.looked_at(ids, loaded, Self::info).map(|(_, info)| info).collect()
     }
 
     /// Returns attached probes in their present state, including changed bytes, or from the copy if
     /// they are unloaded.
-    pub(super) fn attached_infos(&self, ids: &[ProbeId]) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        self.looked_at(ids, Self::attached_info)
+    pub(super) fn attached_infos(
+        &self,
+        ids: &[ProbeId],
+        loaded: KeptLoaded<'_>,
+    ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
+        self.looked_at(ids, loaded, Self::attached_info)
     }
 
     /// Returns the sites of these probes that are not as they were left.
-    pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
-        self.unswitched.strays(&self.registry, ids, &self.listeners.left_each(ids))
+    pub(super) fn strays(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
+        self.unswitched.strays(&self.registry, ids, &self.listeners.left_each(ids), loaded)
     }
 
     fn looked_at(
         &self,
         ids: &[ProbeId],
+        loaded: KeptLoaded<'_>,
         info: fn(&Self, ProbeId) -> Option<ProbeInfo>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        let mut strays = self.strays(ids);
+        let mut strays = self.strays(ids, loaded);
         crate::order::sort_by(&mut strays, |(a, _), (b, _)| a.cmp(b));
         ids.iter().filter_map(move |id| {
             let own = &strays[strays.partition_point(|(of, _)| of < id)..];

@@ -57,14 +57,14 @@ impl Replacement {
     /// Returns the result of activating copies of its sites that were loaded later, as
     /// [`Attachment::late_report`](crate::Attachment::late_report) does.
     pub fn late_report(&self) -> Report {
-        let late = |number| operate(|control| control.listeners.late(number));
+        let late = |number| operate(|control, _| control.listeners.late(number));
         self.number.map(late).unwrap_or_default()
     }
 
     /// Returns the function's probe, of kind [`Replace`](crate::Kind::Replace), in its present
     /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
-        operate(|control| {
+        operate(|control, _| {
             let id = *control.listeners.attached(self.number?)?.ids.first()?;
             control.attached_info(id)
         })
@@ -79,7 +79,7 @@ impl Replacement {
     /// nothing.
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
-        let report = operate(|control| control.detach(number));
+        let report = operate(|control, loaded| control.detach(number, loaded));
         settle(Visibility::Synchronous, Some(Awaited::Passing));
         report
     }
@@ -118,7 +118,7 @@ where
     ready::keep((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
     let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
-    let (number, report) = operate(|control| control.install(definition, &subscription));
+    let (number, report) = operate(|control, loaded| control.install(definition, &subscription, loaded));
     settle(Visibility::Synchronous, None);
     let replacement = Replacement { number, report };
     if replacement.report.refused() != 0 {

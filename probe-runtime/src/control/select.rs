@@ -59,7 +59,7 @@ const SHOWN: usize = 3;
 /// ```
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     let parsed = Selector::parse(selector)?;
-    operate(|control| {
+    operate(|control, _| {
         let mut named = parsed.named();
         let ids: Arc<[_]> = (definitions(control))
             .filter(|(_, definition)| definition.path_begins_with(parsed.beginning()))

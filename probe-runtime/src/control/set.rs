@@ -32,9 +32,9 @@ use crate::registry::{ProbeId, ProbeInfo};
 /// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
-    let mut list: Vec<_> = operate(|control| {
+    let mut list: Vec<_> = operate(|control, loaded| {
         let ids: Vec<_> = (0..control.registry.len()).map(ProbeId::new).collect();
-        control.infos(&ids)
+        control.infos(&ids, loaded)
     });
     crate::order::sort_by(&mut list, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
@@ -51,13 +51,13 @@ pub fn probes() -> Vec<ProbeInfo> {
 /// assert_eq!(probe_runtime::unreadable_records(), 0);
 /// ```
 pub fn unreadable_records() -> usize {
-    operate(|control| control.registry.skipped())
+    operate(|control, _| control.registry.skipped())
 }
 
 /// Returns whether no selector can name a probe, and no loaded object has probes of a later
 /// version.
 pub(crate) fn has_no_probes() -> bool {
-    operate(|control| control.registry.len() == 0) && unreadable_objects().is_empty()
+    operate(|control, _| control.registry.len() == 0) && unreadable_objects().is_empty()
 }
 
 /// Returns the file names of loaded objects whose probes are left alone because they have the
@@ -127,7 +127,7 @@ impl ProbeSet {
 
     /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control| control.infos(&self.ids))
+        operate(|control, loaded| control.infos(&self.ids, loaded))
     }
 
     /// Calls `run` with the definitions of its loaded probes, which stay loaded meanwhile. The
@@ -136,7 +136,7 @@ impl ProbeSet {
         &self,
         run: impl FnOnce(&mut dyn Iterator<Item = (ProbeId, &Definition)>) -> T,
     ) -> T {
-        operate(|control| {
+        operate(|control, _| {
             let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id)?));
             run(&mut self.ids.iter().filter_map(definition))
         })
@@ -190,9 +190,9 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
-        let (unsettled, held) = operate(|control| {
+        let (unsettled, held) = operate(|control, loaded| {
             let unsettled = Switched::unsettle(&control.listeners, &self.ids);
-            (unsettled, control.hold(&self.ids, self.policy))
+            (unsettled, control.hold(&self.ids, self.policy, loaded))
         });
         settle(self.policy.visibility, Some(Awaited::Passing));
         unsettled.settle();

@@ -3,7 +3,7 @@
 use super::members::claim;
 use super::runs::Run;
 use super::strays::Unswitched;
-use crate::os::objects::Frozen;
+use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::{Access, Batch, LastState, Mode, Refusal, RefusalReason, Report, Site};
 use crate::registry::{ProbeId, Registry};
 
@@ -12,6 +12,8 @@ use crate::registry::{ProbeId, Registry};
 pub(super) struct Sites<'a> {
     pub(super) registry: &'a Registry,
     pub(super) unswitched: &'a Unswitched,
+    /// The objects of all sites stay loaded.
+    pub(super) loaded: KeptLoaded<'a>,
 }
 
 impl Sites<'_> {
@@ -31,7 +33,7 @@ impl Sites<'_> {
         let unswitched = self.unswitched.all();
         let has_unswitched = !unswitched.is_empty();
         let left = LastState { mode: left, but: has_unswitched.then_some(&*unswitched) };
-        let mut batch = Batch::new(mode, report).left(left);
+        let mut batch = Batch::new(mode, report, self.loaded).left(left);
         match runs {
             _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(registry.sites_of_run(run), Access::Held));
@@ -49,7 +51,7 @@ impl Sites<'_> {
             }
         }
         if registry.has_calls() {
-            registry.switch_calls(runs, mode != Mode::Latent, access, report);
+            registry.switch_calls(runs, mode != Mode::Latent, access, report, self.loaded);
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {

@@ -14,6 +14,7 @@ use super::runs::{Run, extend, runs};
 #[cfg(probe_backend = "patched")]
 use super::sites::Sites;
 use crate::dispatch::Limbo;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Access, Mode, Report, TextPolicy};
 use crate::registry::{ProbeId, ProbeInfo, Registry};
 
@@ -37,18 +38,18 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Returns whether an attachment of this policy can be switched while objects come and go: its
-    /// text is open, and all sites are the executable's.
+    /// Returns the proof that an attachment of this policy can be switched while objects come and
+    /// go: its text is open, and all sites are the executable's.
     #[inline(always)]
-    pub(super) fn is_fixed(&self, policy: Policy) -> bool {
-        policy.is_open() && self.registry.is_main_only()
+    pub(super) fn fixed(&self, policy: Policy) -> Option<KeptLoaded<'static>> {
+        self.registry.kept_loaded().filter(|_| policy.is_open())
     }
 
     /// Returns the access to the sites of an attachment that has opened their text if its policy
     /// says so. Discovered call sites may lie in text that it has not opened.
     #[inline(always)]
     pub(super) fn access_to_open(&self, policy: Policy) -> Access {
-        let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
+        let is_held = self.fixed(policy).is_some() && !self.registry.has_discovered();
         if is_held { Access::Held } else { policy.access() }
     }
 
@@ -66,8 +67,8 @@ impl Control {
 
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
-    pub(super) fn sites(&self) -> Sites<'_> {
-        Sites { registry: &self.registry, unswitched: &self.unswitched }
+    fn sites<'a>(&'a self, loaded: KeptLoaded<'a>) -> Sites<'a> {
+        Sites { registry: &self.registry, unswitched: &self.unswitched, loaded }
     }
 
     /// Switches all sites of these runs to `mode`. `left` is the mode in which the last operation
@@ -80,12 +81,13 @@ impl Control {
         access: Access,
         left: Option<Mode>,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) {
         #[cfg(probe_backend = "patched")]
-        self.sites().switch(runs, mode, access, left, report);
+        self.sites(loaded).switch(runs, mode, access, left, report);
         #[cfg(not(probe_backend = "patched"))]
         {
-            let _ = (access, left);
+            let _ = (access, left, loaded);
             self.listeners.switch(runs, mode, &self.registry, report);
         }
     }
@@ -101,6 +103,7 @@ impl Control {
         left: &[Option<Mode>],
         access: Access,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) -> bool {
         // One batch for each pair of the mode that the sites were left in and the mode they get.
         let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
@@ -121,7 +124,7 @@ impl Control {
             self.registry.add_blocks(runs.flatten().map(ProbeId::new));
         }
         for (left, mode, runs) in &batches {
-            self.switch_runs(runs, *mode, access, *left, report);
+            self.switch_runs(runs, *mode, access, *left, report, loaded);
         }
         batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
     }

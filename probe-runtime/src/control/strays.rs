@@ -9,6 +9,7 @@
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeSet;
 
+use crate::os::objects::KeptLoaded;
 use crate::patch::{self, Mode, Refusal, Site, SiteAddr};
 use crate::registry::{ProbeId, Registry};
 
@@ -48,13 +49,14 @@ impl Unswitched {
         registry: &Registry,
         ids: &[ProbeId],
         left_each: &[Option<Mode>],
+        loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
         let mut strays = Vec::new();
         for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
             let ids = ids.iter().zip(left_each).filter(|(_, it)| **it == left);
             let mut sites: Vec<_> =
                 ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id))).collect();
-            self.look_at(&mut sites, left, &mut strays);
+            self.look_at(&mut sites, left, &mut strays, loaded);
         }
         // Hooks switch these without the control.
         if registry.has_calls() {
@@ -62,7 +64,7 @@ impl Unswitched {
                 let calls = registry.calls_of_run(id.index()..=id.index());
                 calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
             });
-            self.look_at(&mut calls.collect::<Vec<_>>(), None, &mut strays);
+            self.look_at(&mut calls.collect::<Vec<_>>(), None, &mut strays, loaded);
         }
         strays
     }
@@ -72,11 +74,12 @@ impl Unswitched {
         sites: &mut [(Site, ProbeId)],
         left: Option<Mode>,
         strays: &mut Vec<(ProbeId, Refusal)>,
+        loaded: KeptLoaded<'_>,
     ) {
         sites.sort_unstable_by_key(|(site, _)| site.addr);
         let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
         let unswitched = self.all();
-        for stray in patch::strays(&in_order, left) {
+        for stray in patch::strays(&in_order, left, loaded) {
             let addr = SiteAddr(stray.site());
             let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
             let (site, id) = sites[at];

@@ -16,6 +16,7 @@ use super::{Consumer, Start};
 use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Refusal, Report, Visibility};
 use crate::period::Since;
 use crate::registry::{Counts, ProbeCount, ProbeInfo};
@@ -57,7 +58,9 @@ impl Untyped {
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
-        let attach = |control: &mut Control| control.attach(&set.ids, policy, &subscription, wants, &starts);
+        let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
+            control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)
+        };
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
         settle(policy.visibility, None);
@@ -78,7 +81,7 @@ impl Untyped {
     }
 
     pub(super) fn late_report(&self) -> Report {
-        operate(|control| control.listeners.late(self.number))
+        operate(|control, _| control.listeners.late(self.number))
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
@@ -94,7 +97,7 @@ impl Untyped {
         if mem::replace(&mut self.is_detached, true) {
             return Report::default();
         }
-        let report = operate(|control| control.detach(self.number));
+        let report = operate(|control, loaded| control.detach(self.number, loaded));
         // Always synchronous: only the wait proves that the consumer may be dropped.
         if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&self.subscription))) {
             let _whole = Uncancellable::new();
@@ -104,16 +107,16 @@ impl Untyped {
     }
 
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control| {
+        operate(|control, loaded| {
             let ids = control.listeners.ids(self.number);
-            control.attached_infos(&ids).map(|(_, info)| info).collect()
+            control.attached_infos(&ids, loaded).map(|(_, info)| info).collect()
         })
     }
 
     pub(crate) fn foreign(&self) -> Vec<Refusal> {
-        operate(|control| {
+        operate(|control, loaded| {
             let ids = control.listeners.ids(self.number);
-            control.strays(&ids).into_iter().map(|(_, stray)| stray).collect()
+            control.strays(&ids, loaded).into_iter().map(|(_, stray)| stray).collect()
         })
     }
 
@@ -128,10 +131,10 @@ impl Untyped {
     /// Returns the count of each probe since it was attached, regardless of resets. Collectors
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
-        let counts = operate(|control| {
+        let counts = operate(|control, loaded| {
             let counted = control.listeners.counted(self.number);
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
-            let probes = control.attached_infos(&ids);
+            let probes = control.attached_infos(&ids, loaded);
             let count = |(id, probe)| {
                 let at = counted.binary_search_by_key(&id, |(id, _)| *id).ok()?;
                 Some(ProbeCount { probe, hits: counted[at].1 })

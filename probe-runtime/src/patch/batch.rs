@@ -2,8 +2,8 @@
 //! barrier. If a run can't be opened, the batch opens its pages one by one. A page that can't be
 //! opened does not keep the batch from sites on other pages.
 
-// Safety: relies on sites that lie in the text of loaded objects (the registry checks each against
-// its object's segments), and on no other thread unloading such an object meanwhile.
+// Safety: relies on sites that lie in the text of loaded objects: the registry checks each against
+// its object's segments. `KeptLoaded` proves that no other thread unloads such an object meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ use super::plan::replacement;
 use super::refused::settle;
 use super::trapped::alias_works;
 use super::{Instruction, Mode, Refusal, RefusalReason, Report, SITE_LEN, Site, SiteAddr};
+use crate::os::objects::KeptLoaded;
 use crate::os::text::pages;
 use probe_patch::__runtime::{WritableRuns, poke, read};
 
@@ -31,6 +32,7 @@ pub(crate) struct Batch<'a> {
     /// Sites that go through `int3` and stay active, with another target.
     pub(super) led_elsewhere: Vec<SiteAddr>,
     left: LastState<'a>,
+    pub(super) loaded: KeptLoaded<'a>,
 }
 
 /// The state in which the last operation left the sites of a batch: latent, or active with any
@@ -45,8 +47,10 @@ pub(crate) struct LastState<'a> {
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(wanted: Mode, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left: LastState::default() }
+    /// Begins a batch for sites of loaded objects.
+    pub(crate) fn new(wanted: Mode, report: &'a mut Report, loaded: KeptLoaded<'a>) -> Self {
+        let left = LastState::default();
+        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left, loaded }
     }
 
     /// Sets the state in which all sites were left.
@@ -123,7 +127,7 @@ impl<'a> Batch<'a> {
             if let Some(later) = sites.get(at + AHEAD) {
                 prefetch_for_write(later.addr.word());
             }
-            match write_one(*site, wanted, likely) {
+            match write_one(*site, wanted, likely, self.loaded) {
                 Ok(Done::Patched(found)) => {
                     patched += 1;
                     if is_change == Some(false) {
@@ -180,7 +184,7 @@ impl Batch<'_> {
             if let Some(refusal) = unsafe { settle(site, refusal) } {
                 return self.report.refuse(*refusal);
             }
-            match write_one(site, self.wanted, self.wanted) {
+            match write_one(site, self.wanted, self.wanted, self.loaded) {
                 Ok(Done::Patched(found)) => {
                     self.begin(site, found);
                     return self.report.add_patched(1);
@@ -222,16 +226,16 @@ enum Done {
 
 /// Switches one site if one write suffices. Compares first with the instruction of mode `likely`.
 #[inline(always)]
-fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal>> {
+fn write_one(site: Site, wanted: Mode, likely: Mode, loaded: KeptLoaded<'_>) -> Result<Done, Box<Refusal>> {
     if !site.addr.is_patchable() {
         return Ok(Done::Nothing);
     }
     let (from, to) = (site.instruction(likely), site.instruction(wanted));
-    if wanted != likely && exchange(site.addr, from, to) {
+    if wanted != likely && exchange(site.addr, from, to, loaded) {
         return Ok(Done::Patched(from));
     }
     let word = site.addr.word();
-    // SAFETY: a multiple of 8, in the text of a loaded object.
+    // SAFETY: a multiple of 8, in the text of an object that stays loaded (`loaded`).
     let mut text = unsafe { read(word) };
     loop {
         let found = text.instruction(site.addr);
@@ -249,11 +253,11 @@ fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal
 /// Replaces one of a site's own instructions by another, in open text. Does so only if the site
 /// holds `from` and one write suffices. Returns whether it did.
 #[inline(always)]
-pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction) -> bool {
+pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction, _loaded: KeptLoaded<'_>) -> bool {
     if !addr.is_patchable() {
         return false;
     }
-    // SAFETY: a multiple of 8, in the text of a loaded object.
+    // SAFETY: a multiple of 8, in the text of an object that stays loaded (`loaded`).
     let mut text = unsafe { read(addr.word()) };
     while text.instruction(addr) == from {
         // SAFETY: as above; the text policy has made it writable.

@@ -9,19 +9,21 @@
 //! reads the text, since a program may have made it unreadable. If the kernel can't read it either,
 //! no stray is reported.
 
-// Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
+// Safety: relies on sites that lie in the text of loaded objects, as `batch` does; `KeptLoaded`
+// proves that they stay so.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::batch::by_page;
 use super::refused::look;
 use super::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN, Site};
 use crate::arch::backend::block::{Block, LEN};
+use crate::os::objects::KeptLoaded;
 use crate::os::peek::peek;
 
 /// Returns those of the sites, in ascending order, that hold an instruction other than `left`
 /// implies: the NOP, or one of the active instructions. If `left` is `None`, any of them is
 /// expected.
-pub(crate) fn strays(sites: &[Site], left: Option<Mode>) -> Vec<Refusal> {
+pub(crate) fn strays(sites: &[Site], left: Option<Mode>, _loaded: KeptLoaded<'_>) -> Vec<Refusal> {
     let mut strays = Vec::new();
     let mut text = Vec::new();
     for (sites, _) in by_page(sites) {
@@ -37,7 +39,7 @@ pub(crate) fn strays(sites: &[Site], left: Option<Mode>) -> Vec<Refusal> {
                 <[u8; SITE_LEN]>::try_from(&text[at..at + SITE_LEN]).unwrap_or_default(),
             );
             if !is_left(*site, left, found) {
-                // SAFETY: it has just been read.
+                // SAFETY: it has just been read, and its object stays loaded.
                 strays.extend(unsafe { stray(*site, left) });
             }
         }

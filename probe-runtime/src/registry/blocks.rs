@@ -31,9 +31,9 @@ use std::ops::Range;
 use std::{io, iter};
 
 use super::ProbeId;
+use super::block_pages::NoMoreBlocks;
 use super::grouped::Grouped;
 use super::loaded::Registry;
-use super::mapped::NoMoreBlocks;
 use crate::abi::{Convention, Definition};
 use crate::arch::backend::block::{Block, LEN, is_supported, slot_offset};
 use crate::dispatch::{COUNTERS, CounterAt};

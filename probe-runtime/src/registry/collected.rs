@@ -4,7 +4,7 @@
 use super::provider::Provider;
 use super::{Change, ProbeId};
 use crate::abi::{Definition, Type};
-use crate::os::objects::Frozen;
+use crate::os::objects::{Frozen, KeptLoaded};
 
 /// All probes of this binary; each counts as one site.
 #[derive(Default)]
@@ -79,6 +79,16 @@ impl Registry {
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn field_type(&self, _id: ProbeId, _field: usize) -> Option<Type> {
         None
+    }
+
+    /// Returns the proof, since nothing is ever unloaded.
+    #[expect(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "the same call as where objects are unloaded"
+    )]
+    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'static>> {
+        Some(KeptLoaded::executable())
     }
 
     /// Returns `true`, since nothing is ever unloaded.

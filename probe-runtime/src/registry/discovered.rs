@@ -11,6 +11,7 @@ use super::ProbeId;
 use super::loaded::Registry;
 use super::named::identity;
 use super::provider::{self, CallSite, Provider};
+use crate::os::objects::KeptLoaded;
 use crate::patch::{Access, Report};
 
 impl Registry {
@@ -80,10 +81,11 @@ impl Registry {
         active: bool,
         access: Access,
         report: &mut Report,
+        loaded: KeptLoaded<'_>,
     ) {
         let calls: Vec<_> = runs.iter().flat_map(|run| self.calls_of_run(run.clone())).collect();
         if let Some(provider) = &self.provider {
-            provider.switch(&calls, active, access, report);
+            provider.switch(&calls, active, access, report, loaded);
         }
     }
 
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
     use crate::abi::{Definition, Kind};
     use crate::dispatch::Subscription;
-    use crate::os::objects::Frozen;
+    use crate::os::objects::{Frozen, freeze};
     use crate::patch::Site;
     use crate::registry::provider::{Due, Findings, Garbage};
 
@@ -169,7 +171,14 @@ mod tests {
             Findings::default()
         }
 
-        fn switch(&self, calls: &[&'static dyn CallSite], _: bool, _: Access, _: &mut Report) {
+        fn switch(
+            &self,
+            calls: &[&'static dyn CallSite],
+            _: bool,
+            _: Access,
+            _: &mut Report,
+            _: KeptLoaded<'_>,
+        ) {
             let probes = calls.iter().filter_map(|call| Some(call.probe()?.index()));
             self.0.lock().unwrap().push(probes.collect());
         }
@@ -206,7 +215,10 @@ mod tests {
         assert_eq!(ids, [0, 1, 0, 2, 3], "the first and the third have one identity");
         assert_eq!((registry.len(), registry.site_count(ProbeId::new(0))), (4, 4));
         assert!(registry.add_new(&calls).is_empty(), "all are known");
-        registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut Report::default());
+        freeze(|frozen| {
+            let mut report = Report::default();
+            registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut report, frozen.into());
+        });
         assert_eq!(*batches.lock().unwrap(), [[0, 0, 2, 3]]);
     }
 }

@@ -1,19 +1,22 @@
 //! The registry for the backend that patches sites. It reads the tables of all loaded objects.
 
+// Safety: relies on every address that the registry knows being one of its `objects`.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
+use super::block_pages::Blocks;
 use super::defined::Defined;
 use super::discoveries::Discoveries;
 use super::grouped::{FoundSites, Grouped};
-use super::mapped::Blocks;
 use super::provider::{self, CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{TableRecord, Tables, UnsettledPointer};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
-use crate::os::objects::{Frozen, Generation, Object};
+use crate::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::os::text::pages;
 use crate::patch::Site;
 
@@ -247,6 +250,14 @@ impl Registry {
         addr.is_some_and(|addr| {
             main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))
         })
+    }
+
+    /// Returns the proof that all known objects stay loaded, if they are the executable alone. The
+    /// proof holds until the next [refresh](Self::refresh).
+    #[inline(always)]
+    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'static>> {
+        // SAFETY: all that the registry knows is the executable's.
+        self.is_main_only().then(|| unsafe { KeptLoaded::executable() })
     }
 
     /// Returns whether all known probes and sites are the executable's.

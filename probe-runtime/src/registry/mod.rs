@@ -16,6 +16,8 @@ use std::ops::Range;
 #[cfg(probe_backend = "patched")]
 mod arrived;
 #[cfg(probe_backend = "patched")]
+mod block_pages;
+#[cfg(probe_backend = "patched")]
 mod blocks;
 mod counts;
 #[cfg(probe_backend = "patched")]
@@ -27,8 +29,6 @@ mod discoveries;
 #[cfg(probe_backend = "patched")]
 mod grouped;
 mod info;
-#[cfg(probe_backend = "patched")]
-mod mapped;
 pub(crate) mod provider;
 
 #[cfg(probe_backend = "patched")]

@@ -24,6 +24,8 @@ use crate::abi::Definition;
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
 #[cfg(probe_backend = "patched")]
+use crate::os::objects::KeptLoaded;
+#[cfg(probe_backend = "patched")]
 use crate::patch::{Access, Report, Site};
 
 /// Whether this build can have a provider. Code that only a provider's findings reach asks this
@@ -132,7 +134,14 @@ pub(crate) trait Provider: Send {
 
     /// Switches call sites as one batch. All of them are this provider's.
     #[cfg(probe_backend = "patched")]
-    fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report);
+    fn switch(
+        &self,
+        calls: &[&'static dyn CallSite],
+        active: bool,
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    );
 
     /// Makes call sites that are found from now on count from their first hits, with these
     /// counters. The caller adds those that are listed.

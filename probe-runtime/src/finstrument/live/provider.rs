@@ -17,7 +17,7 @@ use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
 use super::{growing, split_calls};
 use crate::dispatch::Subscription;
-use crate::os::objects::Frozen;
+use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::{Access, Batch, Mode, Report, Site};
 use crate::registry::provider::{self, CallSite, Due, Findings, Garbage, Provider, ProviderStart};
 
@@ -99,7 +99,14 @@ impl Provider for Finder {
         reconcile_pending(exclusive, pending, &mut self.loaded)
     }
 
-    fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report) {
+    fn switch(
+        &self,
+        calls: &[&'static dyn CallSite],
+        active: bool,
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) {
         let mode = if active { Mode::Active } else { Mode::Latent };
         let (mut switched, mut sites) = (Vec::new(), Vec::new());
         // Real calls have no bytes to switch. Split calls are switched in their own way. The others
@@ -115,7 +122,7 @@ impl Provider for Finder {
         sites.sort_unstable_by_key(|site: &Site| site.addr);
         // An attachment may have opened the text before these sites were discovered in it.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
-        Batch::new(mode, report).switch(&sites, access_to_sites);
+        Batch::new(mode, report, loaded).switch(&sites, access_to_sites);
         split_calls::switch_each(&self.locked, &switched, access, report);
     }
 

@@ -138,8 +138,26 @@ pub(crate) mod thread {
 
 /// Each binary has only its own probes, so other objects need not stay loaded.
 pub(crate) mod objects {
+    use std::marker::PhantomData;
+
     /// No object needs to stay.
     pub(crate) struct Frozen(());
+
+    /// No object needs to stay.
+    #[derive(Clone, Copy)]
+    pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
+
+    impl<'a> From<&'a Frozen> for KeptLoaded<'a> {
+        fn from(_: &'a Frozen) -> Self {
+            Self(PhantomData)
+        }
+    }
+
+    impl KeptLoaded<'static> {
+        pub(crate) fn executable() -> Self {
+            Self(PhantomData)
+        }
+    }
 
     /// Runs `run`.
     pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {

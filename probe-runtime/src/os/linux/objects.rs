@@ -56,6 +56,27 @@ pub(crate) struct Frozen {
     not_send: PhantomData<*mut ()>,
 }
 
+/// Proof that the objects whose text and data its holder uses stay loaded.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
+
+impl<'a> From<&'a Frozen> for KeptLoaded<'a> {
+    fn from(_: &'a Frozen) -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl KeptLoaded<'static> {
+    /// The executable is never unloaded.
+    ///
+    /// # Safety
+    /// The holder must use no text and no data of other objects.
+    #[cfg(probe_backend = "patched")]
+    pub(crate) unsafe fn executable() -> Self {
+        Self(PhantomData)
+    }
+}
+
 /// Runs `run` while no object can be unloaded or enter the list of objects.
 ///
 /// glibc unmaps objects and changes their list under one lock, which `dl_iterate_phdr` holds around
