@@ -7,10 +7,10 @@
 //!
 //! [`Switch`] pauses and resumes some of an attachment's probes, from any thread.
 //!
-//! The state ([`state`]) has a part for each idea: the registry knows probes and sites, `Listeners`
-//! knows attachments and their parts in probes, `Unswitched` knows the sites that could not be
-//! switched, and `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
-//! `partial`, `refresh`, `growing`) change listeners first, publish hooks, and then switch sites.
+//! The state ([`state`]) has four parts. The registry knows probes and sites. `Listeners` knows
+//! attachments and their parts in probes. `Unswitched` knows the sites that could not be switched.
+//! `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`, `partial`,
+//! `refresh`, `growing`) change listeners first, then publish hooks, then switch sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
 //! and the reasons. While it is held, no consumer's code runs, and no thread waits for a hit to
