@@ -103,9 +103,9 @@ impl Estimated {
 }
 
 /// Returns an upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of
-/// `looks` at random instants have met. (It is 3 / `looks` if none has met it.)
-pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
-    if looks > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / looks).min(1.0) } else { 1.0 }
+/// `windows` at random instants have met. (It is 3 / `windows` if none has met it.)
+pub(super) fn hidden(seen: f64, windows: f64) -> f64 {
+    if windows > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / windows).min(1.0) } else { 1.0 }
 }
 
 /// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
