@@ -54,7 +54,7 @@ pub(crate) fn end_growing() -> bool {
 }
 
 /// Lists new probes, as every operation does, and does nothing else.
-pub(crate) fn look() {
+pub(crate) fn list_discovered() {
     operate(|_| ());
 }
 

@@ -32,7 +32,7 @@ use crate::registry::provider::note;
 pub fn start() {
     provider::register();
     note();
-    control::look();
+    control::list_discovered();
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
@@ -189,7 +189,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         let Some(attachment) = self.attachment.take() else { return };
         if control::end_growing() {
-            control::look();
+            control::list_discovered();
             drop(attachment);
         } else {
             std::mem::forget(attachment);
