@@ -26,7 +26,7 @@ pub unsafe fn replace_each(
     if plans.is_empty() {
         return;
     }
-    if let Err(PatchError::Signal { problem }) = trap::look() {
+    if let Err(PatchError::Signal { problem }) = trap::check() {
         let refuse = |plan: &Plan| tell(plan.addr(), Err(PatchError::Signal { problem: problem.clone() }));
         return plans.iter().for_each(refuse);
     }

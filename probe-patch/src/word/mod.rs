@@ -69,7 +69,7 @@
 //! Each batch of sites and each patch that goes through `int3` first looks for whatever could kill
 //! the process. It refuses, and names its finding ([`PatchError::Signal`]), if there is
 //! - a thread that blocks `SIGTRAP`; the error names its number and name. Threads that are being
-//!   created block all signals for a moment. The look waits for these, up to ten seconds if the
+//!   created block all signals for a moment. The check waits for these, up to ten seconds if the
 //!   machine is too busy to run them;
 //! - a handler whose `sa_mask` holds `SIGTRAP`; the error names its signal. It can't be known
 //!   whether the handler executes the instruction;
@@ -77,9 +77,9 @@
 //! - a debugger that does not pass `SIGTRAP` on; the error names its process;
 //! - no readable `/proc/self/task`: then the threads' masks are unknown.
 //!
-//! The look misses a thread that begins to block `SIGTRAP` between the look and the end of the
+//! The check misses a thread that begins to block `SIGTRAP` between the check and the end of the
 //! patch, and a handler with such a mask that is installed in that time. That time is microseconds
-//! for one instruction and milliseconds for thousands. Patches of this module trust a look for up
+//! for one instruction and milliseconds for thousands. Patches of this module trust a check for up
 //! to ten milliseconds more. So if you must block the signal, do so before sites are switched, or
 //! where no patched instruction is executed.
 //!
@@ -105,7 +105,7 @@
 //! threads of its program block a signal, so there a patch does not look for these.
 //!
 //! # Cost
-//! - A look: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC).
+//! - A check: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC).
 //! - One write: one locked instruction.
 //! - A patch through a trap: four locked writes, ten locked instructions of bookkeeping, and two
 //!   waits, which asynchronous patches share. A thread that runs into it pays 2 µs for the signal.
