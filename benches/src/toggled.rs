@@ -7,8 +7,9 @@
 
 use std::hint::spin_loop;
 
-use probe_runtime::patch::word::{self, Ticks, Wait};
-use probe_runtime::patch::{Bytes, PatchError, TextPolicy, call};
+use probe_runtime::patch::call::CallOptions;
+use probe_runtime::patch::word::{Ticks, Wait, WordOptions};
+use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 use crate::code::{self, NOP, Patched, Place};
 
@@ -34,7 +35,7 @@ enum How {
     /// Activates with one target, then with the other.
     Retarget,
     /// Alternates CALL and NOP by the trap protocol.
-    Word(word::Options),
+    Word(WordOptions),
 }
 
 impl Toggled {
@@ -53,7 +54,7 @@ impl Toggled {
     /// changes its target; whole instructions across two cache lines.
     pub fn all() -> Vec<Self> {
         let split = Place::AcrossLines;
-        let word = |wait| How::Word(word::Options::new().text_policy(TextPolicy::Open).wait(wait));
+        let word = |wait| How::Word(WordOptions::new().text_policy(TextPolicy::Open).wait(wait));
         vec![
             Self::call(),
             Self::new("call-1-4", split(1), How::Call),
@@ -72,7 +73,7 @@ impl Toggled {
     /// Errors of the patch engine.
     pub fn set(&self, is_on: bool) -> Result<(), PatchError> {
         let (site, one, two) = (self.code.site(), self.code.one(), self.code.two());
-        let calls = call::Options::new().text_policy(TextPolicy::Open);
+        let calls = CallOptions::new().text_policy(TextPolicy::Open);
         match (self.how, is_on) {
             // SAFETY: a call site in writable memory, and a target that only sets the result's
             // register.
@@ -93,7 +94,7 @@ impl Toggled {
     }
 }
 
-fn patch(options: word::Options, site: usize, instruction: [u8; code::LEN]) -> Result<(), PatchError> {
+fn patch(options: WordOptions, site: usize, instruction: [u8; code::LEN]) -> Result<(), PatchError> {
     loop {
         // SAFETY: as above; five bytes of one instruction.
         match unsafe { options.patch(site, Bytes::from(instruction)) } {

@@ -13,7 +13,7 @@ use super::{SelfTest, SelfTestError, subject};
 use crate::bytes::Bytes;
 use crate::error::PatchError;
 use crate::os;
-use crate::word::{self, Options, is_straddler};
+use crate::word::{self, WordOptions, is_straddler};
 
 type Subject = extern "C" fn() -> u32;
 
@@ -86,7 +86,7 @@ impl Instruction {
 
     /// Patches the instruction at once, and back.
     fn there_and_back(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
-        let options = Options::new().strict(strict);
+        let options = WordOptions::new().strict(strict);
         for (from, to, wanted) in [(ONE, TWO, 2), (TWO, ONE, 1)] {
             // SAFETY: one `mov` for another.
             let patched =
@@ -102,7 +102,7 @@ impl Instruction {
         for (to, wanted) in [(TWO, 2), (ONE, 1)] {
             let before = word::traps();
             // SAFETY: one `mov` for another.
-            let patch = unsafe { Options::new().strict(strict).start(self.addr, to) }
+            let patch = unsafe { WordOptions::new().strict(strict).start(self.addr, to) }
                 .map_err(|error| self.fail(&error))?;
             self.expect("while it was patched", wanted, (self.call)())?;
             patch.wait().map_err(|error| self.fail(&error))?;
@@ -148,7 +148,7 @@ impl Instruction {
         }
         for (from, to) in [(ONE, TWO), (TWO, ONE)].into_iter().cycle().take(TOGGLES) {
             // SAFETY: one `mov` for another.
-            let patched = unsafe { Options::new().replace(self.addr, from, to) };
+            let patched = unsafe { WordOptions::new().replace(self.addr, from, to) };
             seen.patches += u64::from(patched.map_err(|error| self.fail(&error))?);
         }
         Ok(())

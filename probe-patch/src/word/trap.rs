@@ -59,8 +59,8 @@ pub(super) fn prepare() -> Result<(), PatchError> {
     if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { check() }
 }
 
-/// Makes sure that traps can be handled, by a new check. Called before each batch. It takes no lock,
-/// which a fork could leave taken; two threads may do the same work twice.
+/// Makes sure that traps can be handled, by a new check. Called before each batch. It takes no
+/// lock, which a fork could leave taken; two threads may do the same work twice.
 pub(super) fn check() -> Result<(), PatchError> {
     let since = tsc();
     nobody_blocks()?;

@@ -1,5 +1,5 @@
-//! Switches sites through `int3`: sites across two words, all sites under strict patching, and all sites that
-//! the kernel writes in the program's place.
+//! Switches sites through `int3`: sites across two words, all sites under strict patching, and all
+//! sites that the kernel writes in the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
 

@@ -4,7 +4,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use probe_runtime::patch::word::{INT3, Options};
+use probe_runtime::patch::word::{INT3, WordOptions};
 use probe_runtime::patch::{Bytes, PatchError};
 
 use super::arena::{Site, of_forms};
@@ -30,7 +30,7 @@ impl Told {
 
 /// The rounds of one site.
 struct Contest<'a> {
-    options: Options,
+    options: WordOptions,
     site: &'a Site,
     barrier: &'a Barrier,
     told: &'a [AtomicU8; PATCHERS],
@@ -51,7 +51,7 @@ pub fn contention(play: &Play) -> Done {
     sites.retain(Site::is_straddler);
     play.random.clone().shuffle(&mut sites);
     let _open = play.open(&arena);
-    let options = Options::new().text_policy(play.text);
+    let options = WordOptions::new().text_policy(play.text);
     let rounds = play.toggles / sites.len() as u64 + 1;
     let (barrier, told) = (Barrier::new(PATCHERS), [const { AtomicU8::new(0) }; PATCHERS]);
     let (counts, seen) = while_executed(&arena.functions, play.executors, PATCHERS, |patcher, executors| {

@@ -134,7 +134,7 @@ struct Suspect {
 }
 
 impl Suspect {
-    /// Reads the thread's state. Returns `None` if the thread does not block the signal, or is gone.
+    /// Reads the thread's state. Returns `None` if it does not block the signal, or is gone.
     fn new(thread: u32) -> io::Result<Option<Self>> {
         let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, has_run: false, has_slept: true };
         read(thread, |stat| stat.map(seen))

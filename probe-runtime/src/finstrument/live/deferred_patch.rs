@@ -13,7 +13,7 @@ use super::reason::Reason;
 use super::reconcile::is_there;
 use super::{policy, shared, split_calls, tail_jumps};
 use crate::abi::Kind;
-use crate::patch::word::Options;
+use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites; queues those that fail again.
@@ -112,7 +112,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
-    match unsafe { Options::new().text_policy(text).replace(at, expected, value) } {
+    match unsafe { WordOptions::new().text_policy(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery),
         Err(PatchError::Signal { .. }) => {
             discovery.keep(Reason::NoTrap);
