@@ -15,7 +15,7 @@ use crate::error::PatchError;
 use crate::os;
 use crate::word::{self, WordOptions, is_straddler};
 
-type Subject = extern "C" fn() -> u32;
+type TestedFunction = extern "C" fn() -> u32;
 
 const ONE: Bytes = mov(1);
 const TWO: Bytes = mov(2);
@@ -37,8 +37,8 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = word::traps();
     let mut seen = SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: os::has_membarrier() };
-    let aligned = Instruction::of("aligned", subject::aligned)?;
-    let straddling = Instruction::of("straddling", subject::straddling)?;
+    let aligned = TestedInstruction::of("aligned", subject::aligned)?;
+    let straddling = TestedInstruction::of("straddling", subject::straddling)?;
     for (instruction, strict) in
         [(&aligned, false), (&straddling, false), (&aligned, true), (&straddling, true)]
     {
@@ -53,14 +53,14 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
 }
 
 /// A subject, and the address of its `mov`.
-struct Instruction {
+struct TestedInstruction {
     path: &'static str,
     addr: usize,
-    call: Subject,
+    call: TestedFunction,
 }
 
-impl Instruction {
-    fn of(path: &'static str, call: Subject) -> Result<Self, SelfTestError> {
+impl TestedInstruction {
+    fn of(path: &'static str, call: TestedFunction) -> Result<Self, SelfTestError> {
         let start = call as usize;
         let here = |addr: &usize| {
             // SAFETY: `subject`'s code: padding, the instruction, and a `ret` behind it.
@@ -155,7 +155,7 @@ impl Instruction {
     }
 }
 
-impl Drop for Instruction {
+impl Drop for TestedInstruction {
     fn drop(&mut self) {
         // Restores the first instruction, even after a failure.
         // SAFETY: one `mov` for another.

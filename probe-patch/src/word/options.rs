@@ -7,7 +7,7 @@
 use std::io;
 
 use super::backend::Text;
-use super::entry::{Entry, NotStarted, Phase};
+use super::entry::{NotStarted, Phase, WordEntry};
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
@@ -217,7 +217,7 @@ impl WordOptions {
 /// Its text is mapped.
 pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
     let entry = table::find(addr);
-    let version = || entry.map(Entry::version);
+    let version = || entry.map(WordEntry::version);
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.
     let found = unsafe { read_instruction(addr, expected.len()) };
