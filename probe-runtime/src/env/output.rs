@@ -227,7 +227,7 @@ pub(super) mod tests {
     use std::sync::Barrier;
     use std::{process, thread};
 
-    use super::super::destination::{Destination, Run};
+    use super::super::destination::{Destination, ProgramRun};
     use super::*;
     #[cfg(feature = "metrics")]
     use crate::metrics::Metrics;
@@ -270,8 +270,12 @@ pub(super) mod tests {
     }
 
     fn output(destination: &str, reports: &[fn() -> Rendered]) -> Output {
-        let run =
-            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
+        let run = ProgramRun {
+            base: PathBuf::new(),
+            program: "p".to_owned(),
+            process: process::id(),
+            is_forked: false,
+        };
         let attached = reports.iter().zip(1..).map(|(report, number)| AttachedConsumer {
             number,
             consumer: "made".to_owned(),

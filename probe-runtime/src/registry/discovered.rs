@@ -180,7 +180,7 @@ mod tests {
     use crate::abi::{Definition, Kind};
     use crate::dispatch::Subscription;
     use crate::os::objects::Frozen;
-    use crate::registry::provider::{Due, Findings, Garbage};
+    use crate::registry::provider::{Due, Findings, RetiredMemory};
 
     /// A real call, which is never settled.
     struct Call(Definition, AtomicUsize);
@@ -252,11 +252,11 @@ mod tests {
             None
         }
 
-        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<Garbage> {
+        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
             None
         }
 
-        fn end_growing(&mut self) -> Option<Garbage> {
+        fn end_growing(&mut self) -> Option<RetiredMemory> {
             None
         }
     }
