@@ -125,7 +125,7 @@ fn reach(freedom: f64) -> f64 {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Rates {
     ratio: Ratio,
-    counted: f64,
+    counted_calls: f64,
     /// The sum over windows of their calls, times the part by which hits have lengthened the
     /// window.
     disturbed: f64,
@@ -147,17 +147,18 @@ impl Rates {
         if left > 0.0 || calls > 0.0 {
             let left = left.max(f64::MIN_POSITIVE);
             self.ratio.add(weight, left, calls);
-            self.counted += calls;
+            self.counted_calls += calls;
             self.disturbed += calls * (worked / left - 1.0).max(0.0);
         }
     }
 
     /// Returns the calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
-        let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
+        let Estimated { value: rate, error } =
+            self.ratio.mean().filter(|_| self.counted_calls >= LEAST_CALLS)?;
         // The error is never less than the random error of the number of calls.
-        let by_chance = error.max(2.0 * rate / self.counted.sqrt());
-        let by_hits = DOUBT * rate * self.disturbed / self.counted;
+        let by_chance = error.max(2.0 * rate / self.counted_calls.sqrt());
+        let by_hits = DOUBT * rate * self.disturbed / self.counted_calls;
         let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
         Some(Estimated { value: rate, error }.times(worked))
     }

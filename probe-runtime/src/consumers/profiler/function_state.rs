@@ -38,7 +38,7 @@ pub(super) struct MeasuredSums {
     /// The last reading.
     last: FunctionTotals,
     /// Calls while each was counted.
-    counted: f64,
+    counted_calls: f64,
     /// Calls in the mode [`MeasureMode::Timed`], with their times.
     timed: CallTimes,
     /// Calls while they were counted in windows only, if they ever were; and how long the program
@@ -183,7 +183,7 @@ impl MeasuredSums {
             self.is_sampled = true;
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
-            self.counted += calls;
+            self.counted_calls += calls;
         }
         if mode == MeasureMode::Timed {
             let new = self.timed.add(&seen, &self.last);
@@ -216,8 +216,8 @@ impl MeasuredSums {
             return Estimated::exactly(least);
         }
         match self.rates.over(self.worked) {
-            Some(sampled) if self.counted + sampled.value + sampled.error >= least => {
-                let value = (self.counted + sampled.value).max(least);
+            Some(sampled) if self.counted_calls + sampled.value + sampled.error >= least => {
+                let value = (self.counted_calls + sampled.value).max(least);
                 Estimated { value, error: sampled.error }
             }
             _ => Estimated::at_least(least),
