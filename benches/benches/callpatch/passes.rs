@@ -29,7 +29,7 @@ pub fn run() {
     let all = CallProgram::new(1);
     assert_eq!((all.split_calls(), all.sites.len()), (SITES, SITES));
     println!("{} of {SITES} lie across cache lines", all.across_lines());
-    open(&all, scale, "-straddlers");
+    open(&all, scale, "-split-calls");
     sealed(&tenth, scale);
 }
 
