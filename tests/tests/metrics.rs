@@ -185,7 +185,7 @@ mod monotone {
                 let now = &now.iter().find(|(known, _)| *known == labels).expect("it does not go").1;
                 match (&before, now) {
                     (MetricValue::Nanoseconds(before), MetricValue::Nanoseconds(now)) => {
-                        assert!(now >= before)
+                        assert!(now >= before);
                     }
                     (MetricValue::Histogram(before), MetricValue::Histogram(now)) => {
                         assert!(now.sum() >= before.sum() && now.calls() >= before.calls());

@@ -112,7 +112,7 @@ pub fn text_policy(_policy: TextPolicy) {}
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub fn attach(count: Count, _capacity: usize) -> Result<DiscoveryAttachment, Error> {
-    control::ProbeSet::none().attach(count).map(Attachment)
+    control::ProbeSet::none().attach(count).map(DiscoveryAttachment)
 }
 
 /// Returns an empty list: no call was discovered.
