@@ -8,8 +8,8 @@
 //!
 //! One thread indexes the files repeatedly, and other threads answer queries. Meanwhile the probes
 //! in [`tokenise`], [`Index::index_document`] and [`Index::query`] are latent, then active, then
-//! latent again. The program also counts in the ordinary way, in a [`Tally`] for each thread. If
-//! the probes' counts differ, it says so and fails. The threads stop between the phases only for
+//! latent again. The program also counts in the ordinary way, in [`ExpectedHits`] for each thread.
+//! If the probes' counts differ, it says so and fails. The threads stop between the phases only for
 //! that comparison: attaching does not need it, as the phase `toggling` shows.
 
 use std::cmp::Reverse;
@@ -41,12 +41,12 @@ const TEXT: [&str; 14] =
 
 /// Calls `each` with every word of the text, in lower case.
 #[probe]
-fn tokenise(text: &str, tally: &mut Tally, mut each: impl FnMut(&str)) {
-    tally.tokenise += 1;
+fn tokenise(text: &str, expected: &mut ExpectedHits, mut each: impl FnMut(&str)) {
+    expected.tokenise += 1;
     let mut word = String::new();
     for token in text.split(|c: char| !c.is_alphanumeric()).filter(|token| !token.is_empty()) {
         probe!("token", bytes = token.len());
-        tally.token += 1;
+        expected.token += 1;
         word.clear();
         word.extend(token.chars().flat_map(char::to_lowercase));
         each(&word);
@@ -62,9 +62,9 @@ struct Index(HashMap<String, Postings>);
 
 impl Index {
     #[probe]
-    fn index_document(&mut self, document: usize, text: &str, tally: &mut Tally) {
-        tally.index_document += 1;
-        tokenise(text, tally, |word| {
+    fn index_document(&mut self, document: usize, text: &str, expected: &mut ExpectedHits) {
+        expected.index_document += 1;
+        tokenise(text, expected, |word| {
             if !self.0.contains_key(word) {
                 self.0.insert(word.to_owned(), Postings::new());
             }
@@ -78,10 +78,10 @@ impl Index {
 
     /// Returns the documents that contain all of the words, those with the most occurrences first.
     #[probe]
-    fn query(&self, words: &str, tally: &mut Tally) -> Postings {
-        tally.query += 1;
+    fn query(&self, words: &str, expected: &mut ExpectedHits) -> Postings {
+        expected.query += 1;
         let mut found: Option<Postings> = None;
-        tokenise(words, tally, |word| {
+        tokenise(words, expected, |word| {
             let postings = self.0.get(word).map_or(&[][..], Vec::as_slice);
             found = Some(match found.take() {
                 None => postings.to_vec(),
@@ -91,7 +91,7 @@ impl Index {
         let mut found = found.unwrap_or_default();
         found.sort_by_key(|(document, times)| (Reverse(*times), *document));
         probe!("matched", documents = found.len());
-        tally.matched += 1;
+        expected.matched += 1;
         found
     }
 }
@@ -105,7 +105,7 @@ fn in_both(some: &[(usize, u32)], others: &[(usize, u32)]) -> Postings {
 
 /// The hits that the probes should count, counted in the ordinary way.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct ExpectedHits {
     tokenise: u64,
     token: u64,
     index_document: u64,
@@ -113,7 +113,7 @@ struct Tally {
     matched: u64,
 }
 
-impl Tally {
+impl ExpectedHits {
     fn rows(&self) -> [(&'static str, u64); 5] {
         [
             ("quickstart::tokenise", self.tokenise),
@@ -169,7 +169,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let active = service.phase(PHASE, thread::sleep);
     let _ = hits.pause();
     active.print("active", &note);
-    check(&hits, &active.tally)?;
+    check(&hits, &active.expected)?;
     let table = hits.to_string();
 
     let mut toggles = 0_u64;
@@ -191,9 +191,9 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Compares the probes' counts with the program's own.
-fn check(hits: &Attachment<Count>, tally: &Tally) -> Result<(), String> {
+fn check(hits: &Attachment<Count>, expected: &ExpectedHits) -> Result<(), String> {
     let counts = hits.counts();
-    for (path, own) in tally.rows() {
+    for (path, own) in expected.rows() {
         let mut found = counts.iter().filter(|count| count.probe.path() == path).peekable();
         if found.peek().is_none() {
             return Err(format!("{path} was not counted"));
@@ -208,14 +208,14 @@ fn check(hits: &Attachment<Count>, tally: &Tally) -> Result<(), String> {
 
 /// The work of one phase, and its duration.
 struct Phase {
-    tally: Tally,
+    expected: ExpectedHits,
     time: Duration,
 }
 
 impl Phase {
     fn print(&self, name: &str, note: &str) {
         let per_second = |count| grouped(u128::from(count) * 1_000_000 / self.time.as_micros().max(1));
-        let (queries, tokens) = (per_second(self.tally.query), per_second(self.tally.token));
+        let (queries, tokens) = (per_second(self.expected.query), per_second(self.expected.token));
         println!("{name:<9} {queries:>12} {tokens:>13}   {note}");
     }
 }
@@ -250,10 +250,10 @@ struct Service {
 
 impl Service {
     fn new(library: Library) -> Self {
-        let mut tally = Tally::default();
+        let mut expected = ExpectedHits::default();
         let mut index = Index::default();
         for (document, text) in library.texts.iter().enumerate() {
-            index.index_document(document, text, &mut tally);
+            index.index_document(document, text, &mut expected);
         }
         let searchers = thread::available_parallelism().map_or(2, usize::from).clamp(3, 9) - 1;
         Self { queries: library.queries(), library, index: Mutex::new(Arc::new(index)), searchers }
@@ -271,7 +271,8 @@ impl Service {
         println!("A full-text search over {} with {} bytes.", number_of("file", texts.len()), grouped(bytes));
         println!("One thread indexes the text again and again, {} answer queries.", self.searchers);
         let index = self.index();
-        let answers = self.queries.iter().map(|query| (index.query(query, &mut Tally::default()), query));
+        let answers =
+            self.queries.iter().map(|query| (index.query(query, &mut ExpectedHits::default()), query));
         if let Some((found, query)) = answers.max_by_key(|(found, _)| found.len())
             && let Some((best, times)) = found.first()
         {
@@ -285,42 +286,42 @@ impl Service {
     fn phase(&self, time: Duration, meanwhile: impl FnOnce(Duration)) -> Phase {
         let stop = AtomicBool::new(false);
         let start = Instant::now();
-        let mut tally = Tally::default();
+        let mut expected = ExpectedHits::default();
         thread::scope(|scope| {
             let mut workers = vec![scope.spawn(|| self.index_until(&stop))];
             workers.extend((0..self.searchers).map(|_| scope.spawn(|| self.search_until(&stop))));
             meanwhile(time);
             stop.store(true, Ordering::Relaxed);
             for worker in workers {
-                tally.add(worker.join().expect("a worker does not panic"));
+                expected.add(worker.join().expect("a worker does not panic"));
             }
         });
-        Phase { tally, time: start.elapsed() }
+        Phase { expected, time: start.elapsed() }
     }
 
-    fn index_until(&self, stop: &AtomicBool) -> Tally {
-        let mut tally = Tally::default();
+    fn index_until(&self, stop: &AtomicBool) -> ExpectedHits {
+        let mut expected = ExpectedHits::default();
         loop {
             let mut index = Index::default();
             for (document, text) in self.library.texts.iter().enumerate() {
                 if stop.load(Ordering::Relaxed) {
-                    return tally;
+                    return expected;
                 }
-                index.index_document(document, text, &mut tally);
+                index.index_document(document, text, &mut expected);
             }
             *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(index);
         }
     }
 
-    fn search_until(&self, stop: &AtomicBool) -> Tally {
-        let mut tally = Tally::default();
+    fn search_until(&self, stop: &AtomicBool) -> ExpectedHits {
+        let mut expected = ExpectedHits::default();
         loop {
             let index = self.index();
             for query in &self.queries {
                 if stop.load(Ordering::Relaxed) {
-                    return tally;
+                    return expected;
                 }
-                black_box(index.query(query, &mut tally));
+                black_box(index.query(query, &mut expected));
             }
         }
     }
@@ -382,7 +383,7 @@ impl Library {
         let mut queries = Vec::new();
         for text in &self.texts {
             let mut words = Vec::new();
-            tokenise(text, &mut Tally::default(), |word| words.push(word.to_owned()));
+            tokenise(text, &mut ExpectedHits::default(), |word| words.push(word.to_owned()));
             let is_long = |word: &String| word.len() > 3;
             let pairs = words.windows(2).filter(|pair| pair.iter().all(is_long) && pair[0] != pair[1]);
             let mut some: Vec<String> = pairs.map(|pair| pair.join(" ")).collect();

@@ -65,7 +65,7 @@ fn runtime() -> PathBuf {
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root().join("target/runtime");
-    let status = nested(&folder, &target).args(["build", "-q", "--offline"]).status().expect("cargo runs");
+    let status = nested(&folder, &target).args(["build", "-q"]).status().expect("cargo runs");
     assert!(status.success(), "probe-runtime does not build");
     let libraries = fs::read_dir(target.join("debug/deps"))
         .expect("what was built")
@@ -119,18 +119,19 @@ fn real(it: &Crate, places: Places, rounds: u64) {
     for (mode, arguments) in
         [("check", &["check"][..]), ("debug", &["build"]), ("release", &["build", "--release"])]
     {
-        let build = |copy: &Copy| {
+        let build = |copy: &Copy, network: &[&str]| {
             let source = copy.folder.join("src/lib.rs");
             let text = fs::read(&source).expect("its source");
             // Writing the file makes the crate out of date.
             fs::write(&source, text).expect("a file can be written");
             let target = root().join("target").join(it.name);
             let mut cargo = nested(&copy.folder, &target);
-            cost::run(cargo.args(arguments).args(["-q", "--offline", "--lib"]).stderr(Stdio::null()))
+            cost::run(cargo.args(arguments).args(["-q", "--lib"]).args(network).stderr(Stdio::null()))
         };
-        // The first build includes the dependencies.
-        let _ = (build(&plain), build(&probed));
-        compare(&format!("{name}-{mode}"), rounds, || build(&plain), || build(&probed));
+        // The first build includes the dependencies, and downloads those that are missing.
+        let _ = (build(&plain, &[]), build(&probed, &[]));
+        let offline = |copy: &Copy| build(copy, &["--offline"]);
+        compare(&format!("{name}-{mode}"), rounds, || offline(&plain), || offline(&probed));
     }
 }
 

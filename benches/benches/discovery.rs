@@ -64,9 +64,9 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
             let name = format!("discovery/first-hit-{name}{what}");
             figure(&name, format_args!("{ns:.0}"), "ns", ns / two_protects, "two-mprotect");
         }
-        let straddlers = stats.split_calls - before.split_calls;
+        let split_calls = stats.split_calls - before.split_calls;
         println!(
-            "{straddlers} of {} call sites lay across two words; {waiting} waited for their second hit",
+            "{split_calls} of {} call sites lay across two words; {waiting} waited for their second hit",
             2 * functions
         );
     }

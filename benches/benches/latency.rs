@@ -13,15 +13,15 @@ use probe_runtime::hdrhistogram::Histogram;
 use probe_runtime::{Consumer, Event, Latency, probe, select};
 use tracing::subscriber;
 
-type Times = RefCell<(u64, Histogram<u64>)>;
+type RecordedTimes = RefCell<(u64, Histogram<u64>)>;
 
-fn times() -> Times {
+fn times() -> RecordedTimes {
     RefCell::new((0, Histogram::new_with_max(1 << 40, 2).expect("two digits")))
 }
 
 thread_local! {
-    static BY_HAND: Times = times();
-    static SPANS: Times = times();
+    static BY_HAND: RecordedTimes = times();
+    static SPANS: RecordedTimes = times();
     static READINGS: RefCell<u64> = const { RefCell::new(0) };
 }
 
@@ -124,7 +124,8 @@ fn main() -> Result<(), probe_runtime::Error> {
     );
     let expected = calls * (rounds + 1);
     let latencies = latency.latencies();
-    let recorded = |times: &'static std::thread::LocalKey<Times>| times.with_borrow(|(_, it)| it.len());
+    let recorded =
+        |times: &'static std::thread::LocalKey<RecordedTimes>| times.with_borrow(|(_, it)| it.len());
     for total in [latencies[0].calls(), recorded(&BY_HAND), recorded(&SPANS)] {
         assert_eq!(total, expected, "no call is lost");
     }

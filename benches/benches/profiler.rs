@@ -16,7 +16,7 @@ const RUNS: u64 = 4;
 const BEGINNING: Duration = Duration::from_millis(200);
 
 /// The results of one program.
-struct Row {
+struct ProfiledRow {
     program: Program,
     slowdown: f64,
     /// The difference of the same program, measured twice, in percent.
@@ -31,7 +31,7 @@ fn attach(program: &Program) -> Attachment<Profiler> {
     set.attach(Profiler::new()).expect("nothing else is attached")
 }
 
-fn measure(program: Program, scale: Scale) -> Row {
+fn measure(program: Program, scale: Scale) -> ProfiledRow {
     let (work, threads) = (scale.of(program.work), processors());
     let run = || {
         let start = process_ns();
@@ -67,11 +67,11 @@ fn measure(program: Program, scale: Scale) -> Row {
     let done = (program.run)(work, threads);
     let profile = attached.profile();
     println!("{attached}\n");
-    Row { program, slowdown, noise, profile, done, rounds }
+    ProfiledRow { program, slowdown, noise, profile, done, rounds }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates, and far fewer calls than 2^52")]
-impl Row {
+impl ProfiledRow {
     /// Returns the functions that were called a thousand times, most calls first: the error of each
     /// estimate in percent, and whether the error is within the profiler's own bound.
     fn estimates(&self) -> Vec<(&str, f64, bool)> {
@@ -128,10 +128,10 @@ fn main() {
     let scale = Scale::from_args();
     let rows = ALL.map(|program| measure(program, scale));
     println!("program    toggles/s    calls/s   timed/s slowdown % noise %  hits %   own % switch %");
-    rows.iter().for_each(Row::print);
+    rows.iter().for_each(ProfiledRow::print);
     println!(
         "hits %, own %: of the CPU time, as the profiler accounts for it; own: looking, waking up, and switching"
     );
     println!("\ncalls, as estimated:");
-    rows.iter().for_each(Row::print_estimates);
+    rows.iter().for_each(ProfiledRow::print_estimates);
 }

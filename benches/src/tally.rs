@@ -1,4 +1,5 @@
-//! Compares the rows of a profiler with the truth: [calls](Tally), and [times](times::Times).
+//! Compares the rows of a profiler with the truth: [calls](CallAccuracy) and
+//! [times](times::Times).
 
 mod interval;
 mod rows;
@@ -16,7 +17,7 @@ const MANY: u64 = 1_000;
 
 /// The comparison of all runs of one program with the truth.
 #[derive(Default, Debug)]
-pub struct Tally {
+pub struct CallAccuracy {
     runs: usize,
     shown: usize,
     exact: usize,
@@ -38,7 +39,7 @@ pub struct Tally {
     calls: (u64, u64),
 }
 
-impl Tally {
+impl CallAccuracy {
     /// Adds a run.
     #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn add(&mut self, truth: &Rows, shown: &Rows) {
@@ -147,24 +148,25 @@ mod tests {
             "a\t7\t0\texact\nb\t2000\t0\texact\nc\t500\t0\texact\n\
              d\t1001\t0\texact\ne\t1000\t0\texact\nf\t90\t0\texact\n",
         );
-        let mut tally = Tally::default();
+        let mut accuracy = CallAccuracy::default();
         // Exact; just within the error; too low by more than half; not shown, with many calls and
         // with few; exact, but wrong.
-        tally.add(
+        accuracy.add(
             &truth,
             &calls("a\t7\t0\texact\nb\t1900\t100\testimated\nc\t249\t250\testimated\nf\t91\t0\texact\n"),
         );
         // Never called; exactly twice the truth, which is not more than twice; bounds below and
         // above the truth.
-        tally.add(
+        accuracy.add(
             &truth,
             &calls(
                 "g\t3\t2\testimated\nc\t1000\t10\testimated\nb\t2000\t0\texact\nd\t1001\t0\texact\n\
                  e\t1000\t0\tat least\nf\t91\t0\tat least\n",
             ),
         );
-        assert!((tally.covered() - 50.0).abs() < 1e-9);
-        let Tally { runs, shown, exact, wrong, bounds, above, covered, off, far, unseen, calls } = tally;
+        assert!((accuracy.covered() - 50.0).abs() < 1e-9);
+        let CallAccuracy { runs, shown, exact, wrong, bounds, above, covered, off, far, unseen, calls } =
+            accuracy;
         assert_eq!((runs, shown, exact, wrong, covered, far, unseen), (2, 10, 4, 1, 1, 2, 1));
         assert_eq!(bounds, [1.0, 91.0 / 90.0]);
         assert_eq!((above, calls), (1, (7 + 90 + 2000 + 1001, 2 * 4598)));

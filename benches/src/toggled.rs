@@ -7,8 +7,9 @@
 
 use std::hint::spin_loop;
 
-use probe_runtime::patch::word::{self, Ticks, Wait};
-use probe_runtime::patch::{Bytes, PatchError, TextPolicy, call};
+use probe_runtime::patch::call::CallOptions;
+use probe_runtime::patch::word::{Ticks, Wait, WordOptions};
+use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 use crate::code::{self, NOP, Patched, Place};
 
@@ -24,43 +25,43 @@ pub struct Toggled {
     pub code: Patched,
     /// The result of a call while it is off, and while it is on.
     pub values: [u32; 2],
-    how: How,
+    how: Toggle,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum How {
+enum Toggle {
     /// Activates and deactivates the call: one write.
     Call,
     /// Activates with one target, then with the other.
     Retarget,
     /// Alternates CALL and NOP by the trap protocol.
-    Word(word::Options),
+    Word(WordOptions),
 }
 
 impl Toggled {
-    fn new(name: &'static str, place: Place, how: How) -> Self {
+    fn new(name: &'static str, place: Place, how: Toggle) -> Self {
         let code = Patched::new(place, |code| code::call(code.site(), code.one()));
-        let values = if matches!(how, How::Retarget) { [2, 1] } else { [0, 1] };
+        let values = if matches!(how, Toggle::Retarget) { [2, 1] } else { [0, 1] };
         Self { name, code, values, how }
     }
 
     /// Returns a call site at the start of a cache line.
     pub fn call() -> Self {
-        Self::new("call-aligned", Place::Aligned, How::Call)
+        Self::new("call-aligned", Place::Aligned, Toggle::Call)
     }
 
     /// Returns all instructions: call sites, aligned and at each split of two cache lines; one that
     /// changes its target; whole instructions across two cache lines.
     pub fn all() -> Vec<Self> {
         let split = Place::AcrossLines;
-        let word = |wait| How::Word(word::Options::new().text_policy(TextPolicy::Open).wait(wait));
+        let word = |wait| Toggle::Word(WordOptions::new().text_policy(TextPolicy::Open).wait(wait));
         vec![
             Self::call(),
-            Self::new("call-1-4", split(1), How::Call),
-            Self::new("call-2-3", split(2), How::Call),
-            Self::new("call-3-2", split(3), How::Call),
-            Self::new("call-4-1", split(4), How::Call),
-            Self::new("retarget-aligned", Place::Aligned, How::Retarget),
+            Self::new("call-1-4", split(1), Toggle::Call),
+            Self::new("call-2-3", split(2), Toggle::Call),
+            Self::new("call-3-2", split(3), Toggle::Call),
+            Self::new("call-4-1", split(4), Toggle::Call),
+            Self::new("retarget-aligned", Place::Aligned, Toggle::Retarget),
             Self::new("word-tmax", split(2), word(Wait::Tmax(TMAX))),
             Self::new("word-barrier", split(2), word(Wait::Barrier)),
         ]
@@ -72,17 +73,17 @@ impl Toggled {
     /// Errors of the patch engine.
     pub fn set(&self, is_on: bool) -> Result<(), PatchError> {
         let (site, one, two) = (self.code.site(), self.code.one(), self.code.two());
-        let calls = call::Options::new().text_policy(TextPolicy::Open);
+        let calls = CallOptions::new().text_policy(TextPolicy::Open);
         match (self.how, is_on) {
             // SAFETY: a call site in writable memory, and a target that only sets the result's
             // register.
-            (How::Call | How::Retarget, true) => unsafe { calls.activate_call(site, one) }.map(drop),
+            (Toggle::Call | Toggle::Retarget, true) => unsafe { calls.activate_call(site, one) }.map(drop),
             // SAFETY: as above.
-            (How::Call, false) => unsafe { calls.deactivate_call(site) }.map(drop),
+            (Toggle::Call, false) => unsafe { calls.deactivate_call(site) }.map(drop),
             // SAFETY: as above.
-            (How::Retarget, false) => unsafe { calls.activate_call(site, two) }.map(drop),
-            (How::Word(options), true) => patch(options, site, code::call(site, one)),
-            (How::Word(options), false) => patch(options, site, NOP),
+            (Toggle::Retarget, false) => unsafe { calls.activate_call(site, two) }.map(drop),
+            (Toggle::Word(options), true) => patch(options, site, code::call(site, one)),
+            (Toggle::Word(options), false) => patch(options, site, NOP),
         }
     }
 
@@ -93,7 +94,7 @@ impl Toggled {
     }
 }
 
-fn patch(options: word::Options, site: usize, instruction: [u8; code::LEN]) -> Result<(), PatchError> {
+fn patch(options: WordOptions, site: usize, instruction: [u8; code::LEN]) -> Result<(), PatchError> {
     loop {
         // SAFETY: as above; five bytes of one instruction.
         match unsafe { options.patch(site, Bytes::from(instruction)) } {

@@ -75,7 +75,7 @@ impl Workshop {
             Some(Err(reason)) => return Ok(Err(reason.clone())),
             None => return Ok(Err(PlainReason::Language(unit.extension().to_owned()))),
         };
-        let files = Files::of(&unit.stem);
+        let files = UnitFiles::of(&unit.stem);
         let mut compile = self.to_assembly(dialect.family, self.sites, &unit.source, &files.assembly);
         let compiled = match run(&mut compile) {
             Ok(output) => output,
@@ -150,7 +150,7 @@ impl Workshop {
     }
 
     /// Returns the command that assembles.
-    fn to_object(&self, family: Family, files: &Files) -> Command {
+    fn to_object(&self, family: Family, files: &UnitFiles) -> Command {
         let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
         let mut command = command::with_arguments(&self.compiler, &flags::for_assembly(&arguments));
         if family == Family::Clang {
@@ -174,14 +174,14 @@ impl Workshop {
 
 /// The files made from a unit.
 #[derive(Debug)]
-struct Files {
+struct UnitFiles {
     assembly: PathBuf,
     without_hooks: PathBuf,
     placed: PathBuf,
     object: PathBuf,
 }
 
-impl Files {
+impl UnitFiles {
     fn of(stem: &Path) -> Self {
         Self {
             assembly: stem.with_extension("s"),

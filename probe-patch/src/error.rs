@@ -14,7 +14,7 @@ use crate::pages::TextError;
 ///
 /// ```
 /// use probe_patch::{PatchError, TextPolicy};
-/// use probe_patch::word::Options;
+/// use probe_patch::word::WordOptions;
 ///
 /// #[repr(align(8))]
 /// struct Code([u8; 8]);
@@ -23,7 +23,7 @@ use crate::pages::TextError;
 /// let at = (&raw mut code) as usize;
 /// let (nop, value) = ([0x90; 2].into(), [0x66, 0x90].into());
 /// // SAFETY: memory of our own, which no thread executes.
-/// match unsafe { Options::new().text_policy(TextPolicy::Open).replace(at, nop, value) } {
+/// match unsafe { WordOptions::new().text_policy(TextPolicy::Open).replace(at, nop, value) } {
 ///     Err(PatchError::Foreign { found, .. }) => assert_eq!(found[0], 0xcc), // a breakpoint
 ///     other => panic!("{other:?}"),
 /// }

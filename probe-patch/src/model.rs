@@ -27,4 +27,4 @@ mod word;
 
 pub(super) use effect::{Effect, effect};
 pub(super) use fetch::fetched;
-pub(super) use memory::{History, LINE, Memory, Step, write};
+pub(super) use memory::{History, LINE, Memory, ModelStep, write};

@@ -6,7 +6,7 @@
 /// use probe_patch::TextPolicy;
 ///
 /// // For code whose protection may not be changed: the kernel writes. Hand it to
-/// // `word::Options::text_policy` or `call::Options::text_policy`.
+/// // `word::WordOptions::text_policy` or `call::CallOptions::text_policy`.
 /// let policy = TextPolicy::Alias;
 /// assert_ne!(policy, TextPolicy::default());
 /// ```

@@ -5,7 +5,7 @@ use std::arch::naked_asm;
 use std::ffi::c_int;
 use std::ptr;
 
-use probe_patch::word::{INT3, Options, Pending, traps};
+use probe_patch::word::{INT3, Pending, WordOptions, traps};
 use probe_patch::{Bytes, OpenText};
 
 mod atfork;
@@ -33,7 +33,7 @@ fn hooks_are_installed_with_the_first_text_that_is_opened_and_a_child_ends_what_
     assert_ne!(hooks, 0);
 
     // SAFETY: one `mov` for another.
-    let start = |to| unsafe { Options::new().strict(true).start(at, mov(to).into()) };
+    let start = |to| unsafe { WordOptions::new().strict(true).start(at, mov(to).into()) };
     start(2).and_then(Pending::wait).unwrap();
     assert_eq!((number(), installed()), (2, hooks));
 

@@ -4,7 +4,7 @@
 
 use std::ptr;
 
-use probe_patch::word::{INT3, Options};
+use probe_patch::word::{INT3, WordOptions};
 use probe_patch::{TextPolicy, unrestored_bytes};
 
 mod atfork;
@@ -26,7 +26,7 @@ fn page() -> usize {
 #[test]
 fn text_that_the_caller_keeps_open_installs_none_and_a_question_installs_them_early() {
     let at = page();
-    let open = Options::new().text_policy(TextPolicy::Open);
+    let open = WordOptions::new().text_policy(TextPolicy::Open);
     let mov = |number| [0xb8, number, 0, 0, 0].into();
     // SAFETY: one instruction for another on a page that no thread executes and that stays.
     unsafe { open.patch(at, mov(1)) }.unwrap();

@@ -130,15 +130,15 @@ impl Clock {
 impl ClockReading {
     /// Returns the best of several readings: the one that took the shortest time.
     fn now() -> Self {
-        let look = || {
+        let read = || {
             let before = counter();
             let time = Instant::now();
             let after = counter();
             let took = after.saturating_sub(before);
             (took, Self { ticks: before + took / 2, time })
         };
-        let looks = [look(), look(), look(), look(), look()];
-        looks.into_iter().min_by_key(|(took, _)| *took).map_or_else(|| look().1, |(_, moment)| moment)
+        let readings = [read(), read(), read(), read(), read()];
+        readings.into_iter().min_by_key(|(took, _)| *took).map_or_else(|| read().1, |(_, moment)| moment)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
-use probe_runtime::metrics::{Exporter, Family, MetricKind, Metrics, Value};
+use probe_runtime::metrics::{Exporter, Family, MetricKind, MetricValue, Metrics};
 use probe_runtime::{Count, Latency, probe, select};
 use prometheus::{TextEncoder, proto};
 
@@ -70,10 +70,10 @@ fn to_prometheus(family: &Family) -> proto::MetricFamily {
         let mut counter = proto::Counter::default();
         let mut gauge = proto::Gauge::default();
         match series.value {
-            Value::Count(count) => counter.set_value(*count as f64),
-            Value::Nanoseconds(time) => counter.set_value(seconds(*time)),
-            Value::Gauge(number) => gauge.set_value(*number),
-            Value::Histogram(of) => {
+            MetricValue::Count(count) => counter.set_value(*count as f64),
+            MetricValue::Nanoseconds(time) => counter.set_value(seconds(*time)),
+            MetricValue::Gauge(number) => gauge.set_value(*number),
+            MetricValue::Histogram(of) => {
                 let mut histogram = proto::Histogram::default();
                 histogram.set_sample_count(of.calls());
                 histogram.set_sample_sum(seconds(of.sum()));
@@ -128,7 +128,7 @@ fn otlp_is_what_opentelemetry_reads() {
     assert_eq!((point.count, &*point.explicit_bounds), (7, &[1.0, 1000.0][..]));
     assert_eq!((point.bucket_counts.len(), point.bucket_counts.iter().sum::<u64>()), (3, 7));
     let family = metrics.families().find(|family| family.name() == "probe_latency_seconds").unwrap();
-    let Value::Histogram(it) = family.series().next().unwrap().value else { panic!("{family:?}") };
+    let MetricValue::Histogram(it) = family.series().next().unwrap().value else { panic!("{family:?}") };
     let sum = Duration::from_nanos(it.sum()).as_secs_f64();
     assert!((point.sum.unwrap() - sum).abs() <= f64::EPSILON * sum, "{point:?} {sum}");
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use metrics::{Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use probe_runtime::metrics::{Exporter, Metrics, Value};
+use probe_runtime::metrics::{Exporter, MetricValue, Metrics};
 use probe_runtime::{Count, Latency, probe, select};
 
 #[probe]
@@ -30,10 +30,10 @@ fn record(metrics: &Metrics, recorder: &dyn Recorder) {
             let labels: Vec<_> =
                 series.labels.iter().map(|(key, value)| Label::new(*key, value.clone())).collect();
             match series.value {
-                Value::Count(number) => count(name.to_owned(), labels, *number),
-                Value::Nanoseconds(time) => gauge(name.to_owned(), labels, seconds(*time)),
-                Value::Gauge(number) => gauge(name.to_owned(), labels, *number),
-                Value::Histogram(histogram) => {
+                MetricValue::Count(number) => count(name.to_owned(), labels, *number),
+                MetricValue::Nanoseconds(time) => gauge(name.to_owned(), labels, seconds(*time)),
+                MetricValue::Gauge(number) => gauge(name.to_owned(), labels, *number),
+                MetricValue::Histogram(histogram) => {
                     let bounds =
                         histogram.cumulative().map(|(bound, calls)| (seconds(bound).to_string(), calls));
                     for (bound, calls) in bounds.chain([("+Inf".to_owned(), histogram.calls())]) {

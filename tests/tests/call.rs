@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use probe_runtime::TextPolicy;
-use probe_runtime::patch::call::{Options, activate_call, activate_jump, deactivate_call};
+use probe_runtime::patch::call::{CallOptions, activate_call, activate_jump, deactivate_call};
 use probe_runtime::patch::{OpenText, PatchError, TextError, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, walk};
 use probe_tests::text::Text;
@@ -15,8 +15,8 @@ use probe_tests::text::Text;
 use probe_tests::turn::turn;
 
 const PAGE: usize = 4096;
-const SEALED: Options = Options::new();
-const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
+const SEALED: CallOptions = CallOptions::new();
+const OPEN: CallOptions = CallOptions::new().text_policy(TextPolicy::Open);
 
 /// Maps pages that the test keeps.
 fn map(pages: usize, rights: libc::c_int) -> usize {

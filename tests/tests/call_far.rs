@@ -11,10 +11,10 @@ use std::thread;
 
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::PatchError;
-use probe_runtime::patch::call::Options;
+use probe_runtime::patch::call::CallOptions;
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate, walk};
 
-const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
+const OPEN: CallOptions = CallOptions::new().text_policy(TextPolicy::Open);
 const PAGE: usize = 4096;
 const GIB: usize = 1 << 30;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::TextPolicy;
-use probe_runtime::patch::call::Options;
+use probe_runtime::patch::call::CallOptions;
 use probe_runtime::patch::{OpenText, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate};
 use probe_tests::text::Text;
@@ -16,7 +16,7 @@ use probe_tests::text::Text;
 const EXECUTORS: usize = 2;
 /// Switches of each site; there are 32 of them.
 const SWITCHES: u64 = 8_000;
-const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
+const OPEN: CallOptions = CallOptions::new().text_policy(TextPolicy::Open);
 
 /// How often a thread has seen each of the two results.
 #[derive(Default)]

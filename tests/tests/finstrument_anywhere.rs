@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Instrumented {
     }
 }
 
-fn assert_counted(calls: &finstrument::Attachment, number: usize, hits: u64) {
+fn assert_counted(calls: &finstrument::DiscoveryAttachment, number: usize, hits: u64) {
     for kind in [Kind::Entry, Kind::Exit] {
         assert_eq!(calls.counts().hits(&format!("f{number}"), kind), Some(hits), "f{number} {kind}");
     }

@@ -68,7 +68,7 @@ fn scenario() {
 /// The counts of named functions: path, file, line, entry or exit, hits.
 type Counted = Vec<(String, String, u32, Kind, u64)>;
 
-fn counted(calls: &finstrument::Attachment) -> Counted {
+fn counted(calls: &finstrument::DiscoveryAttachment) -> Counted {
     let mut counted: Counted = calls
         .counts()
         .iter()

@@ -69,7 +69,7 @@ fn every_split_of_every_form() {
         let library =
             Library::open(&shared("gcc", &file, &format!("{name}.so"), &["-Wl,-z,lazy", "-Wl,--no-relax"]));
         let before = finstrument::stats();
-        let mut straddlers = 0;
+        let mut split_calls = 0;
         for form in ["direct", "relaxed", "through"] {
             for offset in 0..8 {
                 let function = library.function(&format!("{form}_{offset}"));
@@ -83,7 +83,7 @@ fn every_split_of_every_form() {
                 }
                 let (at, len) = if form == "through" { (1, 6) } else { (0, 5) };
                 assert_eq!(original[0], if form == "through" { 0xff } else { 0xe8 });
-                straddlers += usize::from(offset + len > 8);
+                split_calls += usize::from(offset + len > 8);
                 let latent = bytes(site);
                 let is_switched = offset + len > 8;
                 if is_switched {
@@ -124,7 +124,7 @@ fn every_split_of_every_form() {
         let stats = finstrument::stats();
         assert_eq!(stats.discovered - before.discovered, 24);
         assert_eq!(stats.patched - before.patched, 24);
-        assert_eq!(stats.split_calls - before.split_calls, straddlers);
+        assert_eq!(stats.split_calls - before.split_calls, split_calls);
         assert_eq!((stats.unpatched, stats.waiting, stats.postponed, stats.lost), (0, 0, 0, 0));
         finstrument::text_policy(TextPolicy::Sealed);
         library.close();

@@ -112,7 +112,7 @@ fn code(library: &Library, which: u64) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(at as *const u8, 160) }.to_vec()
 }
 
-fn assert_counted(calls: &finstrument::Attachment, times: u64, n: u64, said: &str) {
+fn assert_counted(calls: &finstrument::DiscoveryAttachment, times: u64, n: u64, said: &str) {
     for (path, hits) in calls_of(n) {
         for kind in [Kind::Entry, Kind::Exit] {
             assert_eq!(calls.counts().hits(path, kind), Some(times * hits), "{path} {kind}: {said}");

@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::metrics::{Exporter, Measured, Metrics, Value};
+use probe_runtime::metrics::{Exporter, Measured, MetricValue, Metrics};
 use probe_runtime::{Attachment, Consumer, Count, Event, Latency, probe, select};
 
 /// The values of a family, by its labels.
-fn values(metrics: &Metrics, name: &str) -> Vec<(String, Value)> {
+fn values(metrics: &Metrics, name: &str) -> Vec<(String, MetricValue)> {
     let family = metrics.families().find(|family| family.name() == name);
     let labels = |labels: &[(&str, String)]| {
         labels.iter().filter(|(name, _)| *name != "file").map(|(_, value)| value.clone()).collect::<Vec<_>>()
@@ -20,8 +20,8 @@ fn values(metrics: &Metrics, name: &str) -> Vec<(String, Value)> {
 
 fn counts(metrics: &Metrics, name: &str) -> Vec<(String, u64)> {
     let count = |(labels, value)| match value {
-        Value::Count(count) => (labels, count),
-        Value::Histogram(it) => (labels, it.calls()),
+        MetricValue::Count(count) => (labels, count),
+        MetricValue::Histogram(it) => (labels, it.calls()),
         value => panic!("{value:?}"),
     };
     values(metrics, name).into_iter().map(count).collect()
@@ -157,14 +157,14 @@ mod monotone {
         let numbers = || {
             let metrics = exporter.collect();
             let value = |name| values(&metrics, name).pop().map(|(_, value)| value);
-            let Some(Value::Histogram(it)) = value("says_seconds") else { panic!("{metrics:?}") };
+            let Some(MetricValue::Histogram(it)) = value("says_seconds") else { panic!("{metrics:?}") };
             let histogram =
                 (it.sum(), it.calls(), it.cumulative().map(|(_, calls)| calls).collect::<Vec<_>>());
             let time = value("says_seconds_total");
             (counts(&metrics, "says_total")[0].1, time, histogram, value("says"))
         };
         let all = |number, histogram, gauge: Option<f64>| {
-            (number, Some(Value::Nanoseconds(number)), histogram, gauge.map(Value::Gauge))
+            (number, Some(MetricValue::Nanoseconds(number)), histogram, gauge.map(MetricValue::Gauge))
         };
         let says = attach(10, vec![(900, 3), (1_900, 1), (3_000, 1)]);
         assert_eq!(numbers(), all(10, (10, 5, vec![3, 4]), Some(10.0)));
@@ -184,8 +184,10 @@ mod monotone {
             for (labels, before) in values(before, family.name()) {
                 let now = &now.iter().find(|(known, _)| *known == labels).expect("it does not go").1;
                 match (&before, now) {
-                    (Value::Nanoseconds(before), Value::Nanoseconds(now)) => assert!(now >= before),
-                    (Value::Histogram(before), Value::Histogram(now)) => {
+                    (MetricValue::Nanoseconds(before), MetricValue::Nanoseconds(now)) => {
+                        assert!(now >= before);
+                    }
+                    (MetricValue::Histogram(before), MetricValue::Histogram(now)) => {
                         assert!(now.sum() >= before.sum() && now.calls() >= before.calls());
                         let mut below = 0;
                         for ((bound, before), (same, now)) in before.cumulative().zip(now.cumulative()) {
@@ -315,7 +317,7 @@ mod exact {
         let bound = |name: &str| {
             let all = values(&metrics, "probe_latency_seconds");
             let (_, value) = all.into_iter().find(|(labels, _)| *labels == path(name)).unwrap();
-            let Value::Histogram(it) = value else { panic!("{value:?}") };
+            let MetricValue::Histogram(it) = value else { panic!("{value:?}") };
             it.cumulative().collect::<Vec<_>>()
         };
         let (short, long) = (10_000_000, 3_600_000_000_000);
@@ -326,17 +328,17 @@ mod exact {
             assert!(exported.abs_diff(reported) <= reported / 1000 + 1, "{exported} {reported}");
         };
         for (labels, value) in values(&metrics, "probe_latency_seconds") {
-            let Value::Histogram(it) = value else { panic!("{value:?}") };
+            let MetricValue::Histogram(it) = value else { panic!("{value:?}") };
             near(it.sum(), latencies.function(&labels).unwrap().total());
         }
         for (labels, value) in values(&metrics, "probe_self_seconds_total") {
-            let Value::Nanoseconds(own) = value else { panic!("{value:?}") };
+            let MetricValue::Nanoseconds(own) = value else { panic!("{value:?}") };
             near(own, latencies.function(&labels).unwrap().own());
         }
         let cancelled = counts(&metrics, "probe_cancelled_futures_total");
         assert_eq!(cancelled, [(path("is_cancelled"), 2), (path("waits"), 0)]);
         let pending = values(&metrics, "probe_pending_futures");
-        assert_eq!(pending, ["is_cancelled", "waits"].map(|it| (path(it), Value::Gauge(0.0))));
+        assert_eq!(pending, ["is_cancelled", "waits"].map(|it| (path(it), MetricValue::Gauge(0.0))));
         let of_futures = values(&metrics, "probe_busy_seconds_total").into_iter().map(|(labels, _)| labels);
         assert_eq!(of_futures.collect::<Vec<_>>(), ["is_cancelled", "waits"].map(path));
     }

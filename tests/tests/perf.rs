@@ -366,7 +366,7 @@ fn under_a_budget_a_sample_is_counted() {
     let hot = || {
         for _ in 0..100_000 {
             sampled::hot();
-            profiler.look();
+            profiler.poll();
         }
     };
     hot();

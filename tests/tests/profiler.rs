@@ -91,7 +91,7 @@ fn a_budget_that_nothing_can_keep_to_is_refused() {
 /// A machine that has been on for days.
 const LATER: u64 = 1_000_000_000_000_000;
 
-/// The time of the first look that reads all functions.
+/// The time of the first poll that reads all functions.
 const FIRST: u64 = 300_000;
 
 #[test]
@@ -104,7 +104,7 @@ fn what_is_seldom_is_counted_and_timed_at_each_call() {
     let of_hot = profile.function("profiler::hot").unwrap();
     assert_eq!((of_hot.calls(), of_hot.samples(), of_hot.mean()), (exactly(25.0), 0, None));
     pass(FIRST);
-    profiler.look();
+    profiler.poll();
     (0..5).for_each(|_| cold());
     let profile = profiler.profile();
     let of_cold = profile.function("profiler::cold").unwrap();
@@ -153,9 +153,9 @@ fn a_call_inside_of_one_that_is_not_timed_ends_first() {
     let profiler = profiled("profiler::around", Profiler::with_clock(now).stepped().budget(budget));
     (0..10_000).for_each(|_| around(&|| ()));
     let exit = select("profiler::around kind=exit").unwrap();
-    let look_until = |is_open: bool| {
+    let poll_until = |is_open: bool| {
         for _ in 0..10_000 {
-            let next = profiler.look();
+            let next = profiler.poll();
             if (exit.probes()[0].state() == ProbeState::Active) == is_open {
                 return;
             }
@@ -164,14 +164,14 @@ fn a_call_inside_of_one_that_is_not_timed_ends_first() {
         panic!("{profiler}");
     };
     for _ in 0..4 {
-        look_until(true);
+        poll_until(true);
         // Its sites are active, and its window begins in 18 µs.
         around(&|| {
             pass(20_000);
             around(&|| pass(10));
             pass(1000);
         });
-        look_until(false);
+        poll_until(false);
     }
     let profile = profiler.profile();
     assert_eq!((profile[0].counted(), profile[0].samples()), (10_008, 4));
@@ -281,7 +281,7 @@ fn a_mix_is_estimated() {
     let _alone = ALONE.lock().unwrap();
     let set = select("profiler::small, profiler::large").unwrap().text_policy(TextPolicy::Open);
     let is_strict = std::env::var_os("PROBE_TEST_TIMING").is_some();
-    // In builds without optimization, looking takes many times as long.
+    // In builds without optimization, polling takes many times as long.
     let budget = Budget::percent(if is_strict { 1.0 } else { 20.0 });
     let profiler = set.attach(Profiler::new().budget(budget)).unwrap();
     let (of_small, of_large) = thread::scope(|scope| {

@@ -87,16 +87,16 @@ impl Run<'_> {
         let end = now() + nanoseconds;
         while self.due < end {
             NOW.store(self.due.max(now()), Relaxed);
-            self.look();
+            self.poll();
         }
         NOW.store(end.max(now()), Relaxed);
     }
 
     /// As a daemon would: some microseconds late.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if now() >= self.due {
             let late = 20_000 + self.random() % 60_000;
-            self.due = now() + u64::try_from(self.profiler.look().as_nanos()).unwrap() + late;
+            self.due = now() + u64::try_from(self.profiler.poll().as_nanos()).unwrap() + late;
         }
     }
 }

@@ -40,7 +40,7 @@ fn the_child_has_no_daemon() {
             assert_eq!(calls(&known), calls(&profiler.profile()), "what it was at the fork");
             assert!(known.iter().all(|function| function.counted() <= 100));
             assert_eq!(stepped.profile()[0].counted(), 101);
-            stepped.look();
+            stepped.poll();
             work(1);
             assert_eq!(stepped.profile()[0].counted(), 102);
             // Waits for nobody.

@@ -8,7 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use probe_runtime::TextPolicy;
-use probe_runtime::patch::{OpenText, call, unrestored_bytes};
+use probe_runtime::patch::call::{self, CallOptions};
+use probe_runtime::patch::{OpenText, unrestored_bytes};
 use probe_tests::call_sites::{Block, FIRST};
 use probe_tests::cancel::Thread;
 use probe_tests::pages::{PAGE, RX, rights};
@@ -31,7 +32,7 @@ fn operations() -> [fn(); 6] {
         let sites = Block::in_text().sites();
         sites.into_iter().find(|site| (site.offset() == 7) == is_needy && !site.is_jump).unwrap().addr
     }
-    fn switch(options: call::Options, site: usize) {
+    fn switch(options: CallOptions, site: usize) {
         // SAFETY: a site of the block, whose function does without the callee.
         assert!(unsafe { options.deactivate_call(site) }.unwrap());
         // SAFETY: the site has called this callee before.
@@ -46,9 +47,9 @@ fn operations() -> [fn(); 6] {
             again.close().unwrap();
         },
         || assert_eq!(unrestored_bytes(), 0),
-        || switch(call::Options::new(), site(true)),
-        || switch(call::Options::new().strict(true), site(false)),
-        || switch(call::Options::new().text_policy(TextPolicy::Alias), site(false)),
+        || switch(CallOptions::new(), site(true)),
+        || switch(CallOptions::new().strict(true), site(false)),
+        || switch(CallOptions::new().text_policy(TextPolicy::Alias), site(false)),
         || {
             // A `ret` is mapped near it, which takes a look at what there is.
             let at = FAR.load(Ordering::SeqCst) + 7;

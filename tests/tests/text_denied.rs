@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_bytes, word};
+use probe_runtime::patch::word::WordOptions;
+use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_bytes};
 use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
@@ -113,7 +114,7 @@ fn assert_the_kernel_writes(text: &Text) {
     let at = site(text);
     for nop in [[0x0f, 0x1f, 0x44, 0x00, 0x00], [0x0f, 0x1f, 0x44, 0x00, 0x08]] {
         // SAFETY: the NOP of a site for another, and back.
-        unsafe { word::Options::new().text_policy(TextPolicy::Alias).patch(at, nop.into()) }.unwrap();
+        unsafe { WordOptions::new().text_policy(TextPolicy::Alias).patch(at, nop.into()) }.unwrap();
         assert_eq!(first(1), 2);
     }
     text.assert_as_in_file();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::patch::word::{self, Options};
+use probe_runtime::patch::word::{self, WordOptions};
 use probe_runtime::{Attachment, Count, Error, ProbeSet, RefusalReason, Report, TextPolicy, point, select};
 use probe_tests::code::Code;
 use probe_tests::pages::RX;
@@ -339,7 +339,8 @@ fn silence() {
     // As without `/proc`.
     deny(libc::SYS_openat, argument(2), 0, 0);
     // SAFETY: one `mov` for another.
-    let error = unsafe { Options::new().text_policy(TextPolicy::Open).patch(addr, TWO.into()) }.unwrap_err();
+    let error =
+        unsafe { WordOptions::new().text_policy(TextPolicy::Open).patch(addr, TWO.into()) }.unwrap_err();
     let said =
         "SIGTRAP: which threads block SIGTRAP can't be read from /proc/self/task: Operation not permitted";
     assert!(error.to_string().starts_with(said), "{error}");

@@ -13,7 +13,7 @@ use std::{env, mem, ptr};
 
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::PatchError;
-use probe_runtime::patch::word::{self, Options, start_patch};
+use probe_runtime::patch::word::{self, WordOptions, start_patch};
 use probe_tests::code::Code;
 
 const CHILD: &str = "PROBE_TEST_SCENARIO";
@@ -249,7 +249,7 @@ fn a_closed_descriptor_is_not_missed() {
         let value = if is_reused { ONE } else { TWO };
         // SAFETY: one `mov` for another.
         let patch =
-            unsafe { Options::new().text_policy(TextPolicy::Alias).start(addr, value.into()) }.unwrap();
+            unsafe { WordOptions::new().text_policy(TextPolicy::Alias).start(addr, value.into()) }.unwrap();
         // SAFETY: nobody needs those above the standard ones.
         assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
         let files: Vec<_> =
@@ -277,7 +277,7 @@ fn fork_under_way(code: &mut Code, text: TextPolicy) {
     let functions: Vec<_> = (0..3).map(|_| straddler(code)).collect();
     let start = |at: usize| {
         // SAFETY: one `mov` for another.
-        unsafe { Options::new().text_policy(text).start(functions[at].0, TWO.into()) }.unwrap()
+        unsafe { WordOptions::new().text_policy(text).start(functions[at].0, TWO.into()) }.unwrap()
     };
     // Each as far as it can be: locked, and with the rest written.
     let (mut locked, mut written) = (start(0), start(1));

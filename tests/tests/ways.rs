@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::patch::word;
+use probe_runtime::patch::word::{self, WordOptions};
 use probe_runtime::{Count, ProbeSet, RefusalReason, TextPolicy, Visibility, select};
 use probe_tests::text::Text;
 
@@ -97,7 +97,7 @@ fn a_patch_under_way_is_left_alone(text: &Text) {
     drop(hits);
     let nop = [0x0f, 0x1f, 0x44, 0x00, 0x00];
     // SAFETY: the site's NOP, for another one.
-    let patch = unsafe { word::Options::new().strict(true).start(at, nop.into()) }.unwrap();
+    let patch = unsafe { WordOptions::new().strict(true).start(at, nop.into()) }.unwrap();
     for way in every_way() {
         let hits = selected(way).attach(Count::new()).unwrap();
         assert_eq!((hits.report().patched(), hits.report().refused()), (1, 1), "{way:?}");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::TextPolicy;
-use probe_runtime::patch::word::{self, Options, Ticks, Wait, finish_patch, is_straddler, start_patch};
+use probe_runtime::patch::word::{self, Ticks, Wait, WordOptions, finish_patch, is_straddler, start_patch};
 use probe_runtime::patch::{Bytes, OpenText, PatchError};
 use probe_tests::code::Code;
 // Traps are counted for the whole process.
@@ -29,12 +29,12 @@ fn function(code: &mut Code, offset: usize) -> (usize, extern "C" fn() -> u32) {
     (addr, unsafe { std::mem::transmute::<usize, extern "C" fn() -> u32>(addr) })
 }
 
-fn every_way() -> Vec<Options> {
+fn every_way() -> Vec<WordOptions> {
     let waits = [Wait::Barrier, Wait::Tmax(Ticks(100_000))];
     let ways = waits
         .into_iter()
-        .flat_map(|wait| [false, true].map(|strict| Options::new().wait(wait).strict(strict)));
-    ways.chain([Options::new().text_policy(TextPolicy::Alias)]).collect()
+        .flat_map(|wait| [false, true].map(|strict| WordOptions::new().wait(wait).strict(strict)));
+    ways.chain([WordOptions::new().text_policy(TextPolicy::Alias)]).collect()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn every_length_at_every_place_is_replaced_whole() {
 fn who_runs_into_its_own_patch_finishes_it() {
     let _turn = turn();
     let mut code = Code::new();
-    let ways = [Options::new().strict(true), Options::new().text_policy(TextPolicy::Alias)];
+    let ways = [WordOptions::new().strict(true), WordOptions::new().text_policy(TextPolicy::Alias)];
     for (offset, options) in offsets().flat_map(|offset| ways.map(|way| (offset, way))) {
         let (addr, call) = function(&mut code, offset);
         assert_eq!(call(), 1);
@@ -107,7 +107,7 @@ fn a_thousand_are_under_way_at_once() {
     let mut code = Code::new();
     let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 60 + at % 4)).collect();
     let _text = OpenText::new(code.range()).unwrap();
-    let options = Options::new().text_policy(TextPolicy::Open);
+    let options = WordOptions::new().text_policy(TextPolicy::Open);
     // SAFETY: one instruction each, for another.
     let mut patches: Vec<_> =
         functions.iter().map(|(addr, _)| unsafe { options.start(*addr, TWO.into()) }.unwrap()).collect();
@@ -212,7 +212,7 @@ fn of_two_patchers_one_wins_and_executors_see_both() {
     let (addr, call) = function(&mut code, 4_094);
     assert!(is_straddler(addr, 5));
     let _text = OpenText::new(code.range()).unwrap();
-    let options = Options::new().text_policy(TextPolicy::Open);
+    let options = WordOptions::new().text_policy(TextPolicy::Open);
     // SAFETY: one instruction, for another.
     let patch = |value: Bytes5| unsafe { options.patch(addr, value.into()) };
     let (stop, won, busy) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -279,7 +279,7 @@ fn what_is_no_text_is_an_error() {
         .flat_map(|text| cases.clone().map(|case| (text, case)))
     {
         // SAFETY: refused before anything is looked at.
-        let error = unsafe { Options::new().text_policy(text).patch(addr, TWO.into()) }.unwrap_err();
+        let error = unsafe { WordOptions::new().text_policy(text).patch(addr, TWO.into()) }.unwrap_err();
         assert!(matches!(error, PatchError::Text { addr: at, .. } if at == addr), "{error}");
         assert!(error.to_string().contains(&problem), "{error}");
     }

@@ -10,7 +10,7 @@ use probe_benches::baseline::protect;
 use probe_benches::{Case, Medians, Scale, figure, interleave, pin};
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::PatchError;
-use probe_runtime::patch::call::Options;
+use probe_runtime::patch::call::CallOptions;
 
 const SITES: usize = 20_000;
 /// Bytes of a page, and of a cache line.
@@ -23,18 +23,18 @@ const INT3: u8 = 0xcc;
 pub fn run() {
     let scale = Scale::from_args();
     pin(0);
-    let tenth = Program::new(10);
-    assert_eq!((tenth.straddlers(), tenth.sites.len()), (SITES / 10, SITES));
+    let tenth = CallProgram::new(10);
+    assert_eq!((tenth.split_calls(), tenth.sites.len()), (SITES / 10, SITES));
     open(&tenth, scale, "");
-    let all = Program::new(1);
-    assert_eq!((all.straddlers(), all.sites.len()), (SITES, SITES));
+    let all = CallProgram::new(1);
+    assert_eq!((all.split_calls(), all.sites.len()), (SITES, SITES));
     println!("{} of {SITES} lie across cache lines", all.across_lines());
-    open(&all, scale, "-straddlers");
+    open(&all, scale, "-split-calls");
     sealed(&tenth, scale);
 }
 
 /// Functions that each hold a CALL of the first one, which is a `ret`.
-struct Program {
+struct CallProgram {
     callee: usize,
     /// The CALLs, in ascending order.
     sites: Vec<usize>,
@@ -43,7 +43,7 @@ struct Program {
     words: Vec<(usize, u64)>,
 }
 
-impl Program {
+impl CallProgram {
     /// Creates a program. One CALL in `one_in` lies across aligned words, with the four splits in
     /// rotation. The others begin at the four other offsets in rotation. Before each lie 4 to 35
     /// bytes, in no order, and padding to its offset. A `ret` follows.
@@ -78,7 +78,7 @@ impl Program {
         Self { callee, sites, words }
     }
 
-    fn straddlers(&self) -> usize {
+    fn split_calls(&self) -> usize {
         self.sites.iter().filter(|&site| site % 8 > 3).count()
     }
 
@@ -86,7 +86,7 @@ impl Program {
         self.sites.iter().filter(|&site| site % LINE > LINE - 5).count()
     }
 
-    fn activate(&self, sites: &[usize], options: Options) -> Result<(), PatchError> {
+    fn activate(&self, sites: &[usize], options: CallOptions) -> Result<(), PatchError> {
         for &site in sites {
             // SAFETY: a CALL of this program, with the target that it had before.
             assert!(unsafe { options.activate_call(site, self.callee) }?);
@@ -95,7 +95,7 @@ impl Program {
     }
 }
 
-fn deactivate(sites: &[usize], options: Options) -> Result<(), PatchError> {
+fn deactivate(sites: &[usize], options: CallOptions) -> Result<(), PatchError> {
     for &site in sites {
         // SAFETY: a CALL of a program, to a function that does nothing.
         assert!(unsafe { options.deactivate_call(site) }?);
@@ -114,7 +114,7 @@ fn read(word: usize) -> &'static AtomicU64 {
 }
 
 /// Makes all sites active or latent, whatever their state.
-fn prepare(program: &Program, sites: &[usize], options: Options, active: bool) {
+fn prepare(program: &CallProgram, sites: &[usize], options: CallOptions, active: bool) {
     for &site in sites {
         // SAFETY: a CALL of this program, with the target that it had before.
         let result = unsafe {
@@ -126,7 +126,7 @@ fn prepare(program: &Program, sites: &[usize], options: Options, active: bool) {
 
 /// Returns a pass over these sites in each direction; each follows an untimed pass in the other
 /// direction.
-fn passes<'a>(program: &'a Program, sites: &'a [usize], options: Options) -> [Case<'a>; 2] {
+fn passes<'a>(program: &'a CallProgram, sites: &'a [usize], options: CallOptions) -> [Case<'a>; 2] {
     let calls = sites.len() as u64;
     [("activate", true), ("deactivate", false)].map(|(name, active)| {
         Case::prepared(
@@ -143,8 +143,8 @@ fn passes<'a>(program: &'a Program, sites: &'a [usize], options: Options) -> [Ca
 }
 
 /// Measures passes over all sites and over their words, in memory that is always writable.
-fn open(program: &Program, scale: Scale, suffix: &str) {
-    let options = Options::new().text_policy(TextPolicy::Open);
+fn open(program: &CallProgram, scale: Scale, suffix: &str) {
+    let options = CallOptions::new().text_policy(TextPolicy::Open);
     let calls = SITES as u64;
     let stores = Case::prepared(
         "plain stores",
@@ -176,7 +176,7 @@ fn open(program: &Program, scale: Scale, suffix: &str) {
 }
 
 /// Measures text that is opened and sealed for each site: one site in a hundred.
-fn sealed(program: &Program, scale: Scale) {
+fn sealed(program: &CallProgram, scale: Scale) {
     let sites: Vec<usize> = program.sites.iter().copied().step_by(101).collect();
     let system_calls = Case::new("two system calls", sites.len() as u64, |_| {
         for &site in &sites {
@@ -184,7 +184,7 @@ fn sealed(program: &Program, scale: Scale) {
             protect(site, false);
         }
     });
-    let [activate, deactivate] = passes(program, &sites, Options::new());
+    let [activate, deactivate] = passes(program, &sites, CallOptions::new());
     let medians = interleave(scale.of(200), &mut [system_calls, activate, deactivate]);
     for case in ["two system calls", "activate", "deactivate"] {
         let (ns, ratio) = (medians.ns(case), medians.ratio(case, "two system calls"));

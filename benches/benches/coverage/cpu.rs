@@ -9,8 +9,8 @@ use probe_benches::tally::Interval;
 use probe_benches::{Scale, figure};
 
 use super::runs::Timer;
-use super::subject::{Subject, Watch, listed};
 use super::watched;
+use super::workload::{Watch, Workload, listed};
 
 /// Amounts of work, in seconds of CPU time.
 const AMOUNTS: (&str, &str) = ("PROBE_BENCH_AMOUNTS", "0.2,2,20");
@@ -27,7 +27,7 @@ const SURE: f64 = 0.3;
 const BLOCK: u64 = 20;
 
 /// Prints the figures of all programs.
-pub fn compare(scale: Scale, subjects: &[Subject]) {
+pub fn compare(scale: Scale, workloads: &[Workload]) {
     let budgets: Vec<String> = listed(BUDGETS.0, BUDGETS.1);
     let mut amounts: Vec<f64> = listed(AMOUNTS.0, AMOUNTS.1);
     let mut threads: Vec<u64> = listed(THREADS.0, THREADS.1);
@@ -36,10 +36,10 @@ pub fn compare(scale: Scale, subjects: &[Subject]) {
     }
     let mut lines = Vec::new();
     for seconds in amounts {
-        for subject in subjects.iter().take(if scale == Scale::Full { usize::MAX } else { 1 }) {
+        for workload in workloads.iter().take(if scale == Scale::Full { usize::MAX } else { 1 }) {
             for &threads in &threads {
-                let subject = of_seconds(subject, threads, seconds);
-                lines.extend(measure(scale, &subject, seconds, &budgets));
+                let workload = of_seconds(workload, threads, seconds);
+                lines.extend(measure(scale, &workload, seconds, &budgets));
             }
         }
     }
@@ -49,26 +49,26 @@ pub fn compare(scale: Scale, subjects: &[Subject]) {
 
 /// Returns the same program on this many threads, with work for this many seconds, if its work is
 /// variable.
-fn of_seconds(subject: &Subject, threads: u64, seconds: f64) -> Subject {
-    let mut subject = subject.on(threads);
-    if subject.is_scaled() {
+fn of_seconds(workload: &Workload, threads: u64, seconds: f64) -> Workload {
+    let mut workload = workload.on(threads);
+    if workload.is_scaled() {
         // The second pass removes the error from the start of the process.
         for _ in 0..2 {
-            let taken = subject.cost(LATENT).processor_seconds.max(0.001);
+            let taken = workload.cost(LATENT).processor_seconds.max(0.001);
             #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
-            let work = subject.work as f64 * seconds / taken;
+            let work = workload.work as f64 * seconds / taken;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
             let work = work.round().max(1.0) as u64;
-            subject.work = work;
+            workload.work = work;
         }
     }
-    subject
+    workload
 }
 
 const LATENT: Watch<'static> = Watch { by: watched::LATENT, probes: None, budget: None };
 
 /// Returns a line of the table for each variant.
-fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) -> Vec<String> {
+fn measure(scale: Scale, workload: &Workload, seconds: f64, budgets: &[String]) -> Vec<String> {
     let count = Watch { by: watched::COUNT, ..LATENT };
     let profiles = budgets.iter().map(|it| Watch { by: watched::PROFILE, budget: Some(it), ..LATENT });
     let ways: Vec<_> = [LATENT, count].into_iter().chain(profiles).collect();
@@ -78,7 +78,7 @@ fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) ->
         let mut taken = vec![0.0; ways.len()];
         for step in 0..ways.len() {
             let at = (step + usize::try_from(round).expect("few rounds")) % ways.len();
-            taken[at] = subject.cost(ways[at]).processor_seconds;
+            taken[at] = workload.cost(ways[at]).processor_seconds;
         }
         latent.push(taken[0]);
         ratios
@@ -92,7 +92,7 @@ fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) ->
     }
     let rounds = latent.len();
     let latent = Interval::of(latent).median;
-    let name = format!("profiler_{}_{seconds}s_{}t", subject.name, subject.threads);
+    let name = format!("profiler_{}_{seconds}s_{}t", workload.name, workload.threads);
     ways[1..].iter().zip(ratios).map(|(way, ratios)| {
         let Interval { median, low, high } = Interval::of(ratios);
         let percent = |ratio: f64| 100.0 * (ratio - 1.0);
@@ -101,7 +101,7 @@ fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) ->
         figure(&format!("{name}_{way}"), &value, "%", median, "latent");
         format!(
             "{:<16} {seconds:>5} {:>7} {way:>7} | {rounds:>6} {latent:>13.3} | {value:>6} ({:.2} to {:.2})",
-            subject.name, subject.threads, percent(low), percent(high)
+            workload.name, workload.threads, percent(low), percent(high)
         )
     }).collect()
 }

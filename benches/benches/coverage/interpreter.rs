@@ -16,7 +16,7 @@ type Tree = Box<dyn Node>;
 struct Number(u64);
 struct Variable(usize);
 struct Assignment(usize, Tree);
-struct Loop(Tree, Tree);
+struct LoopNode(Tree, Tree);
 struct Choice(Tree, Tree, Tree);
 struct Block(Vec<Tree>);
 struct Binary<O>(Tree, Tree, PhantomData<O>);
@@ -70,7 +70,7 @@ impl Node for Assignment {
 }
 
 #[probe(all)]
-impl Node for Loop {
+impl Node for LoopNode {
     fn value(&self, scope: &mut Scope) -> u64 {
         let mut last = 0;
         while self.0.value(scope) != 0 {
@@ -134,7 +134,7 @@ fn collatz() -> Tree {
     Box::new(Block(vec![
         assignment(AT, variable(START)),
         assignment(STEPS, number(0)),
-        Box::new(Loop(binary::<Unequal>(variable(AT), number(1)), step)),
+        Box::new(LoopNode(binary::<Unequal>(variable(AT), number(1)), step)),
         variable(STEPS),
     ]))
 }

@@ -24,9 +24,9 @@ mod paced;
 mod program;
 mod rivals;
 mod runs;
-mod subject;
 mod thousands;
 mod watched;
+mod workload;
 
 const SECTIONS: &str = "PROBE_BENCH_SECTIONS";
 
@@ -37,12 +37,12 @@ fn main() -> ExitCode {
     }
     let Ok(by) = env::var(watched::VARIABLE) else {
         let scale = Scale::from_args();
-        let subjects = subject::subjects(scale);
+        let workloads = workload::workloads(scale);
         let asked = env::var(SECTIONS).unwrap_or_else(|_| "rows,cpu".to_owned());
         for section in asked.split(',') {
             match section.trim() {
-                "rows" => runs::compare(scale, &subjects),
-                "cpu" => cpu::compare(scale, &subjects),
+                "rows" => runs::compare(scale, &workloads),
+                "cpu" => cpu::compare(scale, &workloads),
                 other => panic!("{SECTIONS}={other}: rows, cpu"),
             }
         }

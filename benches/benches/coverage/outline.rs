@@ -106,9 +106,9 @@ impl<'a> Lexer<'a> {
     }
 }
 
-enum Tree<'a> {
+enum TokenTree<'a> {
     Leaf(Token<'a>),
-    Group(Vec<Tree<'a>>),
+    Group(Vec<TokenTree<'a>>),
 }
 
 #[derive(Default)]
@@ -119,13 +119,13 @@ struct Outline<'a> {
 
 /// Returns the trees up to the bracket that closes them.
 #[probe]
-fn group<'a>(lexer: &mut Lexer<'a>) -> Vec<Tree<'a>> {
+fn group<'a>(lexer: &mut Lexer<'a>) -> Vec<TokenTree<'a>> {
     let mut trees = Vec::new();
     while let Some(token) = lexer.token() {
         match token {
-            Token::Open(_) => trees.push(Tree::Group(group(lexer))),
+            Token::Open(_) => trees.push(TokenTree::Group(group(lexer))),
             Token::Close(_) => break,
-            leaf => trees.push(Tree::Leaf(leaf)),
+            leaf => trees.push(TokenTree::Leaf(leaf)),
         }
     }
     trees
@@ -143,12 +143,12 @@ impl<'a> Outline<'a> {
         }
     }
 
-    fn visit(&mut self, trees: &[Tree<'a>]) {
+    fn visit(&mut self, trees: &[TokenTree<'a>]) {
         let mut is_item = false;
         for tree in trees {
             match tree {
-                Tree::Group(inner) => self.visit(inner),
-                Tree::Leaf(leaf) => {
+                TokenTree::Group(inner) => self.visit(inner),
+                TokenTree::Leaf(leaf) => {
                     if let (Token::Word(name), true) = (*leaf, is_item) {
                         self.item(name);
                     }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use probe_benches::Scale;
 use probe_benches::tally::times::Times;
-use probe_benches::tally::{Kind, Rows, Tally};
+use probe_benches::tally::{CallAccuracy, Kind, Rows};
 
 use super::rivals::Rivals;
-use super::subject::{Subject, Watch, listed};
 use super::watched;
+use super::workload::{Watch, Workload, listed};
 
 /// Rounds at full scale, unless the time limit (seconds) of this variable ends them earlier.
 const ROUNDS: u64 = 100;
@@ -28,68 +28,68 @@ const TIMED: usize = 4;
 const LONG_NS: u64 = 1_000;
 
 struct Runs {
-    subject: Subject,
+    workload: Workload,
     truth: Rows,
-    tally: Tally,
+    accuracy: CallAccuracy,
     times: Times,
 }
 
 /// Determines the truth, runs the rounds, and prints.
-pub fn compare(scale: Scale, subjects: &[Subject]) {
+pub fn compare(scale: Scale, workloads: &[Workload]) {
     let threads: Vec<u64> = listed(watched::THREADS, "1");
-    let all = threads.iter().flat_map(|threads| subjects.iter().map(|it| it.on(*threads)));
+    let all = threads.iter().flat_map(|threads| workloads.iter().map(|it| it.on(*threads)));
     let mut all: Vec<_> = all.filter_map(Runs::of).collect();
     let _rivals = Rivals::start();
     let timer = Timer::start();
     let rounds = env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |it| it.parse().expect("a number"));
     for round in 0..scale.of(rounds) {
-        for it in all.iter_mut().filter(|it| round.is_multiple_of(it.subject.every)) {
+        for it in all.iter_mut().filter(|it| round.is_multiple_of(it.workload.every)) {
             if !timer.is_over() {
-                it.run(round / it.subject.every);
+                it.run(round / it.workload.every);
             }
         }
     }
-    all.retain(|it| it.tally.has_runs());
+    all.retain(|it| it.accuracy.has_runs());
     for it in &all {
-        it.tally.print_figures(&it.subject.label());
-        it.times.print_figures(&it.subject.label());
+        it.accuracy.print_figures(&it.workload.label());
+        it.times.print_figures(&it.workload.label());
     }
-    println!("\n{}", Tally::HEADING);
-    all.iter().for_each(|it| it.tally.print(&it.subject.label()));
+    println!("\n{}", CallAccuracy::HEADING);
+    all.iter().for_each(|it| it.accuracy.print(&it.workload.label()));
     println!("\n{}", Times::HEADING);
-    all.iter().for_each(|it| it.times.print(&it.subject.label()));
+    all.iter().for_each(|it| it.times.print(&it.workload.label()));
 }
 
 impl Runs {
     /// Returns `None` if two runs of the program differ.
-    fn of(subject: Subject) -> Option<Self> {
+    fn of(workload: Workload) -> Option<Self> {
         let count = Watch { by: watched::COUNT, ..Watch::default() };
-        let truth = subject.show(count);
-        if truth != subject.show(count) {
-            println!("{} does not do the same again: left out", subject.label());
+        let truth = workload.show(count);
+        if truth != workload.show(count) {
+            println!("{} does not do the same again: left out", workload.label());
             return None;
         }
         let mut times = Times::default();
         // Measuring all functions takes a hundred times as long if most are tiny. A short run is
         // enough to name the long ones.
-        let measured = subject.taste().show(Watch { by: watched::TIME, ..count });
+        let measured = workload.taste().show(Watch { by: watched::TIME, ..count });
         for name in timed(&measured, &truth) {
             times.expect(&name);
         }
-        Some(Self { subject, truth, tally: Tally::default(), times })
+        Some(Self { workload, truth, accuracy: CallAccuracy::default(), times })
     }
 
     fn run(&mut self, round: u64) {
         let budget = env::var(watched::BUDGET).ok();
         let watch = Watch { by: watched::PROFILE, budget: budget.as_deref(), ..Watch::default() };
-        let shown = self.subject.show(watch);
-        self.tally.add(&self.truth, &shown);
+        let shown = self.workload.show(watch);
+        self.accuracy.add(&self.truth, &shown);
         self.times.add(&shown);
         let turn = usize::try_from(round).expect("few rounds") % self.times.names().len().max(1);
         let Some(name) = self.times.names().nth(turn).map(str::to_owned) else { return };
         let (_, path) = name.rsplit_once(' ').expect("a place and a path");
         let alone = Watch { by: watched::TIME, probes: Some(path), ..Watch::default() };
-        let exact = self.subject.show(alone);
+        let exact = self.workload.show(alone);
         if let Some(it) = exact.get(&name).filter(|it| it.kind != Kind::Recursive)
             && let Some(total) = it.total
         {

@@ -21,7 +21,7 @@ struct Point {
 }
 
 /// The results of one way.
-struct Row {
+struct ToggledRow {
     toggled: Toggled,
     points: Vec<Point>,
 }
@@ -63,7 +63,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 /// Runs all ways at all rates, and in each constant state, in every round. Also returns the share
 /// of disturbed runs.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
-fn measure(executors: usize, rounds: u64, time: (u64, u64)) -> Result<(Vec<Row>, f64), PatchError> {
+fn measure(executors: usize, rounds: u64, time: (u64, u64)) -> Result<(Vec<ToggledRow>, f64), PatchError> {
     let ways = Toggled::all();
     let rates = &Rate::ALL[1..];
     // For each way: always off, always on, each rate.
@@ -87,7 +87,7 @@ fn measure(executors: usize, rounds: u64, time: (u64, u64)) -> Result<(Vec<Row>,
     Ok((rows, disturbed))
 }
 
-fn row(toggled: Toggled, samples: &[Vec<Run>]) -> Row {
+fn row(toggled: Toggled, samples: &[Vec<Run>]) -> ToggledRow {
     let median_of = |runs: &[Run], part: fn(&Run) -> f64| median(runs.iter().map(part).collect());
     let calls = |runs: &[Run]| median_of(runs, |run| run.calls_per_second);
     let alone = f64::midpoint(calls(&samples[0]), calls(&samples[1]));
@@ -105,10 +105,10 @@ fn row(toggled: Toggled, samples: &[Vec<Run>]) -> Row {
         share_on: toggled.share_on(median_of(runs, |run| run.mean)),
         ratio: calls(runs) / alone,
     });
-    Row { toggled, points: [still].into_iter().chain(toggling).collect() }
+    ToggledRow { toggled, points: [still].into_iter().chain(toggling).collect() }
 }
 
-fn print(rows: &[Row]) {
+fn print(rows: &[ToggledRow]) {
     println!(
         "{:<17} {:>9} {:>12} {:>14} {:>9} {:>8}",
         "way", "toggles/s", "achieved", "million calls/s", "of still", "saw on"
@@ -128,7 +128,7 @@ fn print(rows: &[Row]) {
     }
 }
 
-fn figures(rows: &[Row]) {
+fn figures(rows: &[ToggledRow]) {
     for row in rows {
         for point in &row.points[1..] {
             let rate = point.rate.to_string().replace(' ', "-");
@@ -143,8 +143,8 @@ fn figures(rows: &[Row]) {
     }
 }
 
-fn panel(executors: usize, rows: &[Row]) -> Panel {
-    let line = |row: &Row| {
+fn panel(executors: usize, rows: &[ToggledRow]) -> Panel {
+    let line = |row: &ToggledRow| {
         let points = (0_u32..).zip(&row.points).map(|(at, point)| (f64::from(at), 100.0 * point.ratio));
         Line { name: row.toggled.name.to_owned(), points: points.collect(), apart: Vec::new() }
     };

@@ -13,12 +13,12 @@ use probe_benches::baseline::{OpenWord, membarrier};
 use probe_benches::code::{LEN, MOV, Patched, Place, SUB, mov, straddlers, sub};
 use probe_benches::toggled::TMAX;
 use probe_benches::{Case, Medians, Scale, figure, interleave, pin};
-use probe_runtime::patch::word::{Options, Pending, Wait};
+use probe_runtime::patch::word::{Pending, Wait, WordOptions};
 use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 /// The number of patches in progress at once.
 const UNDER_WAY: u64 = 1_000;
-const OPEN: Options = Options::new().text_policy(TextPolicy::Open);
+const OPEN: WordOptions = WordOptions::new().text_policy(TextPolicy::Open);
 
 pub fn run() {
     let scale = Scale::from_args();
@@ -32,11 +32,11 @@ pub fn run() {
 #[derive(Clone, Copy)]
 struct Site {
     code: Patched,
-    options: Options,
+    options: WordOptions,
 }
 
 impl Site {
-    fn new(place: Place, options: Options) -> Self {
+    fn new(place: Place, options: WordOptions) -> Self {
         Self { code: Patched::new(place, |_| mov(MOV)), options }
     }
 
@@ -124,7 +124,7 @@ fn a_thousand(scale: Scale) {
     let sites = straddlers(usize::try_from(UNDER_WAY).unwrap_or_default(), 2);
     let word = OpenWord::new();
     let mut under_way: Vec<Pending> = Vec::with_capacity(sites.len());
-    let mut round = |options: Options, value: [u8; LEN]| {
+    let mut round = |options: WordOptions, value: [u8; LEN]| {
         for site in &sites {
             // SAFETY: one instruction of five bytes, in text that stays writable.
             let pending = unsafe { options.start(*site, Bytes::from(value)) };
@@ -136,7 +136,7 @@ fn a_thousand(scale: Scale) {
     };
     round(OPEN, sub(SUB));
     let round = RefCell::new(round);
-    let rounds = |options: Options| {
+    let rounds = |options: WordOptions| {
         let round = &round;
         move |_| {
             let mut round = round.borrow_mut();

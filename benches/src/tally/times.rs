@@ -11,7 +11,7 @@ use crate::{figure, median};
 
 /// The times of one function, from all runs.
 #[derive(Default, Debug)]
-struct Function {
+struct FunctionTimes {
     /// Nanoseconds in each exact run, and the subtracted time for measuring.
     exact: Vec<(f64, f64)>,
     shown: Vec<Time>,
@@ -21,7 +21,7 @@ struct Function {
 
 /// The functions of one program whose times are measured exactly.
 #[derive(Default, Debug)]
-pub struct Times(BTreeMap<String, Function>);
+pub struct Times(BTreeMap<String, FunctionTimes>);
 
 /// The comparison of one function.
 struct Compared {
@@ -108,13 +108,13 @@ impl Times {
         }
     }
 
-    fn compared(&self) -> impl Iterator<Item = (&str, &Function, Compared)> {
+    fn compared(&self) -> impl Iterator<Item = (&str, &FunctionTimes, Compared)> {
         let known = self.0.iter().filter(|(_, it)| it.exact.len() >= 3 && !it.shown.is_empty());
         known.map(|(name, it)| (name.as_str(), it, it.compared()))
     }
 }
 
-impl Function {
+impl FunctionTimes {
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
     fn compared(&self) -> Compared {
         let middle = |values: Vec<f64>| Interval::of(values).median;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use probe_benches::baseline::membarrier;
 use probe_benches::code::{LEN, MOV, Patched, Place, SUB, call, mov, sub};
 use probe_benches::ticks::{spin_until, ticks};
-use probe_runtime::patch::word::{Options, Ticks, Wait};
+use probe_runtime::patch::word::{Ticks, Wait, WordOptions};
 use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
 
 use super::trial::{Across, Delay, Protocol, Trial};
@@ -28,7 +28,7 @@ pub struct Site {
     pub values: [u32; 2],
     protocol: Protocol,
     delay: Delay,
-    options: Options,
+    options: WordOptions,
 }
 
 impl Site {
@@ -56,7 +56,7 @@ impl Site {
             values: [MOV, value],
             protocol: trial.protocol,
             delay: trial.delay,
-            options: Options::new().wait(wait).text_policy(TextPolicy::Open),
+            options: WordOptions::new().wait(wait).text_policy(TextPolicy::Open),
         }
     }
 

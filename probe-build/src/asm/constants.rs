@@ -32,7 +32,7 @@ struct Block<'a> {
 }
 
 /// The states before the lines of a function; computed on demand.
-pub(super) struct Flow<'f, 'a> {
+pub(super) struct DataFlow<'f, 'a> {
     lines: &'f [Line<'a>],
     own: &'f HashSet<&'a str>,
     /// The function's lines, one part after the other.
@@ -52,7 +52,7 @@ pub(super) struct Flow<'f, 'a> {
     comes_back: Vec<usize>,
 }
 
-impl<'f, 'a> Flow<'f, 'a> {
+impl<'f, 'a> DataFlow<'f, 'a> {
     pub(super) fn new(
         extent: &Extent,
         extents: &Extents<'a>,

@@ -11,18 +11,18 @@ use std::collections::HashMap;
 
 /// A place in the source. Line 0: unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourceLine {
     pub file: String,
     pub line: u32,
 }
 
 /// The names of the source files.
-pub(super) struct Files {
+pub(super) struct SourceFiles {
     by_number: HashMap<u32, String>,
     main: String,
 }
 
-impl Files {
+impl SourceFiles {
     pub(super) fn read(lines: &[Line<'_>]) -> Self {
         let mut files = Self { by_number: HashMap::new(), main: String::new() };
         let mut root = None;
@@ -53,12 +53,12 @@ impl Files {
     }
 
     /// Returns the place of a `.loc`, if it names a line.
-    pub(super) fn place(&self, line: &Line<'_>) -> Option<Place> {
+    pub(super) fn place(&self, line: &Line<'_>) -> Option<SourceLine> {
         let Statement::Directive { name: ".loc", arguments } = line.statement else { return None };
         let mut numbers = arguments.split_whitespace().map_while(|word| word.parse::<u32>().ok());
         let (file, line) = (numbers.next()?, numbers.next()?);
         let file = self.by_number.get(&file)?.clone();
-        (line > 0).then_some(Place { file, line })
+        (line > 0).then_some(SourceLine { file, line })
     }
 
     /// Returns the main file of the compilation.

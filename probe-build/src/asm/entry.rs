@@ -2,11 +2,11 @@
 
 use super::debug::is_data;
 use super::directives::is_alignment;
-use super::exits::Function;
+use super::exits::ScannedFunction;
 use super::line::Statement;
 use crate::outcome::Cause;
 
-impl Function<'_, '_> {
+impl ScannedFunction<'_, '_> {
     /// Returns the line before which the entry's site goes. It is after the label, the start of the
     /// unwind table, the first `.loc` (so that the site has the function's line) and `endbr64`, and
     /// before any label that is a jump target.

@@ -40,7 +40,7 @@ pub(super) struct Exits {
 
 /// The effect of an instruction on control flow, as far as sites are concerned.
 #[derive(Debug, PartialEq, Eq)]
-enum Flow {
+enum ControlFlow {
     Stays,
     Leaves,
     LeavesIf,
@@ -65,7 +65,7 @@ pub(super) fn find(
     if is_thunk(first.symbol) {
         return Err(reason((Cause::Thunk, first.label)));
     }
-    let function = Function { extent, extents, lines, sections, family };
+    let function = ScannedFunction { extent, extents, lines, sections, family };
     let entry = function.entry().map_err(reason)?;
     let mut found = Exits { entry, leaving: Vec::new(), dead_ends: 0, runs_on: false };
     let mut seen = 0;
@@ -102,7 +102,7 @@ pub(super) fn is_thunk(symbol: &str) -> bool {
 }
 
 /// A function, during the pass over its lines.
-pub(super) struct Function<'f, 'a> {
+pub(super) struct ScannedFunction<'f, 'a> {
     pub extent: &'f Extent,
     pub extents: &'f Extents<'a>,
     pub lines: &'f [Line<'a>],
@@ -110,7 +110,7 @@ pub(super) struct Function<'f, 'a> {
     family: Family,
 }
 
-impl Function<'_, '_> {
+impl ScannedFunction<'_, '_> {
     /// Goes through the lines of a part. Returns the number of the compiler's instructions in it.
     fn part(&self, part: &[usize], found: &mut Exits) -> Result<usize, (Cause, usize)> {
         let (mut seen, mut last, mut prefix, mut index) = (0, None, false, 0);
@@ -156,13 +156,13 @@ impl Function<'_, '_> {
                     let flow =
                         self.flow(it, &self.lines[at], part, index - 1).map_err(|cause| (cause, at))?;
                     let labelled = !self.lines[at].labels.is_empty();
-                    if flow != Flow::Stays && (prefix || labelled) {
+                    if flow != ControlFlow::Stays && (prefix || labelled) {
                         return Err((Cause::Prefix, at));
                     }
                     match flow {
-                        Flow::Stays => {}
-                        Flow::Leaves => found.leaving.push(Exit::Before(at)),
-                        Flow::LeavesIf => found.leaving.push(Exit::Conditional(at)),
+                        ControlFlow::Stays => {}
+                        ControlFlow::Leaves => found.leaving.push(Exit::Before(at)),
+                        ControlFlow::LeavesIf => found.leaving.push(Exit::Conditional(at)),
                     }
                     prefix = false;
                     // An `int3` after an exit only stops speculation; it is not an end of its own.
@@ -184,32 +184,32 @@ impl Function<'_, '_> {
         line: &Line<'_>,
         part: &[usize],
         index: usize,
-    ) -> Result<Flow, Cause> {
+    ) -> Result<ControlFlow, Cause> {
         match it.mnemonic {
             "ret" | "retq" => self.returns(line, part, index),
             "jmp" | "jmpq" => self.jump(it, line, part, index),
-            "call" | "callq" => called(it).map(|()| Flow::Stays),
-            "xbegin" => self.inside(target(it)?).then_some(Flow::Stays).ok_or_else(|| jump(it)),
+            "call" | "callq" => called(it).map(|()| ControlFlow::Stays),
+            "xbegin" => self.inside(target(it)?).then_some(ControlFlow::Stays).ok_or_else(|| jump(it)),
             mnemonic if mnemonic.starts_with('j') => {
                 let target = target(it)?;
                 if self.inside(target) {
-                    Ok(Flow::Stays)
+                    Ok(ControlFlow::Stays)
                 } else if opposite(mnemonic).is_some() && self.is_tail_call(target, line) {
-                    Ok(Flow::LeavesIf)
+                    Ok(ControlFlow::LeavesIf)
                 } else {
                     Err(jump(it))
                 }
             }
             mnemonic if mnemonic.starts_with("loop") => {
-                self.inside(target(it)?).then_some(Flow::Stays).ok_or_else(|| jump(it))
+                self.inside(target(it)?).then_some(ControlFlow::Stays).ok_or_else(|| jump(it))
             }
             mnemonic if is_special(mnemonic) => Err(Cause::SpecialReturn(mnemonic.to_owned())),
-            _ => Ok(Flow::Stays),
+            _ => Ok(ControlFlow::Stays),
         }
     }
 
     /// Classifies a return. An error if `__builtin_eh_return` has moved the stack pointer for it.
-    fn returns(&self, line: &Line<'_>, part: &[usize], index: usize) -> Result<Flow, Cause> {
+    fn returns(&self, line: &Line<'_>, part: &[usize], index: usize) -> Result<ControlFlow, Cause> {
         let moved =
             self.instruction_before(part, index).is_some_and(|it| match (it.mnemonic, &it.operands[..]) {
                 ("mov" | "movq", [from, "%rsp"]) => from.starts_with('%'),
@@ -219,7 +219,7 @@ impl Function<'_, '_> {
         if moved || line.comment.contains("eh_return") {
             Err(Cause::ExceptionReturn)
         } else {
-            Ok(Flow::Leaves)
+            Ok(ControlFlow::Leaves)
         }
     }
 
@@ -229,7 +229,7 @@ impl Function<'_, '_> {
         line: &Line<'_>,
         part: &[usize],
         index: usize,
-    ) -> Result<Flow, Cause> {
+    ) -> Result<ControlFlow, Cause> {
         let target = target(it)?;
         let thunk = target.starts_with("__x86_indirect_thunk") || target.starts_with("__llvm_");
         if target.starts_with('*') || thunk {
@@ -243,8 +243,8 @@ impl Function<'_, '_> {
                 Family::Clang => !thunk && self.is_verbose() && !self.follows_fence(part, index),
             };
             return match is_tail_call(line.comment) {
-                true => Ok(Flow::Leaves),
-                false if within => Ok(Flow::Stays),
+                true => Ok(ControlFlow::Leaves),
+                false if within => Ok(ControlFlow::Stays),
                 false => Err(Cause::IndirectJump),
             };
         }
@@ -252,9 +252,9 @@ impl Function<'_, '_> {
             return self.returns(line, part, index);
         }
         if self.inside(target) && !is_tail_call(line.comment) {
-            return Ok(Flow::Stays);
+            return Ok(ControlFlow::Stays);
         }
-        if self.is_tail_call(target, line) { Ok(Flow::Leaves) } else { Err(jump(it)) }
+        if self.is_tail_call(target, line) { Ok(ControlFlow::Leaves) } else { Err(jump(it)) }
     }
 
     /// Returns whether a direct jump out of the function is a tail call. If the compiler marks each

@@ -65,8 +65,8 @@ pub(super) struct Extents<'a> {
 
 impl<'a> Extents<'a> {
     pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>) -> Self {
-        let symbols = Symbols::read(lines);
-        let mut reader = Reader { parts: Vec::new(), open: HashMap::new(), labels: HashMap::new() };
+        let symbols = SymbolTable::read(lines);
+        let mut reader = FunctionReader { parts: Vec::new(), open: HashMap::new(), labels: HashMap::new() };
         for (at, line) in lines.iter().enumerate() {
             reader.line(at, line, sections.of(at), &symbols);
         }
@@ -75,7 +75,7 @@ impl<'a> Extents<'a> {
             reader.parts[part].flaw.get_or_insert((Cause::NoEnd, at));
         }
         let functions = group(&reader.parts, &symbols.called);
-        let Symbols { aliases, indirect, global, .. } = symbols;
+        let SymbolTable { aliases, indirect, global, .. } = symbols;
         let mut labels = functions.iter().map(|extent| &lines[reader.parts[extent.parts[0]].label]);
         let all_announced = labels.all(|label| label.comment.starts_with('@'));
         Self {
@@ -121,7 +121,7 @@ impl<'a> Extents<'a> {
 }
 
 /// The symbols as the directives describe them.
-struct Symbols<'a> {
+struct SymbolTable<'a> {
     functions: HashSet<&'a str>,
     indirect: HashSet<&'a str>,
     aliases: HashMap<&'a str, &'a str>,
@@ -130,7 +130,7 @@ struct Symbols<'a> {
     global: HashSet<&'a str>,
 }
 
-impl<'a> Symbols<'a> {
+impl<'a> SymbolTable<'a> {
     fn read(lines: &[Line<'a>]) -> Self {
         let mut all = Self {
             functions: HashSet::new(),
@@ -191,14 +191,14 @@ impl<'a> Symbols<'a> {
     }
 }
 
-struct Reader<'a> {
+struct FunctionReader<'a> {
     parts: Vec<Part<'a>>,
     open: HashMap<Section, usize>,
     labels: HashMap<&'a str, usize>,
 }
 
-impl<'a> Reader<'a> {
-    fn line(&mut self, at: usize, line: &Line<'a>, section: Section, symbols: &Symbols<'a>) {
+impl<'a> FunctionReader<'a> {
+    fn line(&mut self, at: usize, line: &Line<'a>, section: Section, symbols: &SymbolTable<'a>) {
         for label in &line.labels {
             if symbols.is_code(label) {
                 self.begin(label, at, section);

@@ -7,7 +7,7 @@
 //! arguments is called there. The comparison also runs while the sites are latent. clang -O2
 //! produces such a call in one of 100 cases in SQLite, gcc in none.
 
-use super::constants::{Flow, first_argument};
+use super::constants::{DataFlow, first_argument};
 use super::definition::{Convention, Identity, Kind};
 use super::function::Extent;
 use super::line::{Instruction, Line, Statement, operands, unquoted};
@@ -93,7 +93,7 @@ impl<'a> Program<'a> {
 
 /// The counts and sites of one function's hooks.
 #[derive(Default)]
-struct Tally {
+struct FunctionHooks {
     entries: usize,
     exits: usize,
     excluded: Option<Exclusion>,
@@ -137,7 +137,7 @@ impl<'a> File<'a> {
         self.extents.functions.clone_from(&extents);
         let program = Program::read(self, sections);
 
-        let mut tallies: HashMap<&'a str, Tally> = HashMap::new();
+        let mut hooks_by_symbol: HashMap<&'a str, FunctionHooks> = HashMap::new();
         let mut order = Vec::new();
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
@@ -152,17 +152,17 @@ impl<'a> File<'a> {
             for hook in &hooks {
                 seen.insert(hook.line);
                 for symbol in hook.of.iter().map(|it| it.function()) {
-                    let tally = tallies.entry(symbol).or_insert_with(|| {
+                    let function_hooks = hooks_by_symbol.entry(symbol).or_insert_with(|| {
                         order.push(symbol);
                         let body =
                             bodies.get(symbol).copied().or_else(|| clones.get(&name::path(symbol)).copied());
-                        self.tally(symbol, body, hook.line)
+                        self.function_hooks(symbol, body, hook.line)
                     });
-                    tally.count(hook.kind);
+                    function_hooks.count(hook.kind);
                 }
             }
             for hook in &hooks {
-                self.replace(extent, hook, &tallies, sections);
+                self.replace(extent, hook, &hooks_by_symbol, sections);
             }
             let lost: Vec<usize> =
                 hooks.iter().filter(|hook| hook.of.is_empty()).map(|hook| hook.line).collect();
@@ -187,8 +187,8 @@ impl<'a> File<'a> {
                 all.push((function, outcome));
                 continue;
             }
-            let outcome = match (tallies.remove(function.symbol.as_str()), lost.first()) {
-                (Some(tally), _) => tally.outcome(lost.len()),
+            let outcome = match (hooks_by_symbol.remove(function.symbol.as_str()), lost.first()) {
+                (Some(function_hooks), _) => function_hooks.outcome(lost.len()),
                 (None, Some(line)) => {
                     Outcome::LeftOut(Reason { cause: Cause::Hooks(lost.len()), line: line + 1 })
                 }
@@ -199,9 +199,9 @@ impl<'a> File<'a> {
             all.push((function, outcome));
         }
         for symbol in order {
-            let Some(mut tally) = tallies.remove(symbol) else { continue };
-            if let Some(function) = tally.function.take() {
-                all.push((function, tally.outcome(0)));
+            let Some(mut function_hooks) = hooks_by_symbol.remove(symbol) else { continue };
+            if let Some(function) = function_hooks.function.take() {
+                all.push((function, function_hooks.outcome(0)));
             }
         }
         Ok(all)
@@ -217,7 +217,7 @@ impl<'a> File<'a> {
         let mut hooks = Vec::new();
         if calls {
             let Program { targets, own, .. } = program;
-            Flow::new(extent, &self.extents, self.lines, own, targets).walk(|line, it, state| {
+            DataFlow::new(extent, &self.extents, self.lines, own, targets).walk(|line, it, state| {
                 if let Some((kind, tail)) = hook(it) {
                     let mut of = first_argument(state, |symbol| program.is_no_function(symbol));
                     of.truncate(if of.len() > MOST { 0 } else { MOST });
@@ -229,18 +229,18 @@ impl<'a> File<'a> {
     }
 
     /// Creates the counts of a function that a hook on `line` passes.
-    fn tally(&self, symbol: &str, body: Option<&Extent>, line: usize) -> Tally {
+    fn function_hooks(&self, symbol: &str, body: Option<&Extent>, line: usize) -> FunctionHooks {
         let mut function = body.map_or_else(|| self.bodiless(symbol, line), |body| self.function(body));
         symbol.clone_into(&mut function.symbol);
         function.path = name::path(symbol);
         let bytes = function.path.len() + function.file.len();
         let unfit =
             (bytes > usize::from(u16::MAX)).then(|| Reason { cause: Cause::Name(bytes), line: line + 1 });
-        Tally {
+        FunctionHooks {
             excluded: (self.request.wants)(&function).err(),
             unfit,
             function: Some(function),
-            ..Tally::default()
+            ..FunctionHooks::default()
         }
     }
 
@@ -262,15 +262,15 @@ impl<'a> File<'a> {
         &mut self,
         extent: &Extent,
         hook: &Hook<'a>,
-        tallies: &HashMap<&'a str, Tally>,
+        hooks_by_symbol: &HashMap<&'a str, FunctionHooks>,
         sections: &Sections<'a>,
     ) {
         let first = self.extents.begin_at(&extent.parts, hook.line, self.lines);
         let mut text = labels(&self.lines[hook.line]);
         let mut sites = Vec::new();
         for symbol in &hook.of {
-            let Some(Tally { excluded: None, unfit: None, function: Some(function), probes, .. }) =
-                tallies.get(symbol.function())
+            let Some(FunctionHooks { excluded: None, unfit: None, function: Some(function), probes, .. }) =
+                hooks_by_symbol.get(symbol.function())
             else {
                 continue;
             };
@@ -345,7 +345,7 @@ pub(super) fn labels(line: &Line<'_>) -> String {
     end.map_or_else(String::new, |end| format!("{}\n", &line.text[..end]))
 }
 
-impl Tally {
+impl FunctionHooks {
     fn count(&mut self, kind: Kind) {
         match kind {
             Kind::Entry => self.entries += 1,

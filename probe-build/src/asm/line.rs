@@ -65,7 +65,8 @@ const FILE_SCOPE: [&str; 2] =
 
 /// Parses `source`. A last line without a line feed is a line, too.
 pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
-    let mut reader = Reader { last: last_end(source), state: State::Compiler, is_debug: false, start: 0 };
+    let mut reader =
+        LineReader { last: last_end(source), origin: Origin::Compiler, is_debug: false, start: 0 };
     let mut lines: Vec<Line<'_>> = Vec::new();
     for (text, number) in source.split_inclusive('\n').zip(1..) {
         match lines.last_mut().filter(|line| line.statement == Statement::Debug) {
@@ -92,45 +93,45 @@ fn last_end(source: &str) -> Option<usize> {
 
 /// The author of the lines being read.
 #[derive(PartialEq, Eq)]
-enum State {
+enum Origin {
     Compiler,
     Inline,
     FileScope,
 }
 
-struct Reader {
+struct LineReader {
     /// The end of the file-scope assembly.
     last: Option<usize>,
-    state: State,
+    origin: Origin,
     /// Whether the section holds debug information.
     is_debug: bool,
     /// The start of the line.
     start: usize,
 }
 
-impl Reader {
+impl LineReader {
     fn line<'a>(&mut self, text: &'a str, number: u32) -> Line<'a> {
         let start = self.start;
         self.start += text.len();
         let plain = |statement, comment| Line { text, labels: Vec::new(), statement, comment, number };
         match text.trim() {
-            word if self.state == State::FileScope && self.last == Some(start + offset(text, word)) => {
-                self.state = State::Compiler;
+            word if self.origin == Origin::FileScope && self.last == Some(start + offset(text, word)) => {
+                self.origin = Origin::Compiler;
                 plain(Statement::NoApp, "")
             }
-            word if self.state == State::Compiler && word == FILE_SCOPE[0] => {
-                self.state = State::FileScope;
+            word if self.origin == Origin::Compiler && word == FILE_SCOPE[0] => {
+                self.origin = Origin::FileScope;
                 plain(Statement::App, FILE_SCOPE[0])
             }
-            "#APP" if self.state == State::Compiler => {
-                self.state = State::Inline;
+            "#APP" if self.origin == Origin::Compiler => {
+                self.origin = Origin::Inline;
                 plain(Statement::App, "")
             }
-            "#NO_APP" if self.state != State::FileScope => {
-                self.state = State::Compiler;
+            "#NO_APP" if self.origin != Origin::FileScope => {
+                self.origin = Origin::Compiler;
                 plain(Statement::NoApp, "")
             }
-            _ if self.state != State::Compiler => plain(Statement::Inline, ""),
+            _ if self.origin != Origin::Compiler => plain(Statement::Inline, ""),
             _ if self.is_debug && is_debug_data(text) => plain(Statement::Debug, ""),
             _ => {
                 let line = Line { number, ..line(text) };

@@ -137,7 +137,7 @@ fn place_in(lines: &[Line<'_>], request: &Request<'_>) -> Result<Placed, Unplace
     }
     let mut file = File {
         request,
-        files: debug::Files::read(lines),
+        files: debug::SourceFiles::read(lines),
         extents: Extents::read(lines, &sections),
         in_unwind_table: debug::in_unwind_table(lines, request.keep_debug),
         lines,
@@ -161,7 +161,7 @@ fn place_in(lines: &[Line<'_>], request: &Request<'_>) -> Result<Placed, Unplace
 /// A file during the work.
 struct File<'a> {
     request: &'a Request<'a>,
-    files: debug::Files,
+    files: debug::SourceFiles,
     extents: Extents<'a>,
     in_unwind_table: Vec<bool>,
     lines: &'a [Line<'a>],

@@ -5,7 +5,7 @@ use super::register::Register;
 use super::state::{Frame, Load, State, Symbol, Symbols, Value};
 
 /// The kind of an operand.
-pub(super) enum Place<'s> {
+pub(super) enum OperandKind<'s> {
     Register(Register),
     /// A vector register or the like.
     Other,
@@ -20,29 +20,31 @@ pub(super) enum Place<'s> {
     Immediate(&'s str),
 }
 
-pub(super) fn place<'s>(operand: &'s str, state: &State<'_>) -> Place<'s> {
+pub(super) fn place<'s>(operand: &'s str, state: &State<'_>) -> OperandKind<'s> {
     if let Some(immediate) = operand.strip_prefix('$') {
-        return Place::Immediate(immediate);
+        return OperandKind::Immediate(immediate);
     }
     if operand.starts_with('%') && !operand.contains(':') {
         // A vector register may be followed by a mask.
-        return Register::any(operand).map_or(Place::Other, Place::Register);
+        return Register::any(operand).map_or(OperandKind::Other, OperandKind::Register);
     }
     if operand.starts_with("%fs:") || operand.starts_with("%gs:") {
-        return Place::Static("");
+        return OperandKind::Static("");
     }
-    let Some((offset, _)) = operand.rsplit_once('(') else { return Place::Static(operand) };
+    let Some((offset, _)) = operand.rsplit_once('(') else { return OperandKind::Static(operand) };
     let base = within(operand);
     if base == "%rip" {
-        return Place::Static(offset);
+        return OperandKind::Static(offset);
     }
-    let Some(register) = Register::whole(base) else { return Place::Memory };
+    let Some(register) = Register::whole(base) else { return OperandKind::Memory };
     let offset = if offset.is_empty() { Some(0) } else { number(offset) };
     match state.get(register).frame {
-        Frame::At(at) => offset.and_then(|offset| at.checked_add(offset)).map_or(Place::Frame, Place::Slot),
-        Frame::Somewhere if register == Register::RSP => Place::Frame,
+        Frame::At(at) => {
+            offset.and_then(|offset| at.checked_add(offset)).map_or(OperandKind::Frame, OperandKind::Slot)
+        }
+        Frame::Somewhere if register == Register::RSP => OperandKind::Frame,
         // A pointer of the program's: a frame pointer would point into the frame on every path.
-        Frame::No | Frame::Somewhere => Place::Memory,
+        Frame::No | Frame::Somewhere => OperandKind::Memory,
     }
 }
 
@@ -54,13 +56,13 @@ fn within(operand: &str) -> &str {
 /// Returns the eight bytes that an operand holds, or the address that it denotes.
 pub(super) fn read<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     match place(operand, state) {
-        Place::Register(register) => state.get(register).clone(),
-        Place::Other => Value::symbols(state.vectors.clone()),
-        Place::Slot(at) => state.slot(at),
-        Place::Frame => Value::ANY,
-        Place::Static(symbol) => Value::symbols(loaded(symbol)),
-        Place::Immediate(symbol) => Value::symbols(immediate(symbol)),
-        Place::Memory => Value::symbols(mixed(registers(operand).map(|it| &state.get(it).symbols))),
+        OperandKind::Register(register) => state.get(register).clone(),
+        OperandKind::Other => Value::symbols(state.vectors.clone()),
+        OperandKind::Slot(at) => state.slot(at),
+        OperandKind::Frame => Value::ANY,
+        OperandKind::Static(symbol) => Value::symbols(loaded(symbol)),
+        OperandKind::Immediate(symbol) => Value::symbols(immediate(symbol)),
+        OperandKind::Memory => Value::symbols(mixed(registers(operand).map(|it| &state.get(it).symbols))),
     }
 }
 
@@ -85,9 +87,9 @@ fn immediate(symbol: &str) -> Symbols<'_> {
 /// Returns the address of a memory operand.
 pub(super) fn address<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     match place(operand, state) {
-        Place::Slot(at) => Value::frame(Frame::At(at)),
-        Place::Frame => Value::frame(Frame::Somewhere),
-        Place::Static(symbol) => Value::symbols(match plain(symbol) {
+        OperandKind::Slot(at) => Value::frame(Frame::At(at)),
+        OperandKind::Frame => Value::frame(Frame::Somewhere),
+        OperandKind::Static(symbol) => Value::symbols(match plain(symbol) {
             Some(name) => Symbols::One(Symbol { name, load: Load::Relative }),
             // An address within the object of that symbol, so no function's start.
             None if symbol.contains('@') || is_table(symbol) => Symbols::Any,
@@ -112,10 +114,10 @@ pub(super) fn result<'a>(operands: &[&'a str], state: &State<'a>) -> Value<'a> {
     let mut value = Value::default();
     for operand in operands {
         let its = match place(operand, state) {
-            Place::Immediate(symbol) if number(symbol).is_none() => Value::symbols(Symbols::Any),
-            Place::Other => Value::symbols(mixed([&state.vectors].into_iter())),
-            Place::Register(_) => computed(operand, state),
-            Place::Slot(at) => {
+            OperandKind::Immediate(symbol) if number(symbol).is_none() => Value::symbols(Symbols::Any),
+            OperandKind::Other => Value::symbols(mixed([&state.vectors].into_iter())),
+            OperandKind::Register(_) => computed(operand, state),
+            OperandKind::Slot(at) => {
                 let Value { symbols, frame } = state.slot(at);
                 let frame = if frame == Frame::No { frame } else { Frame::Somewhere };
                 Value { symbols: mixed([&symbols].into_iter()), frame }
@@ -155,13 +157,13 @@ pub(super) fn registers(operand: &str) -> impl Iterator<Item = Register> {
 /// Stores a value of eight bytes to an operand.
 pub(super) fn write<'a>(to: &'a str, value: Value<'a>, state: &mut State<'a>) {
     match place(to, state) {
-        Place::Register(register) => state.set(register, value),
-        Place::Other => {
+        OperandKind::Register(register) => state.set(register, value),
+        OperandKind::Other => {
             state.vectors.join(&value.symbols);
         }
-        Place::Slot(at) => state.store(at, 8, value),
-        Place::Frame => state.store_somewhere(&value),
-        Place::Memory | Place::Static(_) | Place::Immediate(_) => {}
+        OperandKind::Slot(at) => state.store(at, 8, value),
+        OperandKind::Frame => state.store_somewhere(&value),
+        OperandKind::Memory | OperandKind::Static(_) | OperandKind::Immediate(_) => {}
     }
 }
 

@@ -22,8 +22,12 @@ pub(super) struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     pub(super) fn read(lines: &[Line<'a>]) -> Self {
-        let mut reader =
-            Reader { known: HashMap::new(), names: Vec::new(), arguments: Vec::new(), stack: Vec::new() };
+        let mut reader = SectionReader {
+            known: HashMap::new(),
+            names: Vec::new(),
+            arguments: Vec::new(),
+            stack: Vec::new(),
+        };
         let start = reader.number(vec![".text"], None);
         let (mut current, mut previous) = (start, start);
         let mut of_line = Vec::with_capacity(lines.len());
@@ -64,14 +68,14 @@ impl<'a> Sections<'a> {
     }
 }
 
-struct Reader<'a> {
+struct SectionReader<'a> {
     known: HashMap<Vec<&'a str>, Section>,
     names: Vec<&'a str>,
     arguments: Vec<Option<&'a str>>,
     stack: Vec<(Section, Section)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SectionReader<'a> {
     fn number(&mut self, key: Vec<&'a str>, arguments: Option<&'a str>) -> Section {
         let name = key[0];
         *self.known.entry(key).or_insert_with(|| {

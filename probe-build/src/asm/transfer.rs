@@ -18,7 +18,7 @@
 
 use super::exits::is_trap;
 use super::line::Instruction;
-use super::operand::{Place, address, number, place, read, result, write};
+use super::operand::{OperandKind, address, number, place, read, result, write};
 use super::register::Register;
 use super::state::{Frame, State, Symbols, Value};
 use std::collections::HashSet;
@@ -224,7 +224,7 @@ fn last<'a>(operands: &[&'a str], state: &mut State<'a>) {
         }
     }
     match place(to, state) {
-        Place::Slot(at) => {
+        OperandKind::Slot(at) => {
             state.overwrite(at);
             if value.symbols != Symbols::None {
                 for at in (0..width.unwrap_or(8)).step_by(8).map(|it| at.saturating_add(it)) {
@@ -234,18 +234,18 @@ fn last<'a>(operands: &[&'a str], state: &mut State<'a>) {
                 }
             }
         }
-        Place::Register(register) => state.set(register, value),
-        Place::Frame => state.store_somewhere(&Value::symbols(value.symbols)),
-        Place::Other => {
+        OperandKind::Register(register) => state.set(register, value),
+        OperandKind::Frame => state.store_somewhere(&Value::symbols(value.symbols)),
+        OperandKind::Other => {
             state.vectors.join(&value.symbols);
         }
-        Place::Memory | Place::Static(_) | Place::Immediate(_) => {}
+        OperandKind::Memory | OperandKind::Static(_) | OperandKind::Immediate(_) => {}
     }
 }
 
 fn slot(operand: &str, state: &State<'_>) -> Option<i64> {
     match place(operand, state) {
-        Place::Slot(at) => Some(at),
+        OperandKind::Slot(at) => Some(at),
         _ => None,
     }
 }
@@ -269,14 +269,14 @@ fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     }
     for operand in operands {
         match place(operand, state) {
-            Place::Register(register) => state.may_set(register, &value),
-            Place::Slot(at) => {
+            OperandKind::Register(register) => state.may_set(register, &value),
+            OperandKind::Slot(at) => {
                 let mut both = state.slot(at);
                 both.join(&value);
                 state.store(at, 8, both);
             }
-            Place::Frame => state.store_somewhere(&value),
-            Place::Other => {
+            OperandKind::Frame => state.store_somewhere(&value),
+            OperandKind::Other => {
                 state.vectors.join(&value.symbols);
             }
             _ => {}

@@ -114,7 +114,7 @@ mod site;
 mod table;
 mod trampolines;
 
-pub use options::Options;
+pub use options::CallOptions;
 
 use crate::error::PatchError;
 #[cfg(doc)]
@@ -124,8 +124,8 @@ use crate::{pages::TextError, text::TextPolicy};
 /// site was that CALL already.
 ///
 /// The site may be a CALL or a JMP, active or deactivated, or a NOP of five bytes within one
-/// aligned word. The text is opened for this switch only; [`Options`] has other ways. Threads that
-/// execute the site meanwhile execute the old instruction or the CALL.
+/// aligned word. The text is opened for this switch only; [`CallOptions`] has other ways. Threads
+/// that execute the site meanwhile execute the old instruction or the CALL.
 ///
 /// # Errors
 /// [`PatchError::NotACall`], [`PatchError::Tail`], [`PatchError::Opcode`],
@@ -168,7 +168,7 @@ use crate::{pages::TextError, text::TextPolicy};
 #[inline]
 pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.
-    unsafe { Options::new().activate_call(addr, target) }
+    unsafe { CallOptions::new().activate_call(addr, target) }
 }
 
 /// Makes a site of five bytes a JMP to `target`. Returns whether that took a write: `false` if the
@@ -209,7 +209,7 @@ pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchErr
 #[inline]
 pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.
-    unsafe { Options::new().activate_jump(addr, target) }
+    unsafe { CallOptions::new().activate_jump(addr, target) }
 }
 
 /// Makes a CALL or JMP of five bytes an instruction without effect. Returns whether that took a
@@ -247,5 +247,5 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
 #[inline]
 pub unsafe fn deactivate_call(addr: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.
-    unsafe { Options::new().deactivate_call(addr) }
+    unsafe { CallOptions::new().deactivate_call(addr) }
 }

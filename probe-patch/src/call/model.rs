@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::plan::{Opcode, Step, Trampolines, Wanted, plan};
+use super::plan::{CallPlan, Opcode, Trampolines, Wanted, plan};
 use super::site::{Split, Words};
 use crate::bytes::Bytes;
 use crate::code::{SiteAddr, TextWord};
 use crate::error::PatchError;
-use crate::model::{Effect, History, LINE, Memory, Step as Seen, effect, fetched};
+use crate::model::{Effect, History, LINE, Memory, ModelStep, effect, fetched};
 
 /// Targets of calls. The distances to two of them end in the same three bytes, wherever the site
 /// is. The third one is farther away.
@@ -48,13 +48,13 @@ fn switch(history: &mut History, addr: usize, wanted: Wanted) -> Result<bool, Pa
     let word = |at| TextWord(history.now().word(at));
     let words = Words { first: word(site.word()), second: word(site.word() + 8) };
     match plan(site, words, wanted, &OneRet)? {
-        Step::Unchanged => Ok(false),
-        Step::Write { addr, expected, new } => {
+        CallPlan::Unchanged => Ok(false),
+        CallPlan::Write { addr, expected, new } => {
             assert_eq!(history.now().word(addr), expected.0);
-            history.push(Seen::Write { word: addr, mask: u64::MAX, to: new.0 });
+            history.push(ModelStep::Write { word: addr, mask: u64::MAX, to: new.0 });
             Ok(true)
         }
-        Step::Provide => unreachable!("there is one"),
+        CallPlan::Provide => unreachable!("there is one"),
     }
 }
 
@@ -175,7 +175,7 @@ fn what_this_module_does_not_do_is_torn() {
             assert!(!effects(&history, addr, 8).is_subset(&[Effect::Call(TARGET), Effect::Skip].into()));
         }
         // A sync in between does not help: the call leads astray until the opcode is replaced.
-        let history = History::of(addr, call(addr, TARGET), &[writes[1], Seen::Sync, writes[0]]);
+        let history = History::of(addr, call(addr, TARGET), &[writes[1], ModelStep::Sync, writes[0]]);
         assert!(!effects(&history, addr, 8).is_subset(&[Effect::Call(TARGET), Effect::Skip].into()));
     }
     for addr in LINE - 8..LINE {

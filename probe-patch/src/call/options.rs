@@ -4,7 +4,7 @@
 // `Open`, writable.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::plan::{Opcode, Step, Wanted, plan};
+use super::plan::{CallPlan, Opcode, Wanted, plan};
 use super::site::{Split, Words};
 use super::trampolines::LIST;
 use crate::code::{SITE_LEN, SiteAddr, TextWord};
@@ -14,12 +14,13 @@ use crate::pages::OpenText;
 use crate::pages::check_readable;
 use crate::poke::{poke, read};
 use crate::text::TextPolicy;
-use crate::word;
+use crate::word::{self, WordOptions};
 
 /// The ways in which call sites are switched.
 ///
 /// ```
-/// use probe_patch::{PatchError, TextPolicy, call};
+/// use probe_patch::call::CallOptions;
+/// use probe_patch::{PatchError, TextPolicy};
 ///
 /// #[repr(align(8))]
 /// struct Code([u8; 16]);
@@ -28,7 +29,7 @@ use crate::word;
 /// let mut code = Code([0x90; 16]);
 /// code.0[6..11].copy_from_slice(&[0xe8, 0x00, 0x01, 0x00, 0x00]);
 /// let site = (&raw mut code.0[6]) as usize;
-/// let options = call::Options::new().text_policy(TextPolicy::Open);
+/// let options = CallOptions::new().text_policy(TextPolicy::Open);
 /// // SAFETY: five bytes of a CALL in memory of our own, which no thread executes.
 /// assert!(unsafe { options.deactivate_call(site) }?);
 /// // SAFETY: as above.
@@ -40,12 +41,12 @@ use crate::word;
 /// # Ok::<(), PatchError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Options {
+pub struct CallOptions {
     text: TextPolicy,
     strict: bool,
 }
 
-impl Options {
+impl CallOptions {
     /// Returns the defaults: [`TextPolicy::Sealed`], which opens text for each write, and not
     /// strict.
     pub const fn new() -> Self {
@@ -93,7 +94,8 @@ impl Options {
     /// As for [`activate_call`](Self::activate_call).
     ///
     /// ```
-    /// use probe_patch::{PatchError, TextPolicy, call};
+    /// use probe_patch::call::CallOptions;
+    /// use probe_patch::{PatchError, TextPolicy};
     ///
     /// #[repr(align(8))]
     /// struct Code([u8; 8]);
@@ -101,7 +103,7 @@ impl Options {
     /// // A NOP of five bytes, in memory that is writable anyway.
     /// let mut code = Code([0x0f, 0x1f, 0x44, 0x00, 0x08, 0x90, 0x90, 0x90]);
     /// let site = (&raw mut code) as usize;
-    /// let options = call::Options::new().text_policy(TextPolicy::Open).strict(true); // through `int3`
+    /// let options = CallOptions::new().text_policy(TextPolicy::Open).strict(true); // through `int3`
     /// // SAFETY: five bytes of a NOP in memory of our own, which no thread executes.
     /// assert!(unsafe { options.activate_jump(site, site + 5) }?);
     /// // SAFETY: as above.
@@ -158,7 +160,7 @@ impl Options {
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
         // A word patch opens files and waits, which are cancellation points.
         let _whole = Uncancellable::new();
-        let options = word::Options::new().strict(true).text_policy(self.text);
+        let options = WordOptions::new().strict(true).text_policy(self.text);
         if self.text != TextPolicy::Open {
             let bytes = site.0..site.0.saturating_add(SITE_LEN);
             check_readable(bytes).map_err(|error| PatchError::Text { addr: site.0, error })?;
@@ -178,13 +180,13 @@ impl Options {
                 step => step?,
             };
             let after = match step {
-                Step::Unchanged => return Ok(false),
-                Step::Provide => {
+                CallPlan::Unchanged => return Ok(false),
+                CallPlan::Provide => {
                     LIST.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
                     continue;
                 }
-                Step::Write { addr, new, .. } if addr == site.word() => Words { first: new, ..words },
-                Step::Write { new, .. } => Words { second: new, ..words },
+                CallPlan::Write { addr, new, .. } if addr == site.word() => Words { first: new, ..words },
+                CallPlan::Write { new, .. } => Words { second: new, ..words },
             };
             // SAFETY: the site's instruction, and what the caller allows in its place.
             match unsafe { options.replace(site.0, found, after.five(site).bytes().into()) } {
@@ -213,11 +215,11 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
         // SAFETY: as promised.
         let words = unsafe { words(site) };
         match plan(site, words, wanted, &LIST)? {
-            Step::Unchanged => return Ok(false),
-            Step::Provide => {
+            CallPlan::Unchanged => return Ok(false),
+            CallPlan::Provide => {
                 LIST.provide(site).map_err(|error| PatchError::Trampoline { addr: site.0, error })?;
             }
-            Step::Write { addr, expected, new } => {
+            CallPlan::Write { addr, expected, new } => {
                 // SAFETY: a word of the site, mapped and writable.
                 if unsafe { poke(addr, expected, new) }.is_ok() {
                     return Ok(true);

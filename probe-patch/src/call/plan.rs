@@ -20,7 +20,7 @@ pub(super) enum Wanted {
 
 /// The result of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum CallPlan {
     /// The site is as wanted.
     Unchanged,
     /// Replace the aligned word at `addr`, if it is `expected`, by `new`.
@@ -76,7 +76,7 @@ pub(super) fn plan(
     words: Words,
     wanted: Wanted,
     trampolines: &impl Trampolines,
-) -> Result<Step, PatchError> {
+) -> Result<CallPlan, PatchError> {
     let found = words.five(site);
     let opcode = found.opcode();
     let is_active = matches!(opcode, CALL | JUMP);
@@ -107,22 +107,22 @@ pub(super) fn plan(
         (Wanted::Latent, Split::Opcode) if trampolines.has(target(site, found)) => found,
         (Wanted::Latent, Split::Opcode) => match trampolines.near(site) {
             Some(ret) => branch(Opcode::Call, site, ret)?,
-            None => return Ok(Step::Provide),
+            None => return Ok(CallPlan::Provide),
         },
     };
-    Ok(if new == found { Step::Unchanged } else { write(site, split, words, new) })
+    Ok(if new == found { CallPlan::Unchanged } else { write(site, split, words, new) })
 }
 
 /// Returns the write of the one word that changes.
 #[inline(always)]
-fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> Step {
+fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> CallPlan {
     let after = words.with_five(site, new);
     match split {
         Split::None | Split::Distance => {
-            Step::Write { addr: site.word(), expected: words.first, new: after.first }
+            CallPlan::Write { addr: site.word(), expected: words.first, new: after.first }
         }
         Split::Opcode => {
-            Step::Write { addr: site.word().wrapping_add(8), expected: words.second, new: after.second }
+            CallPlan::Write { addr: site.word().wrapping_add(8), expected: words.second, new: after.second }
         }
     }
 }

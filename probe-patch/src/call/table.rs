@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::plan::{Opcode, Step, Trampolines, Wanted, plan};
+use super::plan::{CallPlan, Opcode, Trampolines, Wanted, plan};
 use super::site::{Five, Split, Words};
 use crate::code::{Instruction, Rel32, SiteAddr, TextWord};
 use crate::error::PatchError;
@@ -132,15 +132,15 @@ fn around(site: SiteAddr, instruction: [u8; 5]) -> Words {
 }
 
 /// Returns the words after a step, which may change one of them.
-fn after(site: SiteAddr, words: Words, step: Step) -> Words {
+fn after(site: SiteAddr, words: Words, step: CallPlan) -> Words {
     match step {
-        Step::Unchanged => words,
-        Step::Provide => panic!("there is a trampoline"),
-        Step::Write { addr, expected, new } if addr == site.0 & !7 => {
+        CallPlan::Unchanged => words,
+        CallPlan::Provide => panic!("there is a trampoline"),
+        CallPlan::Write { addr, expected, new } if addr == site.0 & !7 => {
             assert_eq!(expected, words.first);
             Words { first: new, ..words }
         }
-        Step::Write { addr, expected, new } => {
+        CallPlan::Write { addr, expected, new } => {
             assert_eq!(addr, (site.0 & !7) + 8);
             assert_eq!(expected, words.second);
             Words { second: new, ..words }
@@ -165,12 +165,16 @@ fn walks_the_truth_table() {
                 let planned = plan(site, words, wanted, &Fixed(&[RET]));
                 match *outcome {
                     "=" => {
-                        assert_eq!(planned.unwrap(), Step::Unchanged, "offset {offset}, {name}, {wanted:x?}");
+                        assert_eq!(
+                            planned.unwrap(),
+                            CallPlan::Unchanged,
+                            "offset {offset}, {name}, {wanted:x?}"
+                        );
                     }
                     "NotACall" | "Tail" | "Opcode" => check(outcome, &planned.unwrap_err(), site, found),
                     new => {
                         let step = planned.unwrap();
-                        assert_ne!(step, Step::Unchanged, "offset {offset}, {name}, {wanted:x?}");
+                        assert_ne!(step, CallPlan::Unchanged, "offset {offset}, {name}, {wanted:x?}");
                         let is_new = after(site, words, step) == around(site, bytes(new, site));
                         assert!(is_new, "offset {offset}, {name}, {wanted:x?}: {step:x?}");
                     }
@@ -205,7 +209,7 @@ fn without_a_trampoline_one_is_asked_for() {
     let far: &[usize] = &[WORD + (1 << 40)];
     for trampolines in [Fixed(&[]), Fixed(far)] {
         let call = around(site, bytes("call target", site));
-        assert_eq!(plan(site, call, Wanted::Latent, &trampolines).unwrap(), Step::Provide);
+        assert_eq!(plan(site, call, Wanted::Latent, &trampolines).unwrap(), CallPlan::Provide);
         // A JMP needs none.
         let jump = around(site, bytes("jmp target", site));
         let step = plan(site, jump, Wanted::Latent, &trampolines).unwrap();
@@ -257,7 +261,7 @@ proptest! {
                 Split::Opcode => prop_assert_eq!(now.first, words.first),
             }
             // The site is as wanted.
-            prop_assert_eq!(plan(site, now, wanted, &Fixed(&[RET])).unwrap(), Step::Unchanged);
+            prop_assert_eq!(plan(site, now, wanted, &Fixed(&[RET])).unwrap(), CallPlan::Unchanged);
         }
     }
 

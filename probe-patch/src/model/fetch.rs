@@ -49,7 +49,7 @@ fn units(addr: usize, len: usize, granule: usize) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::{LINE, Step, write};
+    use super::super::memory::{LINE, ModelStep, write};
     use super::*;
 
     fn all(mixes: &[&[u8]]) -> HashSet<Bytes> {
@@ -89,7 +89,7 @@ mod tests {
             write(LINE, 0, [value].into()).into_iter().for_each(|step| history.push(step));
         }
         assert_eq!(fetched_last(&history, LINE, 1, 8), all(&[&[1], &[2], &[3], &[4]]));
-        history.push(Step::Sync);
+        history.push(ModelStep::Sync);
         assert_eq!(fetched_last(&history, LINE, 1, 8), all(&[&[4]]));
         assert_eq!(fetched(&history, LINE, 1, 8).len(), 4);
     }

@@ -11,7 +11,7 @@ pub(crate) const LINE: usize = BASE + 64;
 
 /// A step of a patcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ModelStep {
     /// Changes the bits of `mask` in one aligned word, atomically.
     Write { word: usize, mask: u64, to: u64 },
     /// Makes every thread serialise.
@@ -53,8 +53,8 @@ impl Memory {
         (addr..addr + len).map(|at| self.byte(at)).collect()
     }
 
-    fn apply(&mut self, step: Step) {
-        if let Step::Write { word, mask, to } = step {
+    fn apply(&mut self, step: ModelStep) {
+        if let ModelStep::Write { word, mask, to } = step {
             assert_eq!(word % 8, 0, "only aligned words are written at once");
             let word = &mut self.words[(word - BASE) / 8];
             *word = *word & !mask | to & mask;
@@ -64,17 +64,17 @@ impl Memory {
 
 /// Returns the writes that put the bytes of `value` from `skip` on in their places: one for each
 /// word.
-pub(crate) fn write(addr: usize, skip: usize, value: Bytes) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+pub(crate) fn write(addr: usize, skip: usize, value: Bytes) -> Vec<ModelStep> {
+    let mut steps: Vec<ModelStep> = Vec::new();
     for (at, &byte) in value.iter().enumerate().skip(skip) {
         let (at, shift) = ((addr + at) & !7, (addr + at) % 8 * 8);
         let (bits, byte) = (0xff << shift, u64::from(byte) << shift);
         match steps.last_mut() {
-            Some(Step::Write { word, mask, to }) if *word == at => {
+            Some(ModelStep::Write { word, mask, to }) if *word == at => {
                 *mask |= bits;
                 *to |= byte;
             }
-            _ => steps.push(Step::Write { word: at, mask: bits, to: byte }),
+            _ => steps.push(ModelStep::Write { word: at, mask: bits, to: byte }),
         }
     }
     steps
@@ -93,18 +93,18 @@ impl History {
     }
 
     /// Returns the history of an instruction that was replaced step by step.
-    pub(crate) fn of(addr: usize, old: Bytes, steps: &[Step]) -> Self {
+    pub(crate) fn of(addr: usize, old: Bytes, steps: &[ModelStep]) -> Self {
         let mut history = Self::new(Memory::with(addr, old));
         steps.iter().for_each(|step| history.push(*step));
         history
     }
 
-    pub(crate) fn push(&mut self, step: Step) {
+    pub(crate) fn push(&mut self, step: ModelStep) {
         let mut memory = self.now().clone();
         memory.apply(step);
         match step {
-            Step::Sync => self.epochs.push(vec![memory]),
-            Step::Write { .. } => self.epochs.last_mut().expect("never empty").push(memory),
+            ModelStep::Sync => self.epochs.push(vec![memory]),
+            ModelStep::Write { .. } => self.epochs.last_mut().expect("never empty").push(memory),
         }
     }
 
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn an_instruction_is_written_word_by_word() {
         let value = Bytes::from([1, 2, 3, 4, 5]);
-        let head = Step::Write { word: LINE - 8, mask: 0xffff << 48, to: 0x0201 << 48 };
-        let tail = Step::Write { word: LINE, mask: 0xff_ffff, to: 0x05_0403 };
+        let head = ModelStep::Write { word: LINE - 8, mask: 0xffff << 48, to: 0x0201 << 48 };
+        let tail = ModelStep::Write { word: LINE, mask: 0xff_ffff, to: 0x05_0403 };
         assert_eq!(write(LINE - 2, 0, value), [head, tail]);
         assert_eq!(write(LINE - 2, 2, value), [tail]);
         assert_eq!(
             write(LINE, 0, value),
-            [Step::Write { word: LINE, mask: 0xff_ffff_ffff, to: 0x05_0403_0201 }]
+            [ModelStep::Write { word: LINE, mask: 0xff_ffff_ffff, to: 0x05_0403_0201 }]
         );
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let history = History::of(
             BASE,
             Bytes::from([1]),
-            &[&write(BASE, 0, [2].into())[..], &[Step::Sync], &write(BASE, 0, [3].into())].concat(),
+            &[&write(BASE, 0, [2].into())[..], &[ModelStep::Sync], &write(BASE, 0, [3].into())].concat(),
         );
         let values: Vec<Vec<u8>> =
             history.epochs().iter().map(|epoch| epoch.iter().map(|m| m.byte(BASE)).collect()).collect();

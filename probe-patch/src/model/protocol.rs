@@ -2,7 +2,7 @@
 //! of its steps can be left out.
 
 use super::fetch::{fetched, fetched_last};
-use super::memory::{BASE, History, LINE, Memory, Step, write};
+use super::memory::{BASE, History, LINE, Memory, ModelStep, write};
 use crate::bytes::Bytes;
 use crate::word::INT3;
 
@@ -66,7 +66,7 @@ impl Straddler {
         cut(NEW, self.len)
     }
 
-    fn step(self, part: Part) -> Step {
+    fn step(self, part: Part) -> ModelStep {
         let addr = self.addr();
         let head = cut(NEW, self.split);
         let steps = match part {
@@ -75,14 +75,14 @@ impl Straddler {
             Head => write(addr, 0, head),
             Tail => write(addr, self.split, self.after()),
             First => write(addr, 0, cut(NEW, 1)),
-            Sync => return Step::Sync,
+            Sync => return ModelStep::Sync,
         };
         steps[0]
     }
 
     /// Returns whether a protocol replaces the instruction, and no thread ever sees half of it.
     fn is_safe(self, protocol: &[Part]) -> bool {
-        let steps: Vec<Step> = protocol.iter().map(|part| self.step(*part)).collect();
+        let steps: Vec<ModelStep> = protocol.iter().map(|part| self.step(*part)).collect();
         let history = History::of(self.addr(), self.before(), &steps);
         *history.now() == Memory::with(self.addr(), self.after())
             && !is_torn(&history, self.addr(), &[self.before(), self.after()], 8)
@@ -163,7 +163,7 @@ fn no_sync_can_go_and_the_tail_waits_for_its_turn() {
 fn the_mixes_without_int3_are_those_of_the_paper() {
     let Straddler { split, len } = Straddler { split: 3, len: 5 };
     let (addr, old, new) = (LINE - split, cut(OLD, len), cut(NEW, len));
-    let steps = [write(addr, split, new)[0], Step::Sync, write(addr, 0, cut(NEW, split))[0]];
+    let steps = [write(addr, split, new)[0], ModelStep::Sync, write(addr, 0, cut(NEW, split))[0]];
     let mut mixes: Vec<Vec<u8>> =
         fetched(&History::of(addr, old, &steps), addr, len, 8).iter().map(|mix| mix.to_vec()).collect();
     mixes.sort();
@@ -208,7 +208,7 @@ fn int3_is_fetched_until_the_sync_behind_the_last_write() {
         assert_eq!(history.now().byte(addr), NEW[0]);
         let last = fetched_last(&history, addr, straddler.len, 8);
         assert!(last.iter().any(|bytes| bytes[0] == INT3));
-        history.push(Step::Sync);
+        history.push(ModelStep::Sync);
         assert_eq!(fetched_last(&history, addr, straddler.len, 8), [straddler.after()].into());
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::{Effect, History, LINE, Step, effect, fetched};
+use super::{Effect, History, LINE, ModelStep, effect, fetched};
 use crate::bytes::Bytes;
 use crate::code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 
@@ -30,7 +30,7 @@ fn effects(site: SiteAddr, written: &[Instruction], granule: usize) -> HashSet<E
     for instruction in written {
         let now = TextWord(history.now().word(site.word()));
         let to = now.with_instruction(site, *instruction).0;
-        history.push(Step::Write { word: site.word(), mask: u64::MAX, to });
+        history.push(ModelStep::Write { word: site.word(), mask: u64::MAX, to });
     }
     let decode = |bytes: Bytes| effect(site.0, bytes[..].try_into().expect("five bytes"));
     fetched(&history, site.0, SITE_LEN, granule).into_iter().map(decode).collect()

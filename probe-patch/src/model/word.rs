@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::fetch::{fetched, fetched_last};
-use super::memory::{BASE, History, LINE, Memory, Step};
+use super::memory::{BASE, History, LINE, Memory, ModelStep};
 use super::protocol::is_torn;
 use crate::bytes::Bytes;
 use crate::word::{self, INT3, Plan, is_straddler};
@@ -16,14 +16,14 @@ fn carry_out(history: &mut History, plan: &Plan, strict: bool) {
 
 fn take(history: &mut History, step: word::Step) {
     match step {
-        word::Step::Sync => history.push(Step::Sync),
+        word::Step::Sync => history.push(ModelStep::Sync),
         word::Step::Write(write) => {
             assert_eq!(
                 history.now().word(write.word) & write.mask,
                 write.from,
                 "plans' writes follow each other"
             );
-            history.push(Step::Write { word: write.word, mask: write.mask, to: write.to });
+            history.push(ModelStep::Write { word: write.word, mask: write.mask, to: write.to });
         }
     }
 }
@@ -137,8 +137,8 @@ proptest! {
         let mut history = History::of(addr, old, &[]);
         for step in steps {
             let step = match step {
-                word::Step::Write(write) => Step::Write { word: write.word, mask: write.mask, to: write.to },
-                word::Step::Sync => Step::Sync,
+                word::Step::Write(write) => ModelStep::Write { word: write.word, mask: write.mask, to: write.to },
+                word::Step::Sync => ModelStep::Sync,
             };
             history.push(step);
         }

@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 
 use super::TextError;
-use super::runs::Part;
+use super::runs::PageRights;
 use crate::os::cancel::Uncancellable;
 use crate::os::maps::Rights;
 use crate::os::text::page_size;
@@ -45,7 +45,7 @@ pub fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
 }
 
 /// Splits pages by their rights, from the kernel's table.
-pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
+pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<PageRights>) -> Result<(), TextError> {
     let mut addr = gap.start;
     while addr < gap.end {
         let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
@@ -62,7 +62,7 @@ pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) ->
 
 /// Adds a part. If the previous part has the same rights, it is extended instead, so that one
 /// system call sets both.
-pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
+pub(super) fn push(found: &mut Vec<PageRights>, (part, rights): PageRights) {
     match found.last_mut() {
         Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
         _ => found.push((part, rights)),
@@ -72,7 +72,7 @@ pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
 /// Returns the first pages of a loaded object's text that have the same rights, and these rights,
 /// if the kernel's table can't be read. Text has the rights that linkers give it, and is also
 /// writable if code holds it open.
-pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
+pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<PageRights, TextError> {
     let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
     let differs = |page: &usize| is_writable(*page) != Some(write);
     let end = pages.clone().step_by(page_size()).find(differs).unwrap_or(pages.end);

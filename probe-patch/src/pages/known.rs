@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::runs::Part;
+use super::runs::PageRights;
 use crate::os::maps::Mapping;
 
 /// Mappings of text. None of their pages was writable when the kernel was asked, so none of them
 /// was open.
 #[derive(Debug)]
-pub(super) struct Known(Vec<Part>);
+pub(super) struct Known(Vec<PageRights>);
 
 impl Known {
     pub(super) const fn new() -> Self {
@@ -16,13 +16,13 @@ impl Known {
     }
 
     /// Returns the pages from `at` on, up to `end`, that are known to have the same rights.
-    pub(super) fn from(&self, at: usize, end: usize) -> Option<Part> {
+    pub(super) fn from(&self, at: usize, end: usize) -> Option<PageRights> {
         let (pages, rights) = self.0.iter().find(|(pages, _)| pages.contains(&at))?;
         Some((at..end.min(pages.end), *rights))
     }
 
     /// Returns the pages, if all of them are known to have the same rights.
-    pub(super) fn all(&self, pages: &Range<usize>) -> Option<Part> {
+    pub(super) fn all(&self, pages: &Range<usize>) -> Option<PageRights> {
         self.from(pages.start, pages.end).filter(|(part, _)| part.end == pages.end)
     }
 
@@ -35,7 +35,7 @@ impl Known {
     }
 
     /// Returns the known mapping that holds all of these pages.
-    pub(super) fn whole(&self, pages: &Range<usize>) -> Option<Part> {
+    pub(super) fn whole(&self, pages: &Range<usize>) -> Option<PageRights> {
         self.0.iter().find(|(known, _)| known.start <= pages.start && pages.end <= known.end).cloned()
     }
 

@@ -39,7 +39,7 @@ impl Run {
 pub(super) struct Era(u64);
 
 /// Pages and their rights.
-pub(super) type Part = (Range<usize>, Rights);
+pub(super) type PageRights = (Range<usize>, Rights);
 
 /// The map: runs in ascending order, none of them empty, no two overlapping.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Runs {
     }
 
     /// Returns the parts of `pages` that could not be restored, with their former rights.
-    pub(super) fn left(&self, pages: &Range<usize>) -> Vec<Part> {
+    pub(super) fn left(&self, pages: &Range<usize>) -> Vec<PageRights> {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
         let within = self.runs[first..].iter().take_while(|run| run.pages.start < pages.end);
         let clamp = |run: &Run| run.pages.start.max(pages.start)..run.pages.end.min(pages.end);
@@ -125,7 +125,7 @@ impl Runs {
 
     /// Counts one more opener of all of `pages`. `found` has the former rights of all gaps, in
     /// ascending order.
-    pub(super) fn open(&mut self, pages: &Range<usize>, found: &[Part]) -> Era {
+    pub(super) fn open(&mut self, pages: &Range<usize>, found: &[PageRights]) -> Era {
         for (gap, former) in found {
             self.insert(gap.clone(), *former);
         }
@@ -139,7 +139,7 @@ impl Runs {
 
     /// Counts out one opener, which opened `pages` in `era`. Returns the pages that no opener holds
     /// now, with their former rights, and forgets them.
-    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<Part> {
+    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<PageRights> {
         let (first, mut last) = self.cut_out(pages);
         let mut left = Vec::new();
         for at in (first..last).rev() {
@@ -177,7 +177,7 @@ impl Runs {
     }
 
     /// Returns all pages that the map knows, with their former rights.
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<PageRights> {
         self.runs.iter().map(|run| (run.pages.clone(), run.former)).collect()
     }
 

@@ -7,7 +7,7 @@ use super::TextError;
 use super::asked::{Doubt, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
 use super::known::Known;
 use super::now::Held;
-use super::runs::{Era, Part, Runs};
+use super::runs::{Era, PageRights, Runs};
 use crate::lifecycle::{AcrossForks, Rank, Ready};
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
@@ -185,7 +185,7 @@ impl Pages {
     }
 
     /// Makes parts that the map does not know writable: all of them, or none.
-    fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
+    fn make_writable(&mut self, found: &[PageRights]) -> Result<(), TextError> {
         for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
             if let Err(error) = protect(part, rights.and_write()) {
                 // The last part may have been changed in part.
@@ -204,7 +204,7 @@ impl Pages {
 
     /// Gives parts that the map does not know their former rights. Remembers parts that could not
     /// be restored and that are writable, or may be.
-    fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
+    fn restore(&mut self, parts: &[PageRights]) -> Result<(), TextError> {
         let mut result = Ok(());
         for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
             if protect(part, *former).is_ok() {
@@ -223,7 +223,7 @@ impl Pages {
     }
 
     /// Returns the parts of the gaps, with their rights, from the kernel.
-    fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+    fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<PageRights>, TextError> {
         let mut maps = Maps::open().map_err(|error| unknown(&error))?;
         let mut found = Vec::with_capacity(gaps.len());
         for gap in gaps {
@@ -235,7 +235,7 @@ impl Pages {
 
     /// Returns the parts of the gaps, with their rights, from known mappings. It asks the kernel
     /// for unknown mappings, and remembers these.
-    fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+    fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<PageRights>, TextError> {
         let mut found = Vec::with_capacity(gaps.len());
         let mut maps = None;
         for gap in gaps {
@@ -252,7 +252,7 @@ impl Pages {
         Ok(found)
     }
 
-    fn learn(&mut self, maps: &mut Option<Maps>, gap: Range<usize>) -> Result<Part, TextError> {
+    fn learn(&mut self, maps: &mut Option<Maps>, gap: Range<usize>) -> Result<PageRights, TextError> {
         let asked = match maps {
             Some(maps) => maps.holding(gap.start),
             None => Maps::open().and_then(|opened| maps.insert(opened).holding(gap.start)),

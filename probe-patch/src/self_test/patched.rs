@@ -13,9 +13,9 @@ use super::{SelfTest, SelfTestError, subject};
 use crate::bytes::Bytes;
 use crate::error::PatchError;
 use crate::os;
-use crate::word::{self, Options, is_straddler};
+use crate::word::{self, WordOptions, is_straddler};
 
-type Subject = extern "C" fn() -> u32;
+type TestedFunction = extern "C" fn() -> u32;
 
 const ONE: Bytes = mov(1);
 const TWO: Bytes = mov(2);
@@ -37,8 +37,8 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = word::traps();
     let mut seen = SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: os::has_membarrier() };
-    let aligned = Instruction::of("aligned", subject::aligned)?;
-    let straddling = Instruction::of("straddling", subject::straddling)?;
+    let aligned = TestedInstruction::of("aligned", subject::aligned)?;
+    let straddling = TestedInstruction::of("straddling", subject::straddling)?;
     for (instruction, strict) in
         [(&aligned, false), (&straddling, false), (&aligned, true), (&straddling, true)]
     {
@@ -53,14 +53,14 @@ pub(super) fn run() -> Result<SelfTest, SelfTestError> {
 }
 
 /// A subject, and the address of its `mov`.
-struct Instruction {
+struct TestedInstruction {
     path: &'static str,
     addr: usize,
-    call: Subject,
+    call: TestedFunction,
 }
 
-impl Instruction {
-    fn of(path: &'static str, call: Subject) -> Result<Self, SelfTestError> {
+impl TestedInstruction {
+    fn of(path: &'static str, call: TestedFunction) -> Result<Self, SelfTestError> {
         let start = call as usize;
         let here = |addr: &usize| {
             // SAFETY: `subject`'s code: padding, the instruction, and a `ret` behind it.
@@ -86,7 +86,7 @@ impl Instruction {
 
     /// Patches the instruction at once, and back.
     fn there_and_back(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
-        let options = Options::new().strict(strict);
+        let options = WordOptions::new().strict(strict);
         for (from, to, wanted) in [(ONE, TWO, 2), (TWO, ONE, 1)] {
             // SAFETY: one `mov` for another.
             let patched =
@@ -102,7 +102,7 @@ impl Instruction {
         for (to, wanted) in [(TWO, 2), (ONE, 1)] {
             let before = word::traps();
             // SAFETY: one `mov` for another.
-            let patch = unsafe { Options::new().strict(strict).start(self.addr, to) }
+            let patch = unsafe { WordOptions::new().strict(strict).start(self.addr, to) }
                 .map_err(|error| self.fail(&error))?;
             self.expect("while it was patched", wanted, (self.call)())?;
             patch.wait().map_err(|error| self.fail(&error))?;
@@ -148,14 +148,14 @@ impl Instruction {
         }
         for (from, to) in [(ONE, TWO), (TWO, ONE)].into_iter().cycle().take(TOGGLES) {
             // SAFETY: one `mov` for another.
-            let patched = unsafe { Options::new().replace(self.addr, from, to) };
+            let patched = unsafe { WordOptions::new().replace(self.addr, from, to) };
             seen.patches += u64::from(patched.map_err(|error| self.fail(&error))?);
         }
         Ok(())
     }
 }
 
-impl Drop for Instruction {
+impl Drop for TestedInstruction {
     fn drop(&mut self) {
         // Restores the first instruction, even after a failure.
         // SAFETY: one `mov` for another.

@@ -98,7 +98,7 @@ impl How {
 
 /// One instruction, by its address. 64 bytes; zeroes are a free entry.
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct WordEntry {
     pub(super) addr: AtomicUsize,
     state: AtomicU64,
     old: AtomicU64,
@@ -132,7 +132,7 @@ impl Shape {
     }
 }
 
-impl Entry {
+impl WordEntry {
     /// Returns a free entry.
     #[cfg(test)]
     pub(super) fn new() -> Self {

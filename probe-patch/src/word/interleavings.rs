@@ -5,7 +5,7 @@
 //! The world is one instruction of two parts, and an executor with its own, stale, copy of each. A
 //! barrier updates the copies; otherwise they may stay stale.
 
-use super::entry::{Backend, Entry, How, Last, NotStarted, Phase, Progress, Ticket};
+use super::entry::{Backend, How, Last, NotStarted, Phase, Progress, Ticket, WordEntry};
 use super::plan::{INT3, Plan};
 use super::sync::{Arc, Mutex, thread};
 use crate::bytes::Bytes;
@@ -17,7 +17,7 @@ const HOW: How = How::Barrier;
 
 /// Memory, the executor's copy of it, and the number of barriers so far.
 #[derive(Clone, Copy)]
-struct State {
+struct WorldState {
     memory: [u8; 2],
     copy: [u8; 2],
     barriers: u64,
@@ -25,14 +25,14 @@ struct State {
     locked: u64,
 }
 
-struct World(Mutex<State>);
+struct World(Mutex<WorldState>);
 
 impl World {
     fn new() -> Self {
-        Self(Mutex::new(State { memory: OLD, copy: OLD, barriers: 0, locked: 0 }))
+        Self(Mutex::new(WorldState { memory: OLD, copy: OLD, barriers: 0, locked: 0 }))
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut WorldState) -> R) -> R {
         act(&mut self.0.lock().unwrap())
     }
 
@@ -106,22 +106,22 @@ fn plan(from: [u8; 2], to: [u8; 2]) -> Plan {
     Plan::new(7, Bytes::from(from), Bytes::from(to)).unwrap()
 }
 
-fn finish(entry: &Entry, world: &World, ticket: Ticket) {
+fn finish(entry: &WordEntry, world: &World, ticket: Ticket) {
     while !matches!(entry.step(ticket, world), Progress::Over { is_whole: true }) {
         thread::yield_now();
     }
 }
 
 #[cfg(loom)]
-fn check(test: impl Fn(Arc<(Entry, World)>) + Sync + Send + 'static) {
+fn check(test: impl Fn(Arc<(WordEntry, World)>) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
-    builder.check(move || test(Arc::new((Entry::new(), World::new()))));
+    builder.check(move || test(Arc::new((WordEntry::new(), World::new()))));
 }
 
 #[cfg(not(loom))]
-fn check(test: impl Fn(Arc<(Entry, World)>)) {
-    (0..if cfg!(miri) { 10 } else { 500 }).for_each(|_| test(Arc::new((Entry::new(), World::new()))));
+fn check(test: impl Fn(Arc<(WordEntry, World)>)) {
+    (0..if cfg!(miri) { 10 } else { 500 }).for_each(|_| test(Arc::new((WordEntry::new(), World::new()))));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_patch_starts_when_all_have_left_the_last_one() {
 #[test]
 fn of_two_patches_at_least_one_wins() {
     check(|shared| {
-        let patch = |shared: &Arc<(Entry, World)>, to| {
+        let patch = |shared: &Arc<(WordEntry, World)>, to| {
             let (entry, world) = &**shared;
             let started = entry.start(&plan(OLD, to), HOW, 1, world);
             started.map(|ticket| finish(entry, world, ticket)).is_ok()
@@ -231,7 +231,7 @@ fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
 }
 
 /// Takes the steps of a patch whose owner has not left yet.
-fn finish_steps(entry: &Entry, world: &World, ticket: Ticket) {
+fn finish_steps(entry: &WordEntry, world: &World, ticket: Ticket) {
     while entry.phase() != Phase::Idle && entry.ticket() == ticket {
         entry.step(ticket, world);
         thread::yield_now();

@@ -3,7 +3,7 @@
 // Safety: hands on what its callers promise.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::options::Options;
+use super::options::WordOptions;
 use super::pending::Pending;
 use super::plan::Plan;
 use super::trap;
@@ -26,11 +26,11 @@ pub unsafe fn replace_each(
     if plans.is_empty() {
         return;
     }
-    if let Err(PatchError::Signal { problem }) = trap::look() {
+    if let Err(PatchError::Signal { problem }) = trap::check() {
         let refuse = |plan: &Plan| tell(plan.addr(), Err(PatchError::Signal { problem: problem.clone() }));
         return plans.iter().for_each(refuse);
     }
-    let options = Options::new().strict(true);
+    let options = WordOptions::new().strict(true);
     let mut under_way = Vec::with_capacity(AT_ONCE.min(plans.len()));
     for plans in plans.chunks(AT_ONCE) {
         for plan in plans {

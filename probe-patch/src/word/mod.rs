@@ -6,7 +6,7 @@
 //! # The protocol
 //! One locked write of an aligned 8-byte word replaces an instruction that lies in it. An
 //! instruction that lies across two words (a *straddler*) goes through `int3`, and with
-//! [`Options::strict`] every instruction does:
+//! [`WordOptions::strict`] every instruction does:
 //!
 //! ```text
 //!  e8 11 | 22 33 44     call            the word boundary is at |
@@ -34,7 +34,7 @@
 //! # Basis of each step
 //! | step | rests on | where it does not hold |
 //! |---|---|---|
-//! | one write of an aligned word | AMD APM vol. 2, 7.6.1 (cross-modifying code): a naturally aligned quadword may be changed while others execute it. Intel SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises nothing for unsynchronised changes; "Living on the edge", 3 and 8.1, measures that aligned stores within a cache line are seen whole | [`Options::strict`] |
+//! | one write of an aligned word | AMD APM vol. 2, 7.6.1 (cross-modifying code): a naturally aligned quadword may be changed while others execute it. Intel SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises nothing for unsynchronised changes; "Living on the edge", 3 and 8.1, measures that aligned stores within a cache line are seen whole | [`WordOptions::strict`] |
 //! | 1, 5: one byte | the smallest unit of memory there is; the same path as the Linux kernel's `text_poke_bp` and every debugger's breakpoints | – |
 //! | 2, 4 with [`Wait::Barrier`] | membarrier(2), `PRIVATE_EXPEDITED_SYNC_CORE`: when it returns, every running thread of the process has executed a serialising instruction, and a thread that was not running executes one before it returns to user mode. A serialising instruction discards all bytes that were fetched before (SDM vol. 3, 9.3; APM vol. 2, 7.6.4) | without the system call (before Linux 4.16, or forbidden) a page's rights are changed instead, which interrupts the processors; best effort |
 //! | 2, 4 with [`Wait::Tmax`] | no manual: staleness of the instruction fetch is bounded, measured by "Living on the edge", 8.1, and by the example `tmax` | [`Wait::Barrier`] |
@@ -69,7 +69,7 @@
 //! Each batch of sites and each patch that goes through `int3` first looks for whatever could kill
 //! the process. It refuses, and names its finding ([`PatchError::Signal`]), if there is
 //! - a thread that blocks `SIGTRAP`; the error names its number and name. Threads that are being
-//!   created block all signals for a moment. The look waits for these, up to ten seconds if the
+//!   created block all signals for a moment. The check waits for these, up to ten seconds if the
 //!   machine is too busy to run them;
 //! - a handler whose `sa_mask` holds `SIGTRAP`; the error names its signal. It can't be known
 //!   whether the handler executes the instruction;
@@ -77,9 +77,9 @@
 //! - a debugger that does not pass `SIGTRAP` on; the error names its process;
 //! - no readable `/proc/self/task`: then the threads' masks are unknown.
 //!
-//! The look misses a thread that begins to block `SIGTRAP` between the look and the end of the
+//! The check misses a thread that begins to block `SIGTRAP` between the check and the end of the
 //! patch, and a handler with such a mask that is installed in that time. That time is microseconds
-//! for one instruction and milliseconds for thousands. Patches of this module trust a look for up
+//! for one instruction and milliseconds for thousands. Patches of this module trust a check for up
 //! to ten milliseconds more. So if you must block the signal, do so before sites are switched, or
 //! where no patched instruction is executed.
 //!
@@ -105,7 +105,7 @@
 //! threads of its program block a signal, so there a patch does not look for these.
 //!
 //! # Cost
-//! - A look: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC).
+//! - A check: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC).
 //! - One write: one locked instruction.
 //! - A patch through a trap: four locked writes, ten locked instructions of bookkeeping, and two
 //!   waits, which asynchronous patches share. A thread that runs into it pays 2 µs for the signal.
@@ -164,7 +164,7 @@ pub(crate) mod writable;
 mod interleavings;
 
 pub use crate::poke::Write;
-pub use options::Options;
+pub use options::WordOptions;
 pub use pending::Pending;
 pub use plan::{INT3, Plan, Step, is_straddler};
 pub use trap::traps;
@@ -205,7 +205,7 @@ use crate::error::PatchError;
 /// ```
 pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
     // SAFETY: as the caller says.
-    unsafe { Options::new().patch(addr, value) }
+    unsafe { WordOptions::new().patch(addr, value) }
 }
 
 /// Begins to replace the instruction at `addr`, and returns at once. One thread may have thousands
@@ -245,7 +245,7 @@ pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
 /// ```
 pub unsafe fn start_patch(addr: usize, value: Bytes) -> Result<Pending, PatchError> {
     // SAFETY: as the caller says.
-    unsafe { Options::new().start(addr, value) }
+    unsafe { WordOptions::new().start(addr, value) }
 }
 
 /// Takes the next step of a patch, and tells whether it is over: [`Pending::finish`].

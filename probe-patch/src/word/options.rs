@@ -7,7 +7,7 @@
 use std::io;
 
 use super::backend::Text;
-use super::entry::{Entry, NotStarted, Phase};
+use super::entry::{NotStarted, Phase, WordEntry};
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
@@ -24,19 +24,19 @@ use crate::text::TextPolicy;
 ///
 /// ```
 /// use probe_patch::TextPolicy;
-/// use probe_patch::word::{Options, Ticks, Wait};
-/// let fast = Options::new().text_policy(TextPolicy::Open).wait(Wait::Tmax(Ticks(3_000)));
-/// let careful = Options::new().strict(true);
+/// use probe_patch::word::{Ticks, Wait, WordOptions};
+/// let fast = WordOptions::new().text_policy(TextPolicy::Open).wait(Wait::Tmax(Ticks(3_000)));
+/// let careful = WordOptions::new().strict(true);
 /// # let _ = (fast, careful);
 /// ```
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Options {
+pub struct WordOptions {
     wait: Wait,
     strict: bool,
     text: TextPolicy,
 }
 
-impl Options {
+impl WordOptions {
     /// Returns the defaults: [`Wait::Barrier`], not strict, [`TextPolicy::Sealed`].
     pub const fn new() -> Self {
         Self { wait: Wait::Barrier, strict: false, text: TextPolicy::Sealed }
@@ -78,7 +78,7 @@ impl Options {
     ///
     /// ```
     /// use probe_patch::PatchError;
-    /// use probe_patch::word::Options;
+    /// use probe_patch::word::WordOptions;
     ///
     /// #[unsafe(naked)]
     /// extern "C" fn level() -> u32 {
@@ -87,7 +87,7 @@ impl Options {
     ///
     /// let at = level as *const () as usize;
     /// // SAFETY: `mov eax, imm32` becomes another one.
-    /// unsafe { Options::new().strict(true).patch(at, [0xb8, 2, 0, 0, 0].into()) }?;
+    /// unsafe { WordOptions::new().strict(true).patch(at, [0xb8, 2, 0, 0, 0].into()) }?;
     /// assert_eq!(level(), 2);
     /// # Ok::<(), PatchError>(())
     /// ```
@@ -108,7 +108,7 @@ impl Options {
     ///
     /// ```
     /// use probe_patch::{Bytes, PatchError};
-    /// use probe_patch::word::Options;
+    /// use probe_patch::word::WordOptions;
     ///
     /// #[unsafe(naked)]
     /// extern "C" fn depth() -> u32 {
@@ -118,7 +118,7 @@ impl Options {
     /// let at = depth as *const () as usize;
     /// let (one, two) = (Bytes::from([0xb8, 1, 0, 0, 0]), Bytes::from([0xb8, 2, 0, 0, 0]));
     /// // SAFETY: `mov eax, imm32` becomes another one.
-    /// let replace = || unsafe { Options::new().replace(at, one, two) };
+    /// let replace = || unsafe { WordOptions::new().replace(at, one, two) };
     /// assert!(replace()?);
     /// assert_eq!(depth(), 2);
     /// assert!(!replace()?); // it is there already
@@ -147,7 +147,7 @@ impl Options {
     ///
     /// ```
     /// use probe_patch::PatchError;
-    /// use probe_patch::word::Options;
+    /// use probe_patch::word::WordOptions;
     ///
     /// #[unsafe(naked)]
     /// extern "C" fn width() -> u32 {
@@ -156,7 +156,7 @@ impl Options {
     ///
     /// let at = width as *const () as usize;
     /// // SAFETY: `mov eax, imm32` becomes another one.
-    /// unsafe { Options::new().strict(true).start(at, [0xb8, 100, 0, 0, 0].into()) }?.wait()?;
+    /// unsafe { WordOptions::new().strict(true).start(at, [0xb8, 100, 0, 0, 0].into()) }?.wait()?;
     /// assert_eq!(width(), 100);
     /// # Ok::<(), PatchError>(())
     /// ```
@@ -217,7 +217,7 @@ impl Options {
 /// Its text is mapped.
 pub unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
     let entry = table::find(addr);
-    let version = || entry.map(Entry::version);
+    let version = || entry.map(WordEntry::version);
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.
     let found = unsafe { read_instruction(addr, expected.len()) };

@@ -7,7 +7,7 @@ use std::fmt;
 use std::hint;
 
 use super::backend::Text;
-use super::entry::{Entry, Progress, Ticket};
+use super::entry::{Progress, Ticket, WordEntry};
 use super::options::read_instruction;
 use super::writable::Writable;
 use crate::bytes::Bytes;
@@ -49,7 +49,7 @@ pub struct Pending {
 enum Rest {
     Nothing { is_whole: bool },
     // The text is sealed when every thread that has joined has left.
-    Steps { entry: &'static Entry, ticket: Ticket, _writable: Writable },
+    Steps { entry: &'static WordEntry, ticket: Ticket, _writable: Writable },
 }
 
 impl Pending {
@@ -61,7 +61,7 @@ impl Pending {
     pub(super) fn new(
         addr: usize,
         expected: Bytes,
-        entry: &'static Entry,
+        entry: &'static WordEntry,
         ticket: Ticket,
         writable: Writable,
     ) -> Self {

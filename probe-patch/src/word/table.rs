@@ -5,15 +5,15 @@
 // Safety: relies on zeroed entries being free ones, as `entry` says.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::entry::Entry;
+use super::entry::WordEntry;
 use super::sync::Ordering;
 use crate::table::{self, Table};
 
 /// Holds up to 2^32 entries.
-static TABLE: Table<Entry, { 1 << 10 }, 22> = Table::new();
+static TABLE: Table<WordEntry, { 1 << 10 }, 22> = Table::new();
 
 // SAFETY: an entry consists of atomics, and zeroes are a free entry.
-unsafe impl table::Entry for Entry {
+unsafe impl table::Entry for WordEntry {
     fn key(&self) -> usize {
         self.addr.load(Ordering::Acquire)
     }
@@ -24,16 +24,16 @@ unsafe impl table::Entry for Entry {
 }
 
 /// Returns the entry of an address.
-pub(super) fn find(addr: usize) -> Option<&'static Entry> {
+pub(super) fn find(addr: usize) -> Option<&'static WordEntry> {
     TABLE.find(addr)
 }
 
 /// Returns the entry of an address, adding it if needed; `None` when there is no memory.
-pub(super) fn find_or_insert(addr: usize) -> Option<&'static Entry> {
+pub(super) fn find_or_insert(addr: usize) -> Option<&'static WordEntry> {
     TABLE.find_or_insert(addr)
 }
 
 /// Returns all entries in use.
-pub(super) fn all() -> impl Iterator<Item = &'static Entry> {
+pub(super) fn all() -> impl Iterator<Item = &'static WordEntry> {
     TABLE.all()
 }

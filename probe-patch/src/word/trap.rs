@@ -24,8 +24,8 @@ use crate::pages::READY;
 
 /// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
-/// Ticks for which a look is trusted: a fraction of a millisecond. With many threads it is a
-/// multiple of the look's own cost, up to some milliseconds.
+/// Ticks for which a check is trusted: a fraction of a millisecond. With many threads it is a
+/// multiple of the check's own cost, up to some milliseconds.
 const TRUST: u64 = 1_000_000;
 const TRUST_AT_MOST: u64 = 30 * TRUST;
 const TIMES_ITS_COST: u64 = 16;
@@ -46,22 +46,22 @@ pub fn traps() -> u64 {
 }
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
-/// The time until which the last look is trusted.
+/// The time until which the last check is trusted.
 static TRUSTED: AtomicU64 = AtomicU64::new(0);
 static IS_READY: AtomicBool = AtomicBool::new(false);
 /// The tracer that kept the signal. `SPARED` is the time until which it is not tried again.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
 static SPARED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes sure that traps can be handled. Called before each patch; it trusts a recent look.
+/// Makes sure that traps can be handled. Called before each patch; it trusts a recent check.
 pub(super) fn prepare() -> Result<(), PatchError> {
     // If that time has passed, or was never set, the wrapped difference is far larger.
-    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
+    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { check() }
 }
 
-/// Makes sure that traps can be handled, by a new look. Called before each batch. It takes no lock,
-/// which a fork could leave taken; two threads may do the same work twice.
-pub(super) fn look() -> Result<(), PatchError> {
+/// Makes sure that traps can be handled, by a new check. Called before each batch. It takes no
+/// lock, which a fork could leave taken; two threads may do the same work twice.
+pub(super) fn check() -> Result<(), PatchError> {
     let since = tsc();
     nobody_blocks()?;
     let is_first = !IS_READY.load(Ordering::Acquire);

@@ -14,9 +14,9 @@ use crate::os;
 /// A span of time in ticks of the processor's time stamp counter.
 ///
 /// ```
-/// use probe_patch::word::{Options, Ticks, Wait};
+/// use probe_patch::word::{Ticks, Wait, WordOptions};
 /// // One microsecond, on a processor whose counter runs at 3 GHz.
-/// let options = Options::new().wait(Wait::Tmax(Ticks(3_000)));
+/// let options = WordOptions::new().wait(Wait::Tmax(Ticks(3_000)));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -25,10 +25,10 @@ pub struct Ticks(pub u64);
 /// The way to wait until every thread has seen a write to code.
 ///
 /// ```
-/// use probe_patch::word::{Options, Ticks, Wait};
+/// use probe_patch::word::{Ticks, Wait, WordOptions};
 /// assert_eq!(Wait::default(), Wait::Barrier);
 /// // As long as the example `tmax` has measured on this machine, with a margin.
-/// let options = Options::new().wait(Wait::Tmax(Ticks(5_000)));
+/// let options = WordOptions::new().wait(Wait::Tmax(Ticks(5_000)));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

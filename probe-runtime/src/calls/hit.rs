@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
 use super::futures::Which;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
-use super::thread::{Memory, Thread, ThreadData};
+use super::thread::{CallMemory, Thread, ThreadData};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -80,7 +80,7 @@ use crate::period::{Period, Since};
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {
     selected: Selected,
-    memory: Memory<N, M>,
+    memory: CallMemory<N, M>,
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
 }

@@ -40,7 +40,7 @@ pub(super) struct FunctionData<P> {
 unsafe impl<P: Zeroed> Zeroed for FunctionData<P> {}
 
 /// The data of all threads.
-pub(super) type Memory<const N: usize, M> =
+pub(super) type CallMemory<const N: usize, M> =
     PerThread<ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
 
 /// The frame of a call that has ended, and that of the call around it.
@@ -48,7 +48,7 @@ pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>)
 
 /// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
-    pub(super) memory: &'a Memory<N, M>,
+    pub(super) memory: &'a CallMemory<N, M>,
     pub(super) local: Local<'a, ThreadData<N, M::Head>, FunctionData<M::Part>>,
 }
 

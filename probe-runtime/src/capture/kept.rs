@@ -28,25 +28,25 @@ const fn is_moved<T>() -> bool {
 }
 
 /// A value that is about to be formatted: [`keep`](Self::keep) copies it if it is `Copy`; else
-/// `Borrowed::keep` borrows it. The compiler chooses while it looks for the method: it passes over
+/// `Borrowing::keep` borrows it. The compiler chooses while it looks for the method: it passes over
 /// a type whose bound does not hold.
 #[derive(Debug)]
-pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
+pub struct Keeping<'a, T: ?Sized>(Borrowing<'a, T>);
 
 /// The second choice of [`Keeping`].
 #[derive(Debug)]
-pub struct Borrowed<'a, T: ?Sized>(&'a T);
+pub struct Borrowing<'a, T: ?Sized>(&'a T);
 
 /// Wraps the value of `field = ?expr`.
 #[inline(always)]
 pub fn shown_as_debug<T: Debug + ?Sized>(field: &T) -> Keeping<'_, T> {
-    Keeping(Borrowed(field))
+    Keeping(Borrowing(field))
 }
 
 /// Wraps the value of `field = %expr`.
 #[inline(always)]
 pub fn shown_as_display<T: Display + ?Sized>(field: &T) -> Keeping<'_, T> {
-    Keeping(Borrowed(field))
+    Keeping(Borrowing(field))
 }
 
 impl<'a, T: Copy> Keeping<'a, T> {
@@ -58,15 +58,15 @@ impl<'a, T: Copy> Keeping<'a, T> {
 }
 
 impl<'a, T: ?Sized> Deref for Keeping<'a, T> {
-    type Target = Borrowed<'a, T>;
+    type Target = Borrowing<'a, T>;
 
     #[inline(always)]
-    fn deref(&self) -> &Borrowed<'a, T> {
+    fn deref(&self) -> &Borrowing<'a, T> {
         &self.0
     }
 }
 
-impl<'a, T: ?Sized> Borrowed<'a, T> {
+impl<'a, T: ?Sized> Borrowing<'a, T> {
     /// Keeps the reference.
     #[inline(always)]
     pub fn keep(&self) -> Kept<'a, &'a T> {

@@ -56,7 +56,7 @@ pub(crate) fn end_growing() -> bool {
 }
 
 /// Lists new probes, as every operation does, and does nothing else.
-pub(crate) fn look() {
+pub(crate) fn list_discovered() {
     operate(|_, _| ());
 }
 

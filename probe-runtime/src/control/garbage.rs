@@ -10,7 +10,7 @@ use crate::registry::provider;
 pub(super) enum Garbage {
     Hooks(Unpublished),
     Detached(Box<Detached>),
-    Provider(provider::Garbage),
+    Provider(provider::RetiredMemory),
 }
 
 /// The remains of an attachment. They include its consumer if no thread has waited for that.

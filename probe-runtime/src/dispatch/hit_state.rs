@@ -12,7 +12,7 @@
 //!  6. unless it is closed, call it    a thread that frees hooks
 //!  7. calls + 1, mark = entered       1. publish others in their place
 //!  8. sequence + 1, mark = idle       2. heavy barrier
-//!                                     3. look at the mark: see `limbo`
+//!                                     3. read the mark: see `limbo`
 //! ```
 //! The hit's step 2 and the other thread's step 2 ensure that either the hit reads the newly
 //! published hook, or the other thread sees its mark. The hit's step 5 and the other thread's step
@@ -179,7 +179,7 @@ impl HitState {
     }
 
     /// Returns the hit that the thread is in. Must be called before the mark is read: if a call
-    /// ends in between, the next look finds another number.
+    /// ends in between, the next scan finds another number.
     pub(super) fn watch(&self) -> HitId {
         HitId { sequence: self.sequence(), calls: self.calls() }
     }

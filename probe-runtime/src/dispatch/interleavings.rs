@@ -83,8 +83,8 @@ impl World {
         }
     }
 
-    /// As `Limbo` does: returns whether the first hook can be freed after one more look.
-    fn look(&self, limbo: &mut Limbo<()>) -> bool {
+    /// As `Limbo` does: returns whether the first hook can be freed after one more scan.
+    fn scan(&self, limbo: &mut Limbo<()>) -> bool {
         let sight = Sight { slot: 0, watched: self.hit_state.watch(), mark: self.hit_state.mark() };
         limbo.see(std::iter::once(sight));
         !limbo.take_free(|()| true).is_empty()
@@ -134,14 +134,14 @@ fn detaches(heavy_barrier: fn(), awaited: Option<HitMark>) -> impl Fn(&World) + 
     }
 }
 
-/// Frees the first hook if one of two looks allows it.
+/// Frees the first hook if one of two scans allows it.
 fn retires(heavy_barrier: fn()) -> impl Fn(&World) + Copy + Send + Sync + 'static {
     move |world| {
         let mut limbo = Limbo::default();
         limbo.retire(Era::UNKNOWN, ());
         world.take_away();
         heavy_barrier();
-        if world.look(&mut limbo) || world.look(&mut limbo) {
+        if world.scan(&mut limbo) || world.scan(&mut limbo) {
             free(&world.hooks[0]);
         }
     }
@@ -168,7 +168,7 @@ fn the_end_of_a_nested_hit_is_not_that_of_the_outer_one() {
     beside(|world| world.hit(|| world.hit(|| ())), retires(full));
 }
 
-/// A signal handler's hit calls B before the outer hit has read its hook, and a look sees it there.
+/// A signal handler's hit calls B before the outer hit has read its hook, and a scan sees it there.
 /// Then another hook is published. The outer hit reads it, and calls B, too, while that hook is
 /// retired.
 fn calls_twice(end_first: fn(&HitState)) {
@@ -195,13 +195,13 @@ fn calls_twice(end_first: fn(&HitState)) {
         };
         let mut limbo = Limbo::default();
         until(&steps[0]);
-        assert!(!world.look(&mut limbo));
+        assert!(!world.scan(&mut limbo));
         let since = limbo.now();
         steps[1].store(true, Ordering::Release);
         limbo.retire(since, ());
         world.take_away();
         full();
-        if world.look(&mut limbo) {
+        if world.scan(&mut limbo) {
             free(&world.hooks[0]);
         }
         thread.join().unwrap();
@@ -286,7 +286,7 @@ mod left_out {
 
     #[test]
     #[should_panic(expected = "Causality violation")]
-    fn the_barrier_before_a_look() {
+    fn the_barrier_before_a_scan() {
         beside(|world| world.hit(|| ()), retires(|| ()));
     }
 
@@ -320,7 +320,7 @@ mod left_out {
         beside(hits, detaches(full, Some(HitMark::consuming(A))));
     }
 
-    /// The look mistakes a second call for the first one, as if the thread had been in it all the
+    /// The scan mistakes a second call for the first one, as if the thread had been in it all the
     /// time.
     #[test]
     #[should_panic(expected = "Causality violation")]

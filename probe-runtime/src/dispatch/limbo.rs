@@ -1,26 +1,26 @@
 //! Retired data, kept until no thread can be reading it. No thread waits for that.
 //!
 //! Life cycle: [retired](Limbo::retire) when other data is published in its place ▸ given out by
-//! [`collect`](Limbo::collect), which each operation that has retired something calls. It looks at
+//! [`collect`](Limbo::collect), which each operation that has retired something calls. It reads
 //! every thread's mark after a heavy barrier, under the control lock.
 //!
-//! Each look ends an *era*. Retired data has two eras: the one in which it was published, and the
-//! one in which it was retired. A hit under way has two looks: the first that saw the thread in
-//! this hit, and the first that saw it in its present call of a consumer. Until the second look the
+//! Each scan ends an *era*. Retired data has two eras: the one in which it was published, and the
+//! one in which it was retired. A hit under way has two scans: the first that saw the thread in
+//! this hit, and the first that saw it in its present call of a consumer. Until the second scan the
 //! hit may have read published data. While it stays in the call it reads none, and after the call
 //! it finds only data that is published then. So it may hold data that was retired in the era of
-//! the first look or later and published in the era of the second look or earlier, and no other:
+//! the first scan or later and published in the era of the second scan or earlier, and no other:
 //!
 //! | state of a thread | retired data that it may hold |
 //! |---|---|
 //! | outside of hits | none |
-//! | between a site and a consumer, or in a nested hit | retired since the look that saw this hit first |
-//! | in a consumer, if the last look saw it in the same call | the same, if it was published before the first look that saw that call |
+//! | between a site and a consumer, or in a nested hit | retired since the scan that saw this hit first |
+//! | in a consumer, if the last scan saw it in the same call | the same, if it was published before the first scan that saw that call |
 //!
 //! Bound: a consumer that blocks keeps at most the hooks that were published when it was first seen
 //! there, one for each probe. Later operations, however many, leave nothing behind.
 //!
-//! Cost of a look: a barrier, and some loads for each thread; nothing if no data was retired.
+//! Cost of a scan: a barrier, and some loads for each thread; nothing if no data was retired.
 
 use std::hint;
 
@@ -28,9 +28,9 @@ use super::hit_state::{HitId, HitMark};
 use super::quiesce::Fenced;
 use super::thread_slot::{ThreadSlot, slots};
 
-/// Number of looks at a thread between a site and a consumer before the look takes that as its
+/// Number of readings of a thread between a site and a consumer before the scan takes that as its
 /// state. A thread is there for only some instructions.
-const LOOKS: u32 = 200;
+const READINGS: u32 = 200;
 
 /// The era in which data was published or retired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,7 +48,7 @@ impl Era {
 pub(crate) struct Limbo<T> {
     now: Era,
     retired: Vec<Retired<T>>,
-    hits: Vec<Hit>,
+    hits: Vec<SeenHit>,
 }
 
 #[derive(Debug)]
@@ -58,9 +58,9 @@ struct Retired<T> {
     what: T,
 }
 
-/// A hit that a look has found under way.
+/// A hit that a scan has found under way.
 #[derive(Debug)]
-struct Hit {
+struct SeenHit {
     slot: usize,
     watched: HitId,
     since: Era,
@@ -68,7 +68,7 @@ struct Hit {
     read_by: Era,
 }
 
-/// The state of a slot as a look has seen it.
+/// The state of a slot as a scan has seen it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     pub(super) slot: usize,
@@ -98,15 +98,15 @@ impl<T> Limbo<T> {
         self.retired.is_empty()
     }
 
-    /// Returns whether data was retired since the last look.
+    /// Returns whether data was retired since the last scan.
     pub(crate) fn has_new(&self) -> bool {
         self.retired.last().is_some_and(|last| last.unpublished == self.now)
     }
 
-    /// Looks at all threads, and returns the data that no thread can be reading. The heavy barrier
+    /// Scans all threads, and returns the data that no thread can be reading. The heavy barrier
     /// must come after all the data was retired.
     pub(crate) fn collect(&mut self, _fenced: &Fenced, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
-        self.see(slots().map(look));
+        self.see(slots().map(sighting));
         self.take_free(is_asked_for)
     }
 
@@ -114,7 +114,7 @@ impl<T> Limbo<T> {
         let under_way = sights.filter(|sight| !sight.mark.is_outside());
         let hits = under_way.map(|sight| {
             let same_hit =
-                |hit: &&Hit| hit.slot == sight.slot && hit.watched.sequence == sight.watched.sequence;
+                |hit: &&SeenHit| hit.slot == sight.slot && hit.watched.sequence == sight.watched.sequence;
             let known = self.hits.iter().find(same_hit);
             let same_call = known.filter(|hit| hit.watched == sight.watched && hit.read_by != Era::ANY);
             let read_by = match same_call {
@@ -123,7 +123,7 @@ impl<T> Limbo<T> {
                 None => self.now,
             };
             let since = known.map_or(self.now, |hit| hit.since);
-            Hit { slot: sight.slot, watched: sight.watched, since, read_by }
+            SeenHit { slot: sight.slot, watched: sight.watched, since, read_by }
         });
         self.hits = hits.collect();
         self.now = Era(self.now.0 + 1);
@@ -132,7 +132,7 @@ impl<T> Limbo<T> {
     pub(super) fn take_free(&mut self, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
         let hits = &self.hits;
         let is_free = |it: &mut Retired<T>| {
-            let may_hold = |hit: &Hit| hit.since <= it.unpublished && it.published <= hit.read_by;
+            let may_hold = |hit: &SeenHit| hit.since <= it.unpublished && it.published <= hit.read_by;
             is_asked_for(&it.what) && !hits.iter().any(may_hold)
         };
         self.retired.extract_if(.., is_free).map(|it| it.what).collect()
@@ -140,19 +140,19 @@ impl<T> Limbo<T> {
 }
 
 /// The order matters: see [`HitState::watch`](super::hit_state::HitState::watch).
-fn look(slot: &'static ThreadSlot) -> Sight {
-    let look = || {
+fn sighting(slot: &'static ThreadSlot) -> Sight {
+    let read = || {
         let watched = slot.hit_state().watch();
         Sight { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }
     };
-    for _ in 0..LOOKS {
-        let sight = look();
+    for _ in 0..READINGS {
+        let sight = read();
         if !sight.mark.is_passing() {
             return sight;
         }
         hint::spin_loop();
     }
-    look()
+    read()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -165,7 +165,7 @@ mod tests {
         Sight { slot: 0, watched: HitId { sequence, calls }, mark }
     }
 
-    /// Returns the data given out after a look that sees one thread in this state.
+    /// Returns the data given out after a scan that sees one thread in this state.
     fn given_out(limbo: &mut Limbo<u32>, sight: Option<Sight>) -> Vec<u32> {
         limbo.see(sight.into_iter());
         limbo.take_free(|_| true)
@@ -272,17 +272,17 @@ mod tests {
         EndCall,
         End,
         Publish,
-        Look,
+        Scan,
     }
 
     proptest! {
         /// A thread makes hits, also nested ones before the outer one reads, while hooks are
-        /// published and looks are made. No look gives out a hook that the thread holds.
+        /// published and scans are made. No scan gives out a hook that the thread holds.
         #[test]
         fn no_held_hook_is_given_out(
             steps in prop::collection::vec(
                 prop::sample::select(vec![
-                    Step::Begin, Step::Read, Step::Call, Step::EndCall, Step::End, Step::Publish, Step::Publish, Step::Look,
+                    Step::Begin, Step::Read, Step::Call, Step::EndCall, Step::End, Step::Publish, Step::Publish, Step::Scan,
                 ]),
                 1..200,
             )
@@ -311,7 +311,7 @@ mod tests {
                         limbo.retire(since, published);
                         (published, since) = (published + 1, limbo.now());
                     }
-                    Step::Look => {
+                    Step::Scan => {
                         let free = given_out(&mut limbo, Some(sight(sequence, calls, mark)));
                         prop_assert!(free.iter().all(|hook| !held.contains(hook)), "{held:?} {free:?}");
                         given.extend(free);

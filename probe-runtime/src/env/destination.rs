@@ -48,7 +48,7 @@ enum PatternPart {
 
 /// The run of the program, which the placeholders describe.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct ProgramRun {
     /// The program's working directory at its start.
     pub(super) base: PathBuf,
     pub(super) program: String,
@@ -124,11 +124,11 @@ impl Pattern {
     }
 
     /// Returns the file of each consumer, given by number and name.
-    pub(super) fn paths(&self, run: &Run, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
+    pub(super) fn paths(&self, run: &ProgramRun, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
         consumers.iter().map(|(number, name)| run.base.join(self.path(run, *number, name))).collect()
     }
 
-    fn path(&self, run: &Run, number: usize, consumer: &str) -> String {
+    fn path(&self, run: &ProgramRun, number: usize, consumer: &str) -> String {
         let mut path = String::new();
         for part in &self.parts {
             match part {
@@ -151,7 +151,11 @@ impl Pattern {
 
     /// Checks that each consumer, given by number, name and formats, can report to this
     /// destination.
-    pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), ParseError> {
+    pub(super) fn check(
+        &self,
+        run: &ProgramRun,
+        consumers: &[(usize, &str, &[Format])],
+    ) -> Result<(), ParseError> {
         let mistake = |problem| Err(ParseError { at: self.at, problem });
         for (_, consumer, formats) in consumers {
             if self.format == Format::Prometheus && !cfg!(feature = "metrics") {
@@ -213,8 +217,8 @@ mod tests {
         pattern
     }
 
-    fn run(is_forked: bool) -> Run {
-        Run { base: PathBuf::from("/base"), program: "app".to_owned(), process: 12, is_forked }
+    fn run(is_forked: bool) -> ProgramRun {
+        ProgramRun { base: PathBuf::from("/base"), program: "app".to_owned(), process: 12, is_forked }
     }
 
     fn path(value: &str, is_forked: bool) -> String {

@@ -13,7 +13,7 @@ use std::env;
 use std::path::Path;
 use std::process;
 
-use destination::{Destination, Run};
+use destination::{Destination, ProgramRun};
 use listing::ProbeListing;
 use output::{Ticket, say};
 use rendering::{AttachedConsumer, Output};
@@ -153,7 +153,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         return Ok(EnvGuard::default());
     }
     let value = value.to_string_lossy();
-    let run = Run {
+    let run = ProgramRun {
         base: env::current_dir().unwrap_or_default(),
         program: program(),
         process: process::id(),
@@ -250,7 +250,7 @@ fn when() -> Result<When, Error> {
 }
 
 /// Lists the probes of a selector, or all probes, at the destination of reports.
-fn list(listed: ProbeListing<'_>, run: &Run, destination: &Destination) {
+fn list(listed: ProbeListing<'_>, run: &ProgramRun, destination: &Destination) {
     let probes = match listed {
         ProbeListing::All => probes(),
         ProbeListing::Selected(selector) => match select(selector) {
@@ -268,7 +268,7 @@ fn list(listed: ProbeListing<'_>, run: &Run, destination: &Destination) {
 }
 
 /// Returns the destination for these consumers, given by number, name and formats.
-fn destination(consumers: &[(usize, &str, &[Format])], run: &Run) -> Result<Destination, Error> {
+fn destination(consumers: &[(usize, &str, &[Format])], run: &ProgramRun) -> Result<Destination, Error> {
     let value = env::var_os(OUT).unwrap_or_default();
     let value = value.into_string().map_err(|value| {
         let value = value.to_string_lossy();

@@ -224,10 +224,11 @@ fn after_fork() {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::Barrier;
+    use std::sync::Condvar;
+    use std::time::Duration;
     use std::{process, thread};
 
-    use super::super::destination::{Destination, Run};
+    use super::super::destination::{Destination, ProgramRun};
     use super::*;
     #[cfg(feature = "metrics")]
     use crate::metrics::Metrics;
@@ -270,8 +271,12 @@ pub(super) mod tests {
     }
 
     fn output(destination: &str, reports: &[fn() -> Rendered]) -> Output {
-        let run =
-            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
+        let run = ProgramRun {
+            base: PathBuf::new(),
+            program: "p".to_owned(),
+            process: process::id(),
+            is_forked: false,
+        };
         let attached = reports.iter().zip(1..).map(|(report, number)| AttachedConsumer {
             number,
             consumer: "made".to_owned(),
@@ -329,9 +334,14 @@ pub(super) mod tests {
     #[test]
     fn the_last_report_is_written_once() {
         // A guard drops while the program exits: both threads render before either writes.
-        static BOTH: Barrier = Barrier::new(2);
+        static RENDERED: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
         let waits = || {
-            BOTH.wait();
+            let (rendered, changed) = &RENDERED;
+            *rendered.lock().unwrap() += 1;
+            changed.notify_all();
+            // Not for ever: if the other thread does not come, the number tells.
+            let limit = Duration::from_secs(30);
+            drop(changed.wait_timeout_while(rendered.lock().unwrap(), limit, |it| *it < 2));
             Rendered::from("rendered twice, written once".to_owned())
         };
         let ticket = open(output("-", &[waits])).unwrap();
@@ -342,10 +352,10 @@ pub(super) mod tests {
             let written = [exit, guard].map(|it| it.join().unwrap());
             assert_eq!(written.iter().filter(|it| **it).count(), 1);
         });
+        assert_eq!(*RENDERED.0.lock().unwrap(), 2);
         // The signal that comes after it reports nothing.
-        let later = thread::spawn(|| BOTH.wait());
         assert!(!report_at(at, ReportTurn::Current));
-        later.join().unwrap();
+        assert_eq!(*RENDERED.0.lock().unwrap(), 3);
         let _ = mem::take(&mut outputs()[at].output.attached);
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 
-use super::destination::{Destination, Pattern, Run, by_path};
+use super::destination::{Destination, Pattern, ProgramRun, by_path};
 use super::file;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
@@ -20,7 +20,7 @@ use crate::spec::{Format, Rendered, Reported};
 /// Attached consumers, and the destination of their reports. Clones share the attachments.
 #[derive(Clone)]
 pub(super) struct Output {
-    run: Run,
+    run: ProgramRun,
     destination: Arc<Destination>,
     pub(super) attached: Arc<Vec<AttachedConsumer>>,
     /// The process that made the output.
@@ -43,7 +43,7 @@ pub(super) enum Piece {
 }
 
 impl Output {
-    pub(super) fn new(run: Run, destination: Destination, attached: Vec<AttachedConsumer>) -> Self {
+    pub(super) fn new(run: ProgramRun, destination: Destination, attached: Vec<AttachedConsumer>) -> Self {
         let (destination, attached) = (Arc::new(destination), Arc::new(attached));
         Self { run, destination, attached, process: fork::process() }
     }
@@ -95,9 +95,9 @@ impl Output {
 
     /// Returns the file of each consumer.
     fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
-        let run = Run { process: process::id(), is_forked: false, ..self.run.clone() };
+        let run = ProgramRun { process: process::id(), is_forked: false, ..self.run.clone() };
         let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
-        let own = pattern.paths(&Run { is_forked: self.is_forked(), ..run.clone() }, &consumers);
+        let own = pattern.paths(&ProgramRun { is_forked: self.is_forked(), ..run.clone() }, &consumers);
         // A child shares its parent's stream; under another name there would be no stream.
         let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
         paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()

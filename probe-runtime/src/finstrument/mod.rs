@@ -160,7 +160,7 @@ mod stub;
 use stub as live;
 
 pub use live::{
-    Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
 };
 pub use reason::{Reason, Unpatched};
 pub use stats::Stats;

@@ -25,7 +25,7 @@ pub extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut 
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {}
 
-/// A discovered call site. On this target there are none.
+/// A discovered call of a hook. On this target there are none.
 ///
 /// ```
 /// probe_runtime::finstrument::on_discovery(|found| {
@@ -33,9 +33,9 @@ pub extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut (
 /// });
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Discovered<'a>(Infallible, PhantomData<&'a ()>);
+pub struct HookCall<'a>(Infallible, PhantomData<&'a ()>);
 
-impl Discovered<'_> {
+impl HookCall<'_> {
     /// Returns the address of the function.
     pub fn function(&self) -> usize {
         match self.0 {}
@@ -79,7 +79,7 @@ pub fn start() {}
 /// ```
 /// probe_runtime::finstrument::on_discovery(|_| unreachable!("nothing is discovered here"));
 /// ```
-pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
+pub fn on_discovery(callback: impl Fn(&HookCall<'_>) + Send + Sync + 'static) {
     drop(callback);
 }
 
@@ -111,8 +111,8 @@ pub fn text_policy(_policy: TextPolicy) {}
 /// assert_eq!(calls.total(), 0);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, _capacity: usize) -> Result<Attachment, Error> {
-    control::ProbeSet::none().attach(count).map(Attachment)
+pub fn attach(count: Count, _capacity: usize) -> Result<DiscoveryAttachment, Error> {
+    control::ProbeSet::none().attach(count).map(DiscoveryAttachment)
 }
 
 /// Returns an empty list: no call was discovered.
@@ -144,9 +144,9 @@ pub fn stats() -> Stats {
 /// ```
 #[must_use = "dropping the attachment makes its probes latent"]
 #[derive(Debug)]
-pub struct Attachment(control::Attachment<Count>);
+pub struct DiscoveryAttachment(control::Attachment<Count>);
 
-impl Deref for Attachment {
+impl Deref for DiscoveryAttachment {
     type Target = control::Attachment<Count>;
 
     fn deref(&self) -> &Self::Target {
@@ -154,7 +154,7 @@ impl Deref for Attachment {
     }
 }
 
-impl fmt::Display for Attachment {
+impl fmt::Display for DiscoveryAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

@@ -89,5 +89,5 @@ mod prometheus;
 
 pub use exporter::{Exporter, Watched};
 pub use measured::Measured;
-pub use model::{Family, Histogram, MetricKind, Metrics, Series, Value};
+pub use model::{Family, Histogram, MetricKind, MetricValue, Metrics, Series};
 pub use prometheus::CONTENT_TYPE;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub use family::{Family, Series};
 use histogram::BOUNDS;
 pub use histogram::Histogram;
-pub use value::{MetricKind, Value};
+pub use value::{MetricKind, MetricValue};
 
 /// All measurements at one moment; from [`Exporter::collect`](super::Exporter::collect).
 ///
@@ -67,17 +67,17 @@ impl Metrics {
     /// Values with the same name and labels are added up. All values of a name are of the kind of
     /// the first one; values of another kind are ignored.
     pub fn count(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], count: u64) {
-        self.add(name, help, labels, Value::Count(count));
+        self.add(name, help, labels, MetricValue::Count(count));
     }
 
     /// Adds, like [`count`](Self::count), a time that only grows, in nanoseconds.
     pub fn time(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], nanoseconds: u64) {
-        self.add(name, help, labels, Value::Nanoseconds(nanoseconds));
+        self.add(name, help, labels, MetricValue::Nanoseconds(nanoseconds));
     }
 
     /// Adds, like [`count`](Self::count), the present value of a number that goes up and down.
     pub fn gauge(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], value: f64) {
-        self.add(name, help, labels, Value::Gauge(value));
+        self.add(name, help, labels, MetricValue::Gauge(value));
     }
 
     /// Adds, like [`count`](Self::count), calls grouped by their time.
@@ -93,10 +93,10 @@ impl Metrics {
         times: &[(u64, u64)],
     ) {
         let histogram = Histogram::new(Arc::clone(&self.bounds), sum, times);
-        self.add(name, help, labels, Value::Histogram(histogram));
+        self.add(name, help, labels, MetricValue::Histogram(histogram));
     }
 
-    fn add(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], value: Value) {
+    fn add(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], value: MetricValue) {
         let kind = value.kind();
         let at = self.find(name).unwrap_or_else(|at| {
             self.families.insert(at, Family::new(name, help, kind));
@@ -174,21 +174,21 @@ mod tests {
     }
 
     /// Returns the family's kind and its values.
-    fn found(metrics: &Metrics) -> (MetricKind, Vec<Value>) {
+    fn found(metrics: &Metrics) -> (MetricKind, Vec<MetricValue>) {
         let [family] = metrics.families().collect::<Vec<_>>()[..] else { panic!("there is one name") };
         (family.kind(), family.series().map(|it| it.value.clone()).collect())
     }
 
     #[test]
     fn values_of_a_name_have_the_kind_of_the_first_one() {
-        let counted = (MetricKind::Counter, vec![Value::Count(3)]);
+        let counted = (MetricKind::Counter, vec![MetricValue::Count(3)]);
         let mut added = counter();
         added.add_all(histogram());
         assert_eq!(found(&added), counted);
         added.add_all(of(|it| it.gauge(NAME, "", &[("of", "a")], 9.0)));
         assert_eq!(found(&added), counted);
         added.add_all(counter());
-        assert_eq!(found(&added), (MetricKind::Counter, vec![Value::Count(6)]));
+        assert_eq!(found(&added), (MetricKind::Counter, vec![MetricValue::Count(6)]));
         // The earlier kind counts as the first.
         let mut now = histogram();
         now.raise(&counter());

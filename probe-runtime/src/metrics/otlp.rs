@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::prometheus::seconds;
-use super::{Family, Histogram, MetricKind, Metrics, Series, Value};
+use super::{Family, Histogram, MetricKind, MetricValue, Metrics, Series};
 use crate::report::{JsonObject, array};
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
@@ -53,11 +53,11 @@ impl Metrics {
             .text("startTimeUnixNano", &unix_nanoseconds(self.began))
             .text("timeUnixNano", &unix_nanoseconds(self.taken));
         match series.value {
-            Value::Count(count) => point.text("asInt", &count.to_string()),
-            Value::Nanoseconds(time) => point.json("asDouble", &seconds(*time)),
-            Value::Gauge(gauge) if gauge.is_finite() => point.json("asDouble", &gauge.to_string()),
-            Value::Gauge(gauge) => point.text("asDouble", not_finite(*gauge)),
-            Value::Histogram(histogram) => with_histogram(point, histogram),
+            MetricValue::Count(count) => point.text("asInt", &count.to_string()),
+            MetricValue::Nanoseconds(time) => point.json("asDouble", &seconds(*time)),
+            MetricValue::Gauge(gauge) if gauge.is_finite() => point.json("asDouble", &gauge.to_string()),
+            MetricValue::Gauge(gauge) => point.text("asDouble", not_finite(*gauge)),
+            MetricValue::Histogram(histogram) => with_histogram(point, histogram),
         }
         .finish()
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Family, MetricKind, Metrics, Series, Value};
+use super::{Family, MetricKind, MetricValue, Metrics, Series};
 
 /// The `Content-Type` of an answer whose body is [`Metrics::to_prometheus`].
 ///
@@ -49,10 +49,10 @@ fn push_family(text: &mut String, family: &Family) {
             };
         };
         match value {
-            Value::Count(count) => line("", None, &count.to_string()),
-            Value::Nanoseconds(time) => line("", None, &seconds(*time)),
-            Value::Gauge(gauge) => line("", None, &number(*gauge)),
-            Value::Histogram(histogram) => {
+            MetricValue::Count(count) => line("", None, &count.to_string()),
+            MetricValue::Nanoseconds(time) => line("", None, &seconds(*time)),
+            MetricValue::Gauge(gauge) => line("", None, &number(*gauge)),
+            MetricValue::Histogram(histogram) => {
                 for (bound, calls) in histogram.cumulative() {
                     line("_bucket", Some(&seconds(bound)), &calls.to_string());
                 }

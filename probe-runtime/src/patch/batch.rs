@@ -28,7 +28,7 @@ pub(crate) struct Batch<'a> {
     pub(super) wanted: Mode,
     pub(super) report: &'a mut Report,
     /// Sites that a single write can't switch.
-    straddlers: Vec<Site>,
+    split_sites: Vec<Site>,
     /// Sites that go through `int3` and stay active, with another target.
     pub(super) led_elsewhere: Vec<SiteAddr>,
     left: LastState<'a>,
@@ -50,7 +50,7 @@ impl<'a> Batch<'a> {
     /// Begins a batch for sites of loaded objects.
     pub(crate) fn new(wanted: Mode, report: &'a mut Report, loaded: KeptLoaded<'a>) -> Self {
         let left = LastState::default();
-        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left, loaded }
+        Self { wanted, report, split_sites: Vec::new(), led_elsewhere: Vec::new(), left, loaded }
     }
 
     /// Sets the state in which all sites were left.
@@ -69,11 +69,11 @@ impl<'a> Batch<'a> {
             Access::ByRunStrictly => self.switch_strictly(sites),
             Access::Alias => self.switch_through_the_kernel(sites),
         }
-        if !self.straddlers.is_empty() {
-            let straddlers = std::mem::take(&mut self.straddlers);
+        if !self.split_sites.is_empty() {
+            let split_sites = std::mem::take(&mut self.split_sites);
             match access {
-                Access::Held => self.switch_straddlers(&straddlers),
-                _ => self.switch_strictly(&straddlers),
+                Access::Held => self.switch_split_sites(&split_sites),
+                _ => self.switch_strictly(&split_sites),
             }
         }
         if self.report.refused() != 0 {
@@ -140,8 +140,8 @@ impl<'a> Batch<'a> {
                         self.note_stray(*site, found);
                     }
                 }
-                Ok(Done::Nothing) => self.straddlers.push(*site),
-                Err(refusal) => self.look_again(*site, refusal),
+                Ok(Done::Nothing) => self.split_sites.push(*site),
+                Err(refusal) => self.retry(*site, refusal),
             }
         }
         self.report.add_patched(patched);
@@ -178,7 +178,7 @@ impl Batch<'_> {
 
     /// Retries a site that holds neither instruction, in text that is open.
     #[cold]
-    fn look_again(&mut self, site: Site, mut refusal: Box<Refusal>) {
+    fn retry(&mut self, site: Site, mut refusal: Box<Refusal>) {
         loop {
             // SAFETY: in the text of a loaded object, which has just been read.
             if let Some(refusal) = unsafe { settle(site, refusal) } {
@@ -190,7 +190,7 @@ impl Batch<'_> {
                     return self.report.add_patched(1);
                 }
                 Ok(Done::Unchanged(found)) => return self.leave(site, found),
-                Ok(Done::Nothing) => return self.straddlers.push(site),
+                Ok(Done::Nothing) => return self.split_sites.push(site),
                 Err(again) => refusal = again,
             }
         }

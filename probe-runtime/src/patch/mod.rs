@@ -61,7 +61,7 @@ mod strays;
 mod trapped;
 
 pub(crate) use plan::Mode;
-pub use plan::{SiteState, Step, plan};
+pub use plan::{SitePlan, SiteState, plan};
 #[doc(inline)]
 pub use probe_patch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub(crate) use report::unmatched_lines;

@@ -7,11 +7,11 @@ use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 /// The state of a site.
 ///
 /// ```
-/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SitePlan, SiteState, TextWord, plan};
 /// let (site, jmp) = (SiteAddr(0x1000), Instruction::jmp(Rel32::NEXT));
 /// let latent = TextWord(0).with_instruction(site, Instruction::NOP5);
-/// assert_eq!(plan(latent, site, jmp, SiteState::Latent), Ok(Step::Unchanged));
-/// assert!(matches!(plan(latent, site, jmp, SiteState::Active), Ok(Step::Write { .. })));
+/// assert_eq!(plan(latent, site, jmp, SiteState::Latent), Ok(SitePlan::Unchanged));
+/// assert!(matches!(plan(latent, site, jmp, SiteState::Active), Ok(SitePlan::Write { .. })));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SiteState {
@@ -47,19 +47,19 @@ impl Mode {
 /// The result of a plan.
 ///
 /// ```
-/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SitePlan, SiteState, TextWord, plan};
 /// let jmp = Instruction::jmp(Rel32::NEXT);
 /// let latent = TextWord(0).with_instruction(SiteAddr(0x1000), Instruction::NOP5);
 /// match plan(latent, SiteAddr(0x1000), jmp, SiteState::Active)? {
-///     Step::Write { expected, new } => println!("replace {expected:?} by {new:?}"),
-///     Step::Unchanged => println!("it is active"),
-///     Step::Straddles => println!("it takes a word patch"),
+///     SitePlan::Write { expected, new } => println!("replace {expected:?} by {new:?}"),
+///     SitePlan::Unchanged => println!("it is active"),
+///     SitePlan::Straddles => println!("it takes a word patch"),
 /// }
-/// assert_eq!(plan(latent, SiteAddr(0x1006), jmp, SiteState::Active)?, Step::Straddles);
+/// assert_eq!(plan(latent, SiteAddr(0x1006), jmp, SiteState::Active)?, SitePlan::Straddles);
 /// # Ok::<(), Box<probe_runtime::Refusal>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum SitePlan {
     /// The site is as wanted.
     Unchanged,
     /// Replace the word `expected` by `new`.
@@ -86,14 +86,14 @@ pub enum Step {
 ///
 /// ```
 /// use probe_runtime::RefusalReason;
-/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SitePlan, SiteState, TextWord, plan};
 ///
 /// let site = SiteAddr(0x1000);
 /// let jmp = Instruction::jmp(Rel32::between(site, 0x2000).expect("near by"));
 /// let latent = TextWord(0).with_instruction(site, Instruction::NOP5);
 /// let active = latent.with_instruction(site, jmp);
 /// let step = plan(latent, site, jmp, SiteState::Active);
-/// assert_eq!(step, Ok(Step::Write { expected: latent, new: active }));
+/// assert_eq!(step, Ok(SitePlan::Write { expected: latent, new: active }));
 ///
 /// let breakpoint = latent.with_instruction(site, Instruction::from_bytes([0xcc, 0x1f, 0x44, 0x00, 0x08]));
 /// let refusal = plan(breakpoint, site, jmp, SiteState::Active).unwrap_err();
@@ -105,9 +105,9 @@ pub fn plan(
     site: SiteAddr,
     active: Instruction,
     wanted: SiteState,
-) -> Result<Step, Box<Refusal>> {
+) -> Result<SitePlan, Box<Refusal>> {
     if !site.is_patchable() {
-        return Ok(Step::Straddles);
+        return Ok(SitePlan::Straddles);
     }
     let (from, to) = match wanted {
         SiteState::Latent => (active, Instruction::NOP5),
@@ -115,9 +115,9 @@ pub fn plan(
     };
     let found = word.instruction(site);
     if found == from {
-        Ok(Step::Write { expected: word, new: word.with_instruction(site, to) })
+        Ok(SitePlan::Write { expected: word, new: word.with_instruction(site, to) })
     } else if found == to {
-        Ok(Step::Unchanged)
+        Ok(SitePlan::Unchanged)
     } else {
         Err(refuse(site, from, found))
     }
@@ -183,10 +183,10 @@ mod tests {
     fn walks_the_truth_table() {
         for active in both(SITE, 0x1100) {
             let (nop, on) = (word(Instruction::NOP5), word(active));
-            assert_eq!(plan(nop, SITE, active, Latent), Ok(Step::Unchanged));
-            assert_eq!(plan(nop, SITE, active, Active), Ok(Step::Write { expected: nop, new: on }));
-            assert_eq!(plan(on, SITE, active, Latent), Ok(Step::Write { expected: on, new: nop }));
-            assert_eq!(plan(on, SITE, active, Active), Ok(Step::Unchanged));
+            assert_eq!(plan(nop, SITE, active, Latent), Ok(SitePlan::Unchanged));
+            assert_eq!(plan(nop, SITE, active, Active), Ok(SitePlan::Write { expected: nop, new: on }));
+            assert_eq!(plan(on, SITE, active, Latent), Ok(SitePlan::Write { expected: on, new: nop }));
+            assert_eq!(plan(on, SITE, active, Active), Ok(SitePlan::Unchanged));
             for wanted in [Latent, Active] {
                 let found = [0xcc, 0x1f, 0x44, 0x00, 0x08];
                 let refusal = plan(word(Instruction::from_bytes(found)), SITE, active, wanted).unwrap_err();
@@ -209,7 +209,7 @@ mod tests {
     fn straddlers_take_more_than_a_write() {
         let site = SiteAddr(0x1004);
         let [jmp, _] = both(site, 0x1100);
-        assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(Step::Straddles));
+        assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(SitePlan::Straddles));
     }
 
     #[cfg(probe_backend = "patched")]
@@ -285,7 +285,7 @@ mod tests {
         fn writes_nothing_but_the_two_instructions(bits: u64, offset in 0_usize..8, active: bool, bytes: [u8; 5]) {
             let site = SiteAddr(0x7000_0000 + offset);
             let (wanted, on) = (if active { Active } else { Latent }, Instruction::from_bytes(bytes));
-            if let Ok(Step::Write { expected, new }) = plan(TextWord(bits), site, on, wanted) {
+            if let Ok(SitePlan::Write { expected, new }) = plan(TextWord(bits), site, on, wanted) {
                 prop_assert_eq!(expected, TextWord(bits));
                 prop_assert_eq!(new.instruction(site), if active { on } else { Instruction::NOP5 });
                 prop_assert_eq!(new.with_instruction(site, expected.instruction(site)), expected);
@@ -297,8 +297,8 @@ mod tests {
             let site = SiteAddr(0x7000_0000 + offset);
             for active in both(site, (site.0 + SITE_LEN).wrapping_add_signed(distance as isize)) {
                 let latent = TextWord(rest).with_instruction(site, Instruction::NOP5);
-                let Ok(Step::Write { new, .. }) = plan(latent, site, active, Active) else { panic!("not planned") };
-                prop_assert_eq!(plan(new, site, active, Latent), Ok(Step::Write { expected: new, new: latent }));
+                let Ok(SitePlan::Write { new, .. }) = plan(latent, site, active, Active) else { panic!("not planned") };
+                prop_assert_eq!(plan(new, site, active, Latent), Ok(SitePlan::Write { expected: new, new: latent }));
             }
         }
     }

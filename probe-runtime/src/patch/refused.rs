@@ -43,7 +43,7 @@ impl Batch<'_> {
 
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
         // SAFETY: the caller has just seen that the text can be read.
-        match unsafe { look(site, self.wanted) } {
+        match unsafe { read_site(site, self.wanted) } {
             Ok((found, None)) => self.leave(site, found),
             // The site still counts, through its active instruction.
             Ok((found, Some(_))) if self.wanted == Mode::Counting && !is_switch(found, self.wanted) => {
@@ -71,7 +71,7 @@ impl Batch<'_> {
 ///
 /// # Safety
 /// Its text can be read.
-pub(super) unsafe fn look(
+pub(super) unsafe fn read_site(
     site: Site,
     wanted: Mode,
 ) -> Result<(Instruction, Option<Instruction>), Box<Refusal>> {

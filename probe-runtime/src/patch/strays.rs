@@ -14,7 +14,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::batch::by_page;
-use super::refused::look;
+use super::refused::read_site;
 use super::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN, Site};
 use crate::arch::backend::block::{Block, LEN};
 use crate::os::objects::KeptLoaded;
@@ -76,7 +76,7 @@ fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
 unsafe fn stray(site: Site, left: Option<Mode>) -> Option<Refusal> {
     let mode = left.unwrap_or(Mode::Latent);
     // SAFETY: as the caller says.
-    let found = match unsafe { look(site, mode) } {
+    let found = match unsafe { read_site(site, mode) } {
         Ok((found, _)) => found.bytes(),
         Err(refusal) => match refusal.reason() {
             RefusalReason::Foreign { found, .. } => *found,

@@ -1,5 +1,5 @@
-//! Switches sites through `int3`: straddlers, all sites under strict patching, and all sites that
-//! the kernel writes in the program's place.
+//! Switches sites through `int3`: sites across two words, all sites under strict patching, and all
+//! sites that the kernel writes in the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
 
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::{by_page, by_run, is_switch};
-use super::refused::look;
+use super::refused::read_site;
 use super::word::Plan;
 use super::{
     Batch, Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
@@ -33,9 +33,9 @@ impl Batch<'_> {
         }
     }
 
-    /// Switches straddlers in open text.
+    /// Switches sites across two words, in open text.
     #[cold]
-    pub(super) fn switch_straddlers(&mut self, sites: &[Site]) {
+    pub(super) fn switch_split_sites(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
         let mut plans = Vec::new();
         self.plan(sites, &mut plans);
@@ -87,7 +87,7 @@ impl Batch<'_> {
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
-            match unsafe { look(*site, self.wanted) } {
+            match unsafe { read_site(*site, self.wanted) } {
                 Ok((found, None)) => self.leave(*site, found),
                 Ok((found, Some(new))) => {
                     if is_switch(found, self.wanted) {

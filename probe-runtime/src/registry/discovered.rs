@@ -116,7 +116,7 @@ mod tests {
     use crate::dispatch::Subscription;
     use crate::os::objects::{Frozen, freeze};
     use crate::patch::Site;
-    use crate::registry::provider::{Due, Findings, Garbage};
+    use crate::registry::provider::{Due, Findings, RetiredMemory};
 
     /// A real call, which is never settled.
     struct Call(Definition, AtomicUsize);
@@ -195,11 +195,11 @@ mod tests {
             None
         }
 
-        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<Garbage> {
+        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
             None
         }
 
-        fn end_growing(&mut self) -> Option<Garbage> {
+        fn end_growing(&mut self) -> Option<RetiredMemory> {
             None
         }
     }

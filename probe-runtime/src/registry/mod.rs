@@ -61,7 +61,7 @@ pub(crate) use seen::see;
 pub use crate::dispatch::ProbeId;
 pub use counts::{Counts, ProbeCount};
 pub use info::{FieldInfo, ProbeInfo, ProbeState};
-use provider::{CallSite, Garbage};
+use provider::{CallSite, RetiredMemory};
 
 /// The changes since the previous refresh.
 #[derive(Default)]
@@ -69,7 +69,7 @@ pub(crate) struct Change {
     /// Pages of unloaded objects that no object with probes occupies by now.
     pub(crate) gone: Vec<Range<usize>>,
     /// Call sites in unloaded objects that a provider had found.
-    pub(crate) unloaded: Vec<Garbage>,
+    pub(crate) unloaded: Vec<RetiredMemory>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
     /// The probes of new objects, ascending. Used only if the lists are not new.

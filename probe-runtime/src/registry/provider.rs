@@ -97,14 +97,14 @@ pub(crate) struct Findings {
     /// Call sites in loaded objects, by address.
     pub(crate) living: Vec<&'static dyn CallSite>,
     /// Call sites whose objects were unloaded, or loaded anew.
-    pub(crate) unloaded: Option<Garbage>,
+    pub(crate) unloaded: Option<RetiredMemory>,
     /// The objects of the living ones.
     #[cfg(probe_backend = "patched")]
     pub(crate) objects: Vec<crate::os::objects::Object>,
 }
 
 /// Memory that hits may still be reading. The control drops it once none does.
-pub(crate) type Garbage = Box<dyn Any + Send>;
+pub(crate) type RetiredMemory = Box<dyn Any + Send>;
 
 /// The amount of call sites to list.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -158,10 +158,10 @@ pub(crate) trait Provider: Send {
     fn take_counter(&mut self, call: &'static dyn CallSite) -> Option<usize>;
 
     /// Takes the hooks that call sites were published with, once no definition refers to them.
-    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage>;
+    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory>;
 
     /// Ends the counting of first hits.
-    fn end_growing(&mut self) -> Option<Garbage>;
+    fn end_growing(&mut self) -> Option<RetiredMemory>;
 }
 
 /// A call site that no table lists.

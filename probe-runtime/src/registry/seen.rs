@@ -10,10 +10,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::abi::Definition;
 
-static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
+static SEEN: LazyLock<Mutex<SeenDefinitions>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
-struct Seen {
+struct SeenDefinitions {
     order: Vec<&'static Definition>,
     addresses: HashSet<usize>,
 }

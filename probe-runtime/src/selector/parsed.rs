@@ -102,7 +102,7 @@ pub struct Selector {
 type Sides<T> = [T; 2];
 
 /// Records which terms have named a probe so far.
-pub(crate) struct Named(Vec<bool>);
+pub(crate) struct NamedTerms(Vec<bool>);
 
 impl Selector {
     /// Parses a selector.
@@ -158,7 +158,7 @@ impl Selector {
     }
 
     /// Returns the same as [`matches`](Self::matches), and records which terms name the probe.
-    pub(crate) fn matches_noting(&self, subject: &impl Selectable, named: &mut Named) -> bool {
+    pub(crate) fn matches_noting(&self, subject: &impl Selectable, named: &mut NamedTerms) -> bool {
         self.find::<true>(subject, &mut named.0)
     }
 
@@ -195,13 +195,13 @@ impl Selector {
     }
 
     /// Returns a record in which no term has named a probe yet.
-    pub(crate) fn named(&self) -> Named {
-        Named(vec![false; self.terms.len()])
+    pub(crate) fn named(&self) -> NamedTerms {
+        NamedTerms(vec![false; self.terms.len()])
     }
 
     /// Returns the terms that have named no probe, as they were written, without their `!`. A term
     /// that was written twice is returned once.
-    pub(crate) fn unnamed(&self, named: &Named) -> impl Iterator<Item = &str> {
+    pub(crate) fn unnamed(&self, named: &NamedTerms) -> impl Iterator<Item = &str> {
         let text = |at: &usize| &self.text[self.terms[*at].range.clone()];
         // Of equal paths, only the first one is recorded.
         let paths = self.paths.values().flatten().flatten();

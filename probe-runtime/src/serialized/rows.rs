@@ -27,9 +27,9 @@ impl Serialize for Row<'_> {
 }
 
 /// The rows of a report, created one after the other.
-struct Rows<'a, Report>(&'a Report);
+struct SerializedRows<'a, Report>(&'a Report);
 
-impl<Report: Written> Serialize for Rows<'_, Report> {
+impl<Report: Written> Serialize for SerializedRows<'_, Report> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.rows())
     }
@@ -39,7 +39,7 @@ fn report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, 
     let (Row(head), Row(rest)) = (report.head(), report.rest());
     let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;
     head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
-    map.serialize_entry("rows", &Rows(report))?;
+    map.serialize_entry("rows", &SerializedRows(report))?;
     rest.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
     map.end()
 }

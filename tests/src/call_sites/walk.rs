@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use probe_runtime::patch::PatchError;
-use probe_runtime::patch::call::Options;
+use probe_runtime::patch::call::CallOptions;
 
 use super::{CALLEES, CallSite, FIRST};
 
@@ -18,7 +18,7 @@ const OPCODE: usize = 7;
 ///
 /// # Panics
 /// If a check fails.
-pub fn walk(site: CallSite, options: Options) {
+pub fn walk(site: CallSite, options: CallOptions) {
     let block = site.block;
     let before = block.bytes();
     let assert_around = || {
@@ -123,7 +123,12 @@ pub fn walk(site: CallSite, options: Options) {
 ///
 /// # Panics
 /// If the target is not a callee of its block.
-pub fn activate(site: CallSite, options: Options, is_jump: bool, target: usize) -> Result<bool, PatchError> {
+pub fn activate(
+    site: CallSite,
+    options: CallOptions,
+    is_jump: bool,
+    target: usize,
+) -> Result<bool, PatchError> {
     assert!((0..CALLEES).any(|callee| site.block.callee(callee) == target));
     // SAFETY: a site of a block, and one of its callees, which returns to whoever called the site's
     // function or the site.

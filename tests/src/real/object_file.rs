@@ -53,8 +53,8 @@ pub fn text_size(path: &Path) -> u64 {
     read(path, |file| file.sections().filter(|it| it.kind() == SectionKind::Text).map(|it| it.size()).sum())
 }
 
-fn read<T>(path: &Path, look: impl FnOnce(&object::File<'_>) -> T) -> T {
+fn read<T>(path: &Path, extract: impl FnOnce(&object::File<'_>) -> T) -> T {
     let data = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let file = object::File::parse(&*data).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    look(&file)
+    extract(&file)
 }

@@ -7,6 +7,7 @@ mod folder;
 mod forks;
 mod guards;
 mod missing;
+mod signalled;
 mod signals;
 
 use std::env;

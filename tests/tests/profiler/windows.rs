@@ -1,4 +1,4 @@
-//! Windows, while the test's clock runs, and looks are made when they are due.
+//! Windows, while the test's clock runs, and polls are made when they are due.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,20 +7,20 @@ use probe_runtime::{Budget, Estimated, Profiler};
 
 use super::{ALONE, LATER, NOW, around, cold, exactly, hot, now, pass, profiled};
 
-/// Looks whenever that is due.
-struct Looks<'a> {
+/// Polls whenever that is due.
+struct Polls<'a> {
     profiler: &'a Profiler,
     due: Cell<u64>,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> Polls<'a> {
     fn at(profiler: &'a Profiler) -> Self {
         Self { profiler, due: Cell::new(now()) }
     }
 
-    fn look(&self) {
+    fn poll(&self) {
         if now() >= self.due.get() {
-            self.due.set(now() + u64::try_from(self.profiler.look().as_nanos()).unwrap());
+            self.due.set(now() + u64::try_from(self.profiler.poll().as_nanos()).unwrap());
         }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Looks<'a> {
             hot(length);
             pass(pause);
             calls += 1;
-            self.look();
+            self.poll();
         }
         calls
     }
@@ -45,7 +45,7 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
     let budget = Budget::calls_per_second(1000.0);
     let profiler = profiled("profiler::hot", Profiler::with_clock(now).stepped().budget(budget));
     // 100,000 a second.
-    let truth = Looks::at(&profiler).calls(20, 10_000, 0);
+    let truth = Polls::at(&profiler).calls(20, 10_000, 0);
     let profile = profiler.profile();
     let of_hot = &profile[0];
     let Estimated { value, error } = of_hot.calls();
@@ -68,13 +68,13 @@ fn a_burst_of_calls_that_are_timed_each_is_noticed() {
     NOW.store(LATER, Relaxed);
     let budget = Budget::calls_per_second(1000.0);
     let profiler = profiled("profiler::hot", Profiler::with_clock(now).stepped().budget(budget));
-    let looks = Looks::at(&profiler);
+    let polls = Polls::at(&profiler);
     // Seldom called, it is timed at each call; and a long time from one survey to the next.
-    looks.calls(20, 10_000, 100_000_000);
+    polls.calls(20, 10_000, 100_000_000);
     let before = profiler.profile()[0].samples();
     assert!(before > 150, "{profiler}");
     // For two seconds, a million times a second.
-    looks.calls(2, 1000, 0);
+    polls.calls(2, 1000, 0);
     let samples = profiler.profile()[0].samples() - before;
     // Until the next survey.
     assert!((1000..500_000).contains(&samples), "{profiler}");
@@ -86,28 +86,28 @@ fn what_is_inside_of_calls_is_not_their_own() {
     NOW.store(LATER, Relaxed);
     let budget = Budget::calls_per_second(300_000.0);
     let profiler = profiled("profiler::*", Profiler::with_clock(now).stepped().budget(budget));
-    let looks = Looks::at(&profiler);
+    let polls = Polls::at(&profiler);
     // `around` is timed at each call, 36 a second; the others are called 39,000 times each, and
     // timed in windows.
     for round in 0..500_000 {
         if round % 1000 == 0 {
             // As windows are anywhere. Not before it is timed: of a call that has begun by then,
             // nothing tells how long it took.
-            let look = || _ = (round > 50_000).then(|| looks.look());
+            let poll = || _ = (round > 50_000).then(|| polls.poll());
             around(&|| {
                 (0..800).for_each(|_| {
                     pass(10_000);
-                    look();
+                    poll();
                 });
                 (0..100).for_each(|_| {
                     cold();
-                    look();
+                    poll();
                 });
             });
         }
         cold();
         pass(18_999);
-        looks.look();
+        polls.poll();
     }
     let profile = profiler.profile();
     let own = |path: &str| profile.function(path).unwrap().own().unwrap();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use probe_runtime::patch::PatchError;
-use probe_runtime::patch::call::Options;
+use probe_runtime::patch::call::CallOptions;
 
 use super::arena::Arena;
 use super::code::{Boundary, Function, Piece, distance};
@@ -67,7 +67,7 @@ impl CallSite {
     }
 
     /// Switches to each other state, and calls `settle` in each. Returns the number of toggles.
-    pub fn show_all(&mut self, options: Options, settle: impl Fn()) -> u64 {
+    pub fn show_all(&mut self, options: CallOptions, settle: impl Fn()) -> u64 {
         let on = (0..self.targets.len()).map(State::On);
         let all: Vec<_> = [State::Off].into_iter().chain(on).filter(|state| *state != self.state).collect();
         for state in &all {
@@ -80,7 +80,7 @@ impl CallSite {
     }
 
     /// Switches to another state at random; sometimes checks that a second switch changes nothing.
-    pub fn toggle(&mut self, options: Options, random: &mut Random) {
+    pub fn toggle(&mut self, options: CallOptions, random: &mut Random) {
         let states = 1 + self.targets.len();
         let now = match self.state {
             State::Off => 0,
@@ -98,13 +98,13 @@ impl CallSite {
     }
 
     /// Switches to the first target at the end. Returns whether that changes the state.
-    pub fn end(&mut self, options: Options) -> bool {
+    pub fn end(&mut self, options: CallOptions) -> bool {
         let was = std::mem::replace(&mut self.state, State::On(0));
         assert_eq!(self.switch(options).unwrap(), was != self.state, "{self}");
         was != self.state
     }
 
-    fn switch(&self, options: Options) -> Result<bool, PatchError> {
+    fn switch(&self, options: CallOptions) -> Result<bool, PatchError> {
         // SAFETY: a CALL or JMP of the arena, which outlives this; executed anywhere in its
         // function, its targets come back.
         unsafe {
@@ -174,8 +174,8 @@ fn arena() -> (Arena, Vec<CallSite>) {
 }
 
 /// The way in which a play switches calls.
-pub fn options(play: &Play) -> Options {
-    Options::new().text_policy(play.text)
+pub fn options(play: &Play) -> CallOptions {
+    CallOptions::new().text_policy(play.text)
 }
 
 /// Toggles one site after the other.

@@ -4,7 +4,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use probe_runtime::patch::word::{INT3, Options};
+use probe_runtime::patch::word::{INT3, WordOptions};
 use probe_runtime::patch::{Bytes, PatchError};
 
 use super::arena::{Site, of_forms};
@@ -30,7 +30,7 @@ impl Told {
 
 /// The rounds of one site.
 struct Contest<'a> {
-    options: Options,
+    options: WordOptions,
     site: &'a Site,
     barrier: &'a Barrier,
     told: &'a [AtomicU8; PATCHERS],
@@ -38,7 +38,7 @@ struct Contest<'a> {
 
 /// The number of each result.
 #[derive(Default)]
-struct Counts {
+struct Outcomes {
     won: u64,
     busy: u64,
     late: u64,
@@ -51,11 +51,11 @@ pub fn contention(play: &Play) -> Done {
     sites.retain(Site::is_straddler);
     play.random.clone().shuffle(&mut sites);
     let _open = play.open(&arena);
-    let options = Options::new().text_policy(play.text);
+    let options = WordOptions::new().text_policy(play.text);
     let rounds = play.toggles / sites.len() as u64 + 1;
     let (barrier, told) = (Barrier::new(PATCHERS), [const { AtomicU8::new(0) }; PATCHERS]);
     let (counts, seen) = while_executed(&arena.functions, play.executors, PATCHERS, |patcher, executors| {
-        let mut counts = Counts::default();
+        let mut counts = Outcomes::default();
         for site in &sites {
             executors.focus(patcher, site.function);
             let contest = Contest { options, site, barrier: &barrier, told: &told };
@@ -91,7 +91,7 @@ pub fn contention(play: &Play) -> Done {
 
 impl Contest<'_> {
     /// One patcher writes the new instruction, the other the old one.
-    fn two_values(&self, patcher: usize, counts: &mut Counts) {
+    fn two_values(&self, patcher: usize, counts: &mut Outcomes) {
         let value = self.site.bytes(patcher == 0);
         self.barrier.wait();
         // SAFETY: an instruction of the arena, which outlives the patch; it may be either.
@@ -111,7 +111,7 @@ impl Contest<'_> {
     }
 
     /// Both patchers replace the current instruction by the other one; one of them succeeds.
-    fn one_value(&self, patcher: usize, counts: &mut Counts) {
+    fn one_value(&self, patcher: usize, counts: &mut Outcomes) {
         let from = self.found();
         let to = self.site.bytes(from == self.site.form.old);
         self.barrier.wait();
@@ -132,7 +132,7 @@ impl Contest<'_> {
     }
 
     /// Publishes this patcher's result, and returns the results of all.
-    fn tell(&self, patcher: usize, told: Told, counts: &mut Counts) -> [Told; PATCHERS] {
+    fn tell(&self, patcher: usize, told: Told, counts: &mut Outcomes) -> [Told; PATCHERS] {
         match told {
             Told::Nothing => {}
             Told::Won => counts.won += 1,

@@ -4,8 +4,8 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use probe_runtime::patch::call::Options;
-use probe_runtime::patch::word;
+use probe_runtime::patch::call::CallOptions;
+use probe_runtime::patch::word::WordOptions;
 
 use super::arena::{Arena, Site};
 use super::call::{self, CallSite};
@@ -62,7 +62,7 @@ fn arena() -> (Arena, Vec<Pair>) {
 pub fn mixed(play: &Play) -> Done {
     let (mut arena, pairs) = arena();
     let _open = play.open(&arena);
-    let options = word::Options::new().text_policy(play.text);
+    let options = WordOptions::new().text_policy(play.text);
     let one = play.toggles / pairs.len() as u64 + 1;
     let is_over = [const { AtomicBool::new(false) }; PAIRS];
     let barriers = [(); PAIRS].map(|()| Barrier::new(2));
@@ -108,7 +108,7 @@ pub fn mixed(play: &Play) -> Done {
     done
 }
 
-fn toggle_word(site: &Site, options: word::Options, times: u64, executors: &Executors<'_>) -> u64 {
+fn toggle_word(site: &Site, options: WordOptions, times: u64, executors: &Executors<'_>) -> u64 {
     for number in 0..times {
         let (from, to) = (site.bytes(number % 2 != 0), site.bytes(number % 2 == 0));
         // SAFETY: an instruction of the arena, which outlives the patch; it may be either.
@@ -122,7 +122,7 @@ fn toggle_word(site: &Site, options: word::Options, times: u64, executors: &Exec
 
 fn toggle_call(
     site: &mut CallSite,
-    options: Options,
+    options: CallOptions,
     times: u64,
     is_over: &AtomicBool,
     play: &Play,

@@ -16,7 +16,7 @@ const VALUES: usize = 3;
 /// One register's counts.
 #[derive(Default)]
 #[repr(C)]
-struct Counts {
+struct RegisterCounts {
     seen: [AtomicU64; VALUES],
     wrong: AtomicU64,
     value: AtomicU64,
@@ -26,7 +26,7 @@ struct Counts {
 #[derive(Default)]
 #[repr(C)]
 pub struct Tally {
-    registers: [Counts; 2],
+    registers: [RegisterCounts; 2],
 }
 
 impl Register {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use probe_runtime::patch::TextPolicy;
-use probe_runtime::patch::word::{Options, Pending, Ticks, Wait, traps};
+use probe_runtime::patch::word::{Pending, Ticks, Wait, WordOptions, traps};
 
 use super::arena::{Arena, Site, of_forms};
 use super::executors::{Executors, Seen, while_executed};
@@ -34,7 +34,7 @@ fn toggle_each(play: &Play, strict: bool, wait: Wait, aligned: u64) -> Done {
     let (mut arena, mut sites) = of_forms(1);
     play.random.clone().shuffle(&mut sites);
     let _open = play.open(&arena);
-    let options = Options::new().strict(strict).wait(wait).text_policy(play.text);
+    let options = WordOptions::new().strict(strict).wait(wait).text_policy(play.text);
     let weight = |site: &Site| if site.is_straddler() { 1 } else { aligned };
     let one = play.toggles / sites.iter().map(weight).sum::<u64>() + 1;
     let trapped = traps();
@@ -52,7 +52,7 @@ fn toggle_each(play: &Play, strict: bool, wait: Wait, aligned: u64) -> Done {
 }
 
 /// Toggles one instruction.
-fn toggle_one(site: &Site, options: Options, traps: bool, times: u64, executors: &Executors<'_>) {
+fn toggle_one(site: &Site, options: WordOptions, traps: bool, times: u64, executors: &Executors<'_>) {
     executors.focus(0, site.function);
     executors.settle();
     for number in 0..times {
@@ -103,7 +103,7 @@ fn check(arena: &mut Arena, sites: &[Site], toggles: Vec<u64>, seen: Vec<Seen>, 
 pub fn asynchronous(play: &Play) -> Done {
     let (mut arena, sites) = of_forms(4);
     let _open = play.open(&arena);
-    let options = Options::new().text_policy(play.text);
+    let options = WordOptions::new().text_policy(play.text);
     let batches = (play.toggles / sites.len() as u64 + 1) | 1;
     let trapped = traps();
     let (send, receive) = channel::<Vec<Pending>>();
@@ -132,7 +132,7 @@ pub fn asynchronous(play: &Play) -> Done {
 
 /// Starts all patches, has another thread finish half of them, and finishes the others.
 fn start_all(
-    options: Options,
+    options: WordOptions,
     sites: &[Site],
     batch: u64,
     random: &mut Random,

@@ -2,9 +2,9 @@
 //! `sa_mask`.
 //!
 //! A thread that is being created blocks all signals for a moment, and so does the thread that
-//! creates it. Repeated looks tell such a thread from one that blocks the signal for good:
+//! creates it. Repeated readings tell such a thread from one that blocks the signal for good:
 //!
-//! | in every look, the thread blocks the signal and | conclusion |
+//! | in every reading, the thread blocks the signal and | conclusion |
 //! |---|---|
 //! | has had two ticks of processor time | it blocks for good: no thread's creation or end takes that long |
 //! | was asleep; its mask leaves out the C library's own signals | it blocks for good: the program set the mask, and the thread waits |
@@ -41,10 +41,10 @@ pub struct Blocking {
 
 /// The longest wait for threads that may be about to unblock the signal.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Number of looks that tell blocking for good from blocking again and again for a moment.
-const LOOKS: u32 = 64;
-/// The pause between later looks. The first ones follow each other at once.
-const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
+/// Number of readings that tell blocking for good from blocking again and again for a moment.
+const READINGS: u32 = 64;
+/// The pause between later readings. The first ones follow each other at once.
+const BETWEEN_READINGS: Duration = Duration::from_micros(500);
 /// Ticks of processor time (10 ms each) that no thread's creation or end takes.
 const LONG: u64 = 2;
 
@@ -82,23 +82,23 @@ pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
     }
     let since = Instant::now();
-    for looks in 0_u32.. {
+    for readings in 0_u32.. {
         for at in (0..suspects.len()).rev() {
-            if !suspects[at].look()? {
+            if !suspects[at].still_blocks()? {
                 suspects.swap_remove(at);
             }
         }
         let is_over = since.elapsed() > LIMIT;
-        let is_sure = looks >= LOOKS;
+        let is_sure = readings >= READINGS;
         let guilty = |suspect: &&Suspect| is_over || is_sure && suspect.is_for_good();
         let found: Vec<_> = suspects.iter().filter(guilty).map(Suspect::name).collect();
         if suspects.is_empty() || !found.is_empty() {
             return Ok(found);
         }
-        if looks < 8 {
+        if readings < 8 {
             thread::yield_now();
         } else {
-            thread::sleep(BETWEEN_LOOKS);
+            thread::sleep(BETWEEN_READINGS);
         }
     }
     Ok(Vec::new())
@@ -124,7 +124,7 @@ fn shows_masks(this: u32) -> io::Result<bool> {
     Ok(IS_SHOWN.load(Ordering::Relaxed))
 }
 
-/// A thread that has blocked the signal in all looks so far.
+/// A thread that has blocked the signal in all readings so far.
 struct Suspect {
     thread: u32,
     birth: u64,
@@ -134,14 +134,14 @@ struct Suspect {
 }
 
 impl Suspect {
-    /// Takes a first look. Returns `None` if the thread does not block the signal, or is gone.
+    /// Reads the thread's state. Returns `None` if it does not block the signal, or is gone.
     fn new(thread: u32) -> io::Result<Option<Self>> {
         let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, has_run: false, has_slept: true };
         read(thread, |stat| stat.map(seen))
     }
 
-    /// Looks again. Returns whether the thread still blocks the signal.
-    fn look(&mut self) -> io::Result<bool> {
+    /// Reads the state again. Returns whether the thread still blocks the signal.
+    fn still_blocks(&mut self) -> io::Result<bool> {
         read(self.thread, |stat| {
             let Some(stat) = stat.filter(|stat| stat.birth == self.birth) else { return false };
             self.has_run |= stat.ticks.saturating_sub(self.ticks) >= LONG;
@@ -155,7 +155,7 @@ impl Suspect {
     }
 
     /// Returns whether the thread blocks the signal by a mask of the program's own. That is no
-    /// longer so if its creation has finished since the last look, or if it has ended.
+    /// longer so if its creation has finished since the last reading, or if it has ended.
     fn has_own_mask(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.thread));
         status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))
@@ -166,7 +166,7 @@ impl Suspect {
     }
 }
 
-/// A look at a thread that blocks the signal, and may execute the program's code.
+/// A reading of a thread that blocks the signal, and may execute the program's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stat {
     state: u8,
@@ -174,8 +174,8 @@ struct Stat {
     birth: u64,
 }
 
-/// Calls `take` with the look at a thread; with `None` if the thread is gone, or does not block the
-/// signal.
+/// Calls `take` with the reading of a thread; with `None` if the thread is gone, or does not block
+/// the signal.
 fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
     let mut text = [0; 1024];
     let file = File::open(format!("/proc/self/task/{thread}/stat"));
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "reads /proc")]
-    fn who_has_ended_since_the_last_look_is_not_guilty() {
+    fn who_has_ended_since_the_last_reading_is_not_guilty() {
         let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, has_run: false, has_slept: true };
         assert!(!suspect(u32::MAX).is_for_good());
         let before = change_mask(libc::SIG_BLOCK, Some(TRAP));

@@ -196,7 +196,7 @@ impl Perf {
     }
 
     /// Returns the profiler that chooses the calls, if they are [sampled](Self::sampled): to
-    /// [step](Profiler::look) it, or for its own [profile](Profiler::profile), whose times include
+    /// [step](Profiler::poll) it, or for its own [profile](Profiler::profile), whose times include
     /// the readings.
     pub fn profiler(&self) -> Option<&Profiler> {
         self.sampled.as_ref().map(|sampled| &sampled.profiler)
@@ -244,12 +244,12 @@ fn cost_of_reading(plan: &Plan) -> f64 {
     let group = Group::default();
     let read = || hint::black_box(group.read(ANY_THREAD, plan, || ()));
     read();
-    let look = || {
+    let elapsed = || {
         let start = Instant::now();
         (0..READINGS).for_each(|_| _ = read());
         start.elapsed()
     };
-    let least = (0..8).map(|_| look()).min().unwrap_or_default();
+    let least = (0..8).map(|_| elapsed()).min().unwrap_or_default();
     group.close(plan, || true);
     least.as_secs_f64() * 1e9 / f64::from(READINGS)
 }

@@ -1,13 +1,13 @@
 //! Chooses the events to count: once, when the consumer is attached, on the attaching thread.
 
 use super::event::{MissingEvent, PerfEvent};
-use crate::os::perf::{Descriptor, Number};
+use crate::os::perf::{Descriptor, ProcessNumber};
 
 /// The source of counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CountSource {
     /// The kernel, in the process with this number.
-    Kernel(Number),
+    Kernel(ProcessNumber),
     /// A function. It returns an error number for an event that can't be counted.
     Given(fn(PerfEvent) -> Result<u64, i32>),
 }
@@ -42,7 +42,7 @@ impl Plan {
     pub(super) fn new(source: CountSource, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
         let (counted, missing) = match source {
             CountSource::Kernel(_) => {
-                let mut trial = Trial::default();
+                let mut trial = TrialGroup::default();
                 choose(wanted, in_kernel, |counted| trial.open(counted))
             }
             CountSource::Given(count) => choose(wanted, true, |counted| count(counted.event).map(|_| ())),
@@ -98,9 +98,9 @@ fn try_one(
 
 /// A group of events on this thread, opened only to check that it can be.
 #[derive(Default)]
-struct Trial(Vec<(Descriptor, u64)>);
+struct TrialGroup(Vec<(Descriptor, u64)>);
 
-impl Trial {
+impl TrialGroup {
     fn open(&mut self, counted: Counted) -> Result<(), i32> {
         let leader = self.0.first().map(|(leader, _)| *leader);
         let opened = Descriptor::open(counted.event.wanted(counted.user_mode_only), leader)?;
@@ -109,7 +109,7 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for TrialGroup {
     fn drop(&mut self) {
         self.0.iter().for_each(|(opened, id)| opened.close(*id));
     }

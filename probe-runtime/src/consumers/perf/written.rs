@@ -132,10 +132,10 @@ impl Written for EventCounts {
 }
 
 /// A column of reports for programs: its name, and the number of a function.
-type Column = (String, Value);
-type Value = Box<dyn Fn(&FunctionEvents) -> Cell<'static>>;
+type Column = (String, ColumnValue);
+type ColumnValue = Box<dyn Fn(&FunctionEvents) -> Cell<'static>>;
 
-fn of_functions(numbers: &[Column]) -> Columns<'_, FunctionEvents, String, Value> {
+fn of_functions(numbers: &[Column]) -> Columns<'_, FunctionEvents, String, ColumnValue> {
     Columns { function: |it| &it.function, numbers }
 }
 

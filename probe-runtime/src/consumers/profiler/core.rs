@@ -1,6 +1,6 @@
-//! The state that hits, looks and reports share, and the accounts.
+//! The state that hits, polls and reports share, and the accounts.
 //!
-//! A *look* does everything that is due, and returns when to look again. Looks are made by the
+//! A *poll* does everything that is due, and returns when to poll again. Polls are made by the
 //! daemon, or by the program that steps the profiler. Their work is in [`windows`](super::windows).
 
 use std::sync::atomic::AtomicBool;
@@ -30,7 +30,7 @@ pub(super) struct ProfilerOptions {
     pub(super) is_stepped: bool,
 }
 
-/// The state that hits, looks and reports share.
+/// The state that hits, polls and reports share.
 pub(super) struct Core {
     pub(super) time: TimeSource,
     pub(super) sampler: OnceLock<Sampler>,
@@ -40,7 +40,7 @@ pub(super) struct Core {
     process: u64,
 }
 
-/// The state that looks change. Times are in nanoseconds since the profiler began, converted with a
+/// The state that polls change. Times are in nanoseconds since the profiler began, converted with a
 /// rough scale.
 pub(super) struct Running {
     pub(super) states: Vec<FunctionState>,
@@ -62,7 +62,7 @@ pub(super) struct Running {
     /// The process whose CPU time is in `used`.
     process: u64,
     used: Used,
-    /// Whether a daemon makes the looks.
+    /// Whether a daemon makes the polls.
     has_daemon: bool,
     /// The time at which the accounts were last updated.
     pub(super) asked: f64,
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// `None` in a forked child if the daemon was looking at the moment of the fork.
+    /// `None` in a forked child if the daemon was polling at the moment of the fork.
     fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
         if self.is_here() {
             return Some(self.running.lock().unwrap_or_else(PoisonError::into_inner));
@@ -174,9 +174,9 @@ impl Core {
         if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
     }
 
-    /// Looks, switches sites that are due, and returns the time until the next look. `is_daemon`
+    /// Polls, switches sites that are due, and returns the time until the next poll. `is_daemon`
     /// says that all of this thread's time is the profiler's.
-    pub(super) fn look(&self, is_daemon: bool) -> Duration {
+    pub(super) fn poll(&self, is_daemon: bool) -> Duration {
         self.with(|sampler, running| {
             if running.process != process() {
                 // A forked child begins with zero CPU time.
@@ -343,7 +343,7 @@ impl Running {
         self.used_until(now) - self.cost.own
     }
 
-    /// Returns the present moment. Call this on the thread that looks.
+    /// Returns the present moment. Call this on the thread that polls.
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
         let own = used.by_this_thread - self.used.by_this_thread;

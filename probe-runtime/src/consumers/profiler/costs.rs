@@ -1,7 +1,7 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
-//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that looks, as far as
+//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that polls, as far as
 //! the budget pays for it: beside the program, since a processor that two threads share takes
 //! longer. The cost is the median of the last rehearsals. In a program, a hit takes longer if its
 //! code has left the caches ([`COLD`]), and less if the processor executes it beside the function's

@@ -1,4 +1,4 @@
-//! The thread that makes the profiler's looks.
+//! The thread that makes the profiler's polls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::core::Core;
 use crate::error::Error;
 use crate::os::masked::{self, Masked};
 
-/// The thread that looks. It receives none of the program's signals, and ends when this is dropped.
+/// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
     core: Arc<Core>,
     thread: Option<JoinHandle<()>>,
@@ -23,7 +23,7 @@ impl Daemon {
             masked::wake_in_time();
             let watch = || {
                 while !of_thread.is_over.load(Ordering::Acquire) {
-                    thread::park_timeout(of_thread.look(true));
+                    thread::park_timeout(of_thread.poll(true));
                 }
             };
             // The panic hook has printed the message. The program goes on.

@@ -103,9 +103,9 @@ impl Estimated {
 }
 
 /// Returns an upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of
-/// `looks` at random instants have met. (It is 3 / `looks` if none has met it.)
-pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
-    if looks > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / looks).min(1.0) } else { 1.0 }
+/// `windows` at random instants have met. (It is 3 / `windows` if none has met it.)
+pub(super) fn hidden(seen: f64, windows: f64) -> f64 {
+    if windows > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / windows).min(1.0) } else { 1.0 }
 }
 
 /// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
@@ -125,7 +125,7 @@ fn reach(freedom: f64) -> f64 {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Rates {
     ratio: Ratio,
-    counted: f64,
+    counted_calls: f64,
     /// The sum over windows of their calls, times the part by which hits have lengthened the
     /// window.
     disturbed: f64,
@@ -147,17 +147,18 @@ impl Rates {
         if left > 0.0 || calls > 0.0 {
             let left = left.max(f64::MIN_POSITIVE);
             self.ratio.add(weight, left, calls);
-            self.counted += calls;
+            self.counted_calls += calls;
             self.disturbed += calls * (worked / left - 1.0).max(0.0);
         }
     }
 
     /// Returns the calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
-        let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
+        let Estimated { value: rate, error } =
+            self.ratio.mean().filter(|_| self.counted_calls >= LEAST_CALLS)?;
         // The error is never less than the random error of the number of calls.
-        let by_chance = error.max(2.0 * rate / self.counted.sqrt());
-        let by_hits = DOUBT * rate * self.disturbed / self.counted;
+        let by_chance = error.max(2.0 * rate / self.counted_calls.sqrt());
+        let by_hits = DOUBT * rate * self.disturbed / self.counted_calls;
         let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
         Some(Estimated { value: rate, error }.times(worked))
     }

@@ -38,7 +38,7 @@ pub(super) struct MeasuredSums {
     /// The last reading.
     last: FunctionTotals,
     /// Calls while each was counted.
-    counted: f64,
+    counted_calls: f64,
     /// Calls in the mode [`MeasureMode::Timed`], with their times.
     timed: CallTimes,
     /// Calls while they were counted in windows only, if they ever were; and how long the program
@@ -52,7 +52,7 @@ pub(super) struct MeasuredSums {
     /// How long calls of any function had gone untimed when this function's first calls were timed.
     others: f64,
     /// Windows for this function, one for each thread that was hit in any window.
-    looks: f64,
+    thread_windows: f64,
     /// Times from windows.
     windows: Ratio,
     in_windows: CallTimes,
@@ -183,7 +183,7 @@ impl MeasuredSums {
             self.is_sampled = true;
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
-            self.counted += calls;
+            self.counted_calls += calls;
         }
         if mode == MeasureMode::Timed {
             let new = self.timed.add(&seen, &self.last);
@@ -205,8 +205,8 @@ impl MeasuredSums {
     }
 
     /// Notes that a window for this function has ended and was read.
-    pub(super) fn looked(&mut self) {
-        self.looks += self.last.threads.max(1.0);
+    pub(super) fn note_window(&mut self) {
+        self.thread_windows += self.last.threads.max(1.0);
     }
 
     /// Returns the number of calls so far.
@@ -216,8 +216,8 @@ impl MeasuredSums {
             return Estimated::exactly(least);
         }
         match self.rates.over(self.worked) {
-            Some(sampled) if self.counted + sampled.value + sampled.error >= least => {
-                let value = (self.counted + sampled.value).max(least);
+            Some(sampled) if self.counted_calls + sampled.value + sampled.error >= least => {
+                let value = (self.counted_calls + sampled.value).max(least);
                 Estimated { value, error: sampled.error }
             }
             _ => Estimated::at_least(least),
@@ -279,8 +279,8 @@ impl MeasuredSums {
     /// timed.
     fn hidden(&self) -> f64 {
         let FunctionTotals { windows, threads, .. } = self.last;
-        let met = (self.looks - windows).max(0.0);
-        hidden(met, self.looks) * self.untimed * threads.max(1.0)
+        let met = (self.thread_windows - windows).max(0.0);
+        hidden(met, self.thread_windows) * self.untimed * threads.max(1.0)
     }
 
     /// Returns the part of the time of all calls that is in no other function with probes. Its

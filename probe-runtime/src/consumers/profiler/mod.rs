@@ -121,7 +121,7 @@ use crate::registry::ProbeId;
 /// # Forks, and the end
 /// The daemon ends before dropping the attachment returns. A forked child has no daemon. The
 /// attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile
-/// is that at the fork. The profile is empty if another thread was looking at the moment of the
+/// is that at the fork. The profile is empty if another thread was polling at the moment of the
 /// fork. A profiler that is [stepped](Self::stepped) goes on in the child, with the same exception.
 ///
 /// ```
@@ -201,7 +201,7 @@ impl Profiler {
         self
     }
 
-    /// Runs without a daemon: the program calls [`look`](Self::look) instead, as often as that asks
+    /// Runs without a daemon: the program calls [`poll`](Self::poll) instead, as often as that asks
     /// for.
     #[must_use]
     pub fn stepped(mut self) -> Self {
@@ -210,9 +210,9 @@ impl Profiler {
     }
 
     /// Reads the samples, switches sites that are due, on this thread, and returns the time until
-    /// the next look. By default, the daemon does this. Do not call this on a hit.
-    pub fn look(&self) -> Duration {
-        self.core.look(false)
+    /// the next poll. By default, the daemon does this. Do not call this on a hit.
+    pub fn poll(&self) -> Duration {
+        self.core.poll(false)
     }
 
     /// Returns everything known so far, including calls that have not ended. Do not call this on a

@@ -26,7 +26,7 @@ pub(super) enum MeasureMode {
 }
 
 /// The parts of the income for functions that are timed or counted at each call. The rest is for
-/// windows, for looks, and for the cost of attaching.
+/// windows, for polls, and for the cost of attaching.
 const TIMED: f64 = 0.2;
 const COUNTED: f64 = 0.3;
 /// The half-life of calls, in nanoseconds and as a part of all time so far; the smaller one counts.

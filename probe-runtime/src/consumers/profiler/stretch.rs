@@ -185,7 +185,7 @@ mod tests {
         let mut windows = Windows::new(1, 0, 1e7, |time, _| time);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
         for round in 1..=1000 {
-            // The look is late, but the next stretch begins where the last one ended.
+            // The poll is late, but the next stretch begins where the last one ended.
             let end = windows.to;
             windows.plan(end + f64::from(round) % 50_000.0, 1.0, 0.0);
             let length = windows.to - windows.from;

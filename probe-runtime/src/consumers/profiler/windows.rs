@@ -43,7 +43,7 @@ impl Running {
         }
     }
 
-    /// Returns the time of the next look.
+    /// Returns the time of the next poll.
     pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
         if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
@@ -122,7 +122,7 @@ impl Running {
         for (function, seen) in inside.iter().zip(readings) {
             let state = &mut self.states[*function];
             state.read(seen, now, self.windows.weight);
-            state.measured().looked();
+            state.measured().note_window();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;

@@ -66,7 +66,7 @@ use crate::syntax::{ParseError, Setting, interval};
 /// ```
 pub struct Slow {
     over: Duration,
-    sink: Sink,
+    sink: SlowCallback,
     said: Said,
     clock: Clock,
     /// Known before the first hit.
@@ -74,7 +74,7 @@ pub struct Slow {
     calls: LazyCalls<1, Self>,
 }
 
-type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
+type SlowCallback = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
 
 /// A slow call, for the closure of [`Slow::to`]. It prints as the line on stderr does, with control
 /// characters escaped (`\n`, `\u{1b}`).
@@ -135,7 +135,7 @@ const DEPTH: usize = 128;
 /// A thread's number, and the fields of its calls under way.
 type Head = (AtomicU64, [[AtomicU64; WORDS]; DEPTH]);
 /// Calls that have ended, slow calls, and the longest one in ticks.
-type Part = [AtomicU64; 3];
+type SlowCounts = [AtomicU64; 3];
 
 thread_local! {
     /// The fields of the entry whose hit is under way.
@@ -252,7 +252,7 @@ fn on_stderr(call: &SlowCall<'_>) {
 
 impl Meter<1> for Slow {
     type Head = Head;
-    type Part = Part;
+    type Part = SlowCounts;
 
     const NOTES: bool = true;
 
@@ -282,7 +282,7 @@ impl Meter<1> for Slow {
     }
 
     #[inline]
-    fn end(&self, ended: &CallEnd<'_, 1, Head, Part>) {
+    fn end(&self, ended: &CallEnd<'_, 1, Head, SlowCounts>) {
         let Some(call) = ended.completed else { return };
         let [total] = call.total;
         let [calls, slow, longest] = ended.part;

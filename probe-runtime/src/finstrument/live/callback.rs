@@ -19,11 +19,11 @@ use crate::control;
 use crate::dispatch::{Awaited, Fenced, Inside, wait};
 use crate::registry::ProbeInfo;
 
-type Callback = Box<dyn Fn(&Discovered<'_>) + Send + Sync>;
+type Callback = Box<dyn Fn(&HookCall<'_>) + Send + Sync>;
 
 static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 
-/// A discovered call site, for the callback of [`on_discovery`](super::on_discovery).
+/// A discovered call of a hook, for the callback of [`on_discovery`](super::on_discovery).
 ///
 /// It is valid until the callback returns. Later its object may be unloaded, and its place may
 /// belong to another call site. Keep its [probe](Self::probe) or its numbers instead.
@@ -44,19 +44,19 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 ///
 /// ```compile_fail,E0521
 /// use std::sync::Mutex;
-/// use probe_runtime::finstrument::{self, Discovered};
-/// static UNPATCHED: Mutex<Vec<Discovered<'static>>> = Mutex::new(Vec::new());
+/// use probe_runtime::finstrument::{self, HookCall};
+/// static UNPATCHED: Mutex<Vec<HookCall<'static>>> = Mutex::new(Vec::new());
 /// finstrument::on_discovery(|found| UNPATCHED.lock().unwrap().push(*found));
 /// ```
 #[derive(Clone, Copy)]
-pub struct Discovered<'a> {
+pub struct HookCall<'a> {
     discovery: &'static Discovery,
     /// Marks that the reference is valid until the callback returns. Until then the thread's slot
     /// is marked, which keeps the place.
     callback: PhantomData<&'a ()>,
 }
 
-impl Discovered<'_> {
+impl HookCall<'_> {
     /// Returns the address of the function, as the compiler passes it to the hook.
     pub fn function(&self) -> usize {
         self.discovery.hit().function
@@ -98,7 +98,7 @@ impl Discovered<'_> {
     }
 }
 
-impl fmt::Debug for Discovered<'_> {
+impl fmt::Debug for HookCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {:#x}", self.kind(), self.function())
     }
@@ -115,7 +115,7 @@ pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
         // SAFETY: freed only after `wait`, which waits for this thread's mark.
         let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
         // A panic must not cross the program's frames; the panic hook has reported it.
-        let found = Discovered { discovery, callback: PhantomData };
+        let found = HookCall { discovery, callback: PhantomData };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&found))) {
             // Dropping the payload could panic again.
             std::mem::forget(payload);

@@ -13,7 +13,7 @@ use super::reason::Reason;
 use super::reconcile::is_there;
 use super::{policy, shared, split_calls, tail_jumps};
 use crate::abi::Kind;
-use crate::patch::word::Options;
+use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites; queues those that fail again.
@@ -36,7 +36,7 @@ pub(super) fn patch_deferred(
     }
     let mut has_trap = true;
     for discovery in &deferred {
-        has_trap = look_at(exclusive, discovery, loaded, has_trap);
+        has_trap = patch_or_switch(exclusive, discovery, loaded, has_trap);
     }
     { deferred }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(pending::note);
 }
@@ -48,20 +48,25 @@ fn waits(discovery: &Discovery) -> bool {
         State::Unpatched(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Unpatched(Reason::SplitCall) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
-        State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tails()),
+        State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tail_jumps()),
         State::Unpatched(_) => false,
     }
 }
 
 /// Patches or switches a discovery, as its state asks for. Returns whether traps can be handled, as
 /// far as is known.
-fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
+fn patch_or_switch(
+    exclusive: Exclusive<'_>,
+    discovery: &'static Discovery,
+    loaded: &Loaded,
+    has_trap: bool,
+) -> bool {
     let Some(known) =
         loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen(), discovery, known))
     else {
         return has_trap;
     };
-    if discovery.has_tails() {
+    if discovery.has_tail_jumps() {
         if discovery.is_switched() {
             // Jumps that can't be written go on to the hook, which knows whether a consumer
             // listens.
@@ -107,7 +112,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
-    match unsafe { Options::new().text_policy(text).replace(at, expected, value) } {
+    match unsafe { WordOptions::new().text_policy(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery),
         Err(PatchError::Signal { .. }) => {
             discovery.keep(Reason::NoTrap);

@@ -89,7 +89,7 @@ pub(super) struct Discovery {
     text_len: AtomicUsize,
     /// Tail jumps to the hook, once the function's code was examined; see
     /// [`tail_jumps`](super::tail_jumps).
-    pub(super) tails: AtomicPtr<TailJumps>,
+    pub(super) tail_jumps: AtomicPtr<TailJumps>,
     /// The number of hits that came by these jumps while no consumer wanted them.
     pub(super) strays: AtomicUsize,
     /// Another call site of the same probe; see [`shared`](super::shared).
@@ -244,7 +244,7 @@ impl Discovery {
             self.is_wanted.store(false, Ordering::SeqCst);
             fast::empty(self);
             self.forget_text();
-            self.forget_tails();
+            self.drop_tail_jumps();
             ChunkPlace::of(self).into_iter().for_each(chunk::give_back);
         }
     }

@@ -130,7 +130,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
             Some(None) => {}
             None => postpone(discovery),
         }
-    } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
+    } else if !is_wanted && discovery.is_switched() && discovery.has_tail_jumps() {
         tail_jumps::stray(discovery);
     } else if !is_wanted && discovery.is_switched() && split_calls::may_write() {
         // This thread was late, or the object was loaded anew.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::call;
 use super::callback;
-pub use super::callback::Discovered;
+pub use super::callback::HookCall;
 use super::counters;
 use super::discovery::State;
 use super::hooks::published;
@@ -32,7 +32,7 @@ use crate::registry::provider::note;
 pub fn start() {
     provider::register();
     note();
-    control::look();
+    control::list_discovered();
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
@@ -47,7 +47,7 @@ pub fn start() {
 /// static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// probe_runtime::finstrument::on_discovery(|_| _ = FOUND.fetch_add(1, Ordering::Relaxed));
 /// ```
-pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
+pub fn on_discovery(callback: impl Fn(&HookCall<'_>) + Send + Sync + 'static) {
     start();
     callback::set(Some(Box::new(callback)));
 }
@@ -103,9 +103,10 @@ pub fn text_policy(policy: TextPolicy) {
 /// println!("{} calls", calls.total());
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
+pub fn attach(count: Count, capacity: usize) -> Result<DiscoveryAttachment, Error> {
     start();
-    control::attach_growing(count, capacity).map(|attachment| Attachment { attachment: Some(attachment) })
+    control::attach_growing(count, capacity)
+        .map(|attachment| DiscoveryAttachment { attachment: Some(attachment) })
 }
 
 /// Returns the call sites of loaded objects whose calls stay real calls, with the reasons.
@@ -172,12 +173,12 @@ pub(super) fn get_ready() {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[must_use = "dropping the attachment makes its probes latent"]
-pub struct Attachment {
+pub struct DiscoveryAttachment {
     /// `None` once detached.
     attachment: Option<control::Attachment<Count>>,
 }
 
-impl Deref for Attachment {
+impl Deref for DiscoveryAttachment {
     type Target = control::Attachment<Count>;
 
     fn deref(&self) -> &Self::Target {
@@ -185,11 +186,11 @@ impl Deref for Attachment {
     }
 }
 
-impl Drop for Attachment {
+impl Drop for DiscoveryAttachment {
     fn drop(&mut self) {
         let Some(attachment) = self.attachment.take() else { return };
         if control::end_growing() {
-            control::look();
+            control::list_discovered();
             drop(attachment);
         } else {
             std::mem::forget(attachment);
@@ -197,13 +198,13 @@ impl Drop for Attachment {
     }
 }
 
-impl fmt::Debug for Attachment {
+impl fmt::Debug for DiscoveryAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl fmt::Display for Attachment {
+impl fmt::Display for DiscoveryAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&**self, f)
     }

@@ -30,5 +30,5 @@ mod tail_jumps;
 
 use super::reason;
 pub use interface::{
-    Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
 };

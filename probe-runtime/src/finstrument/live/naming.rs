@@ -79,11 +79,11 @@ impl Names {
                 self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
             });
             let file = self.file(known);
-            if discovery.may_have_tails() && is_own {
+            if discovery.may_have_tail_jumps() && is_own {
                 file.extents()
-                    .and_then(|extents| TailJumps::look_for(extents, object.base, function))
+                    .and_then(|extents| TailJumps::find(extents, object.base, function))
                     .into_iter()
-                    .for_each(|tails| discovery.set_tails(locked, tails));
+                    .for_each(|tail_jumps| discovery.set_tail_jumps(locked, tail_jumps));
             }
             let Described { path, file, line } =
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };

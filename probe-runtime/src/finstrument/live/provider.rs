@@ -19,7 +19,7 @@ use super::{growing, split_calls};
 use crate::dispatch::Subscription;
 use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::{Access, Batch, Mode, Report, Site};
-use crate::registry::provider::{self, CallSite, Due, Findings, Garbage, Provider, ProviderStart};
+use crate::registry::provider::{self, CallSite, Due, Findings, Provider, ProviderStart, RetiredMemory};
 
 static ENTRY: ProviderStart = ProviderStart { get_ready: super::interface::get_ready, begin: Finder::begin };
 
@@ -142,12 +142,12 @@ impl Provider for Finder {
         growing::take_counter(&self.locked, of(call)?)
     }
 
-    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage> {
+    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
         let taken: Vec<_> = discoveries(calls).filter_map(Discovery::take_inline_hook).collect();
         (!taken.is_empty()).then(|| Box::new(taken) as _)
     }
 
-    fn end_growing(&mut self) -> Option<Garbage> {
+    fn end_growing(&mut self) -> Option<RetiredMemory> {
         growing::end(&self.locked).map(|growing| growing as _)
     }
 }

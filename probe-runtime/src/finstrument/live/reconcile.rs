@@ -56,7 +56,7 @@ fn reconcile_each(
                 }
                 living.push(discovery);
             }
-            // The next look names it.
+            // The next operation names it.
             Some(_) => pending::note(discovery),
             None => gone.extend(unload(exclusive.locked(), discovery)),
         }
@@ -75,7 +75,7 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
     }
-    if discovery.is_switched() && discovery.has_tails() {
+    if discovery.is_switched() && discovery.has_tail_jumps() {
         return tail_jumps::are_there(frozen, discovery, &known.object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {

@@ -26,7 +26,7 @@ use super::provider::Exclusive;
 use super::reason::Reason;
 use super::{pending, policy};
 use crate::abi::Definition;
-use crate::patch::word::Options;
+use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
 use crate::registry::provider::CallSite;
 
@@ -83,7 +83,7 @@ pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) 
     let is_call = [active, Instruction::NOP5].into_iter().any(|now| {
         let (at, original, value) = Call::rewritten(call, now);
         // SAFETY: a site of the hook's, in a loaded object's text, and the call that it was.
-        unsafe { Options::new().text_policy(text).replace(at, value, original) }.is_ok()
+        unsafe { WordOptions::new().text_policy(text).replace(at, value, original) }.is_ok()
     });
     if is_call {
         discovery.end_site();

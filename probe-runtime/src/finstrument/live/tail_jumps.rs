@@ -1,7 +1,7 @@
 //! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
 //!
 //! Life: the first hit finds no call, and notes the function. The next operation decodes the
-//! function's code from the object's file ([`TailJumps::look_for`], with the heap, before objects
+//! function's code from the object's file ([`TailJumps::find`], with the heap, before objects
 //! are frozen). It compares that code with the loaded object (frozen); any difference must be one
 //! of this crate's own sites. Then each jump becomes a `ret`, unless a consumer listens. From there
 //! on only operations switch the probe. A hook can't, since its arguments tell neither which jump
@@ -50,7 +50,7 @@ pub(super) enum TailJumps {
 
 impl TailJumps {
     /// Looks into an object's file for the jumps of a function.
-    pub(super) fn look_for(extents: &Extents, base: usize, function: usize) -> Option<Self> {
+    pub(super) fn find(extents: &Extents, base: usize, function: usize) -> Option<Self> {
         let mut fragments = extents.fragments(function.wrapping_sub(base) as u64);
         fragments.iter_mut().for_each(|fragment| fragment.addr = fragment.addr.wrapping_add(base));
         let jumps = jumps(&fragments);
@@ -103,51 +103,51 @@ const RET: u8 = 0xc3;
 
 impl Discovery {
     /// Returns whether its call is not known and no operation has examined its function's code yet.
-    pub(super) fn may_have_tails(&self) -> bool {
+    pub(super) fn may_have_tail_jumps(&self) -> bool {
         self.returns().is_none() && self.state() == State::Unpatched(Reason::NotACall)
     }
 
-    /// Gives it the jumps of its function. The next look makes them sites.
-    pub(super) fn set_tails(&self, _locked: &ControlLocked, tails: TailJumps) {
-        self.forget_tails();
-        self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
+    /// Gives it the jumps of its function. The next operation makes them sites.
+    pub(super) fn set_tail_jumps(&self, _locked: &ControlLocked, tail_jumps: TailJumps) {
+        self.drop_tail_jumps();
+        self.tail_jumps.store(Box::into_raw(Box::new(tail_jumps)), Ordering::Release);
         self.wait_again();
     }
 
     /// Returns its jumps.
-    fn tails(&self) -> Option<&TailJumps> {
-        // SAFETY: from `set_tails`; `begin` and `set_tails`, which change and free them, take the
+    fn tail_jumps(&self) -> Option<&TailJumps> {
+        // SAFETY: from `set_tail_jumps`; that and `begin`, which change and free them, take the
         // proof of the control lock, under which they are read. Otherwise they are freed when no
         // thread knows the discovery.
-        unsafe { self.tails.load(Ordering::Acquire).as_ref() }
+        unsafe { self.tail_jumps.load(Ordering::Acquire).as_ref() }
     }
 
     /// Returns the switches of its jumps.
     pub(super) fn tail_switches(&self) -> &[CallPatch] {
-        if let Some(TailJumps::Switched(switches)) = self.tails() { switches } else { &[] }
+        if let Some(TailJumps::Switched(switches)) = self.tail_jumps() { switches } else { &[] }
     }
 
-    pub(super) fn has_tails(&self) -> bool {
-        !self.tails.load(Ordering::Relaxed).is_null()
+    pub(super) fn has_tail_jumps(&self) -> bool {
+        !self.tail_jumps.load(Ordering::Relaxed).is_null()
     }
 
-    pub(super) fn forget_tails(&self) {
-        let tails = self.tails.swap(ptr::null_mut(), Ordering::AcqRel);
-        if !tails.is_null() {
-            // SAFETY: from `set_tails`, taken out once.
-            drop(unsafe { Box::from_raw(tails) });
+    pub(super) fn drop_tail_jumps(&self) {
+        let tail_jumps = self.tail_jumps.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !tail_jumps.is_null() {
+            // SAFETY: from `set_tail_jumps`, taken out once.
+            drop(unsafe { Box::from_raw(tail_jumps) });
         }
     }
 }
 
 /// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites.
 pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, object: &Object) {
-    let decoded = discovery.tails.load(Ordering::Acquire);
-    // SAFETY: from `set_tails`; `exclusive` says that no other thread has it.
-    let Some(tails) = (unsafe { decoded.as_mut() }) else { return };
-    tails.settle(discovery, object);
+    let decoded = discovery.tail_jumps.load(Ordering::Acquire);
+    // SAFETY: from `set_tail_jumps`; `exclusive` says that no other thread has it.
+    let Some(tail_jumps) = (unsafe { decoded.as_mut() }) else { return };
+    tail_jumps.settle(discovery, object);
     if discovery.tail_switches().is_empty() {
-        discovery.forget_tails();
+        discovery.drop_tail_jumps();
         return discovery.keep(Reason::NotACall);
     }
     match settle(exclusive, discovery) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MetricKind, Value};
+use super::{MetricKind, MetricValue};
 
 /// The series with one name. All of them are of one kind.
 ///
@@ -20,7 +20,7 @@ pub struct Family {
     name: String,
     help: String,
     kind: MetricKind,
-    series: BTreeMap<Labels, Value>,
+    series: BTreeMap<Labels, MetricValue>,
 }
 
 /// Names and values, in the order in which they were given.
@@ -29,19 +29,19 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 /// One series of a family.
 ///
 /// ```
-/// use probe_runtime::metrics::{Metrics, Value};
+/// use probe_runtime::metrics::{Metrics, MetricValue};
 /// let mut metrics = Metrics::default();
 /// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
 /// let series = metrics.families().next().unwrap().series().next().unwrap();
 /// assert_eq!(series.labels, [("method", "GET".to_owned())]);
-/// assert_eq!(*series.value, Value::Count(7));
+/// assert_eq!(*series.value, MetricValue::Count(7));
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Series<'a> {
     /// The labels: names and values.
     pub labels: &'a [(&'static str, String)],
     /// The value.
-    pub value: &'a Value,
+    pub value: &'a MetricValue,
 }
 
 impl Family {
@@ -71,7 +71,7 @@ impl Family {
     }
 
     /// Adds a series. Series with the same labels become one, the sum.
-    pub(super) fn put(&mut self, labels: Labels, value: Value) {
+    pub(super) fn put(&mut self, labels: Labels, value: MetricValue) {
         match self.series.get_mut(&labels) {
             Some(known) => known.add(&value),
             None => {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 /// Calls grouped by their time: the number of calls below each of some bounds.
 ///
 /// ```
-/// use probe_runtime::metrics::{Metrics, Value};
+/// use probe_runtime::metrics::{Metrics, MetricValue};
 /// let mut metrics = Metrics::default();
 /// // Two calls of 800 ns, and one of 20 s.
 /// metrics.histogram("query_seconds", "Queries.", &[], 20_000_001_600, &[(800, 2), (20_000_000_000, 1)]);
 /// let series = metrics.families().next().unwrap().series().next().unwrap();
-/// let Value::Histogram(histogram) = series.value else { panic!("{series:?}") };
+/// let MetricValue::Histogram(histogram) = series.value else { panic!("{series:?}") };
 /// assert_eq!(histogram.cumulative().next(), Some((1_000, 2))); // two took at most 1 µs
 /// assert_eq!(histogram.cumulative().last(), Some((10_000_000_000, 2)));
 /// assert_eq!((histogram.calls(), histogram.sum()), (3, 20_000_001_600));

@@ -23,22 +23,22 @@ pub enum MetricKind {
 /// The value of a series.
 ///
 /// ```
-/// use probe_runtime::metrics::{Metrics, Value};
+/// use probe_runtime::metrics::{Metrics, MetricValue};
 /// let mut metrics = Metrics::default();
 /// metrics.count("requests_total", "Requests.", &[], 7);
 /// for series in metrics.families().flat_map(|family| family.series()) {
 ///     match series.value {
-///         Value::Count(count) => assert_eq!(*count, 7),
-///         Value::Nanoseconds(time) => println!("{time} ns"),
-///         Value::Gauge(value) => println!("{value} now"),
-///         Value::Histogram(histogram) => println!("{} calls", histogram.calls()),
+///         MetricValue::Count(count) => assert_eq!(*count, 7),
+///         MetricValue::Nanoseconds(time) => println!("{time} ns"),
+///         MetricValue::Gauge(value) => println!("{value} now"),
+///         MetricValue::Histogram(histogram) => println!("{} calls", histogram.calls()),
 ///         _ => (),
 ///     }
 /// }
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
-pub enum Value {
+pub enum MetricValue {
     /// A number of events so far.
     Count(u64),
     /// A time that only grows, in nanoseconds. Collectors get seconds.
@@ -49,7 +49,7 @@ pub enum Value {
     Histogram(Histogram),
 }
 
-impl Value {
+impl MetricValue {
     pub(super) fn kind(&self) -> MetricKind {
         match self {
             Self::Count(_) | Self::Nanoseconds(_) => MetricKind::Counter,

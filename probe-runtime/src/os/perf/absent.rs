@@ -27,7 +27,7 @@ pub(crate) struct Page(());
 
 /// The number of the only process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number(());
+pub(crate) struct ProcessNumber(());
 
 /// The greatest number of events in a group.
 pub(crate) const MOST: usize = 8;
@@ -105,11 +105,11 @@ impl Page {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the same as where there are some")]
-pub(crate) fn process() -> Option<Number> {
-    Some(Number(()))
+pub(crate) fn process() -> Option<ProcessNumber> {
+    Some(ProcessNumber(()))
 }
 
-impl Number {
+impl ProcessNumber {
     pub(crate) fn known(self) -> u64 {
         1
     }

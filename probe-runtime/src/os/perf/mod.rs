@@ -23,7 +23,7 @@ use perf_event_open_sys::bindings::{
 use perf_event_open_sys::perf_event_open;
 
 pub(crate) use page::{EventTimes, Page};
-pub(crate) use process::{Number, process};
+pub(crate) use process::{ProcessNumber, process};
 
 /// The event to count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -14,12 +14,12 @@ static GIVEN: AtomicU64 = AtomicU64::new(0);
 /// The place of this process's number. The number differs from those of its ancestors, and is 0 in
 /// a child that has not [asked](Number::get) yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number(&'static AtomicU64);
+pub(crate) struct ProcessNumber(&'static AtomicU64);
 
 /// Returns the place of this process's number; `None` if the kernel does not wipe memory in
 /// children (before Linux 4.14).
-pub(crate) fn process() -> Option<Number> {
-    static PAGE: OnceLock<Option<Number>> = OnceLock::new();
+pub(crate) fn process() -> Option<ProcessNumber> {
+    static PAGE: OnceLock<Option<ProcessNumber>> = OnceLock::new();
     *PAGE.get_or_init(|| {
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let start = super::map(rights, flags, -1).ok()?;
@@ -33,13 +33,13 @@ pub(crate) fn process() -> Option<Number> {
             return None;
         }
         // SAFETY: zeroed memory, aligned to a page, which stays mapped.
-        let number = Number(unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(start) });
+        let number = ProcessNumber(unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(start) });
         number.get();
         Some(number)
     })
 }
 
-impl Number {
+impl ProcessNumber {
     /// Returns the number in memory; 0 in a child that has not asked yet.
     #[inline(always)]
     pub(crate) fn known(self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use probe_runtime::patch::call;
+use probe_runtime::patch::call::CallOptions;
 use probe_runtime::{Attachment, Count, TextPolicy, probe, select};
 
 static ATTACHED: Mutex<Option<Attachment<Count>>> = Mutex::new(None);
@@ -48,7 +48,7 @@ pub extern "C" fn guest_attach_open() -> u64 {
 /// Deactivates a call in code that can be written; returns whether that took a write.
 #[unsafe(no_mangle)]
 pub extern "C" fn guest_deactivate(site: u64) -> u64 {
-    let options = call::Options::new().text_policy(TextPolicy::Open);
+    let options = CallOptions::new().text_policy(TextPolicy::Open);
     let site = usize::try_from(site).expect("an address");
     // SAFETY: the host names a CALL in writable code, which it can do without.
     unsafe { options.deactivate_call(site) }.expect("a CALL").into()

@@ -7,18 +7,18 @@ use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
 
 use super::*;
 use crate::consumers::perf::plan::Counted;
-use crate::os::perf::{Number, process};
+use crate::os::perf::{ProcessNumber, process};
 
 const THREAD: u64 = 7;
 const PAGE: usize = 4096;
 const NAME: &CStr = c"page of an event";
 const MAY_COUNT_AND_TIME: u64 = 1 << 2 | 1 << 3;
 
-fn plan(process: Number) -> Plan {
+fn plan(process: ProcessNumber) -> Plan {
     plan_of([PerfEvent::Instructions, PerfEvent::TaskClock], process)
 }
 
-fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
+fn plan_of(events: [PerfEvent; 2], process: ProcessNumber) -> Plan {
     let counted = events.map(|event| Counted { event, user_mode_only: true });
     Plan { source: CountSource::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
 }

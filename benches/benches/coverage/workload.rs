@@ -29,17 +29,17 @@ const LONGER: &str = "PROBE_BENCH_LONGER";
 
 /// A program, and an amount of work.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct Workload {
     pub name: String,
     pub work: u64,
     /// The program takes part in one round of this many.
     pub every: u64,
     pub threads: u64,
-    how: How,
+    how: Launch,
 }
 
 #[derive(Clone, Debug)]
-enum How {
+enum Launch {
     /// Compiled with `watched.rs`.
     Watched { program: PathBuf, input: PathBuf },
     /// Controlled by the variable `PROBES`.
@@ -57,7 +57,7 @@ pub struct Watch<'a> {
     pub budget: Option<&'a str>,
 }
 
-impl Subject {
+impl Workload {
     /// Returns the rows of a run.
     pub fn show(&self, watch: Watch<'_>) -> Rows {
         let report = Path::new(ROOT).join(format!("coverage-{}.csv", std::process::id()));
@@ -66,8 +66,8 @@ impl Subject {
         let output = command.output().expect("the program can be started");
         assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         match self.how {
-            How::Watched { .. } => rows(&String::from_utf8_lossy(&output.stdout)),
-            How::Asked { .. } => from_csv(&fs::read_to_string(report).expect("a report")),
+            Launch::Watched { .. } => rows(&String::from_utf8_lossy(&output.stdout)),
+            Launch::Asked { .. } => from_csv(&fs::read_to_string(report).expect("a report")),
         }
     }
 
@@ -75,7 +75,7 @@ impl Subject {
     pub fn cost(&self, watch: Watch<'_>) -> Cost {
         let mut command = self.command(watch);
         command.env(watched::QUIET, "1").stdout(Stdio::null());
-        if matches!(self.how, How::Asked { .. }) {
+        if matches!(self.how, Launch::Asked { .. }) {
             command.stderr(Stdio::null());
         }
         cost::run(&mut command)
@@ -100,14 +100,14 @@ impl Subject {
     /// Returns whether the amount of work is variable.
     pub fn is_scaled(&self) -> bool {
         match &self.how {
-            How::Watched { .. } => true,
-            How::Asked { command } => command.iter().any(|it| it.contains("{}")),
+            Launch::Watched { .. } => true,
+            Launch::Asked { command } => command.iter().any(|it| it.contains("{}")),
         }
     }
 
     fn command(&self, Watch { by, probes, budget }: Watch<'_>) -> Command {
         match &self.how {
-            How::Watched { program, input } => {
+            Launch::Watched { program, input } => {
                 let mut command = Command::new(program);
                 command.env(watched::VARIABLE, by).env(watched::THREADS, self.threads.to_string());
                 command.args([self.name.as_str(), &self.work.to_string()]).arg(input);
@@ -116,7 +116,7 @@ impl Subject {
                 command.env_remove(watched::BUDGET).envs(budget.map(|it| (watched::BUDGET, it)));
                 command
             }
-            How::Asked { command: words } => {
+            Launch::Asked { command: words } => {
                 let mut words = words.iter().map(|it| it.replace("{}", &self.work.to_string()));
                 let mut command = Command::new(words.next().expect("a program"));
                 command.args(words).env_remove("PROBES").env_remove("PROBES_OUT");
@@ -136,7 +136,7 @@ impl Subject {
 
 /// Builds the requested programs with their inputs. The smoke test leaves out those that take long
 /// to build, and the others do a tenth of the work.
-pub fn subjects(scale: Scale) -> Vec<Subject> {
+pub fn workloads(scale: Scale) -> Vec<Workload> {
     if let Ok(others) = env::var(OTHERS) {
         return others.split(';').map(other).collect();
     }
@@ -144,22 +144,22 @@ pub fn subjects(scale: Scale) -> Vec<Subject> {
     let is_asked = |name: &str| only.as_ref().is_none_or(|it| it.split(',').any(|it| it.trim() == name));
     let this = env::current_exe().expect("a program knows its path");
     let longer = env::var(LONGER).map_or(1, |it| it.parse().expect("a number"));
-    let subject = |name: &str, program: &Path, work: u64, every, input: Input| Subject {
+    let workload = |name: &str, program: &Path, work: u64, every, input: Input| Workload {
         name: name.to_owned(),
         work: if scale == Scale::Full { longer * work } else { work.div_ceil(10) },
         every,
         threads: 1,
-        how: How::Watched { program: program.to_owned(), input: file(input) },
+        how: Launch::Watched { program: program.to_owned(), input: file(input) },
     };
     let is_small = |it: &&super::program::Program| scale == Scale::Full || it.every == 1 && !it.is_large;
     let programs = PROGRAMS.iter().filter(is_small).filter(|it| is_asked(it.name));
-    let programs = programs.map(|it| subject(it.name, &this, it.work, it.every, it.input));
+    let programs = programs.map(|it| workload(it.name, &this, it.work, it.every, it.input));
     let driven = if scale == Scale::Full { &DRIVEN[..] } else { &[DEFLATE][..] };
     let root = Path::new(ROOT).join("coverage");
     let driven = driven.iter().filter(|it| is_asked(it.name));
-    let driven = driven.map(|it| subject(it.name, &it.build(&root), it.work, 1, it.input));
+    let driven = driven.map(|it| workload(it.name, &it.build(&root), it.work, 1, it.input));
     let known = ALL.iter().filter(|it| is_asked(it.name));
-    let known = known.map(|it| subject(it.name, &this, 3 * it.work, 1, Input::None));
+    let known = known.map(|it| workload(it.name, &this, 3 * it.work, 1, Input::None));
     programs.chain(driven).chain(known).collect()
 }
 
@@ -171,12 +171,12 @@ pub fn listed<T: FromStr>(variable: &str, default: &str) -> Vec<T> {
     numbers.unwrap_or_else(|| panic!("{variable}: numbers, with commas between"))
 }
 
-fn other(text: &str) -> Subject {
+fn other(text: &str) -> Workload {
     let (name, command) =
         text.split_once('=').unwrap_or_else(|| panic!("{OTHERS}: NAME=COMMAND, not {text}"));
     let command: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
     let work = env::var(WORK).map_or(1, |it| it.parse().expect("an amount"));
-    Subject { name: name.trim().to_owned(), work, every: 1, threads: 1, how: How::Asked { command } }
+    Workload { name: name.trim().to_owned(), work, every: 1, threads: 1, how: Launch::Asked { command } }
 }
 
 /// Returns the file that a program reads or loads.
