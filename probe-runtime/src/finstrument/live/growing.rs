@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::discovery::Discovery;
 use super::hooks::published;
-use super::provider::ControlLocked;
+use super::tokens::ControlLocked;
 use crate::dispatch::{Inside, Subscription};
 
 /// The number of unused counters that are kept. Further ones are not used again.

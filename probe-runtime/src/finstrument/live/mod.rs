@@ -27,6 +27,7 @@ mod split_calls;
 mod symbols;
 mod table;
 mod tail_jumps;
+mod tokens;
 
 use super::reason;
 pub use interface::{

@@ -11,7 +11,7 @@
 use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 use super::hooks::{is_published, published};
-use super::provider::ControlLocked;
+use super::tokens::ControlLocked;
 use crate::registry::provider::{Due, note as expect_any};
 
 /// The discoveries that an operation looks at.

@@ -7,7 +7,6 @@ use std::any::Any;
 use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, WantedOutcome};
@@ -15,6 +14,7 @@ use super::loaded::Loaded;
 use super::naming::Names;
 use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
+use super::tokens::{ControlLocked, Exclusive};
 use super::{growing, split_calls};
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
@@ -23,37 +23,9 @@ use crate::registry::provider::{self, CallSite, Due, Findings, Garbage, Provider
 
 static ENTRY: ProviderStart = ProviderStart { get_ready: super::interface::get_ready, begin: Finder::begin };
 
-/// Whether a [`Finder`] was made.
-static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-
 /// Makes later operations look for noted discoveries.
 pub(super) fn register() {
     provider::register(&ENTRY);
-}
-
-/// Proof that the calling thread holds the control lock. The [`Finder`] has the only one and lends
-/// it to other modules; only the holder of the control lock reaches the `Finder`.
-pub(super) struct ControlLocked(());
-
-/// Proof that the calling thread holds the control lock and that no object can be unloaded.
-#[derive(Clone, Copy)]
-pub(super) struct Exclusive<'a> {
-    locked: &'a ControlLocked,
-    frozen: &'a Frozen,
-}
-
-impl<'a> Exclusive<'a> {
-    fn new(locked: &'a ControlLocked, frozen: &'a Frozen) -> Self {
-        Self { locked, frozen }
-    }
-
-    pub(super) fn locked(self) -> &'a ControlLocked {
-        self.locked
-    }
-
-    pub(super) fn frozen(self) -> &'a Frozen {
-        self.frozen
-    }
 }
 
 /// The control's knowledge of discoveries between operations.
@@ -68,14 +40,13 @@ impl Finder {
     /// Makes the only `Finder`, for the registry.
     ///
     /// # Panics
-    /// If there is one. A second one would forge the proof of the control lock.
+    /// If there is one, as [`ControlLocked::new`] says.
     fn begin() -> Box<dyn Provider> {
-        assert!(!HAS_BEGUN.swap(true, Ordering::Relaxed), "the registry has the only provider");
         Box::new(Self {
             pending: PendingDiscoveries::default(),
             loaded: Loaded::default(),
             names: Names::default(),
-            locked: ControlLocked(()),
+            locked: ControlLocked::new(),
         })
     }
 }

@@ -11,7 +11,7 @@ use super::garbage::Unloaded;
 use super::hooks::{self, call_of, published};
 use super::loaded::{KnownObject, Loaded};
 use super::pending::{self, PendingDiscoveries};
-use super::provider::{ControlLocked, Exclusive};
+use super::tokens::{ControlLocked, Exclusive};
 use super::{fast, split_calls, table, tail_jumps};
 use crate::abi::Kind;
 use crate::os::objects::Frozen;

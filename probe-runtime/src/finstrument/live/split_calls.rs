@@ -12,7 +12,7 @@
 
 use super::call_patch::CallPatch;
 use super::discovery::Discovery;
-use super::provider::{ControlLocked, Exclusive};
+use super::tokens::{ControlLocked, Exclusive};
 use super::{counters, pending, policy, tail_jumps};
 use crate::os::text::page_size;
 use crate::patch::{
