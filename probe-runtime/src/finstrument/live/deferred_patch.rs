@@ -5,14 +5,13 @@
 
 use super::call::Call;
 use super::discovery::{Discovery, State};
-use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
 use super::pending::{self, PendingDiscoveries};
+use super::read_call::call_of;
 use super::reason::Reason;
 use super::reconcile::is_there;
 use super::tokens::Exclusive;
 use super::{policy, shared, split_calls, tail_jumps};
-use crate::abi::Kind;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
@@ -77,8 +76,7 @@ fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loa
         let _ = split_calls::settle(exclusive, discovery, switch);
         return has_trap;
     }
-    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
-    let call = discovery.returns().and_then(|returns| call_of(returns, hook));
+    let call = discovery.returns().and_then(|returns| call_of(returns, discovery.hook()));
     call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
 }
 
@@ -108,7 +106,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
     match unsafe { Options::new().text_policy(text).replace(at, expected, value) } {
-        Ok(_) => patched(discovery),
+        Ok(_) => pending::note_patched(discovery),
         Err(PatchError::Signal { .. }) => {
             discovery.keep(Reason::NoTrap);
             return false;

@@ -34,7 +34,6 @@ use super::counters;
 use super::fast;
 use super::garbage::ReplacedHook;
 use super::growing::NewMember;
-use super::hooks;
 use super::tail_jumps::TailJumps;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
@@ -108,13 +107,14 @@ impl Discovery {
         key: usize,
         call: Option<Call>,
         hit: Hit,
+        hook: usize,
         state: State,
         member: Option<NewMember>,
     ) {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
-        it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
+        it.hook.store(hook, Ordering::Relaxed);
         it.returns.store(call.map_or(0, Call::returns), Ordering::Relaxed);
         let mut bytes = [0; 8];
         bytes[..LOOKED_AT].copy_from_slice(&call.map(Call::bytes).unwrap_or_default());
@@ -163,6 +163,11 @@ impl Discovery {
         Hit { function: self.function.load(Ordering::Relaxed), kind }
     }
 
+    /// Returns the address of the hook that its call leads to.
+    pub(super) fn hook(&self) -> usize {
+        self.hook.load(Ordering::Relaxed)
+    }
+
     /// Returns the return address, if the call is known.
     pub(super) fn returns(&self) -> Option<usize> {
         Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
@@ -173,9 +178,11 @@ impl Discovery {
         self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
     }
 
-    /// Notes that a hit has failed to patch it. Returns whether that is the first time.
-    pub(super) fn postpone(&self) -> bool {
-        !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed)
+    /// Notes that a hit has failed to patch it, and counts that once.
+    pub(super) fn postpone(&self) {
+        if !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed) {
+            counters::POSTPONED.add();
+        }
     }
 
     /// Notes that a hit tries to patch it. Returns whether that is the first time.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::discovery::Discovery;
-use super::hooks::published;
+use super::table::published;
 use super::tokens::ControlLocked;
 use crate::dispatch::{Inside, Subscription};
 

@@ -21,6 +21,7 @@ mod naming;
 mod pending;
 mod policy;
 mod provider;
+mod read_call;
 mod reconcile;
 mod shared;
 mod split_calls;

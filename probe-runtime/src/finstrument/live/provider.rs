@@ -16,12 +16,19 @@ use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
 use super::tokens::{ControlLocked, Exclusive};
 use super::{growing, split_calls};
+use crate::control;
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
-use crate::patch::{Access, Batch, Mode, Report, Site};
+use crate::patch::{self, Access, Batch, Mode, Report, Site};
 use crate::registry::provider::{self, CallSite, Due, Findings, Garbage, Provider, ProviderStart};
 
-static ENTRY: ProviderStart = ProviderStart { get_ready: super::interface::get_ready, begin: Finder::begin };
+static ENTRY: ProviderStart = ProviderStart { get_ready, begin: Finder::begin };
+
+/// Allocates the resources that hooks need and can't allocate themselves.
+fn get_ready() {
+    control::prepare();
+    patch::make_room();
+}
 
 /// Makes later operations look for noted discoveries.
 pub(super) fn register() {

@@ -27,14 +27,13 @@ use super::call_patch::CallPatch;
 use super::counters;
 use super::discovery::{Discovery, State};
 use super::extents::Extents;
-use super::hooks;
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
 use super::pending;
+use super::read_call::leads_to;
 use super::reason::Reason;
 use super::split_calls;
 use super::table::{self, CallEntry};
 use super::tokens::{ControlLocked, Exclusive};
-use crate::abi::Kind;
 use crate::os::mem::Alias;
 use crate::os::objects::{Frozen, Object};
 use crate::patch::{NotNow, RefusalReason, Report, read_word};
@@ -61,7 +60,6 @@ impl TailJumps {
     fn settle(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
-        let hook = hooks::address(hit.kind == Kind::Entry);
         let is_told = |jump: &&Jump| match jump.function {
             RegisterValue::Address(function) => function == hit.function,
             RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
@@ -70,7 +68,7 @@ impl TailJumps {
         };
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
-            let leading = jumps.iter().filter(is_told).filter(|jump| hooks::leads_to(jump.target, hook));
+            let leading = jumps.iter().filter(is_told).filter(|jump| leads_to(jump.target, discovery.hook()));
             switches.extend(leading.map(|jump| CallPatch::of_jump(jump.at, jump.bytes)));
         }
         *self = Self::Switched(switches);
