@@ -31,7 +31,6 @@ use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
-use super::fast;
 use super::garbage::ReplacedHook;
 use super::growing::NewMember;
 use super::tail_jumps::TailJumps;
@@ -205,7 +204,7 @@ impl Discovery {
 
     /// Notes that another discovery has taken its key.
     pub(super) fn leave(&self) {
-        fast::empty(self);
+        self.look_up_again();
         self.is_left.store(true, Ordering::Release);
     }
 
@@ -249,7 +248,7 @@ impl Discovery {
     pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.is_wanted.store(false, Ordering::SeqCst);
-            fast::empty(self);
+            self.look_up_again();
             self.forget_text();
             self.forget_tails();
             ChunkPlace::of(self).into_iter().for_each(chunk::give_back);

@@ -18,7 +18,7 @@ use std::arch::naked_asm;
 use std::ptr;
 
 use super::call::Call;
-use super::chunk;
+use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
 use super::read_call::call_of;
 use super::reason::Reason;
@@ -139,7 +139,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
         }
     }
     if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
-        fast::fill(discovery);
+        pass_look_up(discovery);
     }
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(discovery, owner),
@@ -148,6 +148,15 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
     if let Some(definition) = definition {
         dispatch(definition, ptr::null());
     }
+}
+
+/// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
+/// neither be a site nor wait to become one.
+fn pass_look_up(discovery: &'static Discovery) {
+    let Some(returns) = discovery.returns() else { return };
+    let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
+    let target = place.stub() + chunk::COMPARISON;
+    fast::fill(returns, discovery.hit().function, target, || discovery.is_wanted());
 }
 
 #[cold]

@@ -13,7 +13,7 @@ use super::pending::{self, PendingDiscoveries};
 use super::read_call::call_of;
 use super::table::published;
 use super::tokens::{ControlLocked, Exclusive};
-use super::{fast, split_calls, table, tail_jumps};
+use super::{split_calls, table, tail_jumps};
 use crate::os::objects::Frozen;
 use crate::patch::{Instruction, NotNow, SITE_LEN};
 use crate::registry::provider::{CallSite, Findings};
@@ -109,6 +109,6 @@ fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unlo
     // A hook may be faster, and put the new object's discovery in its place. The old one is marked
     // as left then.
     let entry = table::find(discovery.key())?;
-    fast::empty(discovery);
+    discovery.look_up_again();
     entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))
 }

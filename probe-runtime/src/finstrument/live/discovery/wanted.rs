@@ -15,7 +15,7 @@ impl Discovery {
     pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
         if !is_wanted {
-            fast::empty(self);
+            self.look_up_again();
         }
         match (self.state.load(Ordering::SeqCst), before == is_wanted) {
             (PATCHED, _) => WantedOutcome::Patched,
@@ -23,6 +23,11 @@ impl Discovery {
             (_, true) => WantedOutcome::Unchanged,
             (_, false) => WantedOutcome::Changed,
         }
+    }
+
+    /// Makes its hits be looked up again.
+    pub(in crate::finstrument) fn look_up_again(&self) {
+        self.returns().into_iter().for_each(fast::empty);
     }
 
     pub(in crate::finstrument) fn is_wanted(&self) -> bool {
