@@ -47,7 +47,7 @@ fn waits(discovery: &Discovery) -> bool {
         State::Unpatched(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Unpatched(Reason::SplitCall) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
-        State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tails()),
+        State::Patched => discovery.is_switched() && (policy::may_write() || discovery.has_tails()),
         State::Unpatched(_) => false,
     }
 }

@@ -7,7 +7,9 @@
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! `state` has the transitions between these; `wanted` has whether a consumer listens.
+//! Here are the record and the types of its parts. Above them, `state` has the transitions between
+//! states, `wanted` has whether a consumer listens, and `tails` and `text` have the memory of jumps
+//! and of long names.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
 // them.
@@ -15,28 +17,27 @@
 
 mod hit;
 mod state;
+mod tails;
 mod text;
 mod wanted;
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 pub(super) use hit::Hit;
-pub(super) use state::State;
-pub(super) use wanted::WantedOutcome;
 
 use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
-use super::garbage::ReplacedHook;
-use super::growing::NewMember;
-use super::tail_jumps::TailJumps;
+use super::jumps::{Fragment, Jump};
+use super::reason::Reason;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
-use crate::dispatch::{CounterAt, InlineHook};
+use crate::dispatch::{CounterAt, InlineHook, Subscription};
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -97,6 +98,47 @@ pub(super) struct Discovery {
 // SAFETY: all fields are atomics but for `inline_hook`, which is written before the discovery is
 // published, and taken by the holder of the control lock.
 unsafe impl Sync for Discovery {}
+
+/// The state of a call site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// A real call, not patched yet.
+    Waiting,
+    /// A site, or a call that is switched in place.
+    Patched,
+    /// A real call for good.
+    Unpatched(Reason),
+}
+
+/// The state that [`Discovery::set_wanted`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WantedOutcome {
+    /// A real call; the wish has changed.
+    Changed,
+    /// A real call; the wish was the same before.
+    Unchanged,
+    /// A site by now.
+    Patched,
+    /// A call that is switched in place: its bytes may have to change.
+    Switched,
+}
+
+/// A function's jumps to a hook.
+#[derive(Debug)]
+pub(super) enum TailJumps {
+    /// As the object's file has them.
+    Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
+    /// As the loaded object has them.
+    Switched(Vec<CallPatch>),
+}
+
+/// The counter of a newly discovered probe.
+pub(super) struct NewMember {
+    /// The index of the counter.
+    pub(super) counter: usize,
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) is_paused: bool,
+}
 
 impl Discovery {
     /// Writes a discovery into a place that no other thread knows yet. With a member, hits are
@@ -235,12 +277,14 @@ impl Discovery {
         self.is_beyond.store(false, Ordering::Relaxed);
     }
 
-    /// Takes its inline hook, once no definition refers to it. For the holder of the control lock.
-    pub(super) fn take_inline_hook(&'static self) -> Option<ReplacedHook> {
-        (self.counter.swap(0, Ordering::Relaxed) != 0).then(|| {
+    /// Makes its inline hook an owner of its own. Returns whether it has one that no caller has
+    /// taken before.
+    pub(super) fn part_with_hook(&self) -> bool {
+        let has_hook = self.counter.swap(0, Ordering::Relaxed) != 0;
+        if has_hook {
             self.owners.fetch_add(1, Ordering::Relaxed);
-            ReplacedHook::new(self)
-        })
+        }
+        has_hook
     }
 
     /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed

@@ -20,11 +20,12 @@ use std::ptr;
 use super::call::Call;
 use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
+use super::garbage::ReplacedHook;
 use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counters, fast, first_hit, growing, pending, provider, shared, split_calls, tail_jumps,
+    callback, counters, fast, first_hit, growing, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
 use crate::control;
@@ -117,7 +118,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
-        let may_patch = control::is_ready() && split_calls::may_write();
+        let may_patch = control::is_ready() && policy::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = Blocked::new();
@@ -131,7 +132,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
         }
     } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
         tail_jumps::stray(discovery);
-    } else if !is_wanted && discovery.is_switched() && split_calls::may_write() {
+    } else if !is_wanted && discovery.is_switched() && policy::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = Blocked::new();
         if discovery.switch().is_some_and(|switch| split_calls::settle_now(discovery, switch).is_err()) {
@@ -259,7 +260,7 @@ fn discover(
         }
         // Another thread was faster. No thread has seen this one.
         let counter = place.discovery().counter();
-        drop(place.discovery().take_inline_hook());
+        drop(ReplacedHook::take(place.discovery()));
         chunk::give_back(place);
         counter.into_iter().for_each(|counter| growing::give_back(inside, counter));
     }

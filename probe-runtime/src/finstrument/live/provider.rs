@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, WantedOutcome};
+use super::garbage::ReplacedHook;
 use super::loaded::Loaded;
 use super::naming::Names;
 use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
 use super::tokens::{ControlLocked, Exclusive};
-use super::{growing, split_calls};
+use super::{batch, growing};
 use crate::control;
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
@@ -94,7 +95,7 @@ impl Provider for Finder {
         // An attachment may have opened the text before these sites were discovered in it.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
         Batch::new(mode, report).switch(&sites, access_to_sites);
-        split_calls::switch_each(&self.locked, &switched, access, report);
+        batch::switch_each(&self.locked, &switched, access, report);
     }
 
     fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
@@ -114,7 +115,7 @@ impl Provider for Finder {
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage> {
-        let taken: Vec<_> = discoveries(calls).filter_map(Discovery::take_inline_hook).collect();
+        let taken: Vec<_> = discoveries(calls).filter_map(ReplacedHook::take).collect();
         (!taken.is_empty()).then(|| Box::new(taken) as _)
     }
 

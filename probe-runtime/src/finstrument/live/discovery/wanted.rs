@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Discovery;
 use super::state::{PATCHED, SWITCHED};
+use super::{Discovery, WantedOutcome};
 use crate::finstrument::live::fast;
 
 impl Discovery {
@@ -48,17 +48,4 @@ impl Discovery {
     pub(in crate::finstrument) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::SeqCst)
     }
-}
-
-/// The state that [`Discovery::set_wanted`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::finstrument) enum WantedOutcome {
-    /// A real call; the wish has changed.
-    Changed,
-    /// A real call; the wish was the same before.
-    Unchanged,
-    /// A site by now.
-    Patched,
-    /// A call that is switched in place: its bytes may have to change.
-    Switched,
 }
