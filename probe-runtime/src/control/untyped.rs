@@ -98,7 +98,8 @@ impl Untyped {
         }
         let report = operate(|control| control.detach(self.number));
         // Always synchronous: only the wait proves that the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&self.subscription))) {
+        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Consumer(self.subscription.mark())))
+        {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
         }
