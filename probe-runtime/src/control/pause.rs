@@ -85,7 +85,7 @@ fn pause_any(
     }
     locked.unlock();
     if !is_done {
-        settle(visibility, is_paused.then_some(Awaited::Subscription(subscription)));
+        settle(visibility, is_paused.then(|| Awaited::Consumer(subscription.mark())));
     }
     if is_growing && provider::is_noted() {
         // Handles call sites that hooks discovered meanwhile.

@@ -21,7 +21,7 @@ use crate::patch::Visibility;
 ///
 /// Returns `None` if it waited for no hit. Inside a hit it never waits, since the awaited hit may
 /// be further down the same stack.
-pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Vacated> {
+pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited>) -> Option<Vacated> {
     // Sleeping and dropping consumers may reach cancellation points.
     let _whole = Uncancellable::new();
     let is_synchronous = visibility == Visibility::Synchronous;

@@ -99,7 +99,8 @@ impl Untyped {
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
         // Always synchronous: only the wait proves that the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&self.subscription))) {
+        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Consumer(self.subscription.mark())))
+        {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
         }

@@ -75,11 +75,12 @@ pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, prepare, slots};
 
 pub(crate) use subscription::{Subscription, UnsettledSwitch, on_failure};
-pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
+pub(crate) use wrapper::{Wrapper, Wrappers};
 
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
+use crate::arch::backend;
 
 /// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in
 /// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
@@ -92,4 +93,22 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
         delivery::tell(definition, frame, slot, hook, outer.is_suppressing());
     }
     slot.leave(outer);
+}
+
+/// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
+/// this crate's own operations, where calls of consumers are suppressed, too.
+pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
+    if definition.entry().load(Ordering::Acquire) != backend::entry(definition) {
+        // The hook belongs to another runtime.
+        return None;
+    }
+    let slot = ThreadSlot::current()?;
+    if slot.mark().is_suppressing() {
+        return None;
+    }
+    let outer = slot.enter();
+    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
+    let wrappers = Hook::read(hook, slot).and_then(Hook::wrappers).cloned();
+    slot.leave(outer);
+    wrappers
 }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::thread_slot::{ThreadSlot, free_all, slots};
-use super::{HitMark, Subscription, ended};
+use super::{HitMark, ended};
 use crate::os;
 
 /// Number of looks before the waiting thread sleeps, and before it asks whether the other thread
@@ -28,11 +28,11 @@ const PATIENCE: u32 = 100;
 
 /// The threads to wait for, besides those between sites and consumers.
 #[derive(Clone, Copy)]
-pub(crate) enum Awaited<'a> {
+pub(crate) enum Awaited {
     /// No others.
     Passing,
-    /// Threads in this subscription's consumer.
-    Subscription(&'a Subscription),
+    /// Threads in a consumer, which have the mark of its subscription.
+    Consumer(HitMark),
     /// Threads in the callback of discoveries.
     #[cfg(probe_discovers)]
     Callback,
@@ -52,21 +52,21 @@ impl Fenced {
 pub(crate) struct Vacated(Option<HitMark>);
 
 impl Vacated {
-    /// Returns whether the awaited place was this subscription's consumer.
-    pub(super) fn is_of(&self, subscription: &Subscription) -> bool {
-        self.0 == Some(subscription.mark())
+    /// Returns whether the awaited place was the consumer with this mark.
+    pub(super) fn is_of(&self, mark: HitMark) -> bool {
+        self.0 == Some(mark)
     }
 }
 
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
-pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Vacated> {
+pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited) -> Option<Vacated> {
     if ThreadSlot::known().is_some_and(|own| !own.mark().is_outside()) {
         return None;
     }
     let mark = match awaited {
         Awaited::Passing => None,
-        Awaited::Subscription(subscription) => Some(subscription.mark()),
+        Awaited::Consumer(mark) => Some(mark),
         #[cfg(probe_discovers)]
         Awaited::Callback => Some(HitMark::TELLING),
     };

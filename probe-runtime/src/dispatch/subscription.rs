@@ -170,7 +170,7 @@ impl Subscription {
 
     /// Returns the mark of threads in its consumer.
     #[inline(always)]
-    pub(super) fn mark(&self) -> HitMark {
+    pub(crate) fn mark(&self) -> HitMark {
         HitMark::consuming(ptr::from_ref(self).addr())
     }
 
@@ -197,7 +197,7 @@ impl Subscription {
     /// If it may still be called.
     pub(crate) fn take_consumer(&self, left: &Vacated) -> Option<Arc<dyn Listener>> {
         let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
-        assert!(is_closed && left.is_of(self), "it may be called");
+        assert!(is_closed && left.is_of(self.mark()), "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -10,12 +10,8 @@
 use std::any::{Any, TypeId};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::ThreadSlot;
-use super::hook::Hook;
 use crate::abi::Definition;
-use crate::arch::backend;
 
 /// All wrappers of one function, newest first.
 pub(crate) type Wrappers = Arc<[Arc<Wrapper>]>;
@@ -51,24 +47,6 @@ impl Wrapper {
         }
         self.call.downcast_ref::<Box<W>>().map(|call| &**call)
     }
-}
-
-/// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
-/// this crate's own operations, where calls of consumers are suppressed, too.
-pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
-    if definition.entry().load(Ordering::Acquire) != backend::entry(definition) {
-        // The hook belongs to another runtime.
-        return None;
-    }
-    let slot = ThreadSlot::current()?;
-    if slot.mark().is_suppressing() {
-        return None;
-    }
-    let outer = slot.enter();
-    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
-    let wrappers = Hook::read(hook, slot).and_then(Hook::wrappers).cloned();
-    slot.leave(outer);
-    wrappers
 }
 
 #[cfg(test)]

@@ -5,14 +5,13 @@
 
 use super::call::Call;
 use super::discovery::{Discovery, State};
-use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
 use super::pending::{self, PendingDiscoveries};
-use super::provider::Exclusive;
+use super::read_call::call_of;
 use super::reason::Reason;
 use super::reconcile::is_there;
+use super::tokens::Exclusive;
 use super::{policy, shared, split_calls, tail_jumps};
-use crate::abi::Kind;
 use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
@@ -48,7 +47,7 @@ fn waits(discovery: &Discovery) -> bool {
         State::Unpatched(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Unpatched(Reason::SplitCall) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
-        State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tail_jumps()),
+        State::Patched => discovery.is_switched() && (policy::may_write() || discovery.has_tail_jumps()),
         State::Unpatched(_) => false,
     }
 }
@@ -82,8 +81,7 @@ fn patch_or_switch(
         let _ = split_calls::settle(exclusive, discovery, switch);
         return has_trap;
     }
-    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
-    let call = discovery.returns().and_then(|returns| call_of(returns, hook));
+    let call = discovery.returns().and_then(|returns| call_of(returns, discovery.hook()));
     call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
 }
 
@@ -113,7 +111,7 @@ fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, ha
     // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
     // replacement as well.
     match unsafe { WordOptions::new().text_policy(text).replace(at, expected, value) } {
-        Ok(_) => patched(discovery),
+        Ok(_) => pending::note_patched(discovery),
         Err(PatchError::Signal { .. }) => {
             discovery.keep(Reason::NoTrap);
             return false;

@@ -7,7 +7,9 @@
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! `state` has the transitions between these; `wanted` has whether a consumer listens.
+//! Here are the record and the types of its parts. Above them, `state` has the transitions between
+//! states, `wanted` has whether a consumer listens, and `tail_jumps` and `text` have the memory of jumps
+//! and of long names.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
 // them.
@@ -15,30 +17,27 @@
 
 mod hit;
 mod state;
+mod tail_jumps;
 mod text;
 mod wanted;
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 pub(super) use hit::Hit;
-pub(super) use state::State;
-pub(super) use wanted::WantedOutcome;
 
 use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
-use super::fast;
-use super::garbage::ReplacedHook;
-use super::growing::NewMember;
-use super::hooks;
-use super::tail_jumps::TailJumps;
+use super::jumps::{Fragment, Jump};
+use super::reason::Reason;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
-use crate::dispatch::{CounterAt, InlineHook};
+use crate::dispatch::{CounterAt, InlineHook, Subscription};
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -100,6 +99,47 @@ pub(super) struct Discovery {
 // published, and taken by the holder of the control lock.
 unsafe impl Sync for Discovery {}
 
+/// The state of a call site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// A real call, not patched yet.
+    Waiting,
+    /// A site, or a call that is switched in place.
+    Patched,
+    /// A real call for good.
+    Unpatched(Reason),
+}
+
+/// The state that [`Discovery::set_wanted`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WantedOutcome {
+    /// A real call; the wish has changed.
+    Changed,
+    /// A real call; the wish was the same before.
+    Unchanged,
+    /// A site by now.
+    Patched,
+    /// A call that is switched in place: its bytes may have to change.
+    Switched,
+}
+
+/// A function's jumps to a hook.
+#[derive(Debug)]
+pub(super) enum TailJumps {
+    /// As the object's file has them.
+    Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
+    /// As the loaded object has them.
+    Switched(Vec<CallPatch>),
+}
+
+/// The counter of a newly discovered probe.
+pub(super) struct NewMember {
+    /// The index of the counter.
+    pub(super) counter: usize,
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) is_paused: bool,
+}
+
 impl Discovery {
     /// Writes a discovery into a place that no other thread knows yet. With a member, hits are
     /// counted from the first one on.
@@ -108,13 +148,14 @@ impl Discovery {
         key: usize,
         call: Option<Call>,
         hit: Hit,
+        hook: usize,
         state: State,
         member: Option<NewMember>,
     ) {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
-        it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
+        it.hook.store(hook, Ordering::Relaxed);
         it.returns.store(call.map_or(0, Call::returns), Ordering::Relaxed);
         let mut bytes = [0; 8];
         bytes[..LOOKED_AT].copy_from_slice(&call.map(Call::bytes).unwrap_or_default());
@@ -163,6 +204,11 @@ impl Discovery {
         Hit { function: self.function.load(Ordering::Relaxed), kind }
     }
 
+    /// Returns the address of the hook that its call leads to.
+    pub(super) fn hook(&self) -> usize {
+        self.hook.load(Ordering::Relaxed)
+    }
+
     /// Returns the return address, if the call is known.
     pub(super) fn returns(&self) -> Option<usize> {
         Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
@@ -173,9 +219,11 @@ impl Discovery {
         self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
     }
 
-    /// Notes that a hit has failed to patch it. Returns whether that is the first time.
-    pub(super) fn postpone(&self) -> bool {
-        !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed)
+    /// Notes that a hit has failed to patch it, and counts that once.
+    pub(super) fn postpone(&self) {
+        if !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed) {
+            counters::POSTPONED.add();
+        }
     }
 
     /// Notes that a hit tries to patch it. Returns whether that is the first time.
@@ -198,7 +246,7 @@ impl Discovery {
 
     /// Notes that another discovery has taken its key.
     pub(super) fn leave(&self) {
-        fast::empty(self);
+        self.look_up_again();
         self.is_left.store(true, Ordering::Release);
     }
 
@@ -229,12 +277,14 @@ impl Discovery {
         self.is_beyond.store(false, Ordering::Relaxed);
     }
 
-    /// Takes its inline hook, once no definition refers to it. For the holder of the control lock.
-    pub(super) fn take_inline_hook(&'static self) -> Option<ReplacedHook> {
-        (self.counter.swap(0, Ordering::Relaxed) != 0).then(|| {
+    /// Makes its inline hook an owner of its own. Returns whether it has one that no caller has
+    /// taken before.
+    pub(super) fn part_with_hook(&self) -> bool {
+        let has_hook = self.counter.swap(0, Ordering::Relaxed) != 0;
+        if has_hook {
             self.owners.fetch_add(1, Ordering::Relaxed);
-            ReplacedHook::new(self)
-        })
+        }
+        has_hook
     }
 
     /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed
@@ -242,7 +292,7 @@ impl Discovery {
     pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.is_wanted.store(false, Ordering::SeqCst);
-            fast::empty(self);
+            self.look_up_again();
             self.forget_text();
             self.drop_tail_jumps();
             ChunkPlace::of(self).into_iter().for_each(chunk::give_back);

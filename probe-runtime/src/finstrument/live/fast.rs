@@ -16,9 +16,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::chunk::{self, ChunkPlace};
-use super::discovery::Discovery;
-
 /// The number of entries, as a power of two.
 const BITS: u32 = 13;
 /// The shift that turns a product into the number of an entry.
@@ -46,28 +43,24 @@ fn of(returns: usize) -> &'static FastCall {
     &ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT]
 }
 
-/// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
-/// neither be a site nor wait to become one.
-pub(super) fn fill(discovery: &'static Discovery) {
-    let Some(returns) = discovery.returns() else { return };
-    let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
+/// Lets the next hits of a call continue at `target`, as long as they are wanted.
+pub(super) fn fill(returns: usize, function: usize, target: usize, is_wanted: impl FnOnce() -> bool) {
     let entry = of(returns);
     let is_free = entry.returns.load(Ordering::Acquire) == 0;
     let take = || entry.returns.compare_exchange(0, returns, Ordering::AcqRel, Ordering::Acquire);
     if (is_free && take().is_err()) || entry.returns.load(Ordering::Acquire) != returns {
         return;
     }
-    entry.function.store(discovery.hit().function, Ordering::Release);
-    entry.target.store(place.stub() + chunk::COMPARISON, Ordering::SeqCst);
-    if !discovery.is_wanted() {
+    entry.function.store(function, Ordering::Release);
+    entry.target.store(target, Ordering::SeqCst);
+    if !is_wanted() {
         entry.target.store(0, Ordering::SeqCst);
     }
 }
 
 /// Makes the hits of a call be looked up again, since no consumer wants them any more or the call
 /// belongs to another object.
-pub(super) fn empty(discovery: &Discovery) {
-    let Some(returns) = discovery.returns() else { return };
+pub(super) fn empty(returns: usize) {
     let entry = of(returns);
     if entry.returns.load(Ordering::Acquire) == returns {
         entry.target.store(0, Ordering::SeqCst);

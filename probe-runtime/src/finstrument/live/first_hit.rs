@@ -25,11 +25,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::call::Call;
 use super::discovery::{Discovery, State};
-use super::hooks::{address, call_of, patched, postpone};
+use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{pending, policy, split_calls};
-use crate::abi::Kind;
 use crate::os::text::{page_size, pages};
 use crate::patch::word::Plan;
 use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text_now, write_word};
@@ -104,7 +103,7 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
         return None;
     }
     // The text is mapped, even if its object has changed.
-    let there = call_of(call.returns(), address(other.hit().kind == Kind::Entry));
+    let there = call_of(call.returns(), other.hook());
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
@@ -120,7 +119,7 @@ fn patch(all: &mut [Option<Patch>]) {
         Ok(()) => all.iter().flatten().for_each(|it| {
             it.written.into_iter().for_each(|written| end(it.discovery, it.call, written));
         }),
-        Err(NotNow::Later) => postpone(discovery),
+        Err(NotNow::Later) => discovery.postpone(),
         // Another thread was faster, or a debugger holds the call by now.
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
@@ -156,7 +155,7 @@ fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     if let Some(switch) = discovery.switch() {
         return split_calls::begun_now(discovery, switch);
     }
-    patched(discovery);
+    pending::note_patched(discovery);
     let Some(active) = discovery.active() else { return };
     // An operation may have changed `is_wanted` meanwhile, without seeing that there are bytes to
     // change.

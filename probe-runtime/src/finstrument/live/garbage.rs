@@ -15,8 +15,10 @@ pub(super) struct ReplacedHook(&'static Discovery);
 unsafe impl Send for ReplacedHook {}
 
 impl ReplacedHook {
-    pub(super) fn new(discovery: &'static Discovery) -> Self {
-        Self(discovery)
+    /// Takes a discovery's inline hook, once no definition refers to it. For the holder of the
+    /// control lock.
+    pub(super) fn take(discovery: &'static Discovery) -> Option<Self> {
+        discovery.part_with_hook().then(|| Self(discovery))
     }
 }
 
@@ -43,7 +45,7 @@ impl Unloaded {
 
 impl Drop for Unloaded {
     fn drop(&mut self) {
-        drop(self.0.take_inline_hook());
+        drop(ReplacedHook::take(self.0));
         self.0.disown();
     }
 }

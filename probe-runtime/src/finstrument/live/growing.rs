@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::discovery::Discovery;
-use super::hooks::published;
-use super::provider::ControlLocked;
+use super::discovery::{Discovery, NewMember};
+use super::table::published;
+use super::tokens::ControlLocked;
 use crate::dispatch::{Inside, Subscription};
 
 /// The number of unused counters that are kept. Further ones are not used again.
@@ -27,14 +27,6 @@ pub(super) struct Growing {
     /// Unused counters of threads that lost a race for a discovery; 0 in free places.
     spare: [AtomicUsize; SPARES],
     is_paused: AtomicBool,
-}
-
-/// The counter of a newly discovered probe.
-pub(super) struct NewMember {
-    /// The index of the counter.
-    pub(super) counter: usize,
-    pub(super) subscription: Arc<Subscription>,
-    pub(super) is_paused: bool,
 }
 
 /// Makes discoveries count from now on, with these counters.

@@ -3,36 +3,36 @@
 //! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
 //! 2. The call site is looked up by its return address. A call site that is not in the table, or
 //!    that belonged to another object, is discovered. The bytes before the return address are read
-//!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If
+//!    as a call ([`read_call`]). A place is taken ([`chunk`]), filled, and put into the table. If
 //!    several threads try, one of them succeeds.
 //! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. If a consumer listens, this call is a hit.
 //! 5. A thread that has discovered the call site tells the callback.
 
-// Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook
-// runs.
+// Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
+// the entries of `fast`, which lead to stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::naked_asm;
 use std::ptr;
 
-use super::call::{Call, LOOKED_AT, Target};
+use super::call::Call;
 use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
+use super::garbage::ReplacedHook;
+use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counters, fast, first_hit, growing, pending, provider, shared, split_calls, tail_jumps,
+    callback, counters, fast, first_hit, growing, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
-use crate::arch::backend::stub::{self, StubCode};
 use crate::control;
 use crate::dispatch::{Inside, dispatch};
 use crate::os::signals::Blocked;
-use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
-use crate::patch::{SiteAddr, read_word};
+use crate::patch::SiteAddr;
 use crate::registry::provider::{CallSite, note_all};
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
@@ -118,7 +118,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
-        let may_patch = control::is_ready() && split_calls::may_write();
+        let may_patch = control::is_ready() && policy::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = Blocked::new();
@@ -128,11 +128,11 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
                 }
             }
             Some(None) => {}
-            None => postpone(discovery),
+            None => discovery.postpone(),
         }
     } else if !is_wanted && discovery.is_switched() && discovery.has_tail_jumps() {
         tail_jumps::stray(discovery);
-    } else if !is_wanted && discovery.is_switched() && split_calls::may_write() {
+    } else if !is_wanted && discovery.is_switched() && policy::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = Blocked::new();
         if discovery.switch().is_some_and(|switch| split_calls::settle_now(discovery, switch).is_err()) {
@@ -140,7 +140,7 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
         }
     }
     if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
-        fast::fill(discovery);
+        pass_look_up(discovery);
     }
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(discovery, owner),
@@ -151,10 +151,13 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
     }
 }
 
-pub(super) fn postpone(discovery: &Discovery) {
-    if discovery.postpone() {
-        counters::POSTPONED.add();
-    }
+/// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
+/// neither be a site nor wait to become one.
+fn pass_look_up(discovery: &'static Discovery) {
+    let Some(returns) = discovery.returns() else { return };
+    let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
+    let target = place.stub() + chunk::COMPARISON;
+    fast::fill(returns, discovery.hit().function, target, || discovery.is_wanted());
 }
 
 #[cold]
@@ -238,7 +241,7 @@ fn discover(
         let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
-        Discovery::write(place, key, call, hit, state, member);
+        Discovery::write(place, key, call, hit, address(hit.kind), state, member);
         provider::register();
         if let Some(owner) = owner {
             shared::find_twin(place.discovery(), owner);
@@ -257,85 +260,14 @@ fn discover(
         }
         // Another thread was faster. No thread has seen this one.
         let counter = place.discovery().counter();
-        drop(place.discovery().take_inline_hook());
+        drop(ReplacedHook::take(place.discovery()));
         chunk::give_back(place);
         counter.into_iter().for_each(|counter| growing::give_back(inside, counter));
     }
 }
 
-/// Returns the call of the hook that returns to this address, if it is understood.
-pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
-    let start = returns.checked_sub(LOOKED_AT)?;
-    // The call was just executed, so its own bytes can be read. The page before them may not be
-    // mapped.
-    if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
-        return None;
-    }
-    // Each aligned word is read at once, so that its bytes are of one moment. Switching a call
-    // changes one word.
-    // SAFETY: the words that hold readable bytes, and so are in the same pages.
-    let words = unsafe { [read_word(start & !7), read_word((returns - 1) & !7)] };
-    let mut bytes = [0; LOOKED_AT];
-    for (at, byte) in (start..returns).zip(&mut bytes) {
-        let [first, second] = words.map(u64::to_le_bytes);
-        *byte = if at & !7 == start & !7 { first[at % 8] } else { second[at % 8] };
-    }
-    Call::before(returns, bytes).filter(|call| leads_to(call.target, hook))
-}
-
-/// Returns whether a call leads to the hook, perhaps through a linkage table.
-pub(super) fn leads_to(target: Target, hook: usize) -> bool {
-    let through = |pointer: usize| {
-        // SAFETY: the call, or the jump, that was just executed has read it.
-        is_readable(pointer) && unsafe { ptr::read_unaligned(pointer as *const usize) } == hook
-    };
-    match target {
-        Target::Direct(there) if there == hook => true,
-        Target::Direct(there) if is_readable(there) && is_readable(there.wrapping_add(PLT_LEN - 1)) => {
-            // SAFETY: readable.
-            let bytes = unsafe { ptr::read_volatile(there as *const [u8; PLT_LEN]) };
-            matches!(stub::decode(there, &bytes), Some(StubCode::Plt(pointer)) if through(pointer))
-        }
-        Target::Direct(_) => false,
-        Target::Through(pointer) => through(pointer),
-    }
-}
-
-/// The longest entry of a linkage table that is understood, in bytes.
-const PLT_LEN: usize = 12;
-
-/// Returns whether an address can be read. The bytes before a return address need not be the call
-/// that was executed. Asks the kernel, which does not fault: sigprocmask(2) reads a signal set
-/// there before it refuses its invalid operation. Costs some 0.1 µs.
-fn is_readable(addr: usize) -> bool {
-    const NO_SUCH: libc::c_int = -1;
-    let word = addr & !7;
-    // SAFETY: reads a word, or fails; changes nothing, as there is no such change.
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH, word, 0, 8) };
-    errno() == libc::EINVAL
-}
-
-/// Marks a discovery as a site, counts it, and makes it pending.
-pub(super) fn patched(discovery: &'static Discovery) {
-    if discovery.become_patched() {
-        counters::PATCHED.add();
-        pending::note(discovery);
-    }
-}
-
-/// Returns the places of discoveries that the table knows.
-pub(super) fn published() -> impl Iterator<Item = ChunkPlace> {
-    chunk::all().filter(|place| is_published(place.discovery()))
-}
-
-/// Returns whether the table knows a discovery.
-pub(super) fn is_published(discovery: &'static Discovery) -> bool {
-    let known = table::find(discovery.key()).and_then(CallEntry::discovery);
-    known.is_some_and(|known| ptr::eq(known, discovery))
-}
-
 /// Returns a hook's address, as calls lead to it.
-pub(super) fn address(is_entry: bool) -> usize {
-    let hook = if is_entry { __cyg_profile_func_enter } else { __cyg_profile_func_exit };
+fn address(kind: Kind) -> usize {
+    let hook = if kind == Kind::Entry { __cyg_profile_func_enter } else { __cyg_profile_func_exit };
     (hook as *const ()).addr()
 }

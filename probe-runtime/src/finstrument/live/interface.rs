@@ -8,10 +8,10 @@ use super::callback;
 pub use super::callback::HookCall;
 use super::counters;
 use super::discovery::State;
-use super::hooks::published;
 use super::policy;
 use super::provider;
 use super::reason::{Reason, Unpatched};
+use super::table::published;
 use crate::consumers::Count;
 use crate::control;
 use crate::error::Error;
@@ -150,12 +150,6 @@ pub fn stats() -> Stats {
         unnamed: counters::UNNAMED.get(),
         beyond_capacity: counters::BEYOND.get(),
     }
-}
-
-/// Allocates the resources that hooks need and can't allocate themselves.
-pub(super) fn get_ready() {
-    control::prepare();
-    patch::make_room();
 }
 
 /// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.

@@ -1,6 +1,21 @@
 //! Discovers functions: hooks ▶ table ▶ discoveries ▶ pending ▶ provider. The [module above](super)
 //! describes the states of a call, and their costs.
+//!
+//! A file names only files of the rows above its own, or earlier ones of its row. A chunk and its
+//! discoveries name each other.
+//!
+//! | files | part |
+//! |---|---|
+//! | `call`, `call_patch`, `read_call`, `jumps` | the bytes of calls and jumps, and their replacements |
+//! | `symbols`, `extents`, `loaded` | loaded objects, and the symbols in their files |
+//! | `counters`, `policy`, `tokens`, `fast` | numbers; how text is written; proofs of locks; the cache of calls |
+//! | `discovery`, `chunk` | one call site, and the memory of many |
+//! | `table`, `garbage`, `callback`, `growing`, `pending` | lists of discoveries: all, retired, told, counted, pending |
+//! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
+//! | `reconcile`, `naming`, `deferred_patch`, `provider` | an operation's steps, for the registry |
+//! | `hooks`, `interface` | the ways in: from C, and from programs |
 
+mod batch;
 mod call;
 mod call_patch;
 mod callback;
@@ -21,12 +36,14 @@ mod naming;
 mod pending;
 mod policy;
 mod provider;
+mod read_call;
 mod reconcile;
 mod shared;
 mod split_calls;
 mod symbols;
 mod table;
 mod tail_jumps;
+mod tokens;
 
 use super::reason;
 pub use interface::{

@@ -14,14 +14,13 @@ use std::path::PathBuf;
 
 use addr2line::{Loader, Location};
 
-use super::discovery::Discovery;
+use super::discovery::{Discovery, TailJumps};
 use super::extents::Extents;
 use super::loaded::{KnownObject, Loaded};
 use super::pending::PendingDiscoveries;
-use super::provider::ControlLocked;
 use super::reconcile::is_there;
 use super::symbols::{Twins, plain};
-use super::tail_jumps::TailJumps;
+use super::tokens::ControlLocked;
 use crate::os::objects::{Object, freeze};
 
 /// The executable, even if its file was renamed.

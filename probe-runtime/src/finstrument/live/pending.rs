@@ -9,9 +9,10 @@
 //! the notes reads two cache lines for each 1,024 call sites, if there are any notes.
 
 use super::chunk::{self, ChunkPlace};
+use super::counters;
 use super::discovery::Discovery;
-use super::hooks::{is_published, published};
-use super::provider::ControlLocked;
+use super::table::{is_published, published};
+use super::tokens::ControlLocked;
 use crate::registry::provider::{Due, note as expect_any};
 
 /// The discoveries that an operation looks at.
@@ -29,6 +30,14 @@ pub(super) fn note(discovery: &'static Discovery) {
     if let Some(place) = ChunkPlace::of(discovery) {
         place.note();
         expect_any();
+    }
+}
+
+/// Marks a discovery as a site, counts it, and notes it.
+pub(super) fn note_patched(discovery: &'static Discovery) {
+    if discovery.become_patched() {
+        counters::PATCHED.add();
+        note(discovery);
     }
 }
 

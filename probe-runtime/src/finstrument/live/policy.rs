@@ -19,6 +19,11 @@ pub(super) fn text() -> TextPolicy {
     }
 }
 
+/// Returns whether calls can be switched now at all.
+pub(super) fn may_write() -> bool {
+    text() != TextPolicy::Alias
+}
+
 pub(super) fn set_text(policy: TextPolicy) {
     let number = match policy {
         TextPolicy::Sealed => SEALED,

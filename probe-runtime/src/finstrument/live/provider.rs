@@ -7,53 +7,33 @@ use std::any::Any;
 use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, WantedOutcome};
+use super::garbage::ReplacedHook;
 use super::loaded::Loaded;
 use super::naming::Names;
 use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
-use super::{growing, split_calls};
+use super::tokens::{ControlLocked, Exclusive};
+use super::{batch, growing};
+use crate::control;
 use crate::dispatch::Subscription;
 use crate::os::objects::{Frozen, KeptLoaded};
-use crate::patch::{Access, Batch, Mode, Report, Site};
+use crate::patch::{self, Access, Batch, Mode, Report, Site};
 use crate::registry::provider::{self, CallSite, Due, Findings, Provider, ProviderStart, RetiredMemory};
 
-static ENTRY: ProviderStart = ProviderStart { get_ready: super::interface::get_ready, begin: Finder::begin };
+static ENTRY: ProviderStart = ProviderStart { get_ready, begin: Finder::begin };
 
-/// Whether a [`Finder`] was made.
-static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+/// Allocates the resources that hooks need and can't allocate themselves.
+fn get_ready() {
+    control::prepare();
+    patch::make_room();
+}
 
 /// Makes later operations look for noted discoveries.
 pub(super) fn register() {
     provider::register(&ENTRY);
-}
-
-/// Proof that the calling thread holds the control lock. The [`Finder`] has the only one and lends
-/// it to other modules; only the holder of the control lock reaches the `Finder`.
-pub(super) struct ControlLocked(());
-
-/// Proof that the calling thread holds the control lock and that no object can be unloaded.
-#[derive(Clone, Copy)]
-pub(super) struct Exclusive<'a> {
-    locked: &'a ControlLocked,
-    frozen: &'a Frozen,
-}
-
-impl<'a> Exclusive<'a> {
-    fn new(locked: &'a ControlLocked, frozen: &'a Frozen) -> Self {
-        Self { locked, frozen }
-    }
-
-    pub(super) fn locked(self) -> &'a ControlLocked {
-        self.locked
-    }
-
-    pub(super) fn frozen(self) -> &'a Frozen {
-        self.frozen
-    }
 }
 
 /// The control's knowledge of discoveries between operations.
@@ -68,14 +48,13 @@ impl Finder {
     /// Makes the only `Finder`, for the registry.
     ///
     /// # Panics
-    /// If there is one. A second one would forge the proof of the control lock.
+    /// If there is one, as [`ControlLocked::new`] says.
     fn begin() -> Box<dyn Provider> {
-        assert!(!HAS_BEGUN.swap(true, Ordering::Relaxed), "the registry has the only provider");
         Box::new(Self {
             pending: PendingDiscoveries::default(),
             loaded: Loaded::default(),
             names: Names::default(),
-            locked: ControlLocked(()),
+            locked: ControlLocked::new(),
         })
     }
 }
@@ -123,7 +102,7 @@ impl Provider for Finder {
         // An attachment may have opened the text before these sites were discovered in it.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
         Batch::new(mode, report, loaded).switch(&sites, access_to_sites);
-        split_calls::switch_each(&self.locked, &switched, access, report);
+        batch::switch_each(&self.locked, &switched, access, report);
     }
 
     fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
@@ -143,7 +122,7 @@ impl Provider for Finder {
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
-        let taken: Vec<_> = discoveries(calls).filter_map(Discovery::take_inline_hook).collect();
+        let taken: Vec<_> = discoveries(calls).filter_map(ReplacedHook::take).collect();
         (!taken.is_empty()).then(|| Box::new(taken) as _)
     }
 

@@ -8,12 +8,12 @@ use std::ptr;
 use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 use super::garbage::Unloaded;
-use super::hooks::{self, call_of, published};
 use super::loaded::{KnownObject, Loaded};
 use super::pending::{self, PendingDiscoveries};
-use super::provider::{ControlLocked, Exclusive};
-use super::{fast, split_calls, table, tail_jumps};
-use crate::abi::Kind;
+use super::read_call::call_of;
+use super::table::published;
+use super::tokens::{ControlLocked, Exclusive};
+use super::{split_calls, table, tail_jumps};
 use crate::os::objects::Frozen;
 use crate::patch::{Instruction, NotNow, SITE_LEN};
 use crate::registry::provider::{CallSite, Findings};
@@ -95,8 +95,7 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
 /// call's own has another call there.
 fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
-    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
-    if call_of(returns, hook) == Some(call) {
+    if call_of(returns, discovery.hook()) == Some(call) {
         return true;
     }
     let (at, _) = call.instruction();
@@ -110,6 +109,6 @@ fn unload(_locked: &ControlLocked, discovery: &'static Discovery) -> Option<Unlo
     // A hook may be faster, and put the new object's discovery in its place. The old one is marked
     // as left then.
     let entry = table::find(discovery.key())?;
-    fast::empty(discovery);
+    discovery.look_up_again();
     entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))
 }

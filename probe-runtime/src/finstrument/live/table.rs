@@ -8,6 +8,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
 use crate::patch::table::{self, Table};
 
@@ -62,4 +63,15 @@ pub(super) fn find(key: usize) -> Option<&'static CallEntry> {
 /// Finds the entry of a key, or makes it. Returns `None` if there is no memory.
 pub(super) fn find_or_insert(key: usize) -> Option<&'static CallEntry> {
     TABLE.find_or_insert(key)
+}
+
+/// Returns the places of discoveries that the table knows.
+pub(super) fn published() -> impl Iterator<Item = ChunkPlace> {
+    chunk::all().filter(|place| is_published(place.discovery()))
+}
+
+/// Returns whether the table knows a discovery.
+pub(super) fn is_published(discovery: &'static Discovery) -> bool {
+    let known = find(discovery.key()).and_then(CallEntry::discovery);
+    known.is_some_and(|known| ptr::eq(known, discovery))
 }

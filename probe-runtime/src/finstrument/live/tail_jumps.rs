@@ -24,29 +24,17 @@ use std::sync::atomic::Ordering;
 
 use super::call::LOOKED_AT;
 use super::call_patch::CallPatch;
-use super::counters;
-use super::discovery::{Discovery, State};
+use super::discovery::{Discovery, TailJumps};
 use super::extents::Extents;
-use super::hooks;
 use super::jumps::{Fragment, Jump, RegisterValue, jumps};
-use super::pending;
-use super::provider::{ControlLocked, Exclusive};
+use super::read_call::leads_to;
 use super::reason::Reason;
-use super::split_calls;
 use super::table::{self, CallEntry};
-use crate::abi::Kind;
+use super::tokens::Exclusive;
+use super::{counters, pending, policy, split_calls};
 use crate::os::mem::Alias;
 use crate::os::objects::{Frozen, Object};
-use crate::patch::{NotNow, RefusalReason, Report, read_word};
-
-/// A function's jumps to a hook.
-#[derive(Debug)]
-pub(super) enum TailJumps {
-    /// As the object's file has them.
-    Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
-    /// As the loaded object has them.
-    Switched(Vec<CallPatch>),
-}
+use crate::patch::{NotNow, read_word};
 
 impl TailJumps {
     /// Looks into an object's file for the jumps of a function.
@@ -61,7 +49,6 @@ impl TailJumps {
     fn settle(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
-        let hook = hooks::address(hit.kind == Kind::Entry);
         let is_told = |jump: &&Jump| match jump.function {
             RegisterValue::Address(function) => function == hit.function,
             RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
@@ -70,7 +57,7 @@ impl TailJumps {
         };
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
-            let leading = jumps.iter().filter(is_told).filter(|jump| hooks::leads_to(jump.target, hook));
+            let leading = jumps.iter().filter(is_told).filter(|jump| leads_to(jump.target, discovery.hook()));
             switches.extend(leading.map(|jump| CallPatch::of_jump(jump.at, jump.bytes)));
         }
         *self = Self::Switched(switches);
@@ -100,45 +87,6 @@ fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
 }
 
 const RET: u8 = 0xc3;
-
-impl Discovery {
-    /// Returns whether its call is not known and no operation has examined its function's code yet.
-    pub(super) fn may_have_tail_jumps(&self) -> bool {
-        self.returns().is_none() && self.state() == State::Unpatched(Reason::NotACall)
-    }
-
-    /// Gives it the jumps of its function. The next operation makes them sites.
-    pub(super) fn set_tail_jumps(&self, _locked: &ControlLocked, tail_jumps: TailJumps) {
-        self.drop_tail_jumps();
-        self.tail_jumps.store(Box::into_raw(Box::new(tail_jumps)), Ordering::Release);
-        self.wait_again();
-    }
-
-    /// Returns its jumps.
-    fn tail_jumps(&self) -> Option<&TailJumps> {
-        // SAFETY: from `set_tail_jumps`; that and `begin`, which change and free them, take the
-        // proof of the control lock, under which they are read. Otherwise they are freed when no
-        // thread knows the discovery.
-        unsafe { self.tail_jumps.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Returns the switches of its jumps.
-    pub(super) fn tail_switches(&self) -> &[CallPatch] {
-        if let Some(TailJumps::Switched(switches)) = self.tail_jumps() { switches } else { &[] }
-    }
-
-    pub(super) fn has_tail_jumps(&self) -> bool {
-        !self.tail_jumps.load(Ordering::Relaxed).is_null()
-    }
-
-    pub(super) fn drop_tail_jumps(&self) {
-        let tail_jumps = self.tail_jumps.swap(ptr::null_mut(), Ordering::AcqRel);
-        if !tail_jumps.is_null() {
-            // SAFETY: from `set_tail_jumps`, taken out once.
-            drop(unsafe { Box::from_raw(tail_jumps) });
-        }
-    }
-}
 
 /// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites.
 pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, object: &Object) {
@@ -171,7 +119,7 @@ pub(super) struct Settled {
 /// Makes all of a function's jumps agree with `wanted`.
 pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
-    let alias = if split_calls::may_write() { None } else { Some(Alias::open()) };
+    let alias = if policy::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
             None => split_calls::settle(exclusive, discovery, *switch),
@@ -201,34 +149,6 @@ pub(super) fn settle_through(
     let (at, byte) = switch.first_byte(discovery.is_active());
     let result = alias.write_byte(at, byte);
     result.map(|()| true).map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT)))
-}
-
-/// Switches jumps through the kernel, each as its function is wanted.
-pub(super) fn switch_each(
-    _locked: &ControlLocked,
-    jumps: &[(CallPatch, &'static Discovery)],
-    report: &mut Report,
-) {
-    let alias = match Alias::open() {
-        Ok(alias) => alias,
-        Err(error) => {
-            let reason = RefusalReason::NoAlias { errno: error.raw_os_error().unwrap_or_default() };
-            for (switch, call) in jumps {
-                split_calls::refuse(*switch, call, reason.clone(), report);
-            }
-            return;
-        }
-    };
-    for (switch, call) in jumps {
-        match settle_through(&alias, call, *switch) {
-            Ok(true) => report.add_patched(1),
-            Ok(false) => report.add_unchanged(1),
-            Err(NotNow::Protected(errno)) => {
-                split_calls::refuse(*switch, call, RefusalReason::NoAlias { errno }, report);
-            }
-            Err(NotNow::Later | NotNow::Changed) => split_calls::refuse_foreign(*switch, call, report),
-        }
-    }
 }
 
 /// Returns whether the loaded text still holds a function's jumps, active or latent. The function's

@@ -2,19 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Discovery;
+use super::{Discovery, State};
 use crate::finstrument::live::reason::Reason;
-
-/// The state of a call site.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::finstrument) enum State {
-    /// A real call, not patched yet.
-    Waiting,
-    /// A site, or a call that is switched in place.
-    Patched,
-    /// A real call for good.
-    Unpatched(Reason),
-}
 
 const WAITING: u8 = 1;
 pub(super) const PATCHED: u8 = 2;

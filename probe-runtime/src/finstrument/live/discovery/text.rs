@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::Discovery;
 use crate::abi::Definition;
 use crate::finstrument::live::chunk::ChunkPlace;
-use crate::finstrument::live::provider::ControlLocked;
+use crate::finstrument::live::tokens::ControlLocked;
 
 impl Discovery {
     /// Names the discovery. From now on its definition may be read.

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Discovery;
 use super::state::{PATCHED, SWITCHED};
+use super::{Discovery, WantedOutcome};
 use crate::finstrument::live::fast;
 
 impl Discovery {
@@ -15,7 +15,7 @@ impl Discovery {
     pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
         if !is_wanted {
-            fast::empty(self);
+            self.look_up_again();
         }
         match (self.state.load(Ordering::SeqCst), before == is_wanted) {
             (PATCHED, _) => WantedOutcome::Patched,
@@ -23,6 +23,11 @@ impl Discovery {
             (_, true) => WantedOutcome::Unchanged,
             (_, false) => WantedOutcome::Changed,
         }
+    }
+
+    /// Makes its hits be looked up again.
+    pub(in crate::finstrument) fn look_up_again(&self) {
+        self.returns().into_iter().for_each(fast::empty);
     }
 
     pub(in crate::finstrument) fn is_wanted(&self) -> bool {
@@ -43,17 +48,4 @@ impl Discovery {
     pub(in crate::finstrument) fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::SeqCst)
     }
-}
-
-/// The state that [`Discovery::set_wanted`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::finstrument) enum WantedOutcome {
-    /// A real call; the wish has changed.
-    Changed,
-    /// A real call; the wish was the same before.
-    Unchanged,
-    /// A site by now.
-    Patched,
-    /// A call that is switched in place: its bytes may have to change.
-    Switched,
 }
