@@ -18,6 +18,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 use super::event::HitPlace;
 use super::hook::{Action, Hook};
@@ -148,7 +149,20 @@ unsafe extern "C" fn unmarked(
     _: *const ThreadSlot,
     _: *const Hook,
 ) {
-    super::dispatch(definition, frame);
+    dispatch(definition, frame);
+}
+
+/// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in
+/// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
+/// the values and to the stack pointer at the call of the stub. It is null if neither is known.
+pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
+    let Some(slot) = ThreadSlot::current() else { return };
+    let outer = slot.enter();
+    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
+    if let Some(hook) = Hook::read(hook, slot) {
+        tell(definition, frame, slot, hook, outer.is_suppressing());
+    }
+    slot.leave(outer);
 }
 
 /// Calls a consumer. From here on the thread's mark says so.

@@ -56,6 +56,8 @@ mod wrapper;
 
 #[cfg(probe_backend = "patched")]
 pub(crate) use delivery::UNMARKED;
+#[cfg(any(probe_discovers, not(probe_backend = "patched")))]
+pub(crate) use delivery::dispatch;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
 pub(crate) use hit_state::HitMark;
@@ -79,21 +81,8 @@ pub(crate) use wrapper::{Wrapper, Wrappers};
 
 use std::sync::atomic::Ordering;
 
-use crate::abi::{Definition, Value};
+use crate::abi::Definition;
 use crate::arch::backend;
-
-/// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in
-/// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
-/// the values and to the stack pointer at the call of the stub. It is null if neither is known.
-pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
-    let Some(slot) = ThreadSlot::current() else { return };
-    let outer = slot.enter();
-    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
-    if let Some(hook) = Hook::read(hook, slot) {
-        delivery::tell(definition, frame, slot, hook, outer.is_suppressing());
-    }
-    slot.leave(outer);
-}
 
 /// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
 /// this crate's own operations, where calls of consumers are suppressed, too.

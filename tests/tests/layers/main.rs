@@ -1,6 +1,7 @@
 //! The rooms of `probe-patch`, and above them those of `probe-runtime`, stand one above the other,
 //! as ARCHITECTURE.md says: each names those below it only.
 
+mod circles;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -128,17 +128,20 @@ pub(crate) fn is_of_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
+pub(crate) fn is_item_of_tests(item: &syn::Item) -> bool {
+    match item {
+        syn::Item::Mod(it) => is_of_tests(&it.attrs),
+        syn::Item::Use(it) => is_of_tests(&it.attrs),
+        syn::Item::Fn(it) => is_of_tests(&it.attrs),
+        syn::Item::Static(it) => is_of_tests(&it.attrs),
+        syn::Item::Impl(it) => is_of_tests(&it.attrs),
+        _ => false,
+    }
+}
+
 impl<'ast> Visit<'ast> for File<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        let attributes = match item {
-            syn::Item::Mod(it) => &it.attrs,
-            syn::Item::Use(it) => &it.attrs,
-            syn::Item::Fn(it) => &it.attrs,
-            syn::Item::Static(it) => &it.attrs,
-            syn::Item::Impl(it) => &it.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_of_tests(attributes) {
+        if !is_item_of_tests(item) {
             visit::visit_item(self, item);
         }
     }

@@ -43,7 +43,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use mapping::{map_bare, map_near};
+use mapping::{map, map_near};
 
 use super::discovery::Discovery;
 use crate::abi::Definition;
@@ -97,12 +97,31 @@ pub(super) struct ChunkPlace {
 /// a place without one ([`ChunkPlace::refusal`]). `None` if there is no memory.
 pub(super) fn take(site: SiteAddr) -> Option<ChunkPlace> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
-    let errno = match find(near).map_or_else(|| grow(near, || map_near(site)), Ok) {
+    let errno = match find(near).map_or_else(|| grow(near, || map_chunk(site)), Ok) {
         Ok(place) => return Some(place),
         Err(errno) => errno,
     };
     let bare = |chunk: &Chunk| chunk.refusal() == errno;
     find(bare).or_else(|| grow(bare, || map_bare(errno)).ok())
+}
+
+/// Maps a chunk in reach of a site.
+fn map_chunk(site: SiteAddr) -> Result<*mut Chunk, i32> {
+    map_near(site, |chunk: *mut Chunk| {
+        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before
+        // they are read.
+        let is_near = unsafe { &*chunk }.is_near(site);
+        // SAFETY: no other thread knows it yet.
+        is_near.then(|| unsafe { write_stubs(chunk) })
+    })
+}
+
+/// Maps a chunk without stubs, for sites that can't have any.
+fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
+    let chunk: *mut Chunk = map(0)?;
+    // SAFETY: zeroed memory is a chunk, as above.
+    unsafe { &*chunk }.refusal.store(errno, Ordering::Relaxed);
+    Ok(chunk)
 }
 
 /// Returns a place in one of the chunks that suit.

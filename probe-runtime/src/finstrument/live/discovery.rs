@@ -8,8 +8,8 @@
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
 //! Here are the record and the types of its parts. Above them, `state` has the transitions between
-//! states, `wanted` has whether a consumer listens, and `tail_jumps` and `text` have the memory of jumps
-//! and of long names.
+//! states. `wanted` has whether a consumer listens. `tail_jumps` has the memory of jumps. `text`
+//! has the memory of long names.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
 // them.

@@ -1,11 +1,11 @@
-//! Places for chunks: in reach of a site's call, or anywhere for those without stubs.
+//! Memory for chunks: in reach of a site's call, or anywhere.
 
-// Safety: relies on `os::memory` giving zeroed memory, which is a chunk.
+// Safety: relies on `os::memory`, which never maps over anything. Relies on `fill`, which keeps
+// only memory that it has filled.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::{Chunk, write_stubs};
 use crate::os;
 use crate::os::text::page_size;
 use crate::patch::SiteAddr;
@@ -49,9 +49,16 @@ fn refuse(errno: i32) -> i32 {
     errno
 }
 
-/// Maps a chunk in reach of a site, without the heap. The free addresses are not known, so this
-/// tries several. The error is the system's number; `EEXIST` if no address in reach is free.
-pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
+/// Maps zeroed memory for a `T` in reach of a site, without the heap. The free addresses are not
+/// known, so this tries several. `fill` gets memory that no other thread knows. It returns `None`
+/// if the memory is out of reach, `Ok` once it has filled the memory, or the system's number of the
+/// error.
+///
+/// The error is such a number; `EEXIST` if no address in reach is free.
+pub(super) fn map_near<T>(
+    site: SiteAddr,
+    fill: impl Fn(*mut T) -> Option<Result<(), i32>>,
+) -> Result<*mut T, i32> {
     if let Some(errno) = refused() {
         return Err(errno);
     }
@@ -60,32 +67,21 @@ pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
     let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
     let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
     let mapped = places.filter_map(|place| map(place).ok());
-    for chunk in std::iter::once(first).chain(mapped) {
-        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before
-        // they are read.
-        let is_near = unsafe { &*chunk }.is_near(site);
-        // SAFETY: no other thread knows it yet.
-        let made = is_near.then(|| unsafe { write_stubs(chunk) });
-        if made == Some(Ok(())) {
-            return Ok(chunk);
+    for memory in std::iter::once(first).chain(mapped) {
+        let filled = fill(memory);
+        if filled == Some(Ok(())) {
+            return Ok(memory);
         }
-        // SAFETY: no other thread knows it yet.
-        unsafe { os::memory::give_back(chunk.cast(), size_of::<Chunk>()) };
-        if let Some(Err(errno)) = made {
+        // SAFETY: no other thread knows it yet, and `fill` has not kept it.
+        unsafe { os::memory::give_back(memory.cast(), size_of::<T>()) };
+        if let Some(Err(errno)) = filled {
             return Err(refuse(errno));
         }
     }
     Err(libc::EEXIST)
 }
 
-fn map(place: usize) -> Result<*mut Chunk, i32> {
-    os::memory::zeroed_at(place, size_of::<Chunk>()).map(<*mut u8>::cast)
-}
-
-/// Maps a chunk without stubs, for sites that can't have any.
-pub(super) fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
-    let chunk = map(0)?;
-    // SAFETY: a chunk, as above.
-    unsafe { &*chunk }.refusal.store(errno, Ordering::Relaxed);
-    Ok(chunk)
+/// Maps zeroed memory for a `T`: at this place, or anywhere if it is 0.
+pub(super) fn map<T>(place: usize) -> Result<*mut T, i32> {
+    os::memory::zeroed_at(place, size_of::<T>()).map(<*mut u8>::cast)
 }

@@ -1,8 +1,8 @@
 //! The jumps by which a discovery's function ends, if it ends so; see
 //! [`tail_jumps`](crate::finstrument::live::tail_jumps).
 
-// Safety: relies on `tail_jumps` being changed and freed by the holder of the control lock, or when no
-// thread knows the discovery.
+// Safety: relies on `tail_jumps` being changed and freed by the holder of the control lock, or when
+// no thread knows the discovery.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -28,9 +28,9 @@ impl Discovery {
 
     /// Returns its jumps.
     fn tail_jumps(&self) -> Option<&TailJumps> {
-        // SAFETY: from `set_tail_jumps`; `tail_jumps::begin` and `set_tail_jumps`, which change and free
-        // them, take the proof of the control lock, under which they are read. Otherwise they are
-        // freed when no thread knows the discovery.
+        // SAFETY: from `set_tail_jumps`. That and `tail_jumps::begin`, which change and free them,
+        // take the proof of the control lock, under which they are read. Otherwise they are freed
+        // when no thread knows the discovery.
         unsafe { self.tail_jumps.load(Ordering::Acquire).as_ref() }
     }
 
