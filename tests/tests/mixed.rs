@@ -50,7 +50,7 @@ fn what_is_not_linked_leaves_no_record() {
 /// GNU ld keeps functions that have a record, unless it is told not to (see docs/objects.md).
 #[test]
 fn gnu_ld_drops_them_on_request() {
-    let gnu = configuration("gnu").linker(Linker::Gnu).link_flags(&["-Clink-arg=-Wl,-z,start-stop-gc"]);
+    let gnu = configuration("gnu").linker(Linker::Gnu).flags_of_program(&["-Clink-arg=-Wl,-z,start-stop-gc"]);
     check(&gnu, &["text::count", "text::is_space<char>", "words"]);
 }
 
@@ -78,7 +78,7 @@ fn a_program_at_a_fixed_address() {
     for linker in [Linker::Lld, Linker::Gnu] {
         let built = configuration("fixed")
             .linker(linker)
-            .flags(&["-Crelocation-model=static", "-Clink-arg=-no-pie"])
+            .flags_of_program(&["-Crelocation-model=static", "-Clink-arg=-no-pie"])
             .build("fixed");
         let program = built.bytes("fixed");
         let file = object::File::parse(&*program).expect("an ELF file");

@@ -30,9 +30,10 @@ fn program(name: &'static str, flags: &[&'static str]) -> Vec<u8> {
         "-Cllvm-args=-unroll-allow-partial=false",
         // The walk along the code does not read jump tables.
         "-Cllvm-args=-min-jump-table-entries=1000",
+        "-Ccodegen-units=1",
     ];
     let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name).release();
-    configuration.flags(&loops_as_written).flags(flags).build("codegen").bytes("codegen")
+    configuration.flags_of_program(&loops_as_written).flags(flags).build("codegen").bytes("codegen")
 }
 
 /// Returns a symbol's address and size.
