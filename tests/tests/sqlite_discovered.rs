@@ -13,7 +13,8 @@ const ROWS: u64 = 10_000;
 
 #[test]
 fn discovered() {
-    let [reference, by_hand, hooked] = [Way::Reference, Way::Counted, Way::Hooks].map(|way| SQLITE.load(ROOT, way));
+    let [reference, by_hand, hooked] =
+        [Way::Reference, Way::Counted, Way::Hooks].map(|way| SQLITE.load(ROOT, way));
     let digest = reference.workload(ROWS);
     assert_eq!(by_hand.workload(ROWS), digest);
     assert_eq!(probes(), [], "nothing before the first call");
