@@ -26,3 +26,9 @@ tools() {
     need ld.bfd=binutils g++ clang++=clang ld.lld=lld gdb valgrind strace
     command -v rustup >/dev/null && rustup target add x86_64-unknown-none || echo 'left out: x86_64-unknown-none'
 }
+
+# Lints `probe-runtime` with sets of its features, those that `cargo hack` makes of its arguments.
+features() {
+    command -v cargo-hack >/dev/null || cargo install cargo-hack --locked
+    cargo hack clippy -p probe-runtime --lib "$@" --exclude-features default -- -D warnings
+}

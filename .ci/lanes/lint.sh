@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, prose, lints and documentation, of each backend and of each pair of features.
+# Format, prose, lints and documentation, of each backend and of each feature.
 source "$(dirname "$0")/../common.sh"
 
 step 'format'
@@ -12,10 +12,9 @@ step 'lints'
 cargo clippy --workspace --all-targets -- -D warnings
 cargo clippy -p probe-build --features parallel --all-targets -- -D warnings
 
-# Each feature, and each pair of features: what a third one could hide or break, a pair shows.
-step 'lints of all pairs of features'
-command -v cargo-hack >/dev/null || cargo install cargo-hack --locked
-cargo hack clippy -p probe-runtime --lib --feature-powerset --depth 2 --exclude-features default -- -D warnings
+# Each feature alone; the lints above have all of them. The lane `whole` checks each pair.
+step 'lints of each feature'
+features --each-feature
 
 step 'lints of the other backends'
 RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde --target-dir target/portable -- -D warnings

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whole tests in place of slices, then the tests of other people's crates. Runs only by name, before
-# a release: it takes long. See tests/README.md.
+# Whole tests in place of slices, the tests of other people's crates, then each pair of features.
+# Runs only by name, before a release: it takes long. See tests/README.md.
 source "$(dirname "$0")/../common.sh"
 
 tools
@@ -10,3 +10,7 @@ PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 
 step "other people's crates"
 cargo test -p probe-tests --test crates all_of_them -- --ignored
+
+# A pair shows whatever a third feature could hide or break.
+step 'lints of all pairs of features'
+features --feature-powerset --depth 2

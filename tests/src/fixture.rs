@@ -3,8 +3,8 @@
 //! A nested cargo builds a fixture workspace (`tests/link`, `tests/codegen`) with the flags under
 //! test. It uses the outer workspace's lock file, so it resolves and downloads nothing. `--target`
 //! keeps the flags away from build scripts and procedural macros, so cargo compiles these once for
-//! all configurations of a workspace. Each configuration has its own folder for programs; all share
-//! the intermediate files.
+//! all configurations. Each configuration has its own folder for programs. The configurations of
+//! all workspaces share the intermediate files, so that equal ones compile the runtime once.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -51,7 +51,7 @@ pub struct Configuration {
     optimised: Optimised,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
-    link_flags: Vec<&'static str>,
+    program_flags: Vec<&'static str>,
     features: Vec<&'static str>,
     has_default_features: bool,
     has_shared_libraries: bool,
@@ -69,7 +69,7 @@ impl Configuration {
             optimised: Optimised::Nothing,
             settings: Vec::new(),
             flags: Vec::new(),
-            link_flags: Vec::new(),
+            program_flags: Vec::new(),
             features: Vec::new(),
             has_default_features: true,
             has_shared_libraries: false,
@@ -104,10 +104,10 @@ impl Configuration {
         self
     }
 
-    /// Adds linker flags for the program alone. Cargo does not recompile its dependencies for them.
+    /// Adds flags for the program alone. Cargo does not recompile its dependencies for them.
     #[must_use]
-    pub fn link_flags(mut self, flags: &[&'static str]) -> Self {
-        self.link_flags.extend(flags);
+    pub fn flags_of_program(mut self, flags: &[&'static str]) -> Self {
+        self.program_flags.extend(flags);
         self
     }
 
@@ -152,7 +152,7 @@ impl Configuration {
     /// If the build fails; the message has the configuration and cargo's output.
     pub fn build(&self, package: &str) -> Built {
         self.require_linker();
-        let verb = if self.flags_of_linker().is_empty() { "build" } else { "rustc" };
+        let verb = if self.own_flags().is_empty() { "build" } else { "rustc" };
         self.run_cargo(verb, package, TARGET);
         let (dir, profile) = self.directories();
         Built { dir: dir.join(TARGET).join(profile), description: self.description() }
@@ -216,8 +216,15 @@ impl Configuration {
         }
         if self.optimised == Optimised::Program {
             for package in ["probe-patch", "probe-runtime"] {
-                cargo.arg(format!("--config=profile.release.package.{package}.opt-level=0"));
+                // The same for all, whatever the program's number of codegen units is.
+                for setting in ["opt-level=0", "codegen-units=256"] {
+                    cargo.arg(format!("--config=profile.release.package.{package}.{setting}"));
+                }
             }
+        }
+        // No test reads debug information of the runtime, or of build scripts.
+        for part in ["package.\"*\"", "build-override"] {
+            cargo.arg(format!("--config=profile.dev.{part}.debug=0"));
         }
         for (key, value) in &self.settings {
             cargo.env(
@@ -232,7 +239,7 @@ impl Configuration {
             // Configurations share the intermediate files, so incremental data would be useless.
             .env("CARGO_INCREMENTAL", "0");
         if verb == "rustc" {
-            cargo.arg("--").args(self.flags_of_linker());
+            cargo.arg("--").args(self.own_flags());
         }
         let output = cargo.output().expect("cargo runs");
         assert!(
@@ -255,9 +262,9 @@ impl Configuration {
     }
 
     /// Returns the flags for the program alone.
-    fn flags_of_linker(&self) -> Vec<&'static str> {
+    fn own_flags(&self) -> Vec<&'static str> {
         let linker = self.flag_of_linker().filter(|_| !self.has_shared_libraries);
-        self.link_flags.iter().copied().chain(linker).collect()
+        self.program_flags.iter().copied().chain(linker).collect()
     }
 
     fn build_dir(&self) -> PathBuf {
@@ -265,7 +272,7 @@ impl Configuration {
             (true, Linker::Gnu) => "build-gnu",
             _ => "build",
         };
-        self.root.join(&self.workspace).join(name)
+        self.root.join(name)
     }
 
     /// Returns the folder for the programs, and the profile's folder inside of it.
@@ -281,7 +288,7 @@ impl Configuration {
              flags: {:?}, the program's: {:?})",
             workspace.display(),
             self.rustflags(),
-            self.flags_of_linker()
+            self.own_flags()
         )
     }
 

@@ -5,12 +5,15 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use probe_tests::c_library::{compile, makes, run, shared_library, source};
+use probe_tests::fixture::TARGET;
 use probe_tests::fixture::site_table::{RECORDS, Site, SiteTable};
 
 const DEFINITIONS: &str = "linkme_PROBE_DEFINITIONS_V1";
@@ -26,6 +29,14 @@ fn library(compiler: &str, name: &str, flags: &[&str], content: &str) -> Vec<u8>
     let library = out(&format!("{compiler}_{name}.so"));
     compile(compiler, &[&["-shared", "-fPIC", "-O2"], flags].concat(), &[&path], &library);
     fs::read(library).unwrap()
+}
+
+/// Returns the folder of the toolchain's own lld, under the name by which compilers look for it.
+fn lld_folder() -> PathBuf {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
+    let libraries = String::from_utf8(output.unwrap().stdout).unwrap();
+    Path::new(libraries.trim()).with_file_name("bin/gcc-ld")
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
@@ -155,7 +166,9 @@ fn what_is_dropped_leaves_nothing() {
         __attribute__((visibility(\"hidden\"))) int dropped(int x) { PROBE(\"dropped\"); return x; }\n\
         int kept(int x) { PROBE(\"kept\"); return x + 1; }\n";
     for make in makes() {
-        let flags = ["-ffunction-sections", "-Wl,--gc-sections", "-fuse-ld=lld", "-Wl,-z,start-stop-gc"];
+        let lld = format!("-B{}", lld_folder().display());
+        let flags =
+            ["-ffunction-sections", "-Wl,--gc-sections", &lld, "-fuse-ld=lld", "-Wl,-z,start-stop-gc"];
         let bytes = library(make.c, "gc", &flags, content);
         let (sites, definitions) = sites_and_definitions(&bytes);
         assert_eq!(sites, BTreeMap::from([("kept".to_owned(), 1)]), "{make:?}");

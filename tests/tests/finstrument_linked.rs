@@ -14,32 +14,37 @@ work entry 7 1 10
 work exit 7 1 10
 ";
 
-fn check(name: &'static str, flags: &[&'static str], linker: Linker) {
-    let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "finstrument", name);
-    let built = configuration.linker(linker).flags(flags).build("linked");
+fn configuration(name: &'static str) -> Configuration {
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "finstrument", name)
+}
+
+fn check(configuration: &Configuration) {
+    let built = configuration.build("linked");
     let output = built.run("linked", &[]);
     let lines: Vec<_> = output.lines().collect();
     let (last, counts) = lines.split_last().expect("it says something");
     // The constructor ends in a jump to the hook, which stays one.
     let counted: Vec<_> = counts.iter().filter(|line| !line.starts_with("begin exit")).copied().collect();
-    assert_eq!(counted, SAID.lines().collect::<Vec<_>>(), "{name}");
+    assert_eq!(counted, SAID.lines().collect::<Vec<_>>(), "{}", built.description());
     assert!(
         ["8 discovered, 8 patched, 0 kept, 0 lost", "8 discovered, 7 patched, 1 kept, 0 lost"].contains(last),
-        "{name}: {last}"
+        "{}: {last}",
+        built.description()
     );
 }
 
 #[test]
 fn position_independent() {
-    check("pie", &[], Linker::Lld);
+    check(&configuration("pie"));
 }
 
 #[test]
 fn not_position_independent() {
-    check("no-pie", &["-Crelocation-model=static", "-Clink-arg=-no-pie"], Linker::Lld);
+    let flags = ["-Crelocation-model=static", "-Clink-arg=-no-pie"];
+    check(&configuration("no-pie").features(&["fixed"]).flags_of_program(&flags));
 }
 
 #[test]
 fn by_gnu_ld() {
-    check("gnu", &[], Linker::Gnu);
+    check(&configuration("gnu").linker(Linker::Gnu));
 }

@@ -126,13 +126,13 @@ fn one_registry_sees_both_in_a_debug_build() {
 
 #[test]
 fn one_registry_sees_both_in_a_release_build() {
-    check_one_runtime(&configuration("release").release());
+    check_one_runtime(&configuration("release").release_on_plain_runtime());
 }
 
 /// All crates as one: their assembly is one file's, with one macro for sites.
 #[test]
 fn one_registry_sees_both_with_fat_lto() {
-    check_one_runtime(&configuration("fat_lto").release().setting("LTO", "fat"));
+    check_one_runtime(&configuration("fat_lto").release_on_plain_runtime().setting("LTO", "fat"));
 }
 
 #[test]

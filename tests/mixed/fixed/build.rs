@@ -1,7 +1,8 @@
 use probe_build::{Build, Sites};
 
 fn main() {
-    for (compiler, name) in [("gcc", "gcc"), ("clang", "clang")] {
+    let clang = std::env::var_os("CARGO_FEATURE_CLANG").map(|_| "clang");
+    for compiler in ["gcc"].into_iter().chain(clang) {
         let build = |file: &str, sites, level| {
             Build::new()
                 .file(format!("c/{file}.c"))
@@ -9,9 +10,9 @@ fn main() {
                 .pic(false)
                 .flag("-fno-pic")
                 .flag(level)
-                .define("NAME(it)", format!("{name}_##it").as_str())
+                .define("NAME(it)", format!("{compiler}_##it").as_str())
                 .sites(sites)
-                .compile(&format!("{name}_{file}"));
+                .compile(&format!("{compiler}_{file}"));
         };
         build("entries", Sites::EntryReturn, "-O2");
         build("hooks", Sites::InstrumentFunctions, "-O1");

@@ -98,7 +98,7 @@ fn turn(folder: &Path) -> Arc<Mutex<()>> {
 fn key(base: &CodeBase, package: &Path, way: Way) -> u64 {
     let mut key = DefaultHasher::new();
     let compiler =
-        compiler(base, Path::new("/")).to_command().arg("--version").output().expect("a C compiler");
+        compiler(base, Path::new("/"), way).to_command().arg("--version").output().expect("a C compiler");
     (compiler.stdout, package, format!("{base:?}"), way.name(), include_str!("build.rs")).hash(&mut key);
     (include_str!("counters.rs"), fs::read(base.workload).expect("the workload")).hash(&mut key);
     if Way::PROBED.contains(&way) {
@@ -122,11 +122,18 @@ fn hash_files(folder: &Path, key: &mut DefaultHasher) {
     }
 }
 
+const fn opt_level(way: Way) -> u32 {
+    match way {
+        Way::Reference | Way::Counted => 0,
+        _ => 2,
+    }
+}
+
 /// Says the same to `cc` and to `probe_build`, which has its methods.
 macro_rules! configured {
-    ($build:expr, $base:expr, $out:expr) => {{
+    ($build:expr, $base:expr, $out:expr, $way:expr) => {{
         let mut build = $build;
-        build.target(TARGET).host(TARGET).opt_level(2).debug(false).pic(true).warnings(false);
+        build.target(TARGET).host(TARGET).opt_level(opt_level($way)).debug(false).pic(true).warnings(false);
         build.out_dir($out).cargo_metadata(false).cpp($base.is_cpp).flag("-fvisibility=hidden");
         for flag in $base.flags {
             build.flag(flag);
@@ -135,8 +142,8 @@ macro_rules! configured {
     }};
 }
 
-fn compiler(base: &CodeBase, out: &Path) -> cc::Tool {
-    configured!(cc::Build::new(), base, out).get_compiler()
+fn compiler(base: &CodeBase, out: &Path, way: Way) -> cc::Tool {
+    configured!(cc::Build::new(), base, out, way).get_compiler()
 }
 
 fn compile(base: &CodeBase, package: &Path, out: &Path, way: Way) -> (Vec<PathBuf>, Vec<Account>) {
@@ -150,7 +157,7 @@ fn compile(base: &CodeBase, package: &Path, out: &Path, way: Way) -> (Vec<PathBu
         Way::EntryReturn => Sites::EntryReturn,
         Way::InstrumentFunctions => Sites::InstrumentFunctions,
         _ => {
-            let mut build = configured!(cc::Build::new(), base, out);
+            let mut build = configured!(cc::Build::new(), base, out, way);
             if matches!(way, Way::EmptyHooks | Way::Hooks) {
                 build.flag("-finstrument-functions");
             }
@@ -165,7 +172,7 @@ fn compile(base: &CodeBase, package: &Path, out: &Path, way: Way) -> (Vec<PathBu
             );
         }
     };
-    let mut build = configured!(probe_build::Build::new(), base, out);
+    let mut build = configured!(probe_build::Build::new(), base, out, way);
     let result = build.files(files).includes(includes).sites(sites).try_compile_intermediates();
     let (objects, report) = result.unwrap_or_else(|error| panic!("{} does not compile: {error}", base.name));
     (objects, accounts::of(&report))
@@ -194,7 +201,7 @@ fn link(base: &CodeBase, folder: &Path, objects: &[PathBuf], way: Way) {
     let exports = folder.join("exports");
     let text = format!("{{ global: workload; {}; local: *; }};\n", counters::NAME);
     fs::write(&exports, text).expect("a file for the linker");
-    let mut command = compiler(base, folder).to_command();
+    let mut command = compiler(base, folder, way).to_command();
     command.args(["-shared", "-o"]).arg(folder.join(LIBRARY)).args(objects);
     if way == Way::EmptyHooks {
         let hooks = folder.join("hooks.c");

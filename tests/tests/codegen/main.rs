@@ -19,10 +19,15 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use probe_tests::fixture::Configuration;
 use probe_tests::fixture::site_table::{NOP, Site, SiteTable};
 
-static PROBED: LazyLock<Vec<u8>> = LazyLock::new(|| program("probed", &[]));
-static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| program("plain", &["--cfg=probe_off"]));
+static PROBED: LazyLock<Vec<u8>> = LazyLock::new(|| program(configuration("probed")));
+static PLAIN: LazyLock<Vec<u8>> =
+    LazyLock::new(|| program(configuration("plain").flags(&["--cfg=probe_off"])));
 
-fn program(name: &'static str, flags: &[&'static str]) -> Vec<u8> {
+fn configuration(name: &'static str) -> Configuration {
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name).release()
+}
+
+fn program(configuration: Configuration) -> Vec<u8> {
     let loops_as_written = [
         "-Cno-vectorize-loops",
         "-Cllvm-args=-unroll-runtime=false",
@@ -30,9 +35,9 @@ fn program(name: &'static str, flags: &[&'static str]) -> Vec<u8> {
         "-Cllvm-args=-unroll-allow-partial=false",
         // The walk along the code does not read jump tables.
         "-Cllvm-args=-min-jump-table-entries=1000",
+        "-Ccodegen-units=1",
     ];
-    let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name).release();
-    configuration.flags(&loops_as_written).flags(flags).build("codegen").bytes("codegen")
+    configuration.flags_of_program(&loops_as_written).build("codegen").bytes("codegen")
 }
 
 /// Returns a symbol's address and size.
@@ -303,7 +308,8 @@ fn every_site_is_whole() {
 fn no_function_begins_with_a_site() {
     for name in ["s", "z"] {
         let flag: &'static str = format!("-Copt-level={name}").leak();
-        let sites = SiteTable::parse(&program(format!("for_{name}").leak(), &[flag])).sites().len();
+        let configuration = configuration(format!("for_{name}").leak()).flags_of_program(&[flag]);
+        let sites = SiteTable::parse(&program(configuration)).sites().len();
         assert!(sites >= 50, "{sites} sites at {flag}");
     }
 }

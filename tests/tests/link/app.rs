@@ -148,7 +148,7 @@ fn lld_crt_static() {
 #[test]
 fn lld_stripped() {
     let built = check_app(
-        &configuration("lld_stripped").release_on_plain_runtime().setting("STRIP", "symbols"),
+        &configuration("lld_stripped").release_on_plain_runtime().flags_of_program(&["-Cstrip=symbols"]),
         Linker::Lld,
         &expected(),
     );
@@ -179,7 +179,7 @@ fn gnu_fat_lto() {
 fn gnu_start_stop_gc() {
     let flags = ["-Clink-arg=-Wl,-z,start-stop-gc"];
     check_app(
-        &configuration("gnu_start_stop_gc").release_on_plain_runtime().link_flags(&flags),
+        &configuration("gnu_start_stop_gc").release_on_plain_runtime().flags_of_program(&flags),
         Linker::Gnu,
         &expected(),
     );

@@ -78,7 +78,7 @@ fn check_dylibs(name: &'static str, linker: Linker, is_release: bool) {
     let mut configuration =
         configuration(name).with_shared_libraries().linker(linker).flags(&["-Cprefer-dynamic"]);
     if is_release {
-        configuration = configuration.release();
+        configuration = configuration.release_on_plain_runtime();
     }
     let built = configuration.build("downstream");
     let files = ["downstream", "libalpha.so", "libbeta.so"];

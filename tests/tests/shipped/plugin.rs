@@ -24,7 +24,7 @@ fn check_plugin(configuration: &'static str, linker: Linker) {
         crate::configuration(configuration).with_shared_libraries().release_on_plain_runtime().linker(linker);
     configuration.build("plugin");
     let built = configuration.build("app");
-    let output = built.run("app", &[Path::new("host"), &built.path("libplugin.so")]);
+    let output = built.run("app", &[Path::new("host"), &built.path("libshipped_plugin.so")]);
     let stages = Transcript::stages(&output);
     let names: Vec<&str> = stages.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["before", "first", "closed", "second", "closed, attached", "closed"]);
@@ -32,7 +32,7 @@ fn check_plugin(configuration: &'static str, linker: Linker) {
         <[_; 6]>::try_from(stages.into_iter().map(|(_, stage)| stage).collect::<Vec<_>>()).expect("six");
 
     before.must_match_files(&built, &["app"]);
-    first.must_match_files(&built, &["app", "libplugin.so"]);
+    first.must_match_files(&built, &["app", "libshipped_plugin.so"]);
     for (path, here, with) in
         [("leaf::sum", 1, 2), ("middle::total", 1, 2), ("middle::Reader::next", 1, 2), ("app::serve", 1, 1)]
     {

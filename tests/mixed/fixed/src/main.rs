@@ -8,25 +8,29 @@ unsafe extern "C" {
     fn gcc_entries(value: i32) -> i32;
     fn gcc_hooks(value: i32) -> i32;
     fn gcc_points(value: u64) -> u64;
+    #[cfg(feature = "clang")]
     fn clang_entries(value: i32) -> i32;
+    #[cfg(feature = "clang")]
     fn clang_hooks(value: i32) -> i32;
+    #[cfg(feature = "clang")]
     fn clang_points(value: u64) -> u64;
 }
 
 fn work() -> Vec<i64> {
-    // SAFETY: functions of c/, of these types.
-    (0..6)
-        .flat_map(|value| unsafe {
-            [
-                gcc_entries(value).into(),
-                clang_entries(value).into(),
-                gcc_hooks(value).into(),
-                clang_hooks(value).into(),
-                gcc_points(value as u64).try_into().unwrap(),
-                clang_points(value as u64).try_into().unwrap(),
-            ]
-        })
-        .collect()
+    let mut results = Vec::new();
+    for value in 0..6 {
+        // SAFETY: functions of c/, of these types.
+        unsafe {
+            let points = gcc_points(value as u64).try_into().unwrap();
+            results.extend::<[i64; 3]>([gcc_entries(value).into(), gcc_hooks(value).into(), points]);
+            #[cfg(feature = "clang")]
+            {
+                let points = clang_points(value as u64).try_into().unwrap();
+                results.extend::<[i64; 3]>([clang_entries(value).into(), clang_hooks(value).into(), points]);
+            }
+        }
+    }
+    results
 }
 
 fn main() {
