@@ -41,4 +41,6 @@ pub mod text;
 pub mod turn;
 #[cfg(target_os = "linux")]
 pub mod uprobe;
+#[cfg(target_os = "linux")]
+pub mod waiting;
 pub mod whole;

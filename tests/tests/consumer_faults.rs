@@ -7,13 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, ProbeState, probe, select};
 use probe_tests::turn::turn;
-
-/// Long enough for another thread to get through whatever does not wait.
-const A_WHILE: Duration = Duration::from_millis(100);
+use probe_tests::waiting::Waiting;
 
 #[probe]
 #[inline(never)]
@@ -178,18 +175,19 @@ fn a_consumer_may_detach_itself() {
     assert!(freed.load(Ordering::Relaxed));
 }
 
-/// Waits inside its first hit until it is let go, and notices if it is freed meanwhile.
+/// Stays inside its hits until a detach waits or is over, and notices if it is freed meanwhile.
 struct Slow {
     gate: Option<Arc<Barrier>>,
-    delay: Duration,
+    detach: Arc<Waiting>,
     calls: Arc<AtomicU64>,
     freed: Arc<AtomicBool>,
     freed_inside: Arc<AtomicBool>,
 }
 
 impl Slow {
-    fn new(gate: Option<Arc<Barrier>>, delay: Duration) -> Self {
-        Self { gate, delay, calls: Arc::default(), freed: Arc::default(), freed_inside: Arc::default() }
+    fn new(gate: Option<Arc<Barrier>>, detach: &Arc<Waiting>) -> Self {
+        let detach = Arc::clone(detach);
+        Self { gate, detach, calls: Arc::default(), freed: Arc::default(), freed_inside: Arc::default() }
     }
 }
 
@@ -198,11 +196,11 @@ impl Consumer for Slow {
         // Data that the test reads later must outlive the consumer, even if that is freed early.
         let (freed, freed_inside) = (Arc::clone(&self.freed), Arc::clone(&self.freed_inside));
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let delay = self.delay;
+        let detach = Arc::clone(&self.detach);
         if let Some(gate) = self.gate.clone() {
             gate.wait();
         }
-        thread::sleep(delay);
+        detach.until_it_waits();
         freed_inside.fetch_or(freed.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }
@@ -217,14 +215,15 @@ impl Drop for Slow {
 fn a_detach_waits_for_a_consumer() {
     let _turn = turn();
     let gate = Arc::new(Barrier::new(2));
-    let slow = Slow::new(Some(Arc::clone(&gate)), A_WHILE);
+    let detach = Arc::new(Waiting::default());
+    let slow = Slow::new(Some(Arc::clone(&gate)), &detach);
     let (calls, freed, inside) =
         (Arc::clone(&slow.calls), Arc::clone(&slow.freed), Arc::clone(&slow.freed_inside));
     let attached = select("**::work kind=entry").unwrap().attach(slow).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| work(1));
         gate.wait();
-        drop(attached);
+        detach.run(|| drop(attached));
         assert!(freed.load(Ordering::SeqCst));
     });
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -237,14 +236,15 @@ fn a_detach_waits_for_the_whole_hit() {
     let _turn = turn();
     let gate = Arc::new(Barrier::new(2));
     let set = select("**::work kind=entry").unwrap();
-    let first = set.attach(Slow::new(Some(Arc::clone(&gate)), A_WHILE)).unwrap();
-    let slow = Slow::new(None, A_WHILE * 2);
+    let detach = Arc::new(Waiting::default());
+    let first = set.attach(Slow::new(Some(Arc::clone(&gate)), &detach)).unwrap();
+    let slow = Slow::new(None, &detach);
     let (freed, inside) = (Arc::clone(&slow.freed), Arc::clone(&slow.freed_inside));
     let second = set.attach(slow).unwrap();
     thread::scope(|scope| {
         let worker = scope.spawn(|| work(1));
         gate.wait();
-        drop(second);
+        detach.run(|| drop(second));
         assert!(freed.load(Ordering::SeqCst));
         assert_eq!(worker.join().unwrap(), 2);
     });

@@ -12,6 +12,7 @@ use std::time::Duration;
 use probe_runtime::{Attachment, Consumer, Count, Event, Latency, ProbeState, point, select};
 use probe_tests::scenario::in_a_child;
 use probe_tests::text::Text;
+use probe_tests::waiting::Waiting;
 
 #[inline(never)]
 fn work(x: u64) -> u64 {
@@ -48,9 +49,10 @@ impl Consumer for Blocks {
     }
 }
 
-/// Is slow, and notices when it is freed meanwhile.
+/// Stays inside its hit until its detach waits, and notices when it is freed meanwhile.
 struct Slow {
     inside: Arc<Barrier>,
+    detach: Arc<Waiting>,
     freed: Arc<AtomicBool>,
     freed_inside: Arc<AtomicBool>,
 }
@@ -59,7 +61,7 @@ impl Consumer for Slow {
     fn hit(&self, _event: &Event<'_>) {
         let (freed, freed_inside) = (Arc::clone(&self.freed), Arc::clone(&self.freed_inside));
         self.inside.wait();
-        thread::sleep(Duration::from_millis(200));
+        Arc::clone(&self.detach).until_it_waits();
         freed_inside.store(freed.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 }
@@ -74,15 +76,17 @@ impl Drop for Slow {
 fn a_detach_waits_in_the_child() {
     let inside = Arc::new(Barrier::new(2));
     let (freed, freed_inside) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let detach = Arc::new(Waiting::default());
     let slow = Slow {
         inside: Arc::clone(&inside),
+        detach: Arc::clone(&detach),
         freed: Arc::clone(&freed),
         freed_inside: Arc::clone(&freed_inside),
     };
     let attached = select("fork::work").unwrap().attach(slow).unwrap();
     let detacher = thread::spawn(move || {
         inside.wait();
-        drop(attached);
+        detach.run(|| drop(attached));
     });
     assert_eq!(work(1), 2);
     detacher.join().unwrap();
