@@ -17,7 +17,7 @@ impl Control {
     /// Returns probes in their present state, including changed bytes of their sites. Omits
     /// unloaded probes.
     pub(super) fn infos(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<ProbeInfo> {
-        self.looked_at(ids, loaded, Self::info).map(|(_, info)| info).collect()
+        self.with_strays(ids, loaded, Self::info).map(|(_, info)| info).collect()
     }
 
     /// Returns attached probes in their present state, including changed bytes, or from the copy if
@@ -27,7 +27,7 @@ impl Control {
         ids: &[ProbeId],
         loaded: KeptLoaded<'_>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        self.looked_at(ids, loaded, Self::attached_info)
+        self.with_strays(ids, loaded, Self::attached_info)
     }
 
     /// Returns the sites of these probes that are not as they were left.
@@ -35,7 +35,7 @@ impl Control {
         self.unswitched.strays(&self.registry, ids, &self.listeners.left_each(ids), loaded)
     }
 
-    fn looked_at(
+    fn with_strays(
         &self,
         ids: &[ProbeId],
         loaded: KeptLoaded<'_>,

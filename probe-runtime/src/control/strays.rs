@@ -56,7 +56,7 @@ impl Unswitched {
             let ids = ids.iter().zip(left_each).filter(|(_, it)| **it == left);
             let mut sites: Vec<_> =
                 ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id))).collect();
-            self.look_at(&mut sites, left, &mut strays, loaded);
+            self.compare(&mut sites, left, &mut strays, loaded);
         }
         // Hooks switch these without the control.
         if registry.has_calls() {
@@ -64,12 +64,12 @@ impl Unswitched {
                 let calls = registry.calls_of_run(id.index()..=id.index());
                 calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
             });
-            self.look_at(&mut calls.collect::<Vec<_>>(), None, &mut strays, loaded);
+            self.compare(&mut calls.collect::<Vec<_>>(), None, &mut strays, loaded);
         }
         strays
     }
 
-    fn look_at(
+    fn compare(
         &self,
         sites: &mut [(Site, ProbeId)],
         left: Option<Mode>,
