@@ -27,8 +27,8 @@ tools() {
     command -v rustup >/dev/null && rustup target add x86_64-unknown-none || echo 'left out: x86_64-unknown-none'
 }
 
-# Lints `probe-runtime` with sets of its features, those that `cargo hack` makes of its arguments.
+# Lints `probe-runtime` with each set of its features that has up to so many of them.
 features() {
     command -v cargo-hack >/dev/null || cargo install cargo-hack --locked
-    cargo hack clippy -p probe-runtime --lib "$@" --exclude-features default -- -D warnings
+    cargo hack clippy -p probe-runtime --lib --feature-powerset --depth "$1" --exclude-features default -- -D warnings
 }

@@ -14,7 +14,7 @@ cargo clippy -p probe-build --features parallel --all-targets -- -D warnings
 
 # Each feature alone; the lints above have all of them. The lane `whole` checks each pair.
 step 'lints of each feature'
-features --each-feature
+features 1
 
 step 'lints of the other backends'
 RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde --target-dir target/portable -- -D warnings

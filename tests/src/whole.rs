@@ -3,6 +3,19 @@
 
 use std::env;
 
+/// Whether a test is to run that only the whole has. If not, says so.
+///
+/// # Panics
+/// As [`is_asked_for`].
+#[must_use]
+pub fn has(test: &str) -> bool {
+    let has = is_asked_for();
+    if !has {
+        println!("left out: {test} is a part of the whole (`PROBE_TEST_WHOLE=1`)");
+    }
+    has
+}
+
 /// Whether the whole is asked for.
 ///
 /// # Panics

@@ -9,6 +9,7 @@ use probe_tests::fixture::{Built, Configuration, Linker};
 use crate::configuration;
 use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
 use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
+use probe_tests::whole;
 
 /// What `link/app` holds and does.
 fn expected() -> Vec<Expected> {
@@ -105,9 +106,12 @@ fn lld_release() {
     check_app(&configuration("lld_release").release(), Linker::Lld, &expected());
 }
 
+/// A slice has the fat one with GNU ld, and in `versions` with lld.
 #[test]
 fn lld_fat_lto() {
-    check_app(&configuration("lld_fat_lto").release().setting("LTO", "fat"), Linker::Lld, &expected());
+    if whole::has("lld_fat_lto") {
+        check_app(&configuration("lld_fat_lto").release().setting("LTO", "fat"), Linker::Lld, &expected());
+    }
 }
 
 #[test]

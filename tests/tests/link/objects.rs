@@ -6,6 +6,7 @@ use crate::app::{must_be_linked_by, must_have_switched_all};
 use crate::configuration;
 use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
 use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
+use probe_tests::whole;
 
 /// The host's own probe, hit `hits` times.
 fn host(hits: u64) -> Vec<Expected> {
@@ -106,9 +107,12 @@ fn lld_dylibs_debug() {
     check_dylibs("lld_dylibs_debug", Linker::Lld, false);
 }
 
+/// A slice has the debug build with lld, and the release build with GNU ld.
 #[test]
 fn lld_dylibs_release() {
-    check_dylibs("lld_dylibs_release", Linker::Lld, true);
+    if whole::has("lld_dylibs_release") {
+        check_dylibs("lld_dylibs_release", Linker::Lld, true);
+    }
 }
 
 #[test]

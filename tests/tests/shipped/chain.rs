@@ -8,6 +8,7 @@ use std::path::Path;
 use probe_tests::fixture::Configuration;
 use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
 use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
+use probe_tests::whole;
 
 use crate::configuration;
 
@@ -134,8 +135,10 @@ fn release() {
     check_chain(&configuration("release").release());
 }
 
-/// All crates as one.
+/// All crates as one. A slice has that in `versions`.
 #[test]
 fn fat_lto() {
-    check_chain(&configuration("fat_lto").release_on_plain_runtime().setting("LTO", "fat"));
+    if whole::has("fat_lto") {
+        check_chain(&configuration("fat_lto").release().setting("LTO", "fat"));
+    }
 }

@@ -1,18 +1,21 @@
 //! SQLite compiled with plain `-finstrument-functions`: every function that the workload calls is
 //! discovered under its name, with its file and line, and counted from its first call on.
 //! Afterwards it is latent, with the same results.
-//! A process of its own: it counts all that is discovered.
-#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{Reason, Unpatched};
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
-use probe_tests::real::{SQLITE, Way};
+use probe_tests::real::{SQLITE, Way, checks};
 
-const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+use crate::ROOT;
+
 const ROWS: u64 = 10_000;
 
 #[test]
 fn discovered() {
+    checks::in_a_child(&SQLITE, ROOT, "discovered::discovered", Way::Hooks, |_| all_are_discovered());
+}
+
+fn all_are_discovered() {
     let [reference, by_hand, hooked] =
         [Way::Reference, Way::Counted, Way::Hooks].map(|way| SQLITE.load(ROOT, way));
     let digest = reference.workload(ROWS);

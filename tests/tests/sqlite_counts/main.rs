@@ -1,8 +1,11 @@
 //! SQLite built by `probe_build`: the same results latent, with everything counted, and latent
 //! again; counts that agree with counters compiled in by hand; an exit for each entry; the file's
-//! text afterwards. Each scenario in a process of its own: it counts all probes, and both builds
-//! have the same ones.
+//! text afterwards. The same without `probe_build`: see `discovered`. Each scenario in a process of
+//! its own: it counts all probes, and the builds have the same ones. They are in one binary so that
+//! their builds run side by side.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+mod discovered;
 
 use std::collections::BTreeMap;
 
