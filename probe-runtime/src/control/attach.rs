@@ -33,14 +33,14 @@ impl Control {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
         let wanted = wants.counters(ids.len());
-        let own = &mut self.listeners.counters;
-        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| own.reserve(*last));
-        let counters = has_room.then(|| own.take(wanted)).flatten();
+        let pool = &mut self.attachments.counters;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
+        let counters = has_room.then(|| pool.take(wanted)).flatten();
         let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
         let text = match open_text(&self.registry, &ids, policy) {
             Ok(text) => text,
             Err(error) => {
-                self.listeners.counters.give_back(counters, 0);
+                self.attachments.counters.give_back(counters, 0);
                 return Err(error);
             }
         };
@@ -76,7 +76,7 @@ impl Control {
             return (None, report);
         }
         // Writes through the kernel if any attachment does: other ways may be denied.
-        let text = if self.listeners.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
+        let text = if self.attachments.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
         let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
         let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
@@ -94,18 +94,18 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
-        let left = self.listeners.left_each(&ids);
-        let attachment = self.listeners.place(attached, self.limbo.now());
-        self.listeners.reserve(&ids);
+        let left = self.attachments.left_each(&ids);
+        let attachment = self.attachments.place(attached, self.limbo.now());
+        self.attachments.reserve(&ids);
         for (id, action) in ids.iter().zip(actions) {
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
-            self.listeners.add(*id, Part::starting(attachment, action, start));
+            self.attachments.add(*id, Part::starting(attachment, action, start));
         }
         self.publish(&ids);
         self.remember(&ids);
         let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report, loaded);
         // While it decides alone, its hooks don't change, so the mode stays valid.
-        let attached = self.listeners.attached_mut(attachment);
+        let attached = self.attachments.attached_mut(attachment);
         if let Some(attached) = attached.filter(|attached| attached.wants == Wants::Counts) {
             attached.mode = is_counted.then_some(Mode::Counting);
         }
@@ -128,13 +128,13 @@ impl Control {
     /// Removes an attachment from all its probes. Its memory is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
-        let Some(attached) = self.listeners.attached_mut(attachment) else { return report };
+        let Some(attached) = self.attachments.attached_mut(attachment) else { return report };
         attached.settle_growth();
         attached.subscription.close();
         // The attachment itself knows whether it is paused.
         let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));
-        let left = if left_all.is_none() { self.listeners.left_each(&ids) } else { Vec::new() };
-        let Some((attached, is_mixed)) = self.listeners.remove(attachment) else { return report };
+        let left = if left_all.is_none() { self.attachments.left_each(&ids) } else { Vec::new() };
+        let Some((attached, is_mixed)) = self.attachments.remove(attachment) else { return report };
         self.publish(&ids);
         self.forget(&ids);
         // Retired after its hooks, so `limbo` returns it no earlier than them.
@@ -161,8 +161,8 @@ impl Control {
     ) -> Result<(Report, HeldText), Error> {
         let text = open_text(&self.registry, ids, policy)?;
         let mut report = Report::default();
-        let left = self.listeners.left_each(ids);
-        self.listeners.hold(ids);
+        let left = self.attachments.left_each(ids);
+        self.attachments.hold(ids);
         self.switch_each(ids, &left, policy.access(), &mut report, loaded);
         Ok((report, text))
     }
@@ -175,8 +175,8 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> Report {
         let mut report = Report::default();
-        let left = self.listeners.left_each(ids);
-        self.listeners.release(ids);
+        let left = self.attachments.left_each(ids);
+        self.attachments.release(ids);
         self.switch_each(ids, &left, policy.access(), &mut report, loaded);
         close_text(text, &mut report);
         report

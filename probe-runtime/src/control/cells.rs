@@ -20,7 +20,7 @@ impl<const N: usize> Cells<N> {
     /// # Errors
     /// [`Error::OutOfCounters`] if fewer than `N` are left.
     pub(crate) fn take() -> Result<Self, Error> {
-        let range = lock().listeners.counters.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
+        let range = lock().attachments.counters.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
         let at = std::array::from_fn(|number| CounterAt::new(range.start + number));
         Ok(Self { range, at })
     }
@@ -34,6 +34,6 @@ impl<const N: usize> Cells<N> {
 
 impl<const N: usize> Drop for Cells<N> {
     fn drop(&mut self) {
-        lock().listeners.counters.give_back(self.range.clone(), N);
+        lock().attachments.counters.give_back(self.range.clone(), N);
     }
 }

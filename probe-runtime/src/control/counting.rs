@@ -29,8 +29,8 @@ mod interleavings;
 
 use super::Wants;
 use super::attached::Attached;
+use super::attachments::{Attachments, is_paused};
 use super::counters::counts;
-use super::listeners::{Listeners, is_paused};
 use super::members::Turning;
 use super::parts::Part;
 use crate::dispatch::CounterAt;
@@ -40,14 +40,14 @@ use crate::registry::ProbeId;
 /// so it needs no memory from the kernel.
 const AT_ONCE: usize = 512;
 
-impl Listeners {
+impl Attachments {
     /// Freezes and thaws parts before new hooks of these probes' members are made.
     pub(super) fn turn(&mut self, ids: &[ProbeId]) {
         ids.chunks(AT_ONCE).for_each(|ids| self.turn_some(ids));
     }
 
     fn turn_some(&mut self, ids: &[ProbeId]) {
-        let is_paused = is_paused(&self.attachments);
+        let is_paused = is_paused(&self.all);
         let mut turning = Vec::new();
         for &id in ids {
             let (members, counter) = (&self.members[id.index()], self.counters.of(id));
@@ -66,7 +66,7 @@ impl Listeners {
         let sums = counts(&turning.iter().map(|(_, counter)| *counter));
         for ((id, _), sum) in turning.into_iter().zip(sums) {
             self.members[id.index()].turn(&mut self.parts, sum, &is_paused, |part| {
-                if let Some(attached) = &self.attachments[part.attachment()] {
+                if let Some(attached) = &self.all[part.attachment()] {
                     let frozen = attached.frozen.get();
                     attached.frozen.set(if part.is_frozen { frozen + 1 } else { frozen - 1 });
                 }

@@ -72,13 +72,13 @@ impl Control {
             return Err(Error::Growing);
         }
         let counters =
-            self.listeners.counters.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
+            self.attachments.counters.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
         provider.begin_growing(Arc::clone(subscription), counters.clone());
         let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
         let mut attached = Attached::new(none, Wants::Counts, counters, subscription, policy, text);
         attached.growth = Some(Growth::default());
-        let number = self.listeners.place(attached, self.limbo.now());
-        self.listeners.set_growing(number);
+        let number = self.attachments.place(attached, self.limbo.now());
+        self.attachments.set_growing(number);
         let all = self.registry.discovered().to_vec();
         Ok((number, self.adopt(&all, loaded)))
     }

@@ -21,7 +21,7 @@ impl Unswitched {
         &self,
         _registry: &Registry,
         _ids: &[ProbeId],
-        _left_each: &[Option<Mode>],
+        _left_each: impl FnOnce() -> Vec<Option<Mode>>,
         _loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
         Vec::new()

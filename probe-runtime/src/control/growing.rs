@@ -21,20 +21,21 @@ impl Control {
         if !provider::IS_POSSIBLE {
             return report;
         }
-        let growing = self.listeners.growing();
+        let growing = self.attachments.growing();
         let (mut adopted, mut hooked) = (Vec::new(), Vec::new());
         for &(id, call) in found {
             let inline = call.counter();
-            let is_part = growing.is_some_and(|at| self.listeners.attachments_of(id).any(|of| of == at));
+            let is_part = growing.is_some_and(|at| self.attachments.attachments_of(id).any(|of| of == at));
             let wants_counter = inline.is_none() && growing.is_some() && !is_part;
             let provider = self.registry.provider().filter(|_| wants_counter);
             let Some(counter) = inline.or_else(|| provider?.take_counter(call)) else { continue };
-            self.listeners.reserve(&[id]);
+            // A hook is published even if no attachment has a part.
+            self.attachments.make_room(id);
             if let Some(attachment) = growing {
                 self.grow(attachment, id, counter);
                 if !is_part {
-                    self.listeners.counters.reserve(id);
-                    self.listeners.add(id, Part::new(attachment, Action::Count(CounterAt::new(counter))));
+                    self.attachments.counters.reserve(id);
+                    self.attachments.add(id, Part::new(attachment, Action::Count(CounterAt::new(counter))));
                 }
             }
             self.publish(&[id]);
@@ -61,14 +62,14 @@ impl Control {
     /// Pauses or resumes probes that are discovered from now on, if this is the growing attachment.
     /// Returns whether it is.
     pub(super) fn pause_growing(&mut self, attachment: usize, is_paused: bool) -> bool {
-        let is_growing = self.listeners.growing() == Some(attachment);
+        let is_growing = self.attachments.growing() == Some(attachment);
         let provider = self.registry.provider().filter(|_| is_growing);
         provider.into_iter().for_each(|it| it.pause_growing(is_paused));
         is_growing
     }
 
     fn grow(&mut self, attachment: usize, id: ProbeId, counter: usize) {
-        let attached = self.listeners.attached_mut(attachment);
+        let attached = self.attachments.attached_mut(attachment);
         if let Some(growth) = attached.and_then(|attached| attached.growth.as_mut()) {
             growth.counters.push((id, counter));
             growth.is_settled = false;

@@ -60,7 +60,7 @@ impl Hold {
         }
         let (policy, text) = (self.policy, std::mem::take(&mut self.text));
         let (unsettled, report) = operate(|control, loaded| {
-            let unsettled = Switched::unsettle(&control.listeners, &self.ids);
+            let unsettled = Switched::unsettle(&control.attachments, &self.ids);
             (unsettled, control.release(&self.ids, policy, text, loaded))
         });
         settle(policy.visibility, None);

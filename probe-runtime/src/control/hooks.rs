@@ -1,7 +1,7 @@
 //! The hooks that result from probes' members, and how definitions show them.
 
+use super::attachments::{Attachments, is_paused};
 use super::garbage::Garbage;
-use super::listeners::{Listeners, is_paused};
 use super::parts::Part;
 #[cfg(not(probe_backend = "patched"))]
 use super::runs::Run;
@@ -10,11 +10,11 @@ use crate::dispatch::{Action, Hooks, Limbo, Room, Unpublished};
 use crate::patch::{Mode, Report};
 use crate::registry::{ProbeId, ProbeState, Registry};
 
-impl Listeners {
+impl Attachments {
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
     pub(super) fn publish(&mut self, ids: &[ProbeId], registry: &Registry, limbo: &mut Limbo<Garbage>) {
         self.turn(ids);
-        let (is_paused, now) = (is_paused(&self.attachments), limbo.now());
+        let (is_paused, now) = (is_paused(&self.all), limbo.now());
         let mut room = Room::default();
         for id in ids {
             let of_probe = &self.members[id.index()];
@@ -28,7 +28,7 @@ impl Listeners {
         let mut hooks = (room != Room::default()).then(|| Hooks::with_room(room, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
-            let (counter, attachments) = (self.counters.of(id), &self.attachments);
+            let (counter, attachments) = (self.counters.of(id), &self.all);
             let listening = |part: &Part| {
                 let attached = attachments[part.attachment()].as_ref()?;
                 Some((part.action, &attached.subscription, part.is_counting))

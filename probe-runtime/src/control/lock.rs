@@ -8,8 +8,8 @@
 //! attachments up to date with them, and then does its work. By then, unloaded objects are
 //! forgotten, and present ones stay until the operation ends.
 //!
-//! The executable is never unloaded. If all probes are in it, an operation freezes for the look
-//! alone. Pausing and resuming in its open text do not freeze at all, since that would take longer
+//! The executable is never unloaded. If all probes are in it, an operation freezes only to list
+//! them. Pausing and resuming in its open text do not freeze at all, since that would take longer
 //! than the switch itself; these two alone notice no new objects there. If they have to open text,
 //! they do freeze: another copy of this crate, in a plugin, may be about to seal it, and only one
 //! copy at a time can do so under the freeze.
@@ -124,9 +124,9 @@ fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
     }
 }
 
-/// Detaches the consumers that have failed: now, or, if the lock is taken, once its holder releases
-/// it. The caller sets the mark before it tries the lock, and each holder checks the mark after it
-/// has released the lock.
+/// Pauses the attachments whose consumers have failed: now, or, if the lock is taken, once its
+/// holder releases it. The caller sets the mark before it tries the lock, and each holder checks
+/// the mark after it has released the lock.
 pub(crate) fn sweep() {
     SWEEP.store(true, Ordering::SeqCst);
     let _whole = Uncancellable::new();
@@ -138,9 +138,7 @@ pub(crate) fn sweep() {
         Err(TryLockError::WouldBlock) => return,
     };
     let mut locked = Locked { control, guarded, sweeper: Sweeper };
-    if let Some(loaded) = locked.registry.kept_loaded() {
-        sweep_marked(&mut locked, loaded);
-    } else {
+    if !locked.with_executable(&mut sweep_marked) {
         with_objects(&mut locked, &mut sweep_marked);
     }
 }
@@ -151,21 +149,17 @@ pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Contr
         sweep_marked(control, loaded);
         run(control, loaded);
     };
-    let executable = os::objects::freeze(|frozen| {
+    os::objects::freeze(|frozen| {
         control.refresh(frozen);
-        let executable = control.registry.kept_loaded();
-        if executable.is_none() {
+        if !control.registry.is_main_only() {
             run_swept(control, frozen.into());
         }
-        executable
     });
     // The executable stays loaded: the dynamic linker need not be kept waiting.
-    if let Some(loaded) = executable {
-        run_swept(control, loaded);
-    }
+    control.with_executable(&mut run_swept);
 }
 
-/// Detaches consumers that have failed, if the mark is set.
+/// Pauses the attachments whose consumers have failed, if the mark is set.
 fn sweep_marked(control: &mut Control, loaded: KeptLoaded<'_>) {
     if SWEEP.swap(false, Ordering::SeqCst) {
         control.sweep(loaded);
@@ -213,7 +207,7 @@ pub(super) fn after_fork_in_parent() {
     drop(after_fork());
 }
 
-/// Detaches orphaned consumers and releases the lock in a forked child.
+/// Pauses the attachments of orphaned consumers and releases the lock in a forked child.
 ///
 /// The child has one thread, so no object is unloaded meanwhile. But another thread of the parent
 /// may have been unloading an object, and may have held the dynamic linker's inner lock. So only
@@ -225,12 +219,10 @@ pub(super) fn after_fork_in_child() {
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
-    if control.listeners.orphan() {
+    if control.attachments.orphan() {
         SWEEP.store(true, Ordering::SeqCst);
     }
-    if let Some(loaded) = control.registry.kept_loaded() {
-        sweep_marked(&mut control, loaded);
-    }
+    control.with_executable(&mut sweep_marked);
     // Dropping it would call the dynamic linker.
     mem::forget(sweeper);
     drop(control);

@@ -7,10 +7,11 @@
 //!
 //! [`Switch`] pauses and resumes some of an attachment's probes, from any thread.
 //!
-//! The state ([`state`]) has four parts. The registry knows probes and sites. `Listeners` knows
-//! attachments and their parts in probes. `Unswitched` knows the sites that could not be switched.
-//! `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`, `partial`,
-//! `refresh`, `growing`) change listeners first, then publish hooks, then switch sites.
+//! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
+//! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
+//! switched. `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
+//! `partial`, `refresh`, `growing`) change attachments first, then publish hooks, then switch
+//! sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
 //! and the reasons. While it is held, no consumer's code runs, and no thread waits for a hit to
@@ -20,6 +21,7 @@
 mod attach;
 mod attached;
 mod attachment;
+mod attachments;
 mod baseline;
 mod cells;
 mod consumer;
@@ -31,7 +33,6 @@ mod garbage;
 mod growing;
 mod hold;
 mod hooks;
-mod listeners;
 mod lock;
 mod members;
 mod partial;

@@ -137,7 +137,7 @@ impl Switch {
     pub fn counted(&self, probes: &[ProbeId]) -> Vec<u64> {
         let locked = lock();
         match self.find(&locked) {
-            Some(_) => locked.listeners.counted_of(self.number, probes),
+            Some(_) => locked.attachments.counted_of(self.number, probes),
             None => vec![0; probes.len()],
         }
     }
@@ -167,7 +167,7 @@ impl Switch {
             control.set_counting(self.number, probes, is_counting, access, &mut report, loaded);
         });
         if report.refused() != 0 {
-            locked.listeners.keep_late(self.number, report);
+            locked.attachments.keep_late(self.number, report);
         }
     }
 
@@ -192,11 +192,12 @@ impl Switch {
     /// Calls `run` with the access to use for the attachment's sites, if the attachment still
     /// exists.
     fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access, KeptLoaded<'_>)) {
-        // As for pausing: in the executable's open text, no look at the loaded objects is needed.
+        // As for pausing: in the executable's open text, loaded objects need not be listed.
         let policy = self.find(locked).map(|attached| attached.policy);
-        if let Some((policy, loaded)) = policy.and_then(|policy| Some((policy, locked.fixed(policy)?))) {
+        if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
             let access = locked.access_to_open(policy);
-            return run(locked, access, loaded);
+            locked.with_executable(&mut |control, loaded| run(control, access, loaded));
+            return;
         }
         let _whole = Uncancellable::new();
         locked.registry.name_pending();
@@ -210,7 +211,7 @@ impl Switch {
 
     /// Returns its attachment if it still exists. A later attachment may have the same number.
     fn find<'a>(&self, control: &'a Control) -> Option<&'a Attached> {
-        let attached = control.listeners.attached(self.number)?;
+        let attached = control.attachments.attached(self.number)?;
         std::ptr::eq(Arc::as_ptr(&attached.subscription), self.subscription.as_ptr()).then_some(attached)
     }
 }
@@ -227,13 +228,13 @@ impl Control {
         report: &mut Report,
         loaded: KeptLoaded<'_>,
     ) {
-        let Some(attached) = self.listeners.attached(attachment) else { return };
+        let Some(attached) = self.attachments.attached(attachment) else { return };
         let subscription = Arc::clone(&attached.subscription);
         let mut changed = Vec::new();
         for &id in probes {
-            let before = self.listeners.mode_of(id);
-            self.listeners.set_counting(attachment, id, &subscription, is_counting);
-            if self.listeners.mode_of(id) != before {
+            let before = self.attachments.mode_of(id);
+            self.attachments.set_counting(attachment, id, &subscription, is_counting);
+            if self.attachments.mode_of(id) != before {
                 changed.push((id, Some(before)));
             }
         }
@@ -256,16 +257,16 @@ impl Control {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let Some(attached) = self.listeners.attached(attachment) else { return };
+        let Some(attached) = self.attachments.attached(attachment) else { return };
         if !is_off && attached.subscription.has_failed() {
             refuse(&self.registry, &ids, &RefusalReason::Failed, report);
             return;
         }
-        let left = self.listeners.left_each(&ids);
+        let left = self.attachments.left_each(&ids);
         let mut shared = Vec::new();
         let changed = ids.into_iter().zip(left).filter(|(id, _)| {
-            let changed = self.listeners.set_off(attachment, *id, is_off);
-            if changed == Some(true) && self.listeners.needs_hook(attachment, *id) {
+            let changed = self.attachments.set_off(attachment, *id, is_off);
+            if changed == Some(true) && self.attachments.needs_hook(attachment, *id) {
                 shared.push(*id);
             }
             changed.is_some()

@@ -12,7 +12,7 @@ use super::lock::{Locked, lock_here, operate, with_objects};
 use super::refuse;
 use super::retired::settle;
 use super::state::Control;
-use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
+use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::KeptLoaded;
 #[cfg(probe_backend = "patched")]
@@ -67,25 +67,24 @@ fn pause_any(
     let is_growing = control.pause_growing(attachment, is_paused);
     // Text that must be opened requires the freeze: another copy of this crate may seal it at any
     // other time.
-    let fixed = control.listeners.attached(attachment).and_then(|attached| control.fixed(attached.policy));
-    let unsettled = if let Some(loaded) = fixed {
-        control.set_paused(attachment, is_paused, &mut report, loaded)
-    } else {
+    let is_fixed =
+        control.attachments.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
+    let mut unsettled = None;
+    let mut set_paused = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        unsettled = control.set_paused(attachment, is_paused, &mut report, loaded);
+    };
+    if !(is_fixed && control.with_executable(&mut set_paused)) {
         let _whole = Uncancellable::new();
         control.registry.name_pending();
-        let mut unsettled = None;
-        with_objects(control, &mut |control, loaded| {
-            unsettled = control.set_paused(attachment, is_paused, &mut report, loaded);
-        });
-        unsettled
-    };
+        with_objects(control, &mut set_paused);
+    }
     let is_done = visibility == Visibility::Eventual && !control.limbo.has_new();
     if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {
         subscription.settle_locked(unsettled);
     }
     locked.unlock();
     if !is_done {
-        settle(visibility, is_paused.then(|| Awaited::Consumer(subscription.mark())));
+        settle(visibility, is_paused.then(|| subscription.awaited()));
     }
     if is_growing && provider::is_noted() {
         // Handles call sites that hooks discovered meanwhile.
@@ -106,19 +105,16 @@ impl Control {
     /// attachment, which has no [`mode`](Attached::mode).
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
-    fn find_plain(
-        &self,
-        attachment: usize,
-        is_paused: bool,
-    ) -> Option<(&Attached, Mode, KeptLoaded<'static>)> {
-        let attached = self.listeners.attached(attachment)?;
+    fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode, KeptLoaded<'_>)> {
+        let attached = self.attachments.attached(attachment)?;
         let is_plain = attached.is_paused.get() != is_paused
             && attached.decides_alone()
             && !self.registry.has_discovered()
             && !attached.subscription.has_failed()
             && !self.limbo.has_new();
         let on = attached.mode.filter(|_| is_plain)?;
-        Some((attached, on, self.fixed(attached.policy)?))
+        let loaded = self.registry.kept_loaded().filter(|_| attached.policy.is_open())?;
+        Some((attached, on, loaded))
     }
 
     /// Switches the site of an attachment from [`find_plain`](Self::find_plain), if it has only
@@ -154,14 +150,14 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> Option<UnsettledSwitch> {
         self.pause_growing(attachment, is_paused);
-        self.listeners.attached_mut(attachment)?.settle_growth();
-        let attached = self.listeners.attached(attachment)?;
+        self.attachments.attached_mut(attachment)?.settle_growth();
+        let attached = self.attachments.attached(attachment)?;
         if !is_paused && attached.subscription.has_failed() {
             refuse(&self.registry, &attached.ids, &RefusalReason::Failed, report);
             return None;
         }
         let decides_alone = attached.decides_alone() && cfg!(probe_backend = "patched");
-        let left_each = if decides_alone { Vec::new() } else { self.listeners.left_each(&attached.ids) };
+        let left_each = if decides_alone { Vec::new() } else { self.attachments.left_each(&attached.ids) };
         // Sites that count and sites that call are both active.
         let left = attached.left().unwrap_or(Mode::Active);
         attached.is_paused.set(is_paused);
@@ -193,11 +189,11 @@ impl Control {
 
     /// Pauses the attachments whose consumers have failed.
     pub(super) fn sweep(&mut self, loaded: KeptLoaded<'_>) {
-        for at in self.listeners.failed() {
+        for at in self.attachments.failed() {
             let mut late = Report::default();
             // Hits are not delivered any more, so there is nothing to settle.
             let _ = self.set_paused(at, true, &mut late, loaded);
-            self.listeners.keep_late(at, late);
+            self.attachments.keep_late(at, late);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How sites are patched for an attachment or a hold.
+//! The policy of an attachment or a hold.
 
 use crate::patch::{Access, TextPolicy, Visibility};
 

@@ -34,12 +34,12 @@ impl Control {
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
         self.adopt(&change.found, frozen.into());
-        // Only these probes ever had members.
-        let attached = self.listeners.known().collect();
+        // No probe above these ever had members.
+        let attached = self.attachments.known().collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
-        for at in self.listeners.numbers() {
-            if let Some(attached) = self.listeners.attached_mut(at) {
+        for at in self.attachments.numbers() {
+            if let Some(attached) = self.attachments.attached_mut(at) {
                 attached.settle_growth();
                 let ids = Arc::clone(&attached.ids);
                 self.switch_late(at, &ids, frozen.into());
@@ -55,7 +55,7 @@ impl Control {
         self.remember(&attached);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for id in attached {
-            for attachment in self.listeners.attachments_of(id) {
+            for attachment in self.attachments.attachments_of(id) {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
@@ -67,9 +67,9 @@ impl Control {
     /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
     /// probes.
     pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
-        ids.retain(|id| self.listeners.has_parts(*id));
+        ids.retain(|id| self.attachments.has_parts(*id));
         leave_taken(&mut self.registry, frozen, &ids);
-        self.listeners.show(&ids, &self.registry);
+        self.attachments.show(&ids, &self.registry);
         ids
     }
 
@@ -78,12 +78,13 @@ impl Control {
     pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
         let mut late = Report::default();
         refuse_taken(&self.registry, ids, &mut late);
-        let unsettled = self.listeners.attached(attachment).map(|attached| attached.subscription.unsettle());
+        let unsettled =
+            self.attachments.attached(attachment).map(|attached| attached.subscription.unsettle());
         self.switch_each(ids, &[], self.access_to_new(), &mut late, loaded);
-        if let (Some(attached), Some(unsettled)) = (self.listeners.attached(attachment), unsettled) {
+        if let (Some(attached), Some(unsettled)) = (self.attachments.attached(attachment), unsettled) {
             attached.subscription.settle_locked(unsettled);
         }
-        self.listeners.keep_late(attachment, late);
+        self.attachments.keep_late(attachment, late);
     }
 
     /// Forgets refusals of sites in unloaded objects. Called after objects were loaded or unloaded.
@@ -94,7 +95,7 @@ impl Control {
         if self.unswitched.all().is_empty() {
             return;
         }
-        let held = self.listeners.known().filter(|id| self.listeners.state_of(*id) == ProbeState::Held);
+        let held = self.attachments.known().filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
         self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
     }
 }

@@ -11,7 +11,7 @@ impl Control {
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
-        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.listeners.state_of(id)))
+        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.attachments.state_of(id)))
     }
 
     /// Returns probes in their present state, including changed bytes of their sites. Omits
@@ -32,7 +32,7 @@ impl Control {
 
     /// Returns the sites of these probes that are not as they were left.
     pub(super) fn strays(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) -> Vec<(ProbeId, Refusal)> {
-        self.unswitched.strays(&self.registry, ids, &self.listeners.left_each(ids), loaded)
+        self.unswitched.strays(&self.registry, ids, || self.attachments.left_each(ids), loaded)
     }
 
     fn with_strays(
@@ -76,7 +76,7 @@ impl Control {
             return;
         }
         for id in ids {
-            if !self.listeners.has_parts(*id) {
+            if !self.attachments.has_parts(*id) {
                 self.remembered.remove(id);
             }
         }

@@ -57,7 +57,7 @@ impl Replacement {
     /// Returns the result of activating copies of its sites that were loaded later, as
     /// [`Attachment::late_report`](crate::Attachment::late_report) does.
     pub fn late_report(&self) -> Report {
-        let late = |number| operate(|control, _| control.listeners.late(number));
+        let late = |number| operate(|control, _| control.attachments.late(number));
         self.number.map(late).unwrap_or_default()
     }
 
@@ -65,7 +65,7 @@ impl Replacement {
     /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
         operate(|control, _| {
-            let id = *control.listeners.attached(self.number?)?.ids.first()?;
+            let id = *control.attachments.attached(self.number?)?.ids.first()?;
             control.attached_info(id)
         })
     }

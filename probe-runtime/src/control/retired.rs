@@ -73,6 +73,6 @@ fn free(garbage: Vec<Garbage>) {
     }
     if ranges.iter().any(|(range, _)| !range.is_empty()) {
         let mut locked = lock();
-        ranges.into_iter().for_each(|(range, used)| locked.listeners.counters.give_back(range, used));
+        ranges.into_iter().for_each(|(range, used)| locked.attachments.counters.give_back(range, used));
     }
 }

@@ -191,7 +191,7 @@ impl ProbeSet {
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
         let (unsettled, held) = operate(|control, loaded| {
-            let unsettled = Switched::unsettle(&control.listeners, &self.ids);
+            let unsettled = Switched::unsettle(&control.attachments, &self.ids);
             (unsettled, control.hold(&self.ids, self.policy, loaded))
         });
         settle(self.policy.visibility, Some(Awaited::Passing));

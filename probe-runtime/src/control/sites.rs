@@ -8,7 +8,6 @@ use crate::patch::{Access, Batch, LastState, Mode, Refusal, RefusalReason, Repor
 use crate::registry::{ProbeId, Registry};
 
 /// All sites, and those of them that an operation could not switch.
-#[derive(Clone, Copy)]
 pub(super) struct Sites<'a> {
     pub(super) registry: &'a Registry,
     pub(super) unswitched: &'a Unswitched,

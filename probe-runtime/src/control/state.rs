@@ -7,8 +7,8 @@ use std::iter;
 use std::sync::Arc;
 
 use super::Unswitched;
+use super::attachments::Attachments;
 use super::garbage::Garbage;
-use super::listeners::Listeners;
 use super::policy::Policy;
 use super::runs::{Run, extend, runs};
 #[cfg(probe_backend = "patched")]
@@ -25,7 +25,7 @@ pub(super) type Reading = Arc<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) registry: Registry,
-    pub(super) listeners: Listeners,
+    pub(super) attachments: Attachments,
     /// The baselines of consumers that were reset, by number.
     pub(super) baselines: Vec<(usize, Reading)>,
     /// Memory that hits may still be reading.
@@ -38,31 +38,37 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Returns the proof that an attachment of this policy can be switched while objects come and
-    /// go: its text is open, and all sites are the executable's.
+    /// Returns whether an attachment of this policy can be switched while objects come and go: its
+    /// text is open, and all sites are the executable's.
     #[inline(always)]
-    pub(super) fn fixed(&self, policy: Policy) -> Option<KeptLoaded<'static>> {
-        self.registry.kept_loaded().filter(|_| policy.is_open())
+    pub(super) fn is_fixed(&self, policy: Policy) -> bool {
+        policy.is_open() && self.registry.is_main_only()
+    }
+
+    /// Calls `run` with the proof that all objects stay loaded, if the executable alone is known.
+    /// Returns whether it did.
+    pub(super) fn with_executable(&mut self, run: &mut dyn FnMut(&mut Self, KeptLoaded<'_>)) -> bool {
+        Registry::with_kept_loaded(self, |control| &control.registry, run).is_some()
     }
 
     /// Returns the access to the sites of an attachment that has opened their text if its policy
     /// says so. Discovered call sites may lie in text that it has not opened.
     #[inline(always)]
     pub(super) fn access_to_open(&self, policy: Policy) -> Access {
-        let is_held = self.fixed(policy).is_some() && !self.registry.has_discovered();
+        let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
         if is_held { Access::Held } else { policy.access() }
     }
 
     /// Returns the access to new copies: through the kernel if any attachment writes so, since
     /// other ways may be denied.
     pub(super) fn access_to_new(&self) -> Access {
-        let text = if self.listeners.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        Access::under(text, self.listeners.policies().any(|policy| policy.strict))
+        let text = if self.attachments.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
+        Access::under(text, self.attachments.policies().any(|policy| policy.strict))
     }
 
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
     pub(super) fn publish(&mut self, ids: &[ProbeId]) {
-        self.listeners.publish(ids, &self.registry, &mut self.limbo);
+        self.attachments.publish(ids, &self.registry, &mut self.limbo);
     }
 
     #[cfg(probe_backend = "patched")]
@@ -88,7 +94,7 @@ impl Control {
         #[cfg(not(probe_backend = "patched"))]
         {
             let _ = (access, left, loaded);
-            self.listeners.switch(runs, mode, &self.registry, report);
+            self.attachments.switch(runs, mode, &self.registry, report);
         }
     }
 
@@ -108,7 +114,7 @@ impl Control {
         // One batch for each pair of the mode that the sites were left in and the mode they get.
         let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
-            let mode = self.listeners.mode_of(*id);
+            let mode = self.attachments.mode_of(*id);
             let same = batches.iter_mut().find(|(of, wanted, _)| (*of, *wanted) == (left, mode));
             match same {
                 Some((.., runs)) => extend(runs, *id),

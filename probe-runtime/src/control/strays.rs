@@ -3,8 +3,8 @@
 //! An operation leaves sites in the mode that their probes' members want. Sites that it could not
 //! switch are exceptions, and are remembered here.
 //!
-//! Cost: see [`patch::strays`]. Only operations that list probes look here. Others compare while
-//! they switch ([`LastState`](patch::LastState)).
+//! Cost: see [`patch::strays`]. Only operations that list probes compare here. Others do so
+//! while they switch ([`LastState`](patch::LastState)).
 
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeSet;
@@ -43,17 +43,18 @@ impl Unswitched {
     }
 
     /// Returns the sites of these probes that are not as they were left: in the mode that
-    /// `left_each` has for each probe.
+    /// `left_each` returns for each probe.
     pub(super) fn strays(
         &self,
         registry: &Registry,
         ids: &[ProbeId],
-        left_each: &[Option<Mode>],
+        left_each: impl FnOnce() -> Vec<Option<Mode>>,
         loaded: KeptLoaded<'_>,
     ) -> Vec<(ProbeId, Refusal)> {
         let mut strays = Vec::new();
+        let left_each = left_each();
         for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
-            let ids = ids.iter().zip(left_each).filter(|(_, it)| **it == left);
+            let ids = ids.iter().zip(&left_each).filter(|(_, it)| **it == left);
             let mut sites: Vec<_> =
                 ids.flat_map(|(id, _)| registry.sites(*id).iter().map(|site| (*site, *id))).collect();
             self.compare(&mut sites, left, &mut strays, loaded);

@@ -1,4 +1,4 @@
-//! The text that an attachment or a hold keeps open.
+//! Opening the text of an attachment or a hold, and sealing it again.
 
 use std::io;
 use std::ops::Range;

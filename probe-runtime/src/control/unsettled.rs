@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::{Arc, Weak};
 
-use super::listeners::Listeners;
+use super::attachments::Attachments;
 use super::lock::lock;
 use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::registry::ProbeId;
@@ -22,19 +22,19 @@ struct One {
 
 impl Switched {
     /// Marks all attachments to these probes as unsettled, before their sites are switched.
-    pub(super) fn unsettle(listeners: &Listeners, ids: &[ProbeId]) -> Self {
-        let mut attachments: Vec<_> = ids.iter().flat_map(|id| listeners.attachments_of(*id)).collect();
-        attachments.sort_unstable();
-        attachments.dedup();
+    pub(super) fn unsettle(attachments: &Attachments, ids: &[ProbeId]) -> Self {
+        let mut numbers: Vec<_> = ids.iter().flat_map(|id| attachments.attachments_of(*id)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
         let one = |attachment: usize| {
-            let subscription = &listeners.attached(attachment)?.subscription;
+            let subscription = &attachments.attached(attachment)?.subscription;
             Some(One {
                 attachment,
                 subscription: Arc::downgrade(subscription),
                 unsettled: subscription.unsettle(),
             })
         };
-        Self(attachments.into_iter().filter_map(one).collect())
+        Self(numbers.into_iter().filter_map(one).collect())
     }
 
     pub(super) fn settle(self) {
@@ -43,7 +43,7 @@ impl Switched {
         }
         let control = lock();
         for One { attachment, subscription: its, unsettled } in self.0 {
-            let attached = control.listeners.attached(attachment).map(|attached| &attached.subscription);
+            let attached = control.attachments.attached(attachment).map(|attached| &attached.subscription);
             if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
                 subscription.settle_locked(unsettled);
             }

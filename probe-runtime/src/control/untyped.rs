@@ -13,7 +13,7 @@ use super::retired::settle;
 use super::set::ProbeSet;
 use super::state::Control;
 use super::{Consumer, Start};
-use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
+use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::KeptLoaded;
@@ -81,7 +81,7 @@ impl Untyped {
     }
 
     pub(super) fn late_report(&self) -> Report {
-        operate(|control, _| control.listeners.late(self.number))
+        operate(|control, _| control.attachments.late(self.number))
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
@@ -99,8 +99,7 @@ impl Untyped {
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
         // Always synchronous: only the wait proves that the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Consumer(self.subscription.mark())))
-        {
+        if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.awaited())) {
             let _whole = Uncancellable::new();
             drop(self.subscription.take_consumer(&left));
         }
@@ -109,14 +108,14 @@ impl Untyped {
 
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control, loaded| {
-            let ids = control.listeners.ids(self.number);
+            let ids = control.attachments.ids(self.number);
             control.attached_infos(&ids, loaded).map(|(_, info)| info).collect()
         })
     }
 
     pub(crate) fn foreign(&self) -> Vec<Refusal> {
         operate(|control, loaded| {
-            let ids = control.listeners.ids(self.number);
+            let ids = control.attachments.ids(self.number);
             control.strays(&ids, loaded).into_iter().map(|(_, stray)| stray).collect()
         })
     }
@@ -133,7 +132,7 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control, loaded| {
-            let counted = control.listeners.counted(self.number);
+            let counted = control.attachments.counted(self.number);
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
             let probes = control.attached_infos(&ids, loaded);
             let count = |(id, probe)| {
@@ -146,7 +145,7 @@ impl Untyped {
     }
 
     pub(crate) fn suppressed(&self) -> u64 {
-        lock().listeners.suppressed(self.number)
+        lock().attachments.suppressed(self.number)
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {

@@ -22,7 +22,7 @@ use super::thread_slot::{ThreadSlot, free_all, slots};
 use super::{HitMark, ended};
 use crate::os;
 
-/// Number of looks before the waiting thread sleeps, and before it asks whether the other thread
+/// Number of readings before the waiting thread sleeps, and before it asks whether the other thread
 /// still exists.
 const PATIENCE: u32 = 100;
 
@@ -76,10 +76,10 @@ pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited) -> Option<Vacated> {
 
 fn wait_for(slot: &ThreadSlot, awaited: Option<HitMark>) {
     let watched = slot.hit_state().watch();
-    let mut looks = 0_u32;
+    let mut readings = 0_u32;
     while slot.hit_state().is_in(watched, awaited) {
-        looks += 1;
-        if looks < PATIENCE {
+        readings += 1;
+        if readings < PATIENCE {
             thread::yield_now();
             continue;
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
-use super::quiesce::Vacated;
+use super::quiesce::{Awaited, Vacated};
 use super::{Event, HitMark, Listener, Wrapper};
 use crate::abi::Definition;
 
@@ -170,8 +170,14 @@ impl Subscription {
 
     /// Returns the mark of threads in its consumer.
     #[inline(always)]
-    pub(crate) fn mark(&self) -> HitMark {
+    pub(super) fn mark(&self) -> HitMark {
         HitMark::consuming(ptr::from_ref(self).addr())
+    }
+
+    /// Returns what an operation waits for that detaches or pauses its consumer. The caller keeps
+    /// the subscription alive meanwhile.
+    pub(crate) fn awaited(&self) -> Awaited {
+        Awaited::Consumer(self.mark())
     }
 
     /// Makes hits under way stop calling the consumer, or call it again. Hits that only count go on

@@ -32,7 +32,7 @@ pub(crate) struct Batch<'a> {
     /// Sites that go through `int3` and stay active, with another target.
     pub(super) led_elsewhere: Vec<SiteAddr>,
     left: LastState<'a>,
-    pub(super) loaded: KeptLoaded<'a>,
+    loaded: KeptLoaded<'a>,
 }
 
 /// The state in which the last operation left the sites of a batch: latent, or active with any
@@ -180,7 +180,8 @@ impl Batch<'_> {
     #[cold]
     fn retry(&mut self, site: Site, mut refusal: Box<Refusal>) {
         loop {
-            // SAFETY: in the text of a loaded object, which has just been read.
+            // SAFETY: in the text of an object that stays loaded (`self.loaded`). It has just been
+            // read.
             if let Some(refusal) = unsafe { settle(site, refusal) } {
                 return self.report.refuse(*refusal);
             }
@@ -220,7 +221,7 @@ enum Done {
     Patched(Instruction),
     /// The site was as wanted, or only got another target.
     Unchanged(Instruction),
-    /// The site straddles, so nothing was done.
+    /// The site lies across two words, so nothing was done.
     Nothing,
 }
 
@@ -257,13 +258,13 @@ pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction, _load
     if !addr.is_patchable() {
         return false;
     }
-    // SAFETY: a multiple of 8, in the text of an object that stays loaded (`loaded`).
+    // SAFETY: a multiple of 8, in the text of an object that stays loaded (`_loaded`).
     let mut text = unsafe { read(addr.word()) };
     while text.instruction(addr) == from {
         // SAFETY: as above; the text policy has made it writable.
         match unsafe { poke(addr.word(), text, text.with_instruction(addr, to)) } {
             Ok(()) => return true,
-            // Another thread wrote in between: look again.
+            // Another thread wrote in between: read again.
             Err(now) => text = now,
         }
     }

@@ -92,8 +92,8 @@ pub enum SitePlan {
 /// let jmp = Instruction::jmp(Rel32::between(site, 0x2000).expect("near by"));
 /// let latent = TextWord(0).with_instruction(site, Instruction::NOP5);
 /// let active = latent.with_instruction(site, jmp);
-/// let step = plan(latent, site, jmp, SiteState::Active);
-/// assert_eq!(step, Ok(SitePlan::Write { expected: latent, new: active }));
+/// let planned = plan(latent, site, jmp, SiteState::Active);
+/// assert_eq!(planned, Ok(SitePlan::Write { expected: latent, new: active }));
 ///
 /// let breakpoint = latent.with_instruction(site, Instruction::from_bytes([0xcc, 0x1f, 0x44, 0x00, 0x08]));
 /// let refusal = plan(breakpoint, site, jmp, SiteState::Active).unwrap_err();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn straddlers_take_more_than_a_write() {
+    fn split_sites_take_more_than_a_write() {
         let site = SiteAddr(0x1004);
         let [jmp, _] = both(site, 0x1100);
         assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(SitePlan::Straddles));
@@ -217,7 +217,7 @@ mod tests {
     fn walks_the_truth_table_of_three_modes() {
         use Mode::{Counting, Latent};
         const BLOCK: usize = 0x8000;
-        // This range includes straddlers.
+        // This range includes sites across two words.
         for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
             let addr = SiteAddr(addr);
             let active = both(addr, 0x1100)[at];

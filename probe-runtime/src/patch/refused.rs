@@ -92,7 +92,7 @@ pub(super) unsafe fn read_site(
     }
 }
 
-/// Returns the final refusal of a site that can't be planned; `None` to look again. An `int3` may
+/// Returns the final refusal of a site that can't be planned; `None` to read again. An `int3` may
 /// be a breakpoint, or belong to a patch under way. If such a patch has just ended, looking again
 /// finds its result.
 ///

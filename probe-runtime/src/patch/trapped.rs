@@ -86,7 +86,7 @@ impl Batch<'_> {
     /// switched.
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
-            // SAFETY: in the text of a loaded object, which can be read.
+            // SAFETY: in the text of an object that stays loaded (`self.loaded`). It can be read.
             match unsafe { read_site(*site, self.wanted) } {
                 Ok((found, None)) => self.leave(*site, found),
                 Ok((found, Some(new))) => {

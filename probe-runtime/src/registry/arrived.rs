@@ -5,7 +5,7 @@
 //!
 //! | case | reason |
 //! |---|---|
-//! | this is the first look | there is nothing to add to |
+//! | this is the first refresh | there is nothing to add to |
 //! | an object was unloaded, or the list begins differently | another may lie in its place |
 //! | a pointer of an object led nowhere, or a record was skipped | it may lead into a new object |
 //! | new probes came, and all known ones are the executable's | their identities are unknown |
@@ -24,8 +24,8 @@ use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{Frozen, Object};
 
 impl Registry {
-    /// Returns the objects with probes that were loaded since the last look; `None` if all objects
-    /// have to be read again.
+    /// Returns the objects with probes that were loaded since the last refresh; `None` if all
+    /// objects have to be read again.
     pub(super) fn arrived(&mut self, frozen: &Frozen) -> Option<Vec<Object>> {
         let generation = frozen.generation();
         let headers = frozen.headers();

@@ -81,14 +81,14 @@ impl Registry {
         None
     }
 
-    /// Returns the proof, since nothing is ever unloaded.
-    #[expect(
-        clippy::unnecessary_wraps,
-        clippy::unused_self,
-        reason = "the same call as where objects are unloaded"
-    )]
-    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'static>> {
-        Some(KeptLoaded::executable())
+    /// Calls `run` with the proof that all objects stay loaded: nothing is ever unloaded.
+    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
+    pub(crate) fn with_kept_loaded<O, T>(
+        owner: &mut O,
+        _registry: impl FnOnce(&O) -> &Self,
+        run: impl FnOnce(&mut O, KeptLoaded<'_>) -> T,
+    ) -> Option<T> {
+        Some(run(owner, KeptLoaded::always()))
     }
 
     /// Returns `true`, since nothing is ever unloaded.

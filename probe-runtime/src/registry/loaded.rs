@@ -1,6 +1,6 @@
 //! The registry for the backend that patches sites. It reads the tables of all loaded objects.
 
-// Safety: relies on every address that the registry knows being one of its `objects`.
+// Safety: relies on every address that the registry knows lying in one of its `objects`.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::patch::Site;
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// The generation of the objects below; `None` before the first look.
+    /// The generation of the objects below; `None` before the first refresh.
     pub(super) generation: Option<Generation>,
     /// The addresses of all objects' headers at that time, with or without probes.
     pub(super) headers: Vec<usize>,
@@ -252,12 +252,23 @@ impl Registry {
         })
     }
 
-    /// Returns the proof that all known objects stay loaded, if they are the executable alone. The
-    /// proof holds until the next [refresh](Self::refresh).
+    /// Returns the proof that all known objects stay loaded, if they are the executable alone.
     #[inline(always)]
-    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'static>> {
-        // SAFETY: all that the registry knows is the executable's.
+    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'_>> {
+        // SAFETY: all that the registry knows is the executable's. It learns nothing while it is
+        // borrowed.
         self.is_main_only().then(|| unsafe { KeptLoaded::executable() })
+    }
+
+    /// Calls `run` with that proof and the owner of the registry, which `run` must not
+    /// [refresh](Self::refresh). Returns `None`, without a call, if other objects are known.
+    pub(crate) fn with_kept_loaded<O, T>(
+        owner: &mut O,
+        registry: impl FnOnce(&O) -> &Self,
+        run: impl FnOnce(&mut O, KeptLoaded<'_>) -> T,
+    ) -> Option<T> {
+        // SAFETY: as in `kept_loaded`. `run` can't keep the proof.
+        registry(owner).is_main_only().then(|| run(owner, unsafe { KeptLoaded::executable() }))
     }
 
     /// Returns whether all known probes and sites are the executable's.

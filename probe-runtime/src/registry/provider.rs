@@ -42,7 +42,7 @@ pub(crate) struct ProviderStart {
 }
 
 static ENTRY: AtomicPtr<ProviderStart> = AtomicPtr::new(ptr::null_mut());
-/// Whether a provider has noted something since the last look.
+/// Whether a provider has noted something since an operation last asked.
 static NOTED: AtomicBool = AtomicBool::new(false);
 /// Whether the next operation has to look at everything.
 static ALL: AtomicBool = AtomicBool::new(false);

@@ -1,6 +1,7 @@
 //! Switches the calls and jumps of an operation, those of one page with one opening.
 
-// Safety: relies on text that stays mapped: that of objects that can't be unloaded meanwhile.
+// Safety: relies on text that stays mapped: that of objects that can't be unloaded meanwhile, which
+// `KeptLoaded` proves.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::call::Call;
@@ -10,6 +11,7 @@ use super::split_calls::{is_settled, settle_open};
 use super::tail_jumps::settle_through;
 use super::tokens::ControlLocked;
 use crate::os::mem::Alias;
+use crate::os::objects::KeptLoaded;
 use crate::os::text::page_size;
 use crate::patch::{Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, write_text};
 use crate::registry::provider::CallSite;
@@ -20,12 +22,14 @@ pub(super) fn switch_each(
     calls: &[&'static Discovery],
     access: Access,
     report: &mut Report,
+    _loaded: KeptLoaded<'_>,
 ) {
     let mut open = Vec::new();
     let mut bytes = Vec::new();
     for call in calls {
         for switch in call.tail_switches() {
-            match is_settled(call, *switch) {
+            // SAFETY: in a loaded object's text, which stays mapped: `_loaded` says so.
+            match unsafe { is_settled(call, *switch) } {
                 Ok(true) => report.add_unchanged(1),
                 Ok(false) if access == Access::Alias => bytes.push((*switch, *call)),
                 Ok(false) => open.push((*switch, *call)),
@@ -33,7 +37,8 @@ pub(super) fn switch_each(
             }
         }
         let Some(switch) = call.switch() else { continue };
-        match is_settled(call, switch) {
+        // SAFETY: as above.
+        match unsafe { is_settled(call, switch) } {
             Ok(true) => report.add_unchanged(1),
             // The kernel writes single bytes. A call that no consumer listens to may stay a call,
             // since its hook looks at `is_wanted`.
@@ -70,7 +75,8 @@ fn write_run(run: &[(CallPatch, &'static Discovery)], report: &mut Report) -> Re
     let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(()) };
     write_text(&(first.word..last.word + 8), &mut || {
         for (switch, call) in run {
-            match settle_open(call, *switch) {
+            // SAFETY: `write_text` has made it writable; `switch_each` says that it stays mapped.
+            match unsafe { settle_open(call, *switch) } {
                 Ok(true) => report.add_patched(1),
                 Ok(false) => report.add_unchanged(1),
                 Err(_) => refuse_foreign(*switch, call, report),

@@ -43,7 +43,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use mapping::{map, map_near};
+use mapping::{map_anywhere, map_near};
 
 use super::discovery::Discovery;
 use crate::abi::Definition;
@@ -118,7 +118,7 @@ fn map_chunk(site: SiteAddr) -> Result<*mut Chunk, i32> {
 
 /// Maps a chunk without stubs, for sites that can't have any.
 fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
-    let chunk: *mut Chunk = map(0)?;
+    let chunk: *mut Chunk = map_anywhere()?;
     // SAFETY: zeroed memory is a chunk, as above.
     unsafe { &*chunk }.refusal.store(errno, Ordering::Relaxed);
     Ok(chunk)

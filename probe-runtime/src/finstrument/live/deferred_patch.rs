@@ -81,7 +81,8 @@ fn patch_or_switch(
         let _ = split_calls::settle(exclusive, discovery, switch);
         return has_trap;
     }
-    let call = discovery.returns().and_then(|returns| call_of(returns, discovery.hook()));
+    // SAFETY: in a loaded object's text, which stays mapped: `exclusive` says so.
+    let call = discovery.returns().and_then(|returns| unsafe { call_of(returns, discovery.hook_address()) });
     call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
 }
 

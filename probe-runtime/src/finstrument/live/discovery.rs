@@ -7,9 +7,9 @@
 //! | switched | across two words: a skip of the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
-//! Here are the record and the types of its parts. Above them, `state` has the transitions between
-//! states. `wanted` has whether a consumer listens. `tail_jumps` has the memory of jumps. `text`
-//! has the memory of long names.
+//! This file has the record and the types of its parts. The files below it add methods: `state` for
+//! the transitions between states, `wanted` for whether a consumer listens, `tail_jumps` for the
+//! memory of jumps, and `text` for the memory of long names.
 
 // Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes
 // them.
@@ -205,7 +205,7 @@ impl Discovery {
     }
 
     /// Returns the address of the hook that its call leads to.
-    pub(super) fn hook(&self) -> usize {
+    pub(super) fn hook_address(&self) -> usize {
         self.hook.load(Ordering::Relaxed)
     }
 
@@ -277,9 +277,9 @@ impl Discovery {
         self.is_beyond.store(false, Ordering::Relaxed);
     }
 
-    /// Makes its inline hook an owner of its own. Returns whether it has one that no caller has
-    /// taken before.
-    pub(super) fn part_with_hook(&self) -> bool {
+    /// Makes its inline hook one more owner of the place. Returns whether it did: `false` if it has
+    /// none, or if the hook was taken before.
+    pub(super) fn part_with_inline_hook(&self) -> bool {
         let has_hook = self.counter.swap(0, Ordering::Relaxed) != 0;
         if has_hook {
             self.owners.fetch_add(1, Ordering::Relaxed);

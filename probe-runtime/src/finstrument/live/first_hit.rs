@@ -102,8 +102,8 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
     if others.start < own.start || own.end < others.end {
         return None;
     }
-    // The text is mapped, even if its object has changed.
-    let there = call_of(call.returns(), other.hook());
+    // SAFETY: on a page of the hook's own call, even if its object has changed.
+    let there = unsafe { call_of(call.returns(), other.hook_address()) };
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
@@ -139,7 +139,8 @@ fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
 fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     if let Some(switch) = discovery.switch() {
         let is_wanted = discovery.is_wanted();
-        return split_calls::settle_open(discovery, switch).ok().map(|_| is_wanted);
+        // SAFETY: the caller has made the text writable, and the hook's own call keeps it mapped.
+        return unsafe { split_calls::settle_open(discovery, switch) }.ok().map(|_| is_wanted);
     }
     let active = discovery.active()?;
     let is_wanted = discovery.is_wanted();

@@ -18,7 +18,7 @@ impl ReplacedHook {
     /// Takes a discovery's inline hook, once no definition refers to it. For the holder of the
     /// control lock.
     pub(super) fn take(discovery: &'static Discovery) -> Option<Self> {
-        discovery.part_with_hook().then(|| Self(discovery))
+        discovery.part_with_inline_hook().then(|| Self(discovery))
     }
 }
 

@@ -99,7 +99,8 @@ fn called(hit: Hit, returns: usize, hook: usize) {
     let errno = errno();
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
-            Some(known) => deliver(known, || call_of(returns, hook)),
+            // SAFETY: the hook's own call, which was just executed.
+            Some(known) => deliver(known, || unsafe { call_of(returns, hook) }),
             None => discovered(&inside, hit, returns, hook),
         }
     }
@@ -162,7 +163,8 @@ fn pass_look_up(discovery: &'static Discovery) {
 
 #[cold]
 fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
-    let call = call_of(returns, hook);
+    // SAFETY: the hook's own call, which was just executed.
+    let call = unsafe { call_of(returns, hook) };
     if call.is_none()
         && let Some(known) = known(hit, returns, hook)
     {
@@ -206,7 +208,8 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
 fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     // In this order: the thread that makes it a site has published it before.
     let is_site = discovery.is_site();
-    let there = discovery.returns().and_then(|returns| call_of(returns, hook));
+    // SAFETY: this hook's own call: the caller has found the discovery by its return address.
+    let there = discovery.returns().and_then(|returns| unsafe { call_of(returns, hook) });
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 

@@ -13,7 +13,7 @@ use crate::os::objects::{Frozen, Generation, Object};
 /// All loaded objects.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    /// `None` before the first look.
+    /// `None` before the first list.
     generation: Option<Generation>,
     objects: Vec<KnownObject>,
     /// The segments of text, ascending, each with the index of its object.

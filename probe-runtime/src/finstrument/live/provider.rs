@@ -102,7 +102,7 @@ impl Provider for Finder {
         // An attachment may have opened the text before these sites were discovered in it.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
         Batch::new(mode, report, loaded).switch(&sites, access_to_sites);
-        batch::switch_each(&self.locked, &switched, access, report);
+        batch::switch_each(&self.locked, &switched, access, report, loaded);
     }
 
     fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {

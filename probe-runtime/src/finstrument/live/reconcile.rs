@@ -79,7 +79,8 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
         return tail_jumps::are_there(frozen, discovery, &known.object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
-        return !matches!(split_calls::is_settled(discovery, switch), Err(NotNow::Changed));
+        // SAFETY: in a loaded object's text, which stays mapped: `frozen` says so.
+        return !matches!(unsafe { split_calls::is_settled(discovery, switch) }, Err(NotNow::Changed));
     }
     if !discovery.is_site() {
         return is_call_there(frozen, discovery);
@@ -95,7 +96,8 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
 /// call's own has another call there.
 fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
-    if call_of(returns, discovery.hook()) == Some(call) {
+    // SAFETY: in a loaded object's text, which stays mapped: `_frozen` says so.
+    if unsafe { call_of(returns, discovery.hook_address()) } == Some(call) {
         return true;
     }
     let (at, _) = call.instruction();

@@ -31,7 +31,8 @@ pub(super) fn begin_deferred(
     let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
     // Even if there is nothing to change yet: if text can't be written, the call stays a real one.
     let mut done = Ok(false);
-    open(&mut || done = settle_open(discovery, switch))?;
+    // SAFETY: `open` makes it writable; it is a loaded object's: `_exclusive` says so.
+    open(&mut || done = unsafe { settle_open(discovery, switch) })?;
     done?;
     begun(discovery, switch, open);
     Ok(())
@@ -73,26 +74,35 @@ fn settle_through(
     switch: CallPatch,
     open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
 ) -> Result<bool, NotNow> {
-    if is_settled(discovery, switch)? {
+    // SAFETY: a hook's own call, or a loaded object's: the callers' promise.
+    if unsafe { is_settled(discovery, switch) }? {
         return Ok(false);
     }
     let mut done = Ok(false);
-    open(&mut || done = settle_open(discovery, switch))?;
+    // SAFETY: as above, and `open` makes it writable.
+    open(&mut || done = unsafe { settle_open(discovery, switch) })?;
     done
 }
 
 /// Returns whether the bytes agree with `is_active`.
-pub(super) fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
-    // SAFETY: mapped text.
+///
+/// # Safety
+/// The call or jump is in text that stays mapped.
+pub(super) unsafe fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+    // SAFETY: mapped text: the caller's promise.
     let word = unsafe { read_word(switch.word) };
     let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
     Ok(is_active == discovery.is_active())
 }
 
-/// Makes the bytes agree with `is_active`, in writable text.
-pub(super) fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
+/// Makes the bytes agree with `is_active`.
+///
+/// # Safety
+/// The call or jump is in text that is writable, and stays mapped.
+pub(super) unsafe fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let mut is_written = false;
-    while !is_settled(discovery, switch)? {
+    // SAFETY: the caller's promise.
+    while !unsafe { is_settled(discovery, switch) }? {
         // SAFETY: writable text, and one of the forms that this call may take. If another thread
         // was faster, the loop sees it.
         is_written |= unsafe { write_word(switch.write(discovery.is_active())) };

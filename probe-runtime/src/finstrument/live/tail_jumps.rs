@@ -57,7 +57,11 @@ impl TailJumps {
         };
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
-            let leading = jumps.iter().filter(is_told).filter(|jump| leads_to(jump.target, discovery.hook()));
+            let hook = discovery.hook_address();
+            let leading = jumps.iter().filter(is_told).filter(|jump| {
+                // SAFETY: in the text of `object`, which the caller keeps loaded.
+                unsafe { leads_to(jump.target, hook) }
+            });
             switches.extend(leading.map(|jump| CallPatch::of_jump(jump.at, jump.bytes)));
         }
         *self = Self::Switched(switches);
@@ -143,7 +147,8 @@ pub(super) fn settle_through(
     discovery: &Discovery,
     switch: CallPatch,
 ) -> Result<bool, NotNow> {
-    if split_calls::is_settled(discovery, switch)? {
+    // SAFETY: the caller keeps the jump's object loaded.
+    if unsafe { split_calls::is_settled(discovery, switch) }? {
         return Ok(false);
     }
     let (at, byte) = switch.first_byte(discovery.is_active());

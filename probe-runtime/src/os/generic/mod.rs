@@ -154,7 +154,7 @@ pub(crate) mod objects {
     }
 
     impl KeptLoaded<'static> {
-        pub(crate) fn executable() -> Self {
+        pub(crate) fn always() -> Self {
             Self(PhantomData)
         }
     }

@@ -56,7 +56,8 @@ pub(crate) struct Frozen {
     not_send: PhantomData<*mut ()>,
 }
 
-/// Proof that the objects whose text and data its holder uses stay loaded.
+/// Proof that no object is unloaded whose sites its holder uses. They come from a registry that was
+/// refreshed under the same freeze, or that knows the executable alone.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
 

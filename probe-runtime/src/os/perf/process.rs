@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
 /// The place of this process's number. The number differs from those of its ancestors, and is 0 in
-/// a child that has not [asked](Number::get) yet.
+/// a child that has not [asked](ProcessNumber::get) yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessNumber(&'static AtomicU64);
 

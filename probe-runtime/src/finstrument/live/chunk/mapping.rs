@@ -63,10 +63,10 @@ pub(super) fn map_near<T>(
         return Err(errno);
     }
     // The system puts mappings near libraries. Often that is near enough.
-    let first = map(0).map_err(refuse)?;
+    let first = map_anywhere().map_err(refuse)?;
     let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
     let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
-    let mapped = places.filter_map(|place| map(place).ok());
+    let mapped = places.filter_map(|place| map_at(place).ok());
     for memory in std::iter::once(first).chain(mapped) {
         let filled = fill(memory);
         if filled == Some(Ok(())) {
@@ -81,7 +81,12 @@ pub(super) fn map_near<T>(
     Err(libc::EEXIST)
 }
 
-/// Maps zeroed memory for a `T`: at this place, or anywhere if it is 0.
-pub(super) fn map<T>(place: usize) -> Result<*mut T, i32> {
+/// Maps zeroed memory for a `T`.
+pub(super) fn map_anywhere<T>() -> Result<*mut T, i32> {
+    // No place is asked for.
+    map_at(0)
+}
+
+fn map_at<T>(place: usize) -> Result<*mut T, i32> {
     os::memory::zeroed_at(place, size_of::<T>()).map(<*mut u8>::cast)
 }

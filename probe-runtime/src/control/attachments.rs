@@ -1,8 +1,8 @@
 //! All attachments, and their parts in probes.
 //!
 //! An attachment knows on how many probes it alone decides, and how many of its parts are off or
-//! frozen ([`Attached::decides_alone`]). Only methods of [`Listeners`] change parts, and they keep
-//! these numbers true.
+//! frozen ([`Attached::decides_alone`]). Only methods of [`Attachments`] change parts, and they
+//! keep these numbers true.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::registry::{ProbeId, ProbeState, provider};
 
 /// All attachments, by number, the members of each probe, and the counters.
 #[derive(Default)]
-pub(super) struct Listeners {
-    pub(super) attachments: Vec<Option<Attached>>,
+pub(super) struct Attachments {
+    pub(super) all: Vec<Option<Attached>>,
     pub(super) members: Vec<Members>,
     pub(super) parts: Parts,
     pub(super) counters: Counters,
@@ -27,23 +27,23 @@ pub(super) struct Listeners {
     growing: Option<usize>,
 }
 
-impl Listeners {
+impl Attachments {
     /// Returns the range of attachments' numbers.
     pub(super) fn numbers(&self) -> Range<usize> {
-        0..self.attachments.len()
+        0..self.all.len()
     }
 
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
-        self.attachments.get(attachment)?.as_ref()
+        self.all.get(attachment)?.as_ref()
     }
 
     pub(super) fn attached_mut(&mut self, attachment: usize) -> Option<&mut Attached> {
-        self.attachments.get_mut(attachment)?.as_mut()
+        self.all.get_mut(attachment)?.as_mut()
     }
 
     /// Returns the policies of all attachments.
     pub(super) fn policies(&self) -> impl Iterator<Item = Policy> + '_ {
-        self.attachments.iter().flatten().map(|attached| attached.policy)
+        self.all.iter().flatten().map(|attached| attached.policy)
     }
 
     /// Returns whether any attachment writes text through the kernel.
@@ -61,7 +61,7 @@ impl Listeners {
     /// Fails the attachments that need a thread of the parent's, in a forked child. Returns whether
     /// there are any.
     pub(super) fn orphan(&self) -> bool {
-        let attached = self.attachments.iter().flatten();
+        let attached = self.all.iter().flatten();
         attached.filter(|attached| attached.subscription.orphan()).count() != 0
     }
 
@@ -74,18 +74,18 @@ impl Listeners {
 
     /// Stores an attachment that hits may find from now on; returns its number.
     pub(super) fn place(&mut self, attached: Attached, now: Era) -> usize {
-        let number = self.attachments.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.attachments.push(None);
-            self.attachments.len() - 1
+        let number = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() - 1
         });
-        self.attachments[number] = Some(Attached { since: now, ..attached });
+        self.all[number] = Some(Attached { since: now, ..attached });
         number
     }
 
     /// Removes an attachment and its parts. Returns it, and whether its own counters may have
     /// counted beside those of its probes.
     pub(super) fn remove(&mut self, attachment: usize) -> Option<(Attached, bool)> {
-        let attached = self.attachments[attachment].take()?;
+        let attached = self.all[attachment].take()?;
         self.growing.take_if(|growing| *growing == attachment);
         let mut is_mixed = false;
         for &id in &*attached.ids {
@@ -97,14 +97,14 @@ impl Listeners {
     }
 
     /// Makes this attachment the one that discovered probes are added to.
-    #[cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
+    #[cfg(probe_discovers)]
     pub(super) fn set_growing(&mut self, attachment: usize) {
         self.growing = Some(attachment);
     }
 
     /// Returns the attachment that discovered probes are added to.
     pub(super) fn growing(&self) -> Option<usize> {
-        self.growing.filter(|at| provider::IS_POSSIBLE && self.attached(*at).is_some())
+        self.growing.filter(|_| provider::IS_POSSIBLE)
     }
 
     /// Returns a probe's members, if it ever had any.
@@ -124,7 +124,7 @@ impl Listeners {
 
     /// Returns a probe's state.
     pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
-        let state = |members: &Members| members.state(&self.parts, is_paused(&self.attachments));
+        let state = |members: &Members| members.state(&self.parts, is_paused(&self.all));
         self.members(id).map_or(ProbeState::Latent, state)
     }
 
@@ -133,7 +133,7 @@ impl Listeners {
     #[inline]
     pub(super) fn left(&self, id: ProbeId) -> Option<Mode> {
         let members = self.members(id).filter(|members| members.has_parts())?;
-        Some(members.mode(&self.parts, self.counters.of(id), is_paused(&self.attachments)))
+        Some(members.mode(&self.parts, self.counters.of(id), is_paused(&self.all)))
     }
 
     /// Returns [`left`](Self::left) of each of these probes.
@@ -147,7 +147,7 @@ impl Listeners {
         self.left(id).unwrap_or(Mode::Latent)
     }
 
-    /// Returns the probes that ever had members.
+    /// Returns all probes up to the last one that had members.
     pub(super) fn known(&self) -> impl Iterator<Item = ProbeId> {
         (0..self.members.len()).map(ProbeId::new)
     }
@@ -158,7 +158,8 @@ impl Listeners {
         ids.last().into_iter().for_each(|last| self.make_room(*last));
     }
 
-    fn make_room(&mut self, id: ProbeId) {
+    /// Makes members for this probe and all with smaller numbers.
+    pub(super) fn make_room(&mut self, id: ProbeId) {
         if self.members.len() <= id.index() {
             self.members.resize_with(id.index() + 1, Members::default);
         }
@@ -192,7 +193,7 @@ impl Listeners {
         let after = members.sole(&self.parts);
         if before != after {
             for (attachment, sign) in [(before, -1), (after, 1)] {
-                if let Some(attached) = attachment.and_then(|at| self.attachments[at].as_mut()) {
+                if let Some(attached) = attachment.and_then(|at| self.all[at].as_mut()) {
                     attached.sole = attached.sole.wrapping_add_signed(sign);
                 }
             }
