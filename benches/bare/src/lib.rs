@@ -16,12 +16,12 @@ use core::task::{Context, Poll};
 #[macro_export]
 macro_rules! nop {
     () => {
-        // SAFETY: a NOP has no effect on registers, flags or memory.
+        // SAFETY: a NOP has no effect on registers or memory.
         unsafe {
             $crate::__private::v1::asm!(
                 ".p2align 3, , 4",
                 ".byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
-                options(nomem, nostack, preserves_flags),
+                options(nomem, nostack),
             )
         }
     };

@@ -15,11 +15,10 @@
 //!    that executed such a block would continue in unmapped text.
 //!
 //! A site keeps its cold block as target if memory can't be made executable (`PR_SET_MDWE`, a
-//! policy), if no free memory is within reach, or if the processor lacks an instruction. The
-//! registry remembers a refusal: one by a policy for good, any other until objects are loaded or
-//! unloaded.
+//! policy), or if no free memory is within reach. The registry remembers a refusal: one by a policy
+//! for good, any other until objects are loaded or unloaded.
 //!
-//! Cost: 64 bytes a site, written in some 20 ns. A mapping takes some 40 µs, most of it to read
+//! Cost: 32 bytes a site, written in some 20 ns. A mapping takes some 40 µs, most of it to read
 //! which addresses are free.
 
 // Safety: relies on its pages being mapped until it unmaps them, and on no other code writing to
@@ -35,7 +34,7 @@ use super::block_pages::NoMoreBlocks;
 use super::grouped::Grouped;
 use super::loaded::Registry;
 use crate::abi::{Convention, Definition};
-use crate::arch::backend::block::{Block, LEN, is_supported, slot_offset};
+use crate::arch::backend::block::{Block, LEN, slot_offset};
 use crate::dispatch::{COUNTERS, CounterAt};
 use crate::os::text::page_size;
 use crate::patch::{SITE_LEN, Site, map_near, unmap};
@@ -120,7 +119,7 @@ impl Registry {
     }
 
     fn map_blocks(&mut self, wanted: &SitesOfText) -> Result<(), NoMoreBlocks> {
-        let slot = slot_offset().filter(|_| is_supported()).ok_or(NoMoreBlocks::ForGood)?;
+        let slot = slot_offset().ok_or(NoMoreBlocks::ForGood)?;
         let sites = || wanted.sites.iter().map(|(at, id)| (self.grouped.site(*at), *id));
         let (mut first, mut last) = (usize::MAX, 0);
         for (site, _) in sites() {

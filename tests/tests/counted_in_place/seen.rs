@@ -85,7 +85,7 @@ pub(super) fn in_each_state() {
     let sites = active_sites();
     let blocks: Vec<_> = sites.iter().map(|site| held(*site)).collect();
     let [Held::Block(entry), Held::Block(exit)] = blocks[..] else { panic!("{blocks:?}") };
-    assert!(entry % 64 == 0 && exit % 64 == 0 && entry != exit);
+    assert!(entry % 32 == 0 && exit % 32 == 0 && entry != exit);
     hits(1_000);
     assert_eq!(counted.total(), 2_000);
 

@@ -2,34 +2,23 @@
 //! counted.
 //!
 //! ```text
-//! 48 8d 64 24 80            lea  rsp, [rsp - 128]     over the red zone
-//! 51                        push rcx
-//! 50                        push rax
-//! 9f                        lahf                      SF ZF AF PF CF
-//! 0f 90 c0                  seto al                   OF
-//! 64 48 8b 0c 25 disp32     mov  rcx, fs:[slot]       this thread's slot
-//! e3 19                     jrcxz slow                it has none yet
-//! 48 ff 81 disp32           inc  qword ptr [rcx + counter]
-//! 04 7f                     add  al, 0x7f             OF again
-//! 9e                        sahf                      and the others
-//! 58                        pop  rax
-//! 59                        pop  rcx
-//! 48 8d a4 24 disp32        lea  rsp, [rsp + 128]
+//! 64 4c 8b 1c 25 disp32     mov  r11, fs:[slot]       this thread's slot
+//! 4d 85 db                  test r11, r11
+//! 74 0c                     jz   slow                 it has none yet
+//! 49 ff 83 disp32           inc  qword ptr [r11 + counter]
 //! e9 rel32                  jmp  site + 5
-//! 58                  slow: pop  rax
-//! 59                        pop  rcx
-//! 48 8d a4 24 disp32        lea  rsp, [rsp + 128]
-//! e9 rel32                  jmp  cold
+//! e9 rel32            slow: jmp  cold
 //! ```
 //! It reads no hook and sets no mark, so no operation waits for it. It increments the same counter
 //! as the way in ([`enter`](super::enter)) would: the probe's counter in this thread's slot.
 //!
-//! - *Flags* are kept: the site's asm promises that to the compiler. `lahf` and `seto` read all six
-//!   status flags. No instruction before `jrcxz` changes a flag, so `slow` has none to restore.
-//!   Some early processors lack `lahf` in 64-bit mode: they get no blocks ([`is_supported`]).
+//! - *`r11` and the flags* are lost: the site's asm tells the compiler so. No compiler keeps flags
+//!   across a site, since its cold block calls. `r11` passes no argument and no result, and
+//!   compilers use it after the other registers that calls may change. So code without hits stays
+//!   as it was. A register that a block saved would go through memory: some seven cycles, for each
+//!   hit in a row.
 //! - *Signals* may arrive between any two instructions. `inc` on memory is one instruction, so a
-//!   handler's hits of the same probe add up. The words that the block has pushed lie above the
-//!   handler's stack pointer.
+//!   handler's hits of the same probe add up.
 //! - *Unwinding*: a block calls no function, so only a walk from a signal handler can begin in one.
 //!   A walk by unwind tables ends there, as in all code made at run time, which has no table. A
 //!   walk by frame pointers goes on, since `rbp` is still the function's.
@@ -37,21 +26,18 @@
 //!   whatever the site holds by then. Its hit began before the change; no other thread can tell
 //!   that it is still there.
 //!
-//! Pure, except for queries of the processor and the linker. Cost of a hit: 14 instructions, and
-//! the site's. (Intel SDM 2A, `LAHF`; AMD APM vol. 3.)
+//! Pure, except for a query of the linker. Cost of a hit: 5 instructions, and the site's.
 
 // Safety: relies on `enter`'s thread-local pointer being at one offset from the thread pointer in
 // every thread, as the initial-exec model says.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::asm;
-use std::sync::OnceLock;
 
 use super::enter::enter;
-use super::vectors::cpuid;
 
-/// Bytes of a block, and its alignment: one cache line.
-pub(crate) const LEN: usize = 64;
+/// Bytes of a block, and its alignment: half a cache line.
+pub(crate) const LEN: usize = 32;
 
 /// The place and counter of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,21 +53,18 @@ pub(crate) struct Block {
 /// The code of all blocks, but for the words at the places below.
 #[rustfmt::skip]
 const CODE: [u8; LEN] = [
-    0x48, 0x8d, 0x64, 0x24, 0x80,
-    0x51, 0x50, 0x9f, 0x0f, 0x90, 0xc0,
-    0x64, 0x48, 0x8b, 0x0c, 0x25, 0, 0, 0, 0,
-    0xe3, 0x19,
-    0x48, 0xff, 0x81, 0, 0, 0, 0,
-    0x04, 0x7f, 0x9e,
-    0x58, 0x59, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0, 0xe9, 0, 0, 0, 0,
-    0x58, 0x59, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0, 0xe9, 0, 0, 0, 0,
-    0xcc, 0xcc,
+    0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0,
+    0x4d, 0x85, 0xdb, 0x74, 0x0c,
+    0x49, 0xff, 0x83, 0, 0, 0, 0,
+    0xe9, 0, 0, 0, 0,
+    0xe9, 0, 0, 0, 0,
+    0xcc,
 ];
 /// Offsets of four words: the slot's place, the counter's, and the distances of both jumps.
-const SLOT: usize = 16;
-const COUNTER: usize = 25;
-const BACK: usize = 43;
-const TARGET: usize = 58;
+const SLOT: usize = 5;
+const COUNTER: usize = 17;
+const BACK: usize = 22;
+const TARGET: usize = 27;
 const WORD: usize = size_of::<i32>();
 
 impl Block {
@@ -108,14 +91,6 @@ impl Block {
         let block = Self { back: leads(BACK)?, target: leads(TARGET)?, counter: word(COUNTER)? };
         (block.code(at, word(SLOT)?)? == *code).then_some(block)
     }
-}
-
-/// Returns whether this processor can execute blocks.
-pub(crate) fn is_supported() -> bool {
-    static HAS_LAHF: OnceLock<bool> = OnceLock::new();
-    // Every processor with 64-bit mode has this leaf, which says so. Under a hypervisor each query
-    // takes microseconds.
-    *HAS_LAHF.get_or_init(|| cpuid(0x8000_0001, 0).ecx & 1 != 0)
 }
 
 /// Returns the offset of a thread's slot pointer from its thread pointer; `None` if no instruction

@@ -30,31 +30,19 @@ pub(crate) fn call() {
 pub(crate) fn count_in_place() {
     macro_rules! count {
         ($at:expr) => {
-            // SAFETY: all other registers are kept. The code writes a counter in this thread's
-            // slot, and memory below the red zone.
+            // SAFETY: all other registers are kept. It writes a counter in this thread's slot.
             unsafe {
                 asm!(
-                    // Breaks dependencies on earlier instructions, as in a program.
-                    "xor eax, eax",
-                    "xor ecx, ecx",
-                    "lea rsp, [rsp - 128]",
-                    "push rcx",
-                    "push rax",
-                    "lahf",
-                    "seto al",
-                    "mov rcx, [rip + {enter}.slot@GOTTPOFF]",
-                    "mov rcx, fs:[rcx]",
-                    "jrcxz 2f",
-                    "inc qword ptr [rcx + {at}]",
-                    "2: add al, 0x7f",
-                    "sahf",
-                    "pop rax",
-                    "pop rcx",
-                    "lea rsp, [rsp + 128]",
+                    "mov r11, [rip + {enter}.slot@GOTTPOFF]",
+                    "mov r11, fs:[r11]",
+                    "test r11, r11",
+                    "jz 2f",
+                    "inc qword ptr [r11 + {at}]",
+                    "2:",
                     enter = sym enter,
                     at = const $at,
-                    out("rax") _,
-                    out("rcx") _,
+                    out("r11") _,
+                    options(nostack),
                 )
             }
         };

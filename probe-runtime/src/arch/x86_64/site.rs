@@ -32,8 +32,9 @@
 //!   instruction, which does not change that instruction. It saves one instruction on the hot path.
 //! - The NOP has the displacement 8. The NOPs of compilers and of the kernel have 0, so no other
 //!   tool takes it for its own.
-//! - All general registers survive a hit: one that did not would cost a copy on the hot path. The
-//!   cold block clobbers vector registers, so the compiler spills live ones there and nowhere else.
+//! - All general registers but `r11` survive a hit: another one that did not would cost a copy on
+//!   the hot path. `r11` is the [counting block's](super::block). The cold block clobbers vector
+//!   registers, so the compiler spills live ones there and nowhere else.
 //! - Sites refer to the stub, one per probe, and not to the definition. A reference to a *function*
 //!   links in every kind of output, even from a generic function that another shared object
 //!   instantiates. A reference to data would need a copy relocation or fail to link there.
@@ -127,8 +128,9 @@ macro_rules! __probe_v1_place {
 macro_rules! __probe_v1_active {
     // `$ahead` is the byte ahead of the site where alignment leaves none.
     ($ahead:literal, $cold:block) => {
-        // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to
-        // the cold block, which is declared as a label and states its own effects.
+        // SAFETY: a NOP has no effect on registers or memory. Patched to a JMP, it goes to the cold
+        // block, which is declared as a label and states its own effects, or to a counting block,
+        // which changes `r11` and the flags alone.
         unsafe {
             $crate::__private::v1::asm!(
                 // Once per assembler context: the note that finds the tables, and the macro for a
@@ -164,7 +166,8 @@ macro_rules! __probe_v1_active {
                 ".noaltmacro",
                 stub = sym <__Probe as $crate::__private::v1::Stub>::stub,
                 cold = label $cold,
-                options(nomem, nostack, preserves_flags),
+                out("r11") _,
+                options(nomem, nostack),
             )
         }
     };
