@@ -14,7 +14,7 @@ use crate::abi::Definition;
 use crate::dispatch::{Action, CounterAt, Subscription};
 use crate::error::Error;
 use crate::os::objects::KeptLoaded;
-use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
+use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::ProbeId;
 
 impl Control {
@@ -75,9 +75,7 @@ impl Control {
             }
             return (None, report);
         }
-        // Writes through the kernel if any attachment does: other ways may be denied.
-        let text = if self.attachments.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        let policy = Policy { text, ..Policy::default() };
+        let policy = Policy { text: self.attachments.common_text_policy(), ..Policy::default() };
         let attached = Attached::new(ids, Wants::Counts, 0..0, subscription, policy, HeldText::default());
         let number = self.enlist(attached, iter::once(Action::Wrap), &[], &mut report, loaded);
         (Some(number), report)

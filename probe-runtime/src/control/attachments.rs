@@ -46,9 +46,11 @@ impl Attachments {
         self.all.iter().flatten().map(|attached| attached.policy)
     }
 
-    /// Returns whether any attachment writes text through the kernel.
-    pub(super) fn uses_alias(&self) -> bool {
-        self.policies().any(|policy| policy.text == TextPolicy::Alias)
+    /// Returns the text policy where no attachment's own applies: through the kernel if any
+    /// attachment writes so, since other ways may be denied.
+    pub(super) fn common_text_policy(&self) -> TextPolicy {
+        let uses_alias = self.policies().any(|policy| policy.text == TextPolicy::Alias);
+        if uses_alias { TextPolicy::Alias } else { TextPolicy::Sealed }
     }
 
     /// Returns the attachments whose consumers have failed, and that are not paused yet.

@@ -15,7 +15,7 @@ use super::runs::{Run, extend, runs};
 use super::sites::Sites;
 use crate::dispatch::Limbo;
 use crate::os::objects::KeptLoaded;
-use crate::patch::{Access, Mode, Report, TextPolicy};
+use crate::patch::{Access, Mode, Report};
 use crate::registry::{ProbeId, ProbeInfo, Registry};
 
 /// A reading of any type.
@@ -59,11 +59,10 @@ impl Control {
         if is_held { Access::Held } else { policy.access() }
     }
 
-    /// Returns the access to new copies: through the kernel if any attachment writes so, since
-    /// other ways may be denied.
+    /// Returns the access to new copies, which no attachment has opened.
     pub(super) fn access_to_new(&self) -> Access {
-        let text = if self.attachments.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        Access::under(text, self.attachments.policies().any(|policy| policy.strict))
+        let is_strict = self.attachments.policies().any(|policy| policy.strict);
+        Access::under(self.attachments.common_text_policy(), is_strict)
     }
 
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
