@@ -14,9 +14,9 @@
 //!
 //! - *`r11` and the flags* are lost: the site's asm tells the compiler so. No compiler keeps flags
 //!   across a site, since its cold block calls. `r11` passes no argument and no result, and
-//!   compilers use it after the other registers that calls may change. So code without hits stays
-//!   as it was. A register that a block saved would go through memory: some seven cycles, for each
-//!   hit in a row.
+//!   compilers use it after the other registers that calls may change. So latent
+//!   code hardly changes (the figure `crates`). A register that a block saved would go through
+//!   memory: some seven cycles, for each hit in a row.
 //! - *Signals* may arrive between any two instructions. `inc` on memory is one instruction, so a
 //!   handler's hits of the same probe add up.
 //! - *Unwinding*: a block calls no function, so only a walk from a signal handler can begin in one.
