@@ -34,6 +34,7 @@ where
     #[allow(dead_code)]
     unsafe extern "C" fn foreign(x: *const u8) -> u8 {
         let x = x;
+        // SAFETY: never called.
         unsafe { *x }
     }
 
