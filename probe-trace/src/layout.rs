@@ -1,0 +1,298 @@
+//! The layout of a trace file, which writers and readers share. All numbers are 64-bit words,
+//! little-endian; offsets are in words unless they are said to be in bytes.
+//!
+//! ```text
+//! file    = header, ring heads, rings, blocks
+//! ring    = sub-buffers of one size, used in turn (number n lies at n modulo their count)
+//! sub-buffer = header, records
+//! record  = event word, payload words
+//! block   = block header, payload, padded to a word
+//! ```
+//! A file has as many rings as its header says, none among others: then each sub-buffer lies in a
+//! block. Where rings are mapped, the process writes events there and nowhere else, so the events
+//! of a process that was killed are in its file.
+//!
+//! One thread writes a ring. It writes a record's words first, and moves the ring's
+//! [position](ring::POSITION) behind them afterwards. So words before the position are whole.
+
+/// The first word of a file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"probetrc");
+/// The version of the layout that this crate reads and writes.
+pub const VERSION: u64 = 1;
+/// Bytes of a file's header, with its unused part.
+pub const HEADER_BYTES: usize = 4096;
+
+/// Words of the file's header.
+pub mod header {
+    /// [`MAGIC`](super::MAGIC).
+    pub const MAGIC: usize = 0;
+    /// [`VERSION`](super::VERSION).
+    pub const VERSION: usize = 1;
+    /// Id of the process.
+    pub const PROCESS: usize = 2;
+    /// One of [`state`](super::state).
+    pub const STATE: usize = 3;
+    /// Number of rings in the file.
+    pub const RINGS: usize = 4;
+    /// Number of sub-buffers of a ring.
+    pub const SUB_BUFFERS: usize = 5;
+    /// Words of a sub-buffer, with its header.
+    pub const SUB_BUFFER_WORDS: usize = 6;
+    /// Where the ring heads begin, in bytes.
+    pub const HEADS_AT: usize = 7;
+    /// Where the rings begin, in bytes.
+    pub const RINGS_AT: usize = 8;
+    /// Where the blocks begin, in bytes.
+    pub const BLOCKS_AT: usize = 9;
+    /// One of [`clock`](super::clock).
+    pub const CLOCK: usize = 10;
+    /// One of [`policy`](super::policy).
+    pub const POLICY: usize = 11;
+    /// The system's boot id, two words; zero if it is not known.
+    pub const BOOT: usize = 12;
+    /// The first [reading](super::reading) of all clocks, five words.
+    pub const READING: usize = 14;
+    /// Number of words in use.
+    pub const WORDS: usize = 19;
+}
+
+/// A file's states.
+pub mod state {
+    /// The process may still write.
+    pub const OPEN: u64 = 0;
+    /// The process has written everything, and its totals.
+    pub const CLOSED: u64 = 1;
+}
+
+/// Clocks of time stamps.
+pub mod clock {
+    /// The processor's time stamp counter; readings tell its rate.
+    pub const COUNTER: u64 = 1;
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub const MONOTONIC: u64 = 2;
+}
+
+/// Policies for a ring that is full.
+pub mod policy {
+    /// A thread copies full sub-buffers to the file; events that find none free are lost.
+    pub const DRAIN: u64 = 1;
+    /// Events that come later are lost.
+    pub const STOP: u64 = 2;
+    /// Events that come later replace the oldest.
+    pub const OVERWRITE: u64 = 3;
+}
+
+/// Words of a reading of all clocks at one moment.
+pub mod reading {
+    /// Time stamp at the middle of the reading.
+    pub const TICKS: usize = 0;
+    /// Ticks that the reading took.
+    pub const WIDTH: usize = 1;
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    pub const MONOTONIC: usize = 2;
+    /// `CLOCK_REALTIME` in nanoseconds.
+    pub const REAL: usize = 3;
+    /// `CLOCK_BOOTTIME` in nanoseconds, which goes on while the machine sleeps.
+    pub const BOOT: usize = 4;
+    /// Number of words.
+    pub const WORDS: usize = 5;
+}
+
+/// Words of a ring's head.
+pub mod ring {
+    /// Words written since the ring began, headers of sub-buffers and skipped ends included. The
+    /// position divided by the words of a sub-buffer is the number of the current sub-buffer; the
+    /// remainder is the number of its words in use.
+    pub const POSITION: usize = 0;
+    /// Events written.
+    pub const WRITTEN: usize = 1;
+    /// Events lost, in all.
+    pub const LOST: usize = 2;
+    /// Events lost since the current sub-buffer began.
+    pub const LOST_NOW: usize = 3;
+    /// Time stamp of the first of these.
+    pub const GAP_BEGIN: usize = 4;
+    /// Time stamp of the last of these.
+    pub const GAP_END: usize = 5;
+    /// Number of sub-buffers that were copied to blocks.
+    pub const DRAINED: usize = 6;
+    /// The thread's number in its process.
+    pub const THREAD: usize = 7;
+    /// The system's id of the thread.
+    pub const TID: usize = 8;
+    /// The thread's name, 16 bytes padded with zeros.
+    pub const NAME: usize = 9;
+    /// Number of words.
+    pub const WORDS: usize = 16;
+}
+
+/// Words of a sub-buffer's header.
+pub mod sub_buffer {
+    /// The sub-buffer's number in its ring, plus one; zero while the header is being written. A
+    /// reader that copies a sub-buffer compares this before and after.
+    pub const SEQUENCE: usize = 0;
+    /// Words in use, this header included; zero while it is the current one.
+    pub const USED: usize = 1;
+    /// The thread's number in its process.
+    pub const THREAD: usize = 2;
+    /// The system's id of the thread.
+    pub const TID: usize = 3;
+    /// The thread's name, 16 bytes padded with zeros.
+    pub const NAME: usize = 4;
+    /// Time stamp from which the records' stamps count.
+    pub const BASE: usize = 6;
+    /// `CLOCK_MONOTONIC` at the base in nanoseconds; zero if it was not read.
+    pub const MONOTONIC: usize = 7;
+    /// Ticks that this reading took.
+    pub const WIDTH: usize = 8;
+    /// Events that the ring's threads wrote before this sub-buffer.
+    pub const WRITTEN_BEFORE: usize = 9;
+    /// Events that they lost before this sub-buffer.
+    pub const LOST_BEFORE: usize = 10;
+    /// Time stamp of the first event lost directly before this sub-buffer; zero if none was.
+    pub const GAP_BEGIN: usize = 11;
+    /// Time stamp of the last event lost directly before this sub-buffer.
+    pub const GAP_END: usize = 12;
+    /// The [generation](super::control::GENERATION) at the beginning.
+    pub const GENERATION: usize = 13;
+    /// Number of words.
+    pub const WORDS: usize = 16;
+}
+
+/// Bits of an event word: from the lowest, the ticks since the base, the number of payload words,
+/// the probe's number.
+pub mod event {
+    /// Bits of the ticks since the base: the sub-buffer's, or that of the last
+    /// [time record](super::control::TIME).
+    pub const TICKS_BITS: u32 = 32;
+    /// Bits of the number of payload words.
+    pub const PAYLOAD_BITS: u32 = 10;
+    /// Bits of the probe's number.
+    pub const PROBE_BITS: u32 = 22;
+    /// Largest number of payload words.
+    pub const PAYLOAD_MAX: usize = (1 << PAYLOAD_BITS) - 1;
+    /// In place of a probe's number, marks a record of [`control`](super::control).
+    pub const CONTROL: u32 = (1 << PROBE_BITS) - 1;
+
+    /// Returns the event word.
+    ///
+    /// ```
+    /// use probe_trace::layout::event;
+    /// let word = event::word(7, 2, 1000);
+    /// assert_eq!((event::probe(word), event::payload(word), event::ticks(word)), (7, 2, 1000));
+    /// ```
+    #[inline(always)]
+    pub const fn word(probe: u32, payload: usize, ticks: u32) -> u64 {
+        (probe as u64) << (TICKS_BITS + PAYLOAD_BITS) | (payload as u64) << TICKS_BITS | ticks as u64
+    }
+
+    /// Returns the probe's number.
+    pub const fn probe(word: u64) -> u32 {
+        (word >> (TICKS_BITS + PAYLOAD_BITS)) as u32
+    }
+
+    /// Returns the number of payload words.
+    pub const fn payload(word: u64) -> usize {
+        (word >> TICKS_BITS) as usize & PAYLOAD_MAX
+    }
+
+    /// Returns the ticks since the base.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    pub const fn ticks(word: u64) -> u32 {
+        word as u32
+    }
+}
+
+/// Records that are no events. The first payload word says which; the second is its value.
+pub mod control {
+    /// Value: a time stamp from which the later records of this sub-buffer count.
+    pub const TIME: u64 = 1;
+    /// Value: the number of the period in which sites were not switched. Calls are paired only
+    /// within one: an entry or exit between two may be missing.
+    pub const GENERATION: u64 = 2;
+}
+
+/// An event's payload: the stack pointer, if the definition has [`flag::FRAME`]; then, if the
+/// definition has fields, a byte of type for each, padded to a word; then the fields' values.
+///
+/// | type | value |
+/// |---|---|
+/// | [`U64`](field::U64), [`I64`](field::I64), [`F64`](field::F64), [`BOOL`](field::BOOL), [`CHAR`](field::CHAR) | a word |
+/// | [`U128`](field::U128), [`I128`](field::I128) | two words, the lower one first |
+/// | [`STR`](field::STR), [`BYTES`](field::BYTES), [`FORMATTED`](field::FORMATTED), [`OPAQUE`](field::OPAQUE) | a word with the stored bytes in its lower half and the bytes before cutting in its upper half (at most `u32::MAX`); then the stored bytes, padded to a word |
+/// | others | none |
+///
+/// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT).
+pub mod field {
+    /// An unsigned integer.
+    pub const U64: u8 = 1;
+    /// A signed integer.
+    pub const I64: u8 = 2;
+    /// An unsigned integer of 128 bits.
+    pub const U128: u8 = 3;
+    /// A signed integer of 128 bits.
+    pub const I128: u8 = 4;
+    /// A floating-point number.
+    pub const F64: u8 = 5;
+    /// A truth value.
+    pub const BOOL: u8 = 6;
+    /// A Unicode scalar value.
+    pub const CHAR: u8 = 7;
+    /// UTF-8 text. Where it is cut, the last character may be incomplete.
+    pub const STR: u8 = 8;
+    /// Bytes.
+    pub const BYTES: u8 = 9;
+    /// UTF-8 text that the value's own code wrote.
+    pub const FORMATTED: u8 = 10;
+    /// No value: the result of a function that was left by a panic.
+    pub const ABSENT: u8 = 12;
+    /// No value, but the name of its type.
+    pub const OPAQUE: u8 = 13;
+    /// No value: a field of the hit panicked while it was evaluated.
+    pub const FAILED: u8 = 14;
+    /// A value of a type that the writer did not know.
+    pub const UNKNOWN: u8 = 15;
+    /// A value for which the record had no room.
+    pub const LEFT_OUT: u8 = 16;
+}
+
+/// Blocks, each with a header of four words.
+pub mod block {
+    /// The first word of a block.
+    pub const MAGIC: u64 = u64::from_le_bytes(*b"probeblk");
+    /// Word of the block's header: [`MAGIC`].
+    pub const MAGIC_AT: usize = 0;
+    /// Word of the block's header: what it holds, one of the numbers below. Readers skip others.
+    pub const KIND_AT: usize = 1;
+    /// Word of the block's header: bytes of its payload, without padding.
+    pub const BYTES_AT: usize = 2;
+    /// Word of the block's header: the ring's number, for [`SUB_BUFFER`] and [`RING`].
+    pub const RING_AT: usize = 3;
+    /// Words of the block's header.
+    pub const WORDS: usize = 4;
+
+    /// Definitions of probes, one after the other, each padded to a word: the probe's number
+    /// (`u32`), its kind (`u8`, as [`Kind`](crate::Kind)), its [`flag`](super::flag)s (`u8`), the
+    /// number of its fields (`u16`), its line (`u32`), then its path, its file and the names of its
+    /// fields, each as its length in bytes (`u32`) and its bytes.
+    pub const DEFINITIONS: u64 = 1;
+    /// A [`reading`](super::reading) of all clocks.
+    pub const READING: u64 = 2;
+    /// A sub-buffer: its words in use.
+    pub const SUB_BUFFER: u64 = 3;
+    /// A ring's head, as it was when the file was closed.
+    pub const RING: u64 = 4;
+    /// Events that no ring has seen, two words: those of threads for which there was no ring, and
+    /// those that were hit inside of another hit.
+    pub const UNSEEN: u64 = 5;
+    /// The program's name, as text.
+    pub const PROGRAM: u64 = 6;
+}
+
+/// Flags of a definition.
+pub mod flag {
+    /// Payloads begin with the stack pointer, because calls may end without an exit.
+    pub const FRAME: u8 = 1;
+    /// The first field tells futures of this probe apart.
+    pub const FUTURE: u8 = 2;
+}
