@@ -158,6 +158,8 @@ pub use consumers::{CallTree, Tree, TreeNode};
 pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
+#[cfg(feature = "trace")]
+pub use consumers::{Trace, TraceTotals};
 /// The crate that [`FunctionLatency::histogram`] takes its type from.
 #[cfg(feature = "latency")]
 pub use hdrhistogram;

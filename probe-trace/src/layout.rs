@@ -141,7 +141,7 @@ pub mod sub_buffer {
     pub const NAME: usize = 4;
     /// Time stamp from which the records' stamps count.
     pub const BASE: usize = 6;
-    /// `CLOCK_MONOTONIC` at the base in nanoseconds; zero if it was not read.
+    /// `CLOCK_MONOTONIC` in nanoseconds, at the time stamp [`READ_AT`]; zero if it was not read.
     pub const MONOTONIC: usize = 7;
     /// Ticks that this reading took.
     pub const WIDTH: usize = 8;
@@ -155,6 +155,8 @@ pub mod sub_buffer {
     pub const GAP_END: usize = 12;
     /// The [generation](super::control::GENERATION) at the beginning.
     pub const GENERATION: usize = 13;
+    /// Time stamp at the middle of the reading of [`MONOTONIC`].
+    pub const READ_AT: usize = 14;
     /// Number of words.
     pub const WORDS: usize = 16;
 }

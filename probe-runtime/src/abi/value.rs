@@ -80,6 +80,14 @@ impl Type {
     ];
 }
 
+const _: () = {
+    let mut at = 0;
+    while at < Type::ALL.len() {
+        assert!(Type::ALL[at] as usize == at + 1);
+        at += 1;
+    }
+};
+
 /// One field's value: a type and two words.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -194,7 +202,9 @@ impl Value<'_> {
 
     /// Returns the value's type; `None` if this reader does not know it.
     pub fn ty(&self) -> Option<Type> {
-        Type::ALL.into_iter().find(|ty| *ty as u64 == self.ty)
+        // `ALL` is in the order of the encoding, from 1; asserted below.
+        let at = usize::try_from(self.ty).ok()?.checked_sub(1)?;
+        Type::ALL.get(at).copied()
     }
 
     /// Returns the value itself.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::abi::{Definition, Kind};
 use crate::control::ProbeSet;
+use crate::dispatch::FUTURE;
 use crate::registry::ProbeId;
 
 /// A function with probes in a selection.
@@ -208,9 +209,6 @@ impl Selected {
         self.functions.push(function);
     }
 }
-
-/// The name of the first field of a future's exits.
-const FUTURE: &str = "future";
 
 /// A probe, as it is sorted: the probes of a function compare as equal.
 struct SortedProbe<'a> {

@@ -15,6 +15,8 @@ mod perf;
 mod profiler;
 #[cfg(feature = "latency")]
 mod slow;
+#[cfg(feature = "trace")]
+mod trace;
 
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
@@ -27,3 +29,5 @@ pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEv
 pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "latency")]
 pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};
+#[cfg(feature = "trace")]
+pub use trace::{Trace, TraceTotals};

@@ -58,6 +58,7 @@ mod wrapper;
 pub(crate) use delivery::UNMARKED;
 #[cfg(any(probe_discovers, not(probe_backend = "patched")))]
 pub(crate) use delivery::dispatch;
+pub(crate) use event::FUTURE;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
 pub(crate) use hit_state::HitMark;

@@ -51,7 +51,7 @@ impl Drop for Masked {
 
 /// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
 /// wake several threads at once (prctl(2), `PR_SET_TIMERSLACK`).
-#[cfg(feature = "profiler")]
+#[cfg(any(feature = "profiler", feature = "trace"))]
 pub(crate) fn wake_in_time() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: no pointers. If it fails, sleeps last longer.

@@ -15,6 +15,7 @@
 //! - `stderr::write`: messages at the end of a process;
 //! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
 //! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
+//! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
@@ -57,6 +58,9 @@ pub(crate) mod privilege;
 pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
+
+#[cfg(feature = "trace")]
+pub(crate) mod time;
 
 /// CPU time on a system without such clocks: the process's time is elapsed time.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
@@ -137,7 +141,7 @@ pub(crate) mod masked {
         }
     }
 
-    #[cfg(feature = "profiler")]
+    #[cfg(any(feature = "profiler", feature = "trace"))]
     pub(crate) fn wake_in_time() {}
 }
 

@@ -1,0 +1,36 @@
+//! What a file says of the probes of a selection.
+
+use probe_trace::layout::flag;
+
+use crate::abi::{Convention, Definition, Kind};
+use crate::control::ProbeSet;
+
+/// Returns the payload of the block of definitions.
+pub(super) fn encode(probes: &ProbeSet) -> Vec<u8> {
+    let mut out = Vec::with_capacity(probes.len() * 128);
+    probes.with_definitions(|definitions| {
+        definitions.for_each(|(probe, definition)| one(probe.index(), definition, &mut out));
+    });
+    out
+}
+
+fn one(probe: usize, definition: &Definition, out: &mut Vec<u8>) {
+    // A slot has counters for fewer probes than fit.
+    out.extend(u32::try_from(probe).unwrap_or(u32::MAX).to_le_bytes());
+    out.push(definition.kind() as u8);
+    let may_skip_exit = matches!(definition.convention(), Convention::Hidden | Convention::Call);
+    let is_future =
+        definition.kind() != Kind::Point && definition.fields().next() == Some(crate::dispatch::FUTURE);
+    out.push(if may_skip_exit { flag::FRAME } else { 0 } | if is_future { flag::FUTURE } else { 0 });
+    out.extend(u16::try_from(definition.field_count()).unwrap_or(u16::MAX).to_le_bytes());
+    out.extend(definition.line().to_le_bytes());
+    text(definition.path(), out);
+    text(definition.file(), out);
+    definition.fields().take(definition.field_count()).for_each(|name| text(name, out));
+    out.resize(out.len().next_multiple_of(8), 0);
+}
+
+fn text(text: &str, out: &mut Vec<u8>) {
+    out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend(text.as_bytes());
+}

@@ -1,0 +1,109 @@
+//! A trace file as it is written: a header, then blocks, each whole.
+//!
+//! Cost: one write(2) for each block.
+
+use std::io::{self, Write};
+
+use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, clock, header, policy, reading, state};
+
+use super::clocks::Moment;
+use super::ring::WhenFull;
+use super::running::Running;
+use crate::report::program;
+
+/// Writes one file, front to back.
+pub(super) struct TraceFile<W> {
+    out: W,
+    /// A block that is being put together, so that it is written at once.
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> TraceFile<W> {
+    /// Writes the header, the program's name and the definitions.
+    pub(super) fn begin(out: W, about: &About<'_>) -> io::Result<Self> {
+        let About { running, is_whole } = *about;
+        let mut words = [0; header::WORDS];
+        words[header::MAGIC] = MAGIC;
+        words[header::VERSION] = VERSION;
+        words[header::PROCESS] = std::process::id().into();
+        words[header::STATE] = if is_whole { state::CLOSED } else { state::OPEN };
+        words[header::SUB_BUFFERS] = running.shape.sub_buffers;
+        words[header::SUB_BUFFER_WORDS] = running.shape.words;
+        words[header::HEADS_AT] = HEADER_BYTES as u64;
+        words[header::RINGS_AT] = HEADER_BYTES as u64;
+        words[header::BLOCKS_AT] = HEADER_BYTES as u64;
+        words[header::CLOCK] = clock::COUNTER;
+        words[header::POLICY] = match running.shape.when_full {
+            WhenFull::Overwrite => policy::OVERWRITE,
+            WhenFull::Wait => policy::DRAIN,
+            WhenFull::Stop => policy::STOP,
+        };
+        words[header::BOOT..header::BOOT + 2].copy_from_slice(&running.boot);
+        words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(running.began));
+        let mut file = Self { out, buffer: Vec::new() };
+        words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
+        file.buffer.resize(HEADER_BYTES, 0);
+        file.flush()?;
+        file.block(block::PROGRAM, 0, program().as_bytes())?;
+        file.block(block::DEFINITIONS, 0, &running.definitions)?;
+        Ok(file)
+    }
+
+    /// Writes a block of words.
+    pub(super) fn words(&mut self, kind: u64, ring: u64, words: &[u64]) -> io::Result<()> {
+        self.head(kind, ring, size_of_val(words));
+        words.iter().for_each(|word| self.buffer.extend(word.to_le_bytes()));
+        self.flush()
+    }
+
+    /// Writes a reading of all clocks.
+    pub(super) fn reading(&mut self, now: Moment) -> io::Result<()> {
+        self.words(block::READING, 0, &words_of(now))
+    }
+
+    fn block(&mut self, kind: u64, ring: u64, bytes: &[u8]) -> io::Result<()> {
+        self.head(kind, ring, bytes.len());
+        self.buffer.extend(bytes);
+        self.buffer.resize(self.buffer.len().next_multiple_of(8), 0);
+        self.flush()
+    }
+
+    fn head(&mut self, kind: u64, ring: u64, bytes: usize) {
+        for word in [block::MAGIC, kind, bytes as u64, ring] {
+            self.buffer.extend(word.to_le_bytes());
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let written = self.out.write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+}
+
+/// What a file says of its process.
+pub(super) struct About<'a> {
+    running: &'a Running,
+    /// Whether the file is written at once.
+    is_whole: bool,
+}
+
+impl<'a> About<'a> {
+    pub(super) fn of(running: &'a Running, is_whole: bool) -> Self {
+        Self { running, is_whole }
+    }
+}
+
+fn words_of(now: Moment) -> [u64; reading::WORDS] {
+    let mut words = [0; reading::WORDS];
+    words[reading::TICKS] = now.ticks;
+    words[reading::WIDTH] = now.width;
+    words[reading::MONOTONIC] = now.monotonic;
+    words[reading::REAL] = now.real;
+    words[reading::BOOT] = now.boot;
+    words
+}

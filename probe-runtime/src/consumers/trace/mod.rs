@@ -1,0 +1,325 @@
+//! Records hits event by event, so that one can see when things happened.
+//!
+//! Life cycle: attaching notes the probes' definitions ▸ a thread's first hit maps its ring ▸ each
+//! hit adds a record ▸ the rings are copied to a file: by a thread while the program runs, or when
+//! the program asks for a snapshot. `probe-trace` reads the file, and converts it.
+//!
+//! Rings are private memory. A forked child has copies of its parent's, as of all counts: its
+//! snapshots hold what its parent recorded up to the fork, and what it recorded itself since. A
+//! trace that a thread writes is detached in a child, which has no such thread.
+
+mod clocks;
+mod definitions;
+mod drain;
+mod file;
+mod record;
+mod ring;
+mod running;
+mod snapshot;
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use drain::Drain;
+use ring::{Shape, WhenFull};
+use running::Running;
+
+use crate::clock::Clock;
+use crate::control::{Attachment, Consumer, ProbeSet};
+use crate::dispatch::Event;
+use crate::error::Error;
+
+/// Records hits: for each its probe, its thread, its time, and its fields' values. The files are
+/// read, merged and converted by the crate `probe-trace`, for Perfetto and other tools.
+///
+/// | | events |
+/// |---|---|
+/// | [`recorder`](Self::recorder) | the latest of each thread, for [snapshots](Self::snapshot) |
+/// | [`first`](Self::first) | the first of each thread, for snapshots |
+/// | [`to_file`](Self::to_file) | all, written to a file while the program runs |
+///
+/// Each thread has a ring of its own. Events that find no room are lost, and counted: each hit is
+/// written or lost, see [`TraceTotals`]. Hits inside of other hits, as of a signal handler that
+/// interrupts one, are [`suppressed`](crate::Attachment::suppressed).
+///
+/// Cost: a hit without fields is a reading of the clock and three stores. It uses no heap, no lock
+/// and no system call, but for a thread's first hit, which maps its ring. Where the ring goes on in
+/// its next part, the system's clock is read, too, if that takes no system call.
+///
+/// ```
+/// use probe_runtime::{Trace, probe, select};
+///
+/// #[probe(args(*))]
+/// fn handle(request: u64) {}
+///
+/// let trace = select("**::handle")?.attach(Trace::recorder())?;
+/// handle(7);
+/// # let path = std::env::temp_dir().join(format!("handle-{}.probetrace", std::process::id()));
+/// // let path = "handle.probetrace";
+/// let totals = trace.snapshot(&path)?;
+/// assert_eq!((totals.written, totals.lost), (2, 0));
+/// # std::fs::remove_file(path).unwrap();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub struct Trace {
+    keep: Keep,
+    ring_bytes: usize,
+    total_bytes: usize,
+    text_limit: usize,
+    clock: Clock,
+    running: OnceLock<Arc<Running>>,
+    drain: Mutex<Option<Drain>>,
+}
+
+/// What becomes of the events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Keep {
+    Latest,
+    First,
+    File(PathBuf),
+}
+
+/// The smallest ring, in bytes.
+const SMALLEST: usize = 4096;
+
+/// Hits that a trace has written and lost.
+///
+/// ```
+/// use probe_runtime::{Trace, probe, select};
+///
+/// #[probe]
+/// fn step() {}
+/// step();
+///
+/// let trace = select("**::step kind=entry")?.attach(Trace::first().ring_size(4096))?;
+/// (0..1000).for_each(|_| step());
+/// let totals = trace.totals();
+/// assert_eq!(totals.written + totals.lost, 1000);
+/// assert!(totals.lost > 0);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct TraceTotals {
+    /// Events that were written. Later ones may have replaced them.
+    pub written: u64,
+    /// Events that found no room, and those of threads for which there was no ring.
+    pub lost: u64,
+}
+
+impl Trace {
+    /// Creates a flight recorder: it keeps the latest events of each thread, for
+    /// [snapshots](Self::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
+    pub fn recorder() -> Self {
+        Self::new(Keep::Latest, 1 << 20, 64 << 20)
+    }
+
+    /// Creates a trace that keeps the first events of each thread and counts the others, for
+    /// [snapshots](Self::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
+    pub fn first() -> Self {
+        Self::new(Keep::First, 1 << 20, 64 << 20)
+    }
+
+    /// Creates a trace that a thread writes to this file while the program runs. The file is whole
+    /// once the trace is [finished](crate::Attachment::finish) or dropped. A ring has 4 MiB, and
+    /// all together at most 256 MiB.
+    ///
+    /// Attaching creates the file, and replaces one of this name.
+    ///
+    /// ```
+    /// use probe_runtime::{Trace, probe, select};
+    ///
+    /// #[probe]
+    /// fn step() {}
+    /// step();
+    ///
+    /// # let path = std::env::temp_dir().join(format!("steps-{}.probetrace", std::process::id()));
+    /// // let path = "steps.probetrace";
+    /// let trace = select("**::step")?.attach(Trace::to_file(&path))?;
+    /// step();
+    /// let totals = trace.finish()?;
+    /// assert_eq!((totals.written, totals.lost), (2, 0));
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn to_file(path: impl Into<PathBuf>) -> Self {
+        Self::new(Keep::File(path.into()), 4 << 20, 256 << 20)
+    }
+
+    fn new(keep: Keep, ring_bytes: usize, total_bytes: usize) -> Self {
+        Self {
+            keep,
+            ring_bytes,
+            total_bytes,
+            text_limit: 64,
+            clock: Clock::new(),
+            running: OnceLock::new(),
+            drain: Mutex::new(None),
+        }
+    }
+
+    /// Sets the size of each thread's ring in bytes, at least 4,096. It is divided into eight
+    /// parts, or four below 32 KiB, which are written, copied and replaced as a whole.
+    ///
+    /// ```
+    /// let trace = probe_runtime::Trace::recorder().ring_size(64 << 10).total_size(1 << 20);
+    /// # drop(trace);
+    /// ```
+    #[must_use]
+    pub fn ring_size(mut self, bytes: usize) -> Self {
+        self.ring_bytes = bytes;
+        self
+    }
+
+    /// Limits the memory of all rings together, in bytes. Threads that come when as many rings
+    /// exist as fit lose their events. A thread that has ended leaves its ring to a later one.
+    #[must_use]
+    pub fn total_size(mut self, bytes: usize) -> Self {
+        self.total_bytes = bytes;
+        self
+    }
+
+    /// Sets the number of bytes that are kept of each text, 64 by default. The rest is cut off, and
+    /// the trace says how much.
+    ///
+    /// ```
+    /// let trace = probe_runtime::Trace::recorder().text_limit(200);
+    /// # drop(trace);
+    /// ```
+    #[must_use]
+    pub fn text_limit(mut self, bytes: usize) -> Self {
+        self.text_limit = bytes;
+        self
+    }
+
+    /// Returns the hits that were written and lost so far. The sum is exact when no thread is in a
+    /// hit.
+    pub fn totals(&self) -> TraceTotals {
+        let Some(running) = self.running.get() else { return TraceTotals::default() };
+        let none = TraceTotals { written: 0, lost: running.ringless() };
+        running.rings().fold(none, |sum, ring| {
+            let (written, lost) = ring.totals();
+            TraceTotals { written: sum.written + written, lost: sum.lost + lost }
+        })
+    }
+
+    /// Writes what the rings hold to a file, and returns the totals so far. No thread waits for it,
+    /// and the trace goes on. The file appears whole, and replaces one of this name.
+    ///
+    /// # Errors
+    /// [`Error::Consumer`] with the system's error if the file can't be written, or if the trace
+    /// writes [to a file](Self::to_file) already.
+    pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<TraceTotals, Error> {
+        let path = path.as_ref();
+        if let Keep::File(other) = &self.keep {
+            let problem = format!("this trace is written to {} already", other.display());
+            return Err(drain::at(path, &io::Error::new(io::ErrorKind::Unsupported, problem)));
+        }
+        let Some(running) = self.running.get() else {
+            let problem = "the trace is not attached to probes yet";
+            return Err(drain::at(path, &io::Error::new(io::ErrorKind::NotConnected, problem)));
+        };
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.part", std::process::id()));
+        let written = fs::File::create(&beside).and_then(|file| {
+            let mut out = io::BufWriter::with_capacity(1 << 16, file);
+            snapshot::write(running, 0, &mut out)?;
+            out.flush()?;
+            fs::rename(&beside, path)
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written.map(|()| self.totals()).map_err(|error| drain::at(path, &error))
+    }
+
+    /// Returns the rings' sizes in words.
+    fn shape(&self) -> Result<Shape, Error> {
+        if self.ring_bytes < SMALLEST {
+            let problem =
+                format!("a ring of {} bytes is too small; it has at least {SMALLEST}", self.ring_bytes);
+            return Err(Error::Consumer(problem.into()));
+        }
+        let sub_buffers = if self.ring_bytes < 8 * SMALLEST { 4 } else { 8 };
+        let words = (self.ring_bytes / 8) as u64 / sub_buffers;
+        let when_full = match self.keep {
+            Keep::Latest => WhenFull::Overwrite,
+            Keep::First => WhenFull::Stop,
+            Keep::File(_) => WhenFull::Wait,
+        };
+        Ok(Shape { sub_buffers, words, when_full })
+    }
+
+    fn finish(&self, nested: u64) -> Result<(), Error> {
+        let drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drain.map_or(Ok(()), |mut drain| drain.finish(nested))
+    }
+}
+
+impl Consumer for Trace {
+    fn needs_thread(&self) -> bool {
+        matches!(self.keep, Keep::File(_))
+    }
+
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let shape = self.shape()?;
+        let most = self.total_bytes / self.ring_bytes;
+        if most == 0 {
+            let (ring, total) = (self.ring_bytes, self.total_bytes);
+            let problem = format!("a ring of {ring} bytes does not fit in the {total} bytes of all rings");
+            return Err(Error::Consumer(problem.into()));
+        }
+        let running = Arc::new(Running::new(probes, shape, most, self.text_limit, self.clock)?);
+        if self.running.set(Arc::clone(&running)).is_err() {
+            return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
+        }
+        if let Keep::File(path) = &self.keep {
+            let drain = Drain::start(&running, path)?;
+            *self.drain.lock().unwrap_or_else(PoisonError::into_inner) = Some(drain);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn hit(&self, event: &Event<'_>) {
+        if let Some(running) = self.running.get() {
+            running.hit(event);
+        }
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // The thread that writes has said what went wrong.
+        let _ = self.finish(0);
+    }
+}
+
+impl Attachment<Trace> {
+    /// Detaches, writes what is left, and closes the file. Returns the totals, in which each hit is
+    /// written or lost.
+    ///
+    /// # Errors
+    /// [`Error::Consumer`] with the system's error if the file could not be written.
+    pub fn finish(self) -> Result<TraceTotals, Error> {
+        self.pause();
+        let trace = &*self;
+        let nested = self.suppressed();
+        trace.finish(nested)?;
+        let mut totals = trace.totals();
+        totals.lost += nested;
+        Ok(totals)
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace")
+            .field("keep", &self.keep)
+            .field("ring_bytes", &self.ring_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,341 @@
+//! One thread's ring of sub-buffers: its writer, and readers beside it.
+//!
+//! Only the thread itself writes, with plain stores. It stores a record's words first and moves the
+//! position behind them afterwards, so words before the position are whole. Readers copy a
+//! sub-buffer and compare its sequence number before and after, as with a seqlock: the writer
+//! clears the number before it writes to the sub-buffer anew. So no reader delays the writer.
+//!
+//! Cost: a record without payload takes two loads beside those of the head, and three stores.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+use probe_trace::layout::{control, event, ring, sub_buffer};
+
+/// A ring's state, which only its thread writes.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(super) struct Head {
+    /// See [`ring::POSITION`].
+    position: AtomicU64,
+    /// The position at which the current sub-buffer ends.
+    end: AtomicU64,
+    /// The position at the first word of the ring's memory.
+    lap: AtomicU64,
+    /// Time stamp from which the next record counts.
+    base: AtomicU64,
+    thread: AtomicU64,
+    generation: AtomicU64,
+    written: AtomicU64,
+    lost: AtomicU64,
+    lost_now: AtomicU64,
+    gap_begin: AtomicU64,
+    gap_end: AtomicU64,
+    /// Number of sub-buffers that were copied to the file; the copying thread writes it.
+    drained: AtomicU64,
+    tid: AtomicU64,
+    name: [AtomicU64; 2],
+}
+
+/// What becomes of events when all sub-buffers are full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WhenFull {
+    /// They replace the oldest.
+    Overwrite,
+    /// They are lost until somebody has copied a sub-buffer.
+    Wait,
+    /// They are lost.
+    Stop,
+}
+
+/// A ring's sizes in words, and its policy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) sub_buffers: u64,
+    pub(super) words: u64,
+    pub(super) when_full: WhenFull,
+}
+
+/// Who makes a hit, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Hit {
+    pub(super) now: u64,
+    pub(super) thread: u64,
+    pub(super) generation: u32,
+}
+
+/// What a new sub-buffer says of its thread and of the time.
+pub(super) struct Identity {
+    /// The system's id of the thread, and its name, if the ring does not know them.
+    pub(super) thread: Option<(u64, [u64; 2])>,
+    /// A time stamp, the ticks that the reading took, and `CLOCK_MONOTONIC` at that stamp.
+    pub(super) reading: Option<(u64, u64, u64)>,
+}
+
+/// Words of a [control record](control).
+const CONTROL_WORDS: u64 = 3;
+const HEADER: u64 = sub_buffer::WORDS as u64;
+
+/// A ring: its head and its memory.
+#[derive(Clone, Copy)]
+pub(super) struct Ring<'a> {
+    pub(super) head: &'a Head,
+    pub(super) words: &'a [AtomicU64],
+}
+
+/// Room for one record of the writer.
+pub(super) struct Room<'a> {
+    /// The payload's words.
+    pub(super) payload: &'a [AtomicU64],
+    event: &'a AtomicU64,
+    position: u64,
+    ticks: u32,
+}
+
+impl<'a> Ring<'a> {
+    /// Writes a record without payload, if the current sub-buffer has room and nothing else has to
+    /// be written first.
+    #[inline(always)]
+    pub(super) fn write_bare(self, hit: Hit, probe: u32) -> bool {
+        let head = self.head;
+        let position = head.position.load(Relaxed);
+        let ticks = hit.now.wrapping_sub(head.base.load(Relaxed));
+        let is_ready = position < head.end.load(Relaxed)
+            && head.thread.load(Relaxed) == hit.thread
+            && head.generation.load(Relaxed) == u64::from(hit.generation);
+        let Ok(ticks) = u32::try_from(ticks) else { return false };
+        if !is_ready {
+            return false;
+        }
+        let Some(word) = self.words.get(at(position.wrapping_sub(head.lap.load(Relaxed)))) else {
+            return false;
+        };
+        word.store(event::word(probe, 0, ticks), Relaxed);
+        head.position.store(position + 1, Release);
+        head.written.store(head.written.load(Relaxed) + 1, Relaxed);
+        true
+    }
+
+    /// Makes room for a record with at most so many payload words. `None` if there is none: then
+    /// the event is lost, and counted. Where that many do not fit in a sub-buffer, the room is
+    /// smaller.
+    pub(super) fn room(
+        self,
+        shape: Shape,
+        hit: Hit,
+        payload: usize,
+        identity: impl FnOnce(bool) -> Identity,
+    ) -> Option<Room<'a>> {
+        let head = self.head;
+        let largest = shape.words - HEADER - 2 * CONTROL_WORDS - 1;
+        let payload = (payload as u64).min(largest);
+        let is_same = head.thread.load(Relaxed) == hit.thread;
+        let free = head.end.load(Relaxed).saturating_sub(head.position.load(Relaxed));
+        // A new time and a new generation may come first.
+        if !is_same || free < 2 * CONTROL_WORDS + 1 + payload {
+            self.turn(shape, hit, identity)?;
+        }
+        if head.generation.load(Relaxed) != u64::from(hit.generation) {
+            self.control(hit, control::GENERATION, u64::from(hit.generation));
+            head.generation.store(u64::from(hit.generation), Relaxed);
+        }
+        let mut ticks = u32::try_from(hit.now.wrapping_sub(head.base.load(Relaxed)));
+        if ticks.is_err() {
+            self.control(hit, control::TIME, hit.now);
+            head.base.store(hit.now, Relaxed);
+            ticks = Ok(0);
+        }
+        let position = head.position.load(Relaxed);
+        let start = at(position - head.lap.load(Relaxed));
+        let (event, payload) = self.words.get(start..=start + at(payload))?.split_first()?;
+        Some(Room { payload, event, position, ticks: ticks.unwrap_or_default() })
+    }
+
+    /// Writes the record, with as many payload words as were used.
+    pub(super) fn write(self, room: &Room<'_>, probe: u32, payload: usize) {
+        let head = self.head;
+        room.event.store(event::word(probe, payload, room.ticks), Relaxed);
+        head.position.store(room.position + 1 + payload as u64, Release);
+        head.written.store(head.written.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Writes a control record; there is room.
+    fn control(self, hit: Hit, kind: u64, value: u64) {
+        let position = self.head.position.load(Relaxed);
+        let start = at(position - self.head.lap.load(Relaxed));
+        #[expect(clippy::cast_possible_truncation, reason = "the time of a control record says nothing")]
+        let ticks = hit.now.wrapping_sub(self.head.base.load(Relaxed)) as u32;
+        let word = event::word(event::CONTROL, 2, ticks);
+        for (place, word) in self.words[start..].iter().zip([word, kind, value]) {
+            place.store(word, Relaxed);
+        }
+        self.head.position.store(position + CONTROL_WORDS, Release);
+    }
+
+    /// Goes on in the next sub-buffer. `None` if it is not free.
+    #[cold]
+    fn turn(self, shape: Shape, hit: Hit, identity: impl FnOnce(bool) -> Identity) -> Option<()> {
+        let head = self.head;
+        let position = head.position.load(Relaxed);
+        let is_first = position == 0;
+        let current = position.saturating_sub(1) / shape.words;
+        let next = if is_first { 0 } else { current + 1 };
+        let is_free = match shape.when_full {
+            WhenFull::Overwrite => true,
+            WhenFull::Wait => next < head.drained.load(Acquire) + shape.sub_buffers,
+            WhenFull::Stop => next < shape.sub_buffers,
+        };
+        if !is_free {
+            self.lose(hit);
+            return None;
+        }
+        if !is_first {
+            self.header(shape, current, sub_buffer::USED).store(position - current * shape.words, Release);
+        }
+        let identity = identity(head.thread.load(Relaxed) == hit.thread);
+        if let Some((tid, name)) = identity.thread {
+            head.thread.store(hit.thread, Relaxed);
+            head.tid.store(tid, Relaxed);
+            head.name.iter().zip(name).for_each(|(place, word)| place.store(word, Relaxed));
+        }
+        // The clocks are read after the hit.
+        let base = hit.now;
+        let (at, width, monotonic) = identity.reading.unwrap_or_default();
+        let number = |at| self.header(shape, next, at);
+        number(sub_buffer::SEQUENCE).store(0, Relaxed);
+        fence(Release);
+        let lost_now = head.lost_now.load(Relaxed);
+        let gap = |at: &AtomicU64| if lost_now == 0 { 0 } else { at.load(Relaxed) };
+        for (at, word) in [
+            (sub_buffer::USED, 0),
+            (sub_buffer::THREAD, hit.thread),
+            (sub_buffer::TID, head.tid.load(Relaxed)),
+            (sub_buffer::NAME, head.name[0].load(Relaxed)),
+            (sub_buffer::NAME + 1, head.name[1].load(Relaxed)),
+            (sub_buffer::BASE, base),
+            (sub_buffer::MONOTONIC, monotonic),
+            (sub_buffer::WIDTH, width),
+            (sub_buffer::READ_AT, at),
+            (sub_buffer::WRITTEN_BEFORE, head.written.load(Relaxed)),
+            (sub_buffer::LOST_BEFORE, head.lost.load(Relaxed)),
+            (sub_buffer::GAP_BEGIN, gap(&head.gap_begin)),
+            (sub_buffer::GAP_END, gap(&head.gap_end)),
+            (sub_buffer::GENERATION, u64::from(hit.generation)),
+        ] {
+            number(at).store(word, Relaxed);
+        }
+        number(sub_buffer::SEQUENCE).store(next + 1, Release);
+        head.lost_now.store(0, Relaxed);
+        head.base.store(base, Relaxed);
+        head.generation.store(u64::from(hit.generation), Relaxed);
+        head.lap.store((next - next % shape.sub_buffers) * shape.words, Relaxed);
+        head.end.store((next + 1) * shape.words, Relaxed);
+        head.position.store(next * shape.words + HEADER, Release);
+        Some(())
+    }
+
+    /// Counts a lost event.
+    pub(super) fn lose(self, hit: Hit) {
+        let head = self.head;
+        let lost_now = head.lost_now.load(Relaxed);
+        if lost_now == 0 {
+            head.gap_begin.store(hit.now, Relaxed);
+        }
+        head.gap_end.store(hit.now, Relaxed);
+        // The next event begins a sub-buffer, so that lost events lie between two of them.
+        head.end.store(head.position.load(Relaxed), Relaxed);
+        head.lost_now.store(lost_now + 1, Relaxed);
+        head.lost.store(head.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn header(self, shape: Shape, number: u64, word: usize) -> &'a AtomicU64 {
+        &self.words[at(number % shape.sub_buffers * shape.words) + word]
+    }
+
+    /// Returns the numbers of the sub-buffers that the ring may hold, the current one last.
+    pub(super) fn numbers(self, shape: Shape) -> std::ops::Range<u64> {
+        let position = self.head.position.load(Acquire);
+        let end = position.div_ceil(shape.words);
+        end.saturating_sub(shape.sub_buffers)..end
+    }
+
+    /// Copies the used words of a sub-buffer. `None` if its thread has begun to write a later one
+    /// there, or has not begun this one.
+    pub(super) fn copy(self, shape: Shape, number: u64) -> Option<Vec<u64>> {
+        let sequence = self.header(shape, number, sub_buffer::SEQUENCE);
+        if sequence.load(Acquire) != number + 1 {
+            return None;
+        }
+        let used = self.used(shape, number)?;
+        let start = at(number % shape.sub_buffers * shape.words);
+        let words = self.words.get(start..start + at(used))?;
+        let mut copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+        fence(Acquire);
+        if sequence.load(Relaxed) != number + 1 {
+            return None;
+        }
+        *copy.get_mut(sub_buffer::USED)? = used;
+        Some(copy)
+    }
+
+    /// Returns the number of words that a sub-buffer uses.
+    fn used(self, shape: Shape, number: u64) -> Option<u64> {
+        let position = self.head.position.load(Acquire);
+        let used = match self.header(shape, number, sub_buffer::USED).load(Acquire) {
+            0 => position.saturating_sub(number * shape.words).min(shape.words),
+            used => used,
+        };
+        (HEADER..=shape.words).contains(&used).then_some(used)
+    }
+
+    /// Returns whether the thread has left this sub-buffer, or filled it.
+    pub(super) fn is_whole(self, shape: Shape, number: u64) -> bool {
+        self.head.position.load(Acquire) >= (number + 1) * shape.words
+    }
+
+    pub(super) fn drained(self) -> u64 {
+        self.head.drained.load(Relaxed)
+    }
+
+    /// Gives sub-buffers below this number back to the thread.
+    pub(super) fn set_drained(self, number: u64) {
+        self.head.drained.store(number, Release);
+    }
+
+    /// Returns the events that were written, and those that were lost.
+    pub(super) fn totals(self) -> (u64, u64) {
+        (self.head.written.load(Relaxed), self.head.lost.load(Relaxed))
+    }
+
+    /// Returns the ring's head as files have it.
+    pub(super) fn head_words(self) -> [u64; ring::WORDS] {
+        let head = self.head;
+        let mut words = [0; ring::WORDS];
+        for (at, of) in [
+            (ring::POSITION, &head.position),
+            (ring::WRITTEN, &head.written),
+            (ring::LOST, &head.lost),
+            (ring::LOST_NOW, &head.lost_now),
+            (ring::GAP_BEGIN, &head.gap_begin),
+            (ring::GAP_END, &head.gap_end),
+            (ring::DRAINED, &head.drained),
+            (ring::THREAD, &head.thread),
+            (ring::TID, &head.tid),
+            (ring::NAME, &head.name[0]),
+            (ring::NAME + 1, &head.name[1]),
+        ] {
+            words[at] = of.load(Relaxed);
+        }
+        words
+    }
+}
+
+/// A number of words as an index; all memory can be addressed.
+#[expect(clippy::cast_possible_truncation, reason = "an index into memory")]
+#[inline(always)]
+fn at(words: u64) -> usize {
+    words as usize
+}
+
+#[cfg(test)]
+mod tests;

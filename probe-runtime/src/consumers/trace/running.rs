@@ -1,0 +1,146 @@
+//! The rings of an attached trace, and the way of a hit into them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::clocks::{self, Moment};
+use super::definitions;
+use super::record;
+use super::ring::{Head, Hit, Identity, Ring, Shape};
+use crate::clock::Clock;
+use crate::control::ProbeSet;
+use crate::dispatch::Event;
+use crate::error::Error;
+use crate::os;
+use crate::os::time;
+use crate::per_thread::{Local, PerThread, Zeroed};
+
+// Safety: relies on zeroed atomics being the head of a ring that nobody has written to.
+#[expect(unsafe_code, reason = "see above")]
+// SAFETY: it consists of atomic integers, needs no drop, and other threads may read it.
+unsafe impl Zeroed for Head {}
+
+/// A reading of the system's clock that takes longer makes a system call, or was interrupted.
+const VDSO_NANOSECONDS: u64 = 1_000;
+
+/// Rings, and what a file says besides their content.
+pub(super) struct Running {
+    pub(super) clock: Clock,
+    pub(super) shape: Shape,
+    pub(super) began: Moment,
+    pub(super) boot: [u64; 2],
+    pub(super) definitions: Vec<u8>,
+    rings: PerThread<Head, AtomicU64>,
+    /// Hits of threads for which there was no ring.
+    ringless: PerThread<AtomicU64, ()>,
+    /// Number of rings, and the most that there may be.
+    made: AtomicUsize,
+    most: usize,
+    /// Bytes of a text that are kept.
+    text_limit: usize,
+    /// Whether the system's clock is read without a system call.
+    is_clock_cheap: bool,
+}
+
+impl Running {
+    pub(super) fn new(
+        probes: &ProbeSet,
+        shape: Shape,
+        most: usize,
+        text_limit: usize,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let began = Moment::now(clock);
+        let boot = time::boot_id();
+        let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
+        let took = || {
+            let before = time::monotonic();
+            time::monotonic() - before
+        };
+        Ok(Self {
+            clock,
+            shape,
+            began,
+            #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
+            boot: [boot as u64, (boot >> 64) as u64],
+            definitions: definitions::encode(probes),
+            rings: PerThread::new(words)?,
+            ringless: PerThread::new(0)?,
+            made: AtomicUsize::new(0),
+            most,
+            text_limit,
+            is_clock_cheap: (0..8).any(|_| took() < VDSO_NANOSECONDS),
+        })
+    }
+
+    /// Records a hit.
+    #[inline(always)]
+    pub(super) fn hit(&self, event: &Event<'_>) {
+        let hit = Hit { now: self.clock.now(), thread: event.thread(), generation: event.generation() };
+        let is_bare = event.fields().len() == 0 && !event.may_skip_exit();
+        let Some(local) = self.rings.known(event) else { return self.first(event, hit) };
+        let ring = Ring { head: local.head(), words: local.parts() };
+        if !(is_bare && ring.write_bare(hit, number(event))) {
+            self.record(event, hit, local);
+        }
+    }
+
+    /// Records a hit of a thread that may not have a ring yet.
+    #[cold]
+    fn first(&self, event: &Event<'_>, hit: Hit) {
+        let is_left = self.made.load(Relaxed) < self.most
+            && self
+                .made
+                .fetch_update(Relaxed, Relaxed, |made| (made < self.most).then_some(made + 1))
+                .is_ok();
+        if !is_left {
+            if let Some(local) = self.ringless.of(event) {
+                local.head().store(local.head().load(Relaxed) + 1, Relaxed);
+            }
+            return;
+        }
+        if let Some(local) = self.rings.of(event) {
+            self.record(event, hit, local);
+        }
+    }
+
+    #[inline(never)]
+    fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>) {
+        let ring = Ring { head: local.head(), words: local.parts() };
+        let bound = record::bound(event, self.text_limit);
+        let Some(room) = ring.room(self.shape, hit, bound, |is_known| self.identity(local, is_known)) else {
+            return;
+        };
+        let used = record::store(event, self.text_limit, room.payload);
+        ring.write(&room, number(event), used);
+    }
+
+    /// Returns what a sub-buffer says of its thread. Where the ring knows the thread, the system is
+    /// not asked for its id.
+    fn identity(&self, local: Local<'_, Head, AtomicU64>, is_known: bool) -> Identity {
+        let thread = (!is_known).then(|| {
+            let name = local.thread_name_bytes();
+            let (name, _) = name.as_chunks::<8>();
+            (u64::from(os::thread::id()), [u64::from_le_bytes(name[0]), u64::from_le_bytes(name[1])])
+        });
+        Identity { thread, reading: self.is_clock_cheap.then(|| clocks::monotonic(self.clock)) }
+    }
+
+    /// Iterates over the rings of all threads, ended threads included.
+    pub(super) fn rings(&self) -> impl Iterator<Item = Ring<'_>> {
+        self.rings.iter().map(|local| Ring { head: local.head(), words: local.parts() })
+    }
+
+    /// Returns the number of hits of threads for which there was no ring.
+    pub(super) fn ringless(&self) -> u64 {
+        let counted: u64 = self.ringless.iter().map(|local| local.head().load(Relaxed)).sum();
+        counted + self.ringless.lost() + self.rings.lost()
+    }
+}
+
+/// Returns the probe's number; fewer probes than that have counters.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+fn number(event: &Event<'_>) -> u32 {
+    event.probe().index() as u32
+}

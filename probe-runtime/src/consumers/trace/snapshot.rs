@@ -1,0 +1,52 @@
+//! Copies rings into a file, beside the threads that write them.
+
+use std::io::{self, Write};
+
+use probe_trace::layout::{block, event, ring, sub_buffer};
+
+use super::clocks::Moment;
+use super::file::{About, TraceFile};
+use super::ring::Ring;
+use super::running::Running;
+
+/// Writes a whole file with what the rings hold now. Threads go on meanwhile; what they write after
+/// their ring was copied is not in it.
+pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Result<()> {
+    let mut file = TraceFile::begin(out, &About::of(running, true))?;
+    for (number, ring) in running.rings().enumerate() {
+        copy(running, number as u64, ring, &mut file)?;
+    }
+    end(running, nested, &mut file)?;
+    Ok(())
+}
+
+/// Writes the sub-buffers of a ring, and its head as it was at the last of them.
+fn copy<W: Write>(running: &Running, number: u64, ring: Ring<'_>, file: &mut TraceFile<W>) -> io::Result<()> {
+    let mut head = ring.head_words();
+    for sub_buffer in ring.numbers(running.shape) {
+        // A sub-buffer that its thread has begun anew since is one of the oldest.
+        let Some(words) = ring.copy(running.shape, sub_buffer) else { continue };
+        let written = words[sub_buffer::WRITTEN_BEFORE] + events(&words);
+        if written > head[ring::WRITTEN] {
+            head[ring::WRITTEN] = written;
+        }
+        file.words(block::SUB_BUFFER, number, &words)?;
+    }
+    file.words(block::RING, number, &head)
+}
+
+/// Writes what comes last in each file.
+pub(super) fn end<W: Write>(running: &Running, nested: u64, file: &mut TraceFile<W>) -> io::Result<()> {
+    file.words(block::UNSEEN, 0, &[running.ringless(), nested])?;
+    file.reading(Moment::now(running.clock))
+}
+
+/// Returns the number of events in a copy of a sub-buffer.
+fn events(words: &[u64]) -> u64 {
+    let (mut at, mut events) = (sub_buffer::WORDS, 0);
+    while let Some(word) = words.get(at) {
+        at += 1 + event::payload(*word);
+        events += u64::from(event::probe(*word) != event::CONTROL);
+    }
+    events
+}
