@@ -2,25 +2,21 @@
 //! little-endian; offsets are in words unless they are said to be in bytes.
 //!
 //! ```text
-//! file    = header, ring heads, rings, blocks
-//! ring    = sub-buffers of one size, used in turn (number n lies at n modulo their count)
+//! file    = header, blocks
+//! block   = block header, payload, padded to a word
 //! sub-buffer = header, records
 //! record  = event word, payload words
-//! block   = block header, payload, padded to a word
 //! ```
-//! A file has as many rings as its header says, none among others: then each sub-buffer lies in a
-//! block. Where rings are mapped, the process writes events there and nowhere else, so the events
-//! of a process that was killed are in its file.
-//!
-//! One thread writes a ring. It writes a record's words first, and moves the ring's
-//! [position](ring::POSITION) behind them afterwards. So words before the position are whole.
+//! A thread writes its events to a ring of sub-buffers in memory, which it uses in turn: number n
+//! lies at n modulo their count. A block holds a copy of one. So a file that ends too soon, because
+//! its process was killed or its disk was full, ends in at most one block that is not whole.
 
 /// The first word of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"probetrc");
-/// The version of the layout that this crate reads and writes.
+/// The version of the layout that this crate reads.
 pub const VERSION: u64 = 1;
 /// Bytes of a file's header, with its unused part.
-pub const HEADER_BYTES: usize = 4096;
+pub const HEADER_BYTES: usize = 512;
 
 /// Words of the file's header.
 pub mod header {
@@ -32,28 +28,18 @@ pub mod header {
     pub const PROCESS: usize = 2;
     /// One of [`state`](super::state).
     pub const STATE: usize = 3;
-    /// Number of rings in the file.
-    pub const RINGS: usize = 4;
     /// Number of sub-buffers of a ring.
-    pub const SUB_BUFFERS: usize = 5;
+    pub const SUB_BUFFERS: usize = 4;
     /// Words of a sub-buffer, with its header.
-    pub const SUB_BUFFER_WORDS: usize = 6;
-    /// Where the ring heads begin, in bytes.
-    pub const HEADS_AT: usize = 7;
-    /// Where the rings begin, in bytes.
-    pub const RINGS_AT: usize = 8;
-    /// Where the blocks begin, in bytes.
-    pub const BLOCKS_AT: usize = 9;
-    /// One of [`clock`](super::clock).
-    pub const CLOCK: usize = 10;
+    pub const SUB_BUFFER_WORDS: usize = 5;
     /// One of [`policy`](super::policy).
-    pub const POLICY: usize = 11;
+    pub const POLICY: usize = 6;
     /// The system's boot id, two words; zero if it is not known.
-    pub const BOOT: usize = 12;
+    pub const BOOT: usize = 7;
     /// The first [reading](super::reading) of all clocks, five words.
-    pub const READING: usize = 14;
+    pub const READING: usize = 9;
     /// Number of words in use.
-    pub const WORDS: usize = 19;
+    pub const WORDS: usize = 14;
 }
 
 /// A file's states.
@@ -62,14 +48,6 @@ pub mod state {
     pub const OPEN: u64 = 0;
     /// The process has written everything, and its totals.
     pub const CLOSED: u64 = 1;
-}
-
-/// Clocks of time stamps.
-pub mod clock {
-    /// The processor's time stamp counter; readings tell its rate.
-    pub const COUNTER: u64 = 1;
-    /// Nanoseconds of `CLOCK_MONOTONIC`.
-    pub const MONOTONIC: u64 = 2;
 }
 
 /// Policies for a ring that is full.
@@ -82,7 +60,8 @@ pub mod policy {
     pub const OVERWRITE: u64 = 3;
 }
 
-/// Words of a reading of all clocks at one moment.
+/// Words of a reading of all clocks at one moment. Time stamps are ticks of any clock; readings tell
+/// its rate.
 pub mod reading {
     /// Time stamp at the middle of the reading.
     pub const TICKS: usize = 0;
@@ -98,7 +77,7 @@ pub mod reading {
     pub const WORDS: usize = 5;
 }
 
-/// Words of a ring's head.
+/// Words of a ring's head, as it was when its last sub-buffer was copied.
 pub mod ring {
     /// Words written since the ring began, headers of sub-buffers and skipped ends included. The
     /// position divided by the words of a sub-buffer is the number of the current sub-buffer; the

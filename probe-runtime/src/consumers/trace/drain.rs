@@ -116,12 +116,12 @@ fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::
 /// Copies each sub-buffer that its thread has left. Returns the largest number of one ring.
 fn pass(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
     let mut fullest = 0;
-    for (number, ring) in running.rings().enumerate() {
+    for ring in running.rings() {
         let first = ring.drained();
         let mut next = first;
         while ring.is_whole(running.shape, next) {
             if let Some(words) = ring.copy(running.shape, next) {
-                file.words(block::SUB_BUFFER, number as u64, &words)?;
+                file.words(block::SUB_BUFFER, ring.number(), &words)?;
             }
             next += 1;
             ring.set_drained(next);
@@ -134,13 +134,13 @@ fn pass(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
 /// Copies the rest, and the rings' heads, and marks the file as closed.
 fn close(running: &Running, nested: u64, file: &mut TraceFile<File>) -> io::Result<()> {
     pass(running, file)?;
-    for (number, ring) in running.rings().enumerate() {
+    for ring in running.rings() {
         for last in ring.drained()..ring.numbers(running.shape).end {
             if let Some(words) = ring.copy(running.shape, last) {
-                file.words(block::SUB_BUFFER, number as u64, &words)?;
+                file.words(block::SUB_BUFFER, ring.number(), &words)?;
             }
         }
-        file.words(block::RING, number as u64, &ring.head_words())?;
+        file.words(block::RING, ring.number(), &ring.head_words())?;
     }
     snapshot::end(running, nested, file)?;
     let out = file.get_mut();

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, clock, header, policy, reading, state};
+use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
 use super::clocks::Moment;
 use super::ring::WhenFull;
@@ -29,10 +29,6 @@ impl<W: Write> TraceFile<W> {
         words[header::STATE] = if is_whole { state::CLOSED } else { state::OPEN };
         words[header::SUB_BUFFERS] = running.shape.sub_buffers;
         words[header::SUB_BUFFER_WORDS] = running.shape.words;
-        words[header::HEADS_AT] = HEADER_BYTES as u64;
-        words[header::RINGS_AT] = HEADER_BYTES as u64;
-        words[header::BLOCKS_AT] = HEADER_BYTES as u64;
-        words[header::CLOCK] = clock::COUNTER;
         words[header::POLICY] = match running.shape.when_full {
             WhenFull::Overwrite => policy::OVERWRITE,
             WhenFull::Wait => policy::DRAIN,

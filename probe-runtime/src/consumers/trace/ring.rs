@@ -35,6 +35,8 @@ pub(super) struct Head {
     drained: AtomicU64,
     tid: AtomicU64,
     name: [AtomicU64; 2],
+    /// The ring's number in files. The order of rings in memory changes as threads come.
+    number: AtomicU64,
 }
 
 /// What becomes of events when all sub-buffers are full.
@@ -291,6 +293,14 @@ impl<'a> Ring<'a> {
     /// Returns whether the thread has left this sub-buffer, or filled it.
     pub(super) fn is_whole(self, shape: Shape, number: u64) -> bool {
         self.head.position.load(Acquire) >= (number + 1) * shape.words
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.head.number.load(Relaxed)
+    }
+
+    pub(super) fn set_number(self, number: u64) {
+        self.head.number.store(number, Relaxed);
     }
 
     pub(super) fn drained(self) -> u64 {

@@ -88,18 +88,17 @@ impl Running {
     /// Records a hit of a thread that may not have a ring yet.
     #[cold]
     fn first(&self, event: &Event<'_>, hit: Hit) {
-        let is_left = self.made.load(Relaxed) < self.most
-            && self
-                .made
-                .fetch_update(Relaxed, Relaxed, |made| (made < self.most).then_some(made + 1))
-                .is_ok();
-        if !is_left {
+        let more = |made| (made < self.most).then_some(made + 1);
+        let is_left = self.made.load(Relaxed) < self.most;
+        let number = if is_left { self.made.fetch_update(Relaxed, Relaxed, more).ok() } else { None };
+        let Some(number) = number else {
             if let Some(local) = self.ringless.of(event) {
                 local.head().store(local.head().load(Relaxed) + 1, Relaxed);
             }
             return;
-        }
+        };
         if let Some(local) = self.rings.of(event) {
+            Ring { head: local.head(), words: local.parts() }.set_number(number as u64);
             self.record(event, hit, local);
         }
     }

@@ -13,8 +13,8 @@ use super::running::Running;
 /// their ring was copied is not in it.
 pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Result<()> {
     let mut file = TraceFile::begin(out, &About::of(running, true))?;
-    for (number, ring) in running.rings().enumerate() {
-        copy(running, number as u64, ring, &mut file)?;
+    for ring in running.rings() {
+        copy(running, ring, &mut file)?;
     }
     end(running, nested, &mut file)?;
     Ok(())
@@ -30,9 +30,9 @@ fn copy<W: Write>(running: &Running, number: u64, ring: Ring<'_>, file: &mut Tra
         if written > head[ring::WRITTEN] {
             head[ring::WRITTEN] = written;
         }
-        file.words(block::SUB_BUFFER, number, &words)?;
+        file.words(block::SUB_BUFFER, ring.number(), &words)?;
     }
-    file.words(block::RING, number, &head)
+    file.words(block::RING, ring.number(), &head)
 }
 
 /// Writes what comes last in each file.

@@ -1,0 +1,154 @@
+//! Time stamps as times of `CLOCK_MONOTONIC`.
+//!
+//! A file has readings of both clocks: at its beginning and end, each second, and in most
+//! sub-buffers. Between two readings time passes at one rate. Of the readings within 100 ms only
+//! the one that took the shortest time counts: over less, the error of a reading would be more than
+//! the change of the rate. Before the first and after the last reading the nearest rate holds.
+
+/// The minimum distance of two readings that count, in nanoseconds.
+const APART: u64 = 100_000_000;
+
+/// A time stamp, and the monotonic clock at the same moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reading {
+    pub(super) ticks: u64,
+    /// Ticks that the reading took.
+    pub(super) width: u64,
+    pub(super) nanoseconds: u64,
+}
+
+/// Turns time stamps into times.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    /// Those that count, in their order by both clocks; never empty.
+    readings: Vec<Reading>,
+    error: u64,
+    /// Readings that contradict the earlier ones.
+    contradicting: usize,
+}
+
+impl Clock {
+    /// Creates the clock from readings in any order.
+    pub(super) fn new(mut all: Vec<Reading>) -> Self {
+        all.sort_by_key(|it| (it.ticks, it.nanoseconds));
+        all.dedup();
+        let (mut readings, mut contradicting) = (Vec::<Reading>::new(), 0);
+        // The first reading of the 100 ms that the last one of `readings` stands for.
+        let mut began = 0;
+        for reading in &all {
+            let Some(last) = readings.last_mut() else {
+                began = reading.nanoseconds;
+                readings.push(*reading);
+                continue;
+            };
+            if reading.nanoseconds < last.nanoseconds || reading.ticks == last.ticks {
+                contradicting += 1;
+            } else if reading.nanoseconds - began >= APART {
+                began = reading.nanoseconds;
+                readings.push(*reading);
+            } else if reading.width < last.width {
+                *last = *reading;
+            }
+        }
+        // The ends of a short trace are further apart than its narrowest reading is from either.
+        let ends = [all.first(), all.last()].map(Option::<&Reading>::copied);
+        if let ([_], [Some(first), Some(last)]) = (&readings[..], ends)
+            && last.ticks > first.ticks
+            && last.nanoseconds > first.nanoseconds
+        {
+            readings = vec![first, last];
+        }
+        if readings.is_empty() {
+            readings.push(Reading { ticks: 0, width: 0, nanoseconds: 0 });
+        }
+        let mut clock = Self { readings, error: 0, contradicting };
+        let off = |it: &Reading| clock.time(it.ticks).abs_diff(it.nanoseconds);
+        let residual = all.iter().map(off).max().unwrap_or_default();
+        let width =
+            clock.readings.iter().map(|it| clock.span(it.ticks, it.ticks.saturating_add(it.width))).max();
+        clock.error = residual + width.unwrap_or_default().div_ceil(2);
+        clock
+    }
+
+    /// Returns the time of a stamp in nanoseconds.
+    pub(super) fn time(&self, ticks: u64) -> u64 {
+        let after = self.readings.partition_point(|it| it.ticks <= ticks);
+        let [from, to] = if let [only] = self.readings[..] {
+            let (ticks, nanoseconds) = (only.ticks.saturating_add(1), only.nanoseconds.saturating_add(1));
+            [only, Reading { ticks, nanoseconds, ..only }]
+        } else {
+            let end = after.clamp(1, self.readings.len() - 1);
+            [self.readings[end - 1], self.readings[end]]
+        };
+        let (length, rise) =
+            (i128::from(to.ticks - from.ticks).max(1), i128::from(to.nanoseconds - from.nanoseconds));
+        let passed = (i128::from(ticks) - i128::from(from.ticks)).saturating_mul(rise) / length;
+        let time = i128::from(from.nanoseconds) + passed;
+        u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+    }
+
+    fn span(&self, from: u64, to: u64) -> u64 {
+        self.time(to) - self.time(from)
+    }
+
+    /// Returns by how much a time may be off, in nanoseconds; `None` if one reading alone does not
+    /// tell the rate.
+    pub(super) fn error(&self) -> Option<u64> {
+        (self.readings.len() > 1).then_some(self.error)
+    }
+
+    /// Returns the number of readings that contradict earlier ones, as of a counter that was reset.
+    pub(super) fn contradicting(&self) -> usize {
+        self.contradicting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(ticks: u64, width: u64, nanoseconds: u64) -> Reading {
+        Reading { ticks, width, nanoseconds }
+    }
+
+    #[test]
+    fn times_follow_the_rate_between_two_readings_and_beyond() {
+        // 3 ticks a nanosecond, then 2.
+        let clock = Clock::new(vec![
+            reading(4_000_000_000, 60, 1_500_000_000),
+            reading(0, 60, 0),
+            reading(3_000_000_000, 60, 1_000_000_000),
+        ]);
+        let times = [0, 300, 3_000_000_002, 4_000_000_200].map(|ticks| clock.time(ticks));
+        assert_eq!(times, [0, 100, 1_000_000_001, 1_500_000_100]);
+        // Half of the 60 ticks that a reading took, at the slower rate.
+        assert_eq!(clock.error(), Some(15));
+    }
+
+    #[test]
+    fn the_narrowest_of_close_readings_counts() {
+        let clock = Clock::new(vec![
+            reading(1_000, 900, 1_400),
+            reading(2_000, 20, 2_000),
+            reading(200_002_000, 20, 200_002_000),
+            reading(200_003_000, 10_000, 200_009_000),
+        ]);
+        assert_eq!(clock.time(1_000), 1_000);
+        assert_eq!(clock.error(), Some(6_000 + 10), "what was read is off by as much");
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_is_noticed() {
+        let clock = Clock::new(vec![reading(1_000, 1, 500_000_000), reading(2_000, 1, 100_000_000)]);
+        assert_eq!(clock.contradicting(), 1);
+        assert_eq!(clock.error(), None);
+        assert_eq!(clock.time(1_010), 500_000_010);
+    }
+
+    #[test]
+    fn no_reading_and_huge_numbers_do_no_harm() {
+        assert_eq!(Clock::new(Vec::new()).time(7), 7);
+        let clock = Clock::new(vec![reading(0, u64::MAX, 0), reading(1, u64::MAX, u64::MAX)]);
+        assert_eq!(clock.time(u64::MAX), u64::MAX);
+    }
+}

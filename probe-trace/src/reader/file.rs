@@ -1,0 +1,217 @@
+//! One file: what it says of its process, and where its sub-buffers are.
+//!
+//! Life cycle: opening reads the headers of all blocks once, and keeps the places of sub-buffers,
+//! not their content. Memory: 64 bytes a sub-buffer, and the definitions. The file is read at
+//! positions, never mapped: one that somebody cuts off meanwhile is an error, and no signal.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::clock::{Clock, Reading};
+use super::definitions;
+use crate::error::{Problem, ReadError};
+use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
+use crate::{Definition, ThreadId};
+
+/// The most words of a sub-buffer that are believed, 1 GiB.
+const LARGEST: u64 = 1 << 27;
+
+/// A file that was opened.
+#[derive(Debug)]
+pub(super) struct TraceFile {
+    pub(super) path: PathBuf,
+    source: File,
+    pub(super) process: u64,
+    pub(super) program: Arc<str>,
+    pub(super) definitions: HashMap<u32, Arc<Definition>>,
+    pub(super) clock: Clock,
+    pub(super) boot: [u64; 2],
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, at the beginning.
+    pub(super) real: i128,
+    /// By ring, and in the order in which they were written.
+    pub(super) sub_buffers: Vec<Located>,
+    pub(super) heads: HashMap<u64, [u64; ring::WORDS]>,
+    /// Hits of threads without a ring, and hits inside of hits; `None` if the file was not closed.
+    pub(super) unseen: Option<[u64; 2]>,
+    pub(super) is_closed: bool,
+    pub(super) problems: Vec<String>,
+}
+
+/// A sub-buffer in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Located {
+    pub(super) ring: u64,
+    /// The sub-buffer's number in its ring, from 0.
+    pub(super) number: u64,
+    at: u64,
+    words: usize,
+}
+
+impl TraceFile {
+    pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
+        let error = |problem| ReadError::new(path, problem);
+        let system = |it| error(Problem::System(it));
+        let mut source = File::open(path).map_err(system)?;
+        let length = source.seek(SeekFrom::End(0)).map_err(system)?;
+        source.seek(SeekFrom::Start(0)).map_err(system)?;
+        let mut bytes = [0; HEADER_BYTES];
+        source.read_exact(&mut bytes).map_err(|it| match it.kind() {
+            io::ErrorKind::UnexpectedEof => error(Problem::Foreign),
+            _ => system(it),
+        })?;
+        let words = words_of(&bytes);
+        if words[header::MAGIC] != layout::MAGIC {
+            return Err(error(Problem::Foreign));
+        }
+        if words[header::VERSION] != layout::VERSION {
+            return Err(error(Problem::Version(words[header::VERSION])));
+        }
+        let sub_buffer_words = words[header::SUB_BUFFER_WORDS];
+        if !(sub_buffer::WORDS as u64..=LARGEST).contains(&sub_buffer_words) {
+            return Err(error(Problem::Header("an impossible size of sub-buffers")));
+        }
+        let first = &words[header::READING..][..reading::WORDS];
+        let mut file = Self {
+            path: path.to_owned(),
+            source,
+            process: words[header::PROCESS],
+            program: Arc::from(""),
+            definitions: HashMap::new(),
+            clock: Clock::new(Vec::new()),
+            boot: [words[header::BOOT], words[header::BOOT + 1]],
+            real: i128::from(first[reading::REAL]) - i128::from(first[reading::MONOTONIC]),
+            sub_buffers: Vec::new(),
+            heads: HashMap::new(),
+            unseen: None,
+            is_closed: words[header::STATE] == state::CLOSED,
+            problems: Vec::new(),
+        };
+        let mut readings = vec![reading_of(first)];
+        file.scan(length, sub_buffer_words, &mut readings).map_err(system)?;
+        file.clock = Clock::new(readings);
+        file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
+        file.sub_buffers.dedup_by_key(|it| (it.ring, it.number));
+        file.note_problems();
+        Ok(file)
+    }
+
+    /// Reads the blocks' headers, and the content of those that are no sub-buffers.
+    fn scan(&mut self, length: u64, sub_buffer_words: u64, readings: &mut Vec<Reading>) -> io::Result<()> {
+        let mut at = HEADER_BYTES as u64;
+        while at < length {
+            let Some(head) = self.words_at(at, block::WORDS, length)? else { break };
+            let (kind, bytes, of) = (head[block::KIND_AT], head[block::BYTES_AT], head[block::RING_AT]);
+            let content = at + block::WORDS as u64 * 8;
+            let end = bytes.checked_next_multiple_of(8).and_then(|bytes| content.checked_add(bytes));
+            let is_whole = head[block::MAGIC_AT] == block::MAGIC && end.is_some_and(|end| end <= length);
+            let Some(end) = end.filter(|_| is_whole) else { break };
+            let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+            match kind {
+                block::SUB_BUFFER if bytes / 8 <= sub_buffer_words && words >= sub_buffer::WORDS => {
+                    let Some(head) = self.words_at(content, sub_buffer::WORDS, length)? else { break };
+                    readings.extend(reading_in(&head));
+                    let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
+                    self.sub_buffers.push(Located { ring: of, number, at: content, words });
+                }
+                block::READING if words == reading::WORDS => {
+                    let Some(words) = self.words_at(content, words, length)? else { break };
+                    readings.push(reading_of(&words));
+                }
+                block::RING if words == ring::WORDS => {
+                    let Some(words) = self.words_at(content, words, length)? else { break };
+                    self.heads.extend(words.try_into().ok().map(|words| (of, words)));
+                }
+                block::UNSEEN if words == 2 => {
+                    let Some(words) = self.words_at(content, 2, length)? else { break };
+                    self.unseen = words.try_into().ok();
+                }
+                block::PROGRAM | block::DEFINITIONS => {
+                    let text = self.bytes_at(content, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                    if kind == block::PROGRAM {
+                        self.program = String::from_utf8_lossy(&text).into();
+                    } else if !definitions::read(&text, &mut self.definitions) {
+                        self.problems.push(format!("the definitions at byte {content} are damaged"));
+                    }
+                }
+                block::SUB_BUFFER | block::READING | block::RING | block::UNSEEN => {
+                    self.problems.push(format!("the block at byte {at} has an impossible length"));
+                }
+                // A later writer's.
+                _ => (),
+            }
+            at = end;
+        }
+        if at < length {
+            let rest = length - at;
+            self.problems.push(format!("the last {rest} bytes are no whole block, and are left out"));
+        }
+        Ok(())
+    }
+
+    fn note_problems(&mut self) {
+        if !self.is_closed {
+            self.problems.push(
+                "the process did not finish the trace: it still runs, or was killed; its last events are missing"
+                    .to_owned(),
+            );
+        }
+        if self.clock.error().is_none() {
+            self.problems
+                .push("one reading of the clocks is too few; a tick counts as a nanosecond".to_owned());
+        }
+        if self.clock.contradicting() != 0 {
+            let many = self.clock.contradicting();
+            self.problems.push(format!(
+                "the time stamp counter was set back or the clock was changed: {many} readings contradict others"
+            ));
+        }
+    }
+
+    /// Reads a sub-buffer's words.
+    pub(super) fn sub_buffer(&mut self, of: Located) -> io::Result<Vec<u64>> {
+        Ok(words_of(&self.bytes_at(of.at, of.words * 8)?))
+    }
+
+    /// Returns a thread of the sub-buffer or ring head with these two words.
+    pub(super) fn thread(&self, file: usize, thread: u64, tid: u64) -> ThreadId {
+        ThreadId { file, process: self.process, thread, tid }
+    }
+
+    /// Returns some words; `None` if the file ends before.
+    fn words_at(&mut self, at: u64, words: usize, length: u64) -> io::Result<Option<Vec<u64>>> {
+        if at + words as u64 * 8 > length {
+            return Ok(None);
+        }
+        Ok(Some(words_of(&self.bytes_at(at, words * 8)?)))
+    }
+
+    /// Returns some bytes, which the file had when it was opened.
+    fn bytes_at(&mut self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let mut content = vec![0; bytes];
+        self.source.seek(SeekFrom::Start(at))?;
+        self.source.read_exact(&mut content)?;
+        Ok(content)
+    }
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+fn reading_of(words: &[u64]) -> Reading {
+    Reading {
+        ticks: words[reading::TICKS],
+        width: words[reading::WIDTH],
+        nanoseconds: words[reading::MONOTONIC],
+    }
+}
+
+/// Returns the reading in a sub-buffer's header, if it has one.
+fn reading_in(head: &[u64]) -> Option<Reading> {
+    let [ticks, width, nanoseconds] =
+        [sub_buffer::READ_AT, sub_buffer::WIDTH, sub_buffer::MONOTONIC].map(|at| head[at]);
+    (nanoseconds != 0).then_some(Reading { ticks, width, nanoseconds })
+}

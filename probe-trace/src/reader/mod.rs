@@ -1,0 +1,229 @@
+//! Reads files, and merges them into one time line.
+
+mod clock;
+mod definitions;
+mod file;
+mod payload;
+mod stream;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::path::Path;
+
+use file::TraceFile;
+use stream::{Stream, time_of};
+
+use crate::Item;
+use crate::error::{Problem, ReadError};
+use crate::layout::ring;
+
+/// Traces of one or more processes, opened for reading.
+///
+/// Files of killed and of running processes are read as far as they go;
+/// [`problems`](Self::problems) says what they lack. Times are those of the first file's
+/// `CLOCK_MONOTONIC`. Files of other machines, or from before a restart, are laid beside it by the
+/// calendar time of both.
+///
+/// Memory: 64 bytes for each sub-buffer of the files, their definitions, and one sub-buffer for
+/// each thread.
+///
+/// ```no_run
+/// use probe_trace::{Item, Trace};
+///
+/// let mut trace = Trace::open(&["server.probetrace", "worker.probetrace"])?;
+/// trace.problems().iter().for_each(|problem| eprintln!("{problem}"));
+/// for item in trace.items() {
+///     if let Item::Event(event) = item? {
+///         println!("{} {}", event.time, event.definition.path);
+///     }
+/// }
+/// # Ok::<(), probe_trace::ReadError>(())
+/// ```
+#[derive(Debug)]
+pub struct Trace {
+    files: Vec<TraceFile>,
+    problems: Vec<String>,
+}
+
+/// Hits of a trace: those that it has, and those that it lacks.
+///
+/// ```no_run
+/// let trace = probe_trace::Trace::open(&["server.probetrace"])?;
+/// if let Some(totals) = trace.totals() {
+///     println!("{} of {} hits were lost", totals.lost(), totals.emitted());
+/// }
+/// # Ok::<(), probe_trace::ReadError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Events that were written; in a flight recorder, later ones have replaced most.
+    pub written: u64,
+    /// Events that found no room in their thread's ring.
+    pub without_room: u64,
+    /// Events of threads for which there was no ring.
+    pub without_ring: u64,
+    /// Hits inside of other hits, as of signal handlers.
+    pub nested: u64,
+}
+
+impl Totals {
+    /// Returns the number of lost hits.
+    pub fn lost(self) -> u64 {
+        self.without_room + self.without_ring + self.nested
+    }
+
+    /// Returns the number of all hits, written or lost.
+    pub fn emitted(self) -> u64 {
+        self.written + self.lost()
+    }
+}
+
+impl Trace {
+    /// Opens files.
+    ///
+    /// # Errors
+    /// If one can't be read, is no trace, or has another version.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, ReadError> {
+        let files: Vec<_> =
+            paths.iter().map(|path| TraceFile::open(path.as_ref())).collect::<Result<_, _>>()?;
+        let mut problems = Vec::new();
+        let told = files.iter().flat_map(|file| file.problems.iter().map(move |it| (file, it)));
+        problems.extend(told.map(|(file, problem)| format!("{}: {problem}", file.path.display())));
+        let other = |file: &&TraceFile| files.first().is_some_and(|first| first.boot != file.boot);
+        problems.extend(files.iter().filter(other).map(|file| {
+            format!(
+                "{}: this machine was started apart from the first file's; the two are compared by calendar time",
+                file.path.display()
+            )
+        }));
+        Ok(Self { files, problems })
+    }
+
+    /// Returns what the files lack, and what is doubtful, a line each.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Returns by how many nanoseconds a time may be off on its own machine's clock; `None` if a
+    /// file does not tell.
+    pub fn clock_error(&self) -> Option<u64> {
+        self.files.iter().map(|file| file.clock.error()).try_fold(0, |most, error| Some(most.max(error?)))
+    }
+
+    /// Returns the calendar time of an item's time, in nanoseconds since 1970.
+    pub fn wall_time(&self, time: u64) -> u64 {
+        let time = i128::from(time) + self.files.first().map_or(0, |file| file.real);
+        u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the hits of all files; `None` if a process did not finish its file.
+    pub fn totals(&self) -> Option<Totals> {
+        self.files.iter().try_fold(Totals::default(), |mut sum, file| {
+            let [ringless, nested] = file.unseen?;
+            for head in file.heads.values() {
+                sum.written = sum.written.saturating_add(head[ring::WRITTEN]);
+                sum.without_room = sum.without_room.saturating_add(head[ring::LOST]);
+            }
+            sum.without_ring = sum.without_ring.saturating_add(ringless);
+            sum.nested = sum.nested.saturating_add(nested);
+            Some(sum)
+        })
+    }
+
+    /// Reads the items of all files, from the first one on, in the order of their times.
+    pub fn items(&mut self) -> Items<'_> {
+        Items::new(&mut self.files)
+    }
+}
+
+/// The items of a trace, see [`Trace::items`]. Ends after an error.
+///
+/// ```no_run
+/// let mut trace = probe_trace::Trace::open(&["server.probetrace"])?;
+/// let items = trace.items().collect::<Result<Vec<_>, _>>()?;
+/// # Ok::<(), probe_trace::ReadError>(())
+/// ```
+pub struct Items<'a> {
+    files: &'a mut [TraceFile],
+    /// Each with its file, and with its items up to the next one that has a time.
+    streams: Vec<(usize, Stream, Vec<Item>)>,
+    /// The streams that go on, by the times of their next items.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Streams that were not read yet, in reverse.
+    unread: Vec<usize>,
+    /// Items that come next, in reverse.
+    ready: Vec<Item>,
+    is_over: bool,
+}
+
+impl<'a> Items<'a> {
+    fn new(files: &'a mut [TraceFile]) -> Self {
+        let mut streams = Vec::new();
+        let first = files.first().map_or(([0; 2], 0), |file| (file.boot, file.real));
+        for (number, file) in files.iter().enumerate() {
+            let shift = if file.boot == first.0 { 0 } else { file.real - first.1 };
+            let rings = file.sub_buffers.chunk_by(|one, other| one.ring == other.ring);
+            streams.extend(rings.map(|ring| (number, Stream::new(number, shift, ring), Vec::new())));
+        }
+        let unread = (0..streams.len()).collect();
+        Self { files, streams, next: BinaryHeap::new(), unread, ready: Vec::new(), is_over: false }
+    }
+
+    /// Reads a stream's items up to the next one that has a time.
+    fn read(&mut self, number: usize) -> Result<(), ReadError> {
+        let (file, stream, items) = &mut self.streams[number];
+        let of = &mut self.files[*file];
+        let path = of.path.clone();
+        let failed = |error| ReadError::new(&path, Problem::System(error));
+        while let Some(item) = stream.next(of).map_err(failed)? {
+            let time = time_of(&item);
+            items.push(item);
+            if let Some(time) = time {
+                self.next.push(Reverse((time, number)));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of events so far whose probes have no definition in their file; they are
+    /// left out.
+    pub fn undefined(&self) -> u64 {
+        self.streams.iter().map(|(_, stream, _)| stream.undefined).sum()
+    }
+
+    fn advance(&mut self) -> Result<Option<Item>, ReadError> {
+        while let Some(number) = self.unread.pop() {
+            self.read(number)?;
+        }
+        if self.ready.is_empty()
+            && let Some(Reverse((_, number))) = self.next.pop()
+        {
+            self.ready.append(&mut self.streams[number].2);
+            self.ready.reverse();
+            self.unread.push(number);
+        }
+        Ok(self.ready.pop())
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Result<Item, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl fmt::Debug for Items<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Items").field("streams", &self.streams.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+//! Traces: each hit is written or lost, and what can be read is right and in order, also while
+//! threads come and go, rings are small, disks are full, and processes fork and are killed.
+//! A process of its own: it forks, and installs a signal handler.
+#![cfg(unix)]
+
+mod faults;
+mod nesting;
+mod processes;
+mod values;
+
+use std::path::Path;
+
+use probe_trace::{Item, Trace as Read, TraceEvent};
+
+/// A file's items, by a reader that found nothing wrong.
+fn items(path: &Path) -> Vec<Item> {
+    let mut trace = Read::open(&[path]).unwrap();
+    assert_eq!(trace.problems(), &[] as &[String]);
+    trace.items().map(Result::unwrap).collect()
+}
+
+/// The file's events.
+fn events(path: &Path) -> Vec<TraceEvent> {
+    let event = |item| if let Item::Event(event) = item { Some(event) } else { None };
+    items(path).into_iter().filter_map(event).collect()
+}
+
+/// Plays a part in a child.
+#[test]
+#[ignore = "no test: `a_killed_process_leaves_a_readable_file` plays it, in a child"]
+fn scenario() {
+    assert_eq!(probe_tests::scenario::to_play(), "hits for ever");
+    processes::hits_for_ever();
+}
