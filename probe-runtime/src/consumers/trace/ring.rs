@@ -295,6 +295,11 @@ impl<'a> Ring<'a> {
         self.head.position.load(Acquire) >= (number + 1) * shape.words
     }
 
+    /// Returns whether a record was written; from then on the ring has its number.
+    pub(super) fn has_begun(self) -> bool {
+        self.head.position.load(Acquire) != 0
+    }
+
     pub(super) fn number(self) -> u64 {
         self.head.number.load(Relaxed)
     }

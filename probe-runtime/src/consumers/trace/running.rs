@@ -125,9 +125,11 @@ impl Running {
         Identity { thread, reading: self.is_clock_cheap.then(|| clocks::monotonic(self.clock)) }
     }
 
-    /// Iterates over the rings of all threads, ended threads included.
+    /// Iterates over the rings in use, of ended threads, too.
     pub(super) fn rings(&self) -> impl Iterator<Item = Ring<'_>> {
-        self.rings.iter().map(|local| Ring { head: local.head(), words: local.parts() })
+        let rings = self.rings.iter().map(|local| Ring { head: local.head(), words: local.parts() });
+        // A ring that its thread is about to begin has no number yet.
+        rings.filter(|ring| ring.has_begun())
     }
 
     /// Returns the number of hits of threads for which there was no ring.

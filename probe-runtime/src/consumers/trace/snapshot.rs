@@ -21,7 +21,7 @@ pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Resu
 }
 
 /// Writes the sub-buffers of a ring, and its head as it was at the last of them.
-fn copy<W: Write>(running: &Running, number: u64, ring: Ring<'_>, file: &mut TraceFile<W>) -> io::Result<()> {
+fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) -> io::Result<()> {
     let mut head = ring.head_words();
     for sub_buffer in ring.numbers(running.shape) {
         // A sub-buffer that its thread has begun anew since is one of the oldest.
