@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+pub mod export;
 pub mod layout;
 
 mod definition;
