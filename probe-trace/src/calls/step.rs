@@ -5,6 +5,17 @@ use std::sync::Arc;
 use crate::{Definition, FieldValue, Gap, Thread, ThreadId};
 
 /// A row of a timeline. The slices of one track always nest.
+///
+/// ```
+/// use probe_trace::calls::Track;
+/// fn process(track: Track) -> Option<u64> {
+///     match track {
+///         Track::Thread(thread) => Some(thread.process),
+///         Track::Future(future) => Some(future.process),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Track {
@@ -15,6 +26,12 @@ pub enum Track {
 }
 
 /// A future of one of the processes of a trace.
+///
+/// ```
+/// fn label(future: probe_trace::calls::FutureId) -> String {
+///     format!("future {} of process {}", future.number, future.process)
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub struct FutureId {
@@ -50,6 +67,10 @@ pub enum Step {
 }
 
 /// The kinds of slices.
+///
+/// ```
+/// assert_eq!(probe_trace::calls::Slice::Wait.name(), "wait");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Slice {
@@ -76,6 +97,12 @@ impl Slice {
 }
 
 /// The begin of a slice.
+///
+/// ```
+/// fn line(begin: &probe_trace::calls::Begin) -> String {
+///     format!("{} {} {}", begin.time, begin.slice.name(), begin.fields.definition().path)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Begin {
@@ -94,6 +121,12 @@ pub struct Begin {
 }
 
 /// The end of a slice.
+///
+/// ```
+/// fn is_cut_off(end: &probe_trace::calls::End) -> bool {
+///     end.ending.cause().is_some()
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct End {
@@ -154,6 +187,12 @@ impl Ending {
 }
 
 /// A moment on a thread.
+///
+/// ```
+/// fn line(instant: &probe_trace::calls::Instant) -> String {
+///     format!("{} {}", instant.time, instant.fields.definition().path)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Instant {
