@@ -1,6 +1,10 @@
 //! Exact packets of small traces, balance of any, and the judgement of Perfetto's own classes.
 
-use std::{collections::HashMap, fmt::Write, process::Command};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write,
+    process::Command,
+};
 
 use proptest::prelude::*;
 use prost::Message;
@@ -140,13 +144,39 @@ fn perfetto_reads_what_is_written() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), FULL);
 }
 
+/// Ids, each with the number of its table.
+type Ids = Vec<(u8, u64)>;
+
+/// Returns the ids that a packet uses and that it introduces.
+fn ids(packet: &TracePacket) -> (Ids, Ids) {
+    let (mut used, mut new) = (Vec::new(), Vec::new());
+    if let Some(event) = &packet.track_event {
+        used.extend(event.category_iids.iter().map(|id| (1, *id)));
+        used.extend(event.name_iid.map(|id| (2, id)));
+        used.extend(event.debug_annotations.iter().map(|annotation| (3, annotation.name_iid.unwrap())));
+        used.extend(event.source_location_iid.map(|id| (4, id)));
+    }
+    if let Some(data) = &packet.interned_data {
+        let tables = [(1, &data.event_categories), (2, &data.event_names), (3, &data.debug_annotation_names)];
+        for (table, names) in tables {
+            new.extend(names.iter().map(|name| (table, name.iid.unwrap())));
+        }
+        new.extend(data.source_locations.iter().map(|location| (4, location.iid.unwrap())));
+    }
+    (used, new)
+}
+
 proptest! {
     #[test]
     fn begins_and_ends_balance(story in any_story()) {
         let mut open: HashMap<u64, usize> = HashMap::new();
         for packet in packets(&story) {
+            if let Some(descriptor) = packet.track_descriptor {
+                prop_assert_eq!(open.insert(descriptor.uuid.unwrap(), 0), None);
+            }
             let Some(event) = packet.track_event else { continue };
-            let depth = open.entry(event.track_uuid.unwrap()).or_default();
+            // Each track has a descriptor before its first event.
+            let depth = open.get_mut(&event.track_uuid.unwrap()).unwrap();
             match event.kind.unwrap() {
                 SLICE_BEGIN => *depth += 1,
                 SLICE_END => {
@@ -157,5 +187,20 @@ proptest! {
             }
         }
         prop_assert!(open.values().all(|depth| *depth == 0));
+    }
+
+    #[test]
+    fn ids_are_known_where_they_are_used(story in any_story()) {
+        let mut known = HashSet::new();
+        for packet in packets(&story) {
+            if packet.sequence_flags == Some(INCREMENTAL_STATE_CLEARED) {
+                known.clear();
+            }
+            let (used, new) = ids(&packet);
+            for id in new {
+                prop_assert!(id.1 != 0 && known.insert(id));
+            }
+            prop_assert!(used.iter().all(|id| known.contains(id)));
+        }
     }
 }
