@@ -161,7 +161,7 @@ fn is_whole(track: Track, slice: Slice) -> bool {
     matches!(track, Track::Thread(_)) || slice == Slice::Future
 }
 
-/// A future's parts are named after what they are.
+/// A poll or a wait of a future has its kind as its name.
 fn slice_name(track: Track, slice: Slice, path: &str) -> &str {
     if is_whole(track, slice) { name::short(path) } else { slice.name() }
 }

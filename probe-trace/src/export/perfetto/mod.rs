@@ -58,7 +58,7 @@ impl<W: Write> Perfetto<W> {
             self.describe(descriptor)?;
         }
         let mut event = self.event(SLICE_BEGIN, begin.track);
-        // The parts of a future are named after what they are.
+        // A poll or a wait on the future's own track has its kind as its name.
         let is_part = matches!(begin.track, Track::Future(_)) && begin.slice != Slice::Future;
         self.name(&mut event, if is_part { begin.slice.name() } else { name::short(&probe.path) }, probe);
         self.annotate(&mut event, &begin.fields);
