@@ -1,6 +1,7 @@
-//! Short names of paths.
+//! Parts of paths.
 
 /// Returns a path's last two segments: `net::handle` of `app::net::handle`.
+#[cfg(feature = "perfetto")]
 pub(super) fn short(path: &str) -> &str {
     let (mut last, mut before, mut depth, mut skip) = (0, 0, 0_usize, false);
     for (index, byte) in path.bytes().enumerate() {
@@ -30,10 +31,10 @@ pub(super) fn krate(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{krate, short};
-
+    #[cfg(feature = "perfetto")]
     #[test]
     fn short_names_have_two_segments() {
+        use super::short;
         assert_eq!(short("app::net::handle"), "net::handle");
         assert_eq!(short("net::handle"), "net::handle");
         assert_eq!(short("handle"), "handle");
@@ -46,6 +47,7 @@ mod tests {
 
     #[test]
     fn a_path_begins_with_its_crate() {
+        use super::krate;
         assert_eq!(krate("app::net::handle"), "app");
         assert_eq!(krate("<&mut app::A as b::B>::run"), "mut");
         assert_eq!(krate("main"), "main");

@@ -1,6 +1,9 @@
 //! Chrome's trace events, as a JSON array: begins and ends of calls (`B`, `E`), instants (`i`),
 //! names (`M`), and nestable asynchronous events for futures (`b`, `n`, `e`).
 //!
+//! Names are full paths, and arguments are the fields alone: speedscope tells calls of one name
+//! apart by their arguments, and shows both. Its flame graphs want folded stacks instead.
+//!
 //! Times are microseconds with three decimals, so they are exact. Integers of 128 bits, NaN, and
 //! infinities are text.
 
@@ -74,11 +77,7 @@ impl<W: Write> Chrome<W> {
     fn begin(&mut self, begin: &Begin) -> io::Result<()> {
         let (process, thread, future) = self.track(begin.track);
         let path = &begin.fields.definition().path;
-        let mut args = Args {
-            fields: Some(&begin.fields),
-            has_place: is_whole(begin.track, begin.slice),
-            notes: vec![],
-        };
+        let mut args = Args { fields: Some(&begin.fields), notes: vec![] };
         if begin.began_before {
             args.notes.push(("probe.began_before", Note::Flag(true)));
         }
@@ -115,11 +114,11 @@ impl<W: Write> Chrome<W> {
     fn instant(&mut self, instant: &Instant) -> io::Result<()> {
         let (process, thread, future) = self.track(Track::Thread(instant.thread));
         let path = &instant.fields.definition().path;
-        let mut args = Args { fields: Some(&instant.fields), has_place: true, notes: vec![] };
+        let mut args = Args { fields: Some(&instant.fields), notes: vec![] };
         if instant.lacks_entry {
             args.notes.push(("probe.lacks_entry", Note::Flag(true)));
         }
-        let (name, category, time) = (name::short(path), name::krate(path), Some(instant.time));
+        let (name, category, time) = (path, name::krate(path), Some(instant.time));
         self.write(&Record { phase: "i", name, category, process, thread, time, future, args })
     }
 }
@@ -156,12 +155,10 @@ impl<W: Write> Sink for Chrome<W> {
     }
 }
 
-/// Whether a slice stands for the probe's function itself, not for a part of its future.
-fn is_whole(track: Track, slice: Slice) -> bool {
-    matches!(track, Track::Thread(_)) || slice == Slice::Future
-}
-
-/// A poll or a wait of a future has its kind as its name.
+/// A poll or a wait of a future has its kind as its name, other slices the probe's path.
 fn slice_name(track: Track, slice: Slice, path: &str) -> &str {
-    if is_whole(track, slice) { name::short(path) } else { slice.name() }
+    match (track, slice) {
+        (Track::Future(_), Slice::Poll | Slice::Wait) => slice.name(),
+        _ => path,
+    }
 }

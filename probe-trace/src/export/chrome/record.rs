@@ -60,8 +60,6 @@ fn microseconds(time: u64) -> serde_json::Result<Box<RawValue>> {
 #[derive(Default)]
 pub(super) struct Args<'a> {
     pub(super) fields: Option<&'a Fields>,
-    /// Whether to tell the probe's path and source.
-    pub(super) has_place: bool,
     pub(super) notes: Vec<(&'static str, Note<'a>)>,
 }
 
@@ -75,9 +73,7 @@ pub(super) enum Note<'a> {
 
 impl Args<'_> {
     fn is_empty(&self) -> bool {
-        !self.has_place
-            && self.notes.is_empty()
-            && self.fields.is_none_or(|fields| fields.iter().next().is_none())
+        self.notes.is_empty() && self.fields.is_none_or(|fields| fields.iter().next().is_none())
     }
 }
 
@@ -87,11 +83,6 @@ impl Serialize for Args<'_> {
         if let Some(fields) = self.fields {
             for (name, value) in fields.iter() {
                 args.serialize_entry(name, &Value(value))?;
-            }
-            if self.has_place {
-                let probe = fields.definition();
-                args.serialize_entry("probe.path", &probe.path)?;
-                args.serialize_entry("probe.source", &format!("{}:{}", probe.file, probe.line))?;
             }
         }
         for (name, note) in &self.notes {

@@ -38,8 +38,8 @@ fn events_have_exact_times_and_typed_arguments() {
     let expected = r#"[
 {"ph":"M","name":"process_name","pid":7,"args":{"name":"server"}},
 {"ph":"M","name":"thread_name","pid":7,"tid":101,"args":{"name":"main"}},
-{"ph":"B","name":"net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.001,"args":{"n":-3,"big":"340282366920938463463374607431768211455","nan":"NaN","half":0.5,"text":"a\"b… (2 bytes more)","probe.path":"app::net::get","probe.source":"src/main.rs:12"}},
-{"ph":"E","name":"net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.002},
+{"ph":"B","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.001,"args":{"n":-3,"big":"340282366920938463463374607431768211455","nan":"NaN","half":0.5,"text":"a\"b… (2 bytes more)"}},
+{"ph":"E","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.002},
 {"ph":"i","name":"4 events lost","cat":"probe","pid":7,"tid":101,"ts":18446744073709551.003,"s":"t","args":{"lost":4,"nanoseconds":2}}
 ]
 "#;
@@ -50,9 +50,9 @@ fn events_have_exact_times_and_typed_arguments() {
 fn futures_are_asynchronous_events() {
     let story = Story::new().hit(1, 1000, "resume app::get 64").hit(1, 2000, "drop app::get 64");
     let expected = r#"[
-{"ph":"b","name":"app::get","cat":"app","pid":7,"tid":7,"ts":1.000,"id":"0x1","args":{"future":64,"probe.path":"app::get","probe.source":"src/main.rs:12","probe.began_before":true}},
+{"ph":"b","name":"app::get","cat":"app","pid":7,"tid":7,"ts":1.000,"id":"0x1","args":{"future":64,"probe.began_before":true}},
 {"ph":"b","name":"poll","cat":"app","pid":7,"tid":7,"ts":1.000,"id":"0x1"},
-{"ph":"B","name":"app::get","cat":"app","pid":7,"tid":101,"ts":1.000,"args":{"probe.path":"app::get","probe.source":"src/main.rs:12"}},
+{"ph":"B","name":"app::get","cat":"app","pid":7,"tid":101,"ts":1.000},
 {"ph":"E","name":"app::get","cat":"app","pid":7,"tid":101,"ts":2.000,"args":{"probe.ending":"cancelled"}},
 {"ph":"e","name":"poll","cat":"app","pid":7,"tid":7,"ts":2.000,"id":"0x1","args":{"probe.ending":"cancelled"}},
 {"ph":"n","name":"cancelled","cat":"app","pid":7,"tid":7,"ts":2.000,"id":"0x1"},
