@@ -1,7 +1,9 @@
-//! Traces of latent probes: the file's layout, and what its readers get.
+//! Traces of latent probes: the file's layout, what its readers get, and what becomes of it.
 
 #![forbid(unsafe_code)]
 
+pub mod calls;
+pub mod export;
 pub mod layout;
 
 mod definition;
@@ -9,6 +11,9 @@ mod error;
 mod item;
 mod reader;
 mod value;
+
+#[cfg(test)]
+mod story;
 
 pub use definition::{Definition, Kind};
 pub use error::ReadError;

@@ -1,0 +1,177 @@
+//! Pairs the hits of all threads.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use super::{
+    Ending, Fields, Instant, Slice, Step,
+    future::{At, Futures, Key},
+    stack::{Frame, Out, Stack},
+};
+use crate::{FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+
+#[derive(Default)]
+pub(super) struct Pairing {
+    pub(super) out: Out,
+    threads: BTreeMap<ThreadId, Stack>,
+    futures: Futures,
+    /// Numbers of paths.
+    paths: HashMap<String, u32>,
+    /// The latest time of each file.
+    last: BTreeMap<usize, u64>,
+}
+
+impl Pairing {
+    /// Takes the next item.
+    pub(super) fn take(&mut self, item: Item) {
+        match item {
+            Item::Thread(thread) => self.thread(thread),
+            Item::Event(event) => self.event(event),
+            Item::Gap(gap) => self.gap(gap),
+        }
+    }
+
+    /// Ends all slices, at the end of the trace.
+    pub(super) fn finish(&mut self) {
+        for (id, mut stack) in std::mem::take(&mut self.threads) {
+            let time = stack.advance(self.last.get(&id.file).copied().unwrap_or(0));
+            stack.close(0, time, Ending::Trace, &mut self.out);
+            self.leave(time);
+        }
+        let last = &self.last;
+        self.futures.close(|file| last.get(&file).copied().unwrap_or(0), &mut self.out.steps);
+    }
+
+    fn thread(&mut self, thread: Thread) {
+        self.threads.entry(thread.id).or_insert_with(|| {
+            let stack = Stack::new(thread.id);
+            self.out.steps.push_back(Step::Thread(thread));
+            stack
+        });
+    }
+
+    /// Makes a thread known that the trace does not name.
+    fn know(&mut self, id: ThreadId) {
+        if !self.threads.contains_key(&id) {
+            self.thread(Thread { id, name: String::new(), program: Arc::from("") });
+        }
+    }
+
+    fn gap(&mut self, mut gap: Gap) {
+        self.know(gap.thread);
+        let last = self.last.entry(gap.thread.file).or_default();
+        *last = gap.end.max(*last);
+        let Some(stack) = self.threads.get_mut(&gap.thread) else { return };
+        let time = stack.advance(gap.begin);
+        stack.close(0, time, Ending::Gap, &mut self.out);
+        self.leave(time);
+        (gap.begin, gap.end) = (time, gap.end.max(time));
+        self.out.steps.push_back(Step::Gap(gap));
+    }
+
+    fn event(&mut self, event: TraceEvent) {
+        let TraceEvent { thread, time, definition, fields, frame, generation } = event;
+        self.know(thread);
+        let last = self.last.entry(thread.file).or_default();
+        *last = time.max(*last);
+        let path = self.path(&definition.path);
+        let Some(stack) = self.threads.get_mut(&thread) else { return };
+        let time = stack.advance(time);
+        stack.enter_generation(generation, time, &mut self.out);
+        self.leave(time);
+        let at = At { time, generation };
+        let address = match fields.first() {
+            Some(FieldValue::U64(address)) if definition.is_future => Some(*address),
+            _ => None,
+        };
+        let kind = definition.kind;
+        let fields = Fields { definition, values: fields, hidden: usize::from(address.is_some()) };
+        match (kind, address) {
+            (None | Some(Kind::Point | Kind::Replace), _) => self.instant(thread, at, fields, false),
+            (Some(kind), Some(address)) => {
+                let key = Key { file: thread.file, process: thread.process, path, address };
+                self.future(thread, key, kind, fields, at);
+            }
+            (Some(kind), None) => self.call(thread, (path, frame), kind, fields, at),
+        }
+        self.leave(time);
+    }
+
+    fn call(
+        &mut self,
+        thread: ThreadId,
+        (path, frame): (u32, Option<u64>),
+        kind: Kind,
+        fields: Fields,
+        at: At,
+    ) {
+        let Some(stack) = self.threads.get_mut(&thread) else { return };
+        let definition = Arc::clone(&fields.definition);
+        let stack_pointer = frame.filter(|_| definition.may_skip_exit);
+        let left = match kind {
+            Kind::Entry => {
+                let frame = Frame { path, definition, stack_pointer, future: None };
+                stack.begin(frame, fields, at.time, &mut self.out);
+                None
+            }
+            Kind::Exit => stack.end_call((path, stack_pointer), fields, at.time, &mut self.out),
+            // Parts of a future whose address is not known.
+            _ => Some(fields),
+        };
+        if let Some(fields) = left {
+            self.instant(thread, at, fields, kind == Kind::Exit);
+        }
+    }
+
+    fn future(&mut self, thread: ThreadId, key: Key, kind: Kind, fields: Fields, at: At) {
+        let Some(stack) = self.threads.get_mut(&thread) else { return };
+        let out = &mut self.out;
+        let ending = if kind == Kind::Drop { Ending::Cancelled } else { Ending::Exit };
+        match kind {
+            Kind::Entry | Kind::Resume => {
+                let id = if kind == Kind::Entry {
+                    self.futures.enter(key, fields.clone(), at, &mut out.steps)
+                } else {
+                    self.futures.change(key, fields.clone(), Slice::Poll, at, &mut out.steps)
+                };
+                let definition = Arc::clone(&fields.definition);
+                let frame =
+                    Frame { path: key.path, definition, stack_pointer: None, future: Some((key, id)) };
+                stack.begin(frame, fields, at.time, out);
+            }
+            Kind::Suspend => {
+                stack.end_poll(key, fields.clone(), ending, at.time, out);
+                self.futures.change(key, fields, Slice::Wait, at, &mut out.steps);
+            }
+            _ => {
+                stack.end_poll(key, fields.clone(), ending, at.time, out);
+                if !self.futures.finish(key, fields.clone(), ending, at, &mut out.steps) {
+                    self.instant(thread, at, fields, true);
+                }
+            }
+        }
+    }
+
+    fn instant(&mut self, thread: ThreadId, at: At, fields: Fields, lacks_entry: bool) {
+        let fields = Fields { hidden: 0, ..fields };
+        self.out.steps.push_back(Step::Instant(Instant { thread, time: at.time, fields, lacks_entry }));
+    }
+
+    /// Ends the futures whose polls ended without a hit.
+    fn leave(&mut self, time: u64) {
+        for left in std::mem::take(&mut self.out.left) {
+            self.futures.leave(left, time, &mut self.out.steps);
+        }
+    }
+
+    fn path(&mut self, path: &str) -> u32 {
+        if let Some(number) = self.paths.get(path) {
+            return *number;
+        }
+        let number = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+        self.paths.insert(path.to_owned(), number);
+        number
+    }
+}

@@ -1,0 +1,298 @@
+//! Pairing of hits: exact steps of small streams, and nesting of any stream.
+
+use std::{collections::HashMap, fmt::Write};
+
+use proptest::prelude::*;
+
+use super::{Calls, Ending, Fields, Slice, Step, Track, stack::LIMIT};
+use crate::story::{Story, any_story, id};
+
+/// One line for each step; threads have numbers, and futures an `F` before theirs.
+fn text(story: &Story) -> String {
+    let mut text = String::new();
+    for step in Calls::new(story.results()) {
+        let Ok(step) = step;
+        match step {
+            Step::Thread(thread) => writeln!(text, "thread {} {}", thread.id.thread, thread.name),
+            Step::Begin(begin) => {
+                let before = if begin.began_before { " (began before)" } else { "" };
+                let (track, slice) = (name(begin.track), begin.slice.name());
+                writeln!(text, "{track} {} {slice} {{{}{before}", begin.time, shown(&begin.fields))
+            }
+            Step::End(end) => {
+                let fields = end.fields.as_ref().map(shown).unwrap_or_default();
+                let cause = end.ending.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();
+                let (track, slice) = (name(end.track), end.slice.name());
+                writeln!(text, "{track} {} }} {slice} {}{fields}{cause}", end.time, end.definition.path)
+            }
+            Step::Instant(instant) => {
+                let mark = if instant.lacks_entry { " (lacks its entry)" } else { "" };
+                let (thread, fields) = (instant.thread.thread, shown(&instant.fields));
+                writeln!(text, "{thread} {} instant {fields}{mark}", instant.time)
+            }
+            Step::Gap(gap) => {
+                writeln!(text, "{} {}..{} lost {}", gap.thread.thread, gap.begin, gap.end, gap.lost)
+            }
+        }
+        .unwrap();
+    }
+    text
+}
+
+fn name(track: Track) -> String {
+    match track {
+        Track::Thread(id) => id.thread.to_string(),
+        Track::Future(id) => format!("F{}", id.number),
+    }
+}
+
+fn shown(fields: &Fields) -> String {
+    let mut text = format!(" {}", fields.definition().path);
+    for (name, value) in fields.iter() {
+        write!(text, " {name}={value}").unwrap();
+    }
+    text
+}
+
+#[test]
+fn calls_of_threads_nest() {
+    let story = Story::new()
+        .thread(1, "main")
+        .thread(2, "worker")
+        .hit(1, 10, "entry app::f")
+        .hit(2, 11, "entry app::f")
+        .hit(1, 12, "entry app::g")
+        .hit(1, 13, "point app::g::loop")
+        .hit(1, 14, "exit app::g")
+        .hit(2, 15, "exit app::f")
+        .hit(1, 16, "exit app::f");
+    let expected = "\
+thread 1 main
+thread 2 worker
+1 10 call { app::f
+2 11 call { app::f
+1 12 call { app::g
+1 13 instant  app::g::loop
+1 14 } call app::g app::g
+2 15 } call app::f app::f
+1 16 } call app::f app::f
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn hits_that_lack_their_other_half_are_marked() {
+    let story = Story::new()
+        .hit(1, 10, "exit app::main")
+        .hit(1, 20, "entry app::f")
+        .hit(1, 21, "entry app::panicking")
+        .hit(1, 22, "exit app::f")
+        .hit(1, 30, "entry app::g")
+        .gap(1, 40, 50, 3)
+        .hit(1, 60, "entry app::h")
+        .switch()
+        .hit(1, 70, "exit app::h")
+        .hit(1, 80, "entry app::open")
+        .hit(2, 90, "point app::last");
+    let expected = "\
+thread 1 
+1 10 instant  app::main (lacks its entry)
+1 20 call { app::f
+1 21 call { app::panicking
+1 22 } call app::panicking (left without an exit)
+1 22 } call app::f app::f
+1 30 call { app::g
+1 40 } call app::g (cut off by lost events)
+1 40..50 lost 3
+1 60 call { app::h
+1 70 } call app::h (cut off by a switch of probes)
+1 70 instant  app::h (lacks its entry)
+1 80 call { app::open
+thread 2 
+2 90 instant  app::last
+1 90 } call app::open (open at the end of the trace)
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn a_gap_before_the_latest_event_does_not_turn_time_back() {
+    let story = Story::new().hit(1, 10, "entry app::f").gap(1, 5, 7, 1).hit(1, 9, "entry app::f");
+    let expected = "\
+thread 1 
+1 10 call { app::f
+1 10 } call app::f (cut off by lost events)
+1 10..10 lost 1
+1 10 call { app::f
+1 10 } call app::f (open at the end of the trace)
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn stack_pointers_tell_which_calls_longjmp_left() {
+    let story = Story::new()
+        .hit(1, 10, "enter c::outer 900")
+        .hit(1, 11, "enter c::inner 800")
+        .hit(1, 12, "enter c::inner 700")
+        // Back in `outer`, which calls `inner` once more.
+        .hit(1, 13, "enter c::inner 800")
+        .hit(1, 14, "enter c::next 600")
+        .hit(1, 15, "leave c::outer 900")
+        // The exit of a call that began before the trace: the calls inside of it were left.
+        .hit(1, 20, "enter c::inner 800")
+        .hit(1, 21, "leave c::main 950");
+    let expected = "\
+thread 1 
+1 10 call { c::outer
+1 11 call { c::inner
+1 12 call { c::inner
+1 13 } call c::inner (left without an exit)
+1 13 } call c::inner (left without an exit)
+1 13 call { c::inner
+1 14 call { c::next
+1 15 } call c::next (left without an exit)
+1 15 } call c::inner (left without an exit)
+1 15 } call c::outer c::outer
+1 20 call { c::inner
+1 21 } call c::inner (left without an exit)
+1 21 instant  c::main (lacks its entry)
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn futures_have_polls_and_waits_on_their_own_track() {
+    let story = Story::new()
+        .fields(1, 10, "entry app::get 64", vec![("url", crate::FieldValue::U64(5))])
+        .hit(1, 11, "entry app::read")
+        .hit(1, 12, "exit app::read")
+        .hit(1, 13, "suspend app::get 64")
+        .hit(2, 20, "resume app::get 64")
+        .fields(2, 22, "exit app::get 64", vec![("result", crate::FieldValue::Bool(true))])
+        .hit(1, 30, "entry app::get 64")
+        .hit(1, 31, "suspend app::get 64")
+        .hit(2, 32, "drop app::get 64");
+    let expected = "\
+thread 1 
+F1 10 future { app::get future=64 url=5
+F1 10 poll { app::get
+1 10 poll { app::get url=5
+1 11 call { app::read
+1 12 } call app::read app::read
+1 13 } poll app::get app::get
+F1 13 } poll app::get app::get
+F1 13 wait { app::get
+thread 2 
+F1 20 } wait app::get
+F1 20 poll { app::get
+2 20 poll { app::get
+2 22 } poll app::get app::get result=true
+F1 22 } poll app::get
+F1 22 } future app::get app::get result=true
+F2 30 future { app::get future=64
+F2 30 poll { app::get
+1 30 poll { app::get
+1 31 } poll app::get app::get
+F2 31 } poll app::get app::get
+F2 31 wait { app::get
+F2 32 } wait app::get
+F2 32 } future app::get app::get (cancelled)
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn futures_that_lack_hits_are_marked() {
+    let story = Story::new()
+        .hit(1, 10, "resume app::get 1")
+        .gap(1, 11, 12, 1)
+        .hit(1, 20, "suspend app::get 1")
+        .switch()
+        .hit(1, 30, "exit app::get 1")
+        .hit(1, 40, "suspend app::get 2");
+    let expected = "\
+thread 1 
+F1 10 future { app::get future=1 (began before)
+F1 10 poll { app::get
+1 10 poll { app::get
+1 11 } poll app::get (cut off by lost events)
+F1 11 } poll app::get (cut off by lost events)
+F1 11 } future app::get (cut off by lost events)
+1 11..12 lost 1
+F2 20 future { app::get future=1 (began before)
+F2 20 wait { app::get
+F2 30 } wait app::get (cut off by a switch of probes)
+F2 30 } future app::get (cut off by a switch of probes)
+1 30 instant  app::get future=1 (lacks its entry)
+F3 40 future { app::get future=2 (began before)
+F3 40 wait { app::get
+F3 40 } wait app::get (open at the end of the trace)
+F3 40 } future app::get (open at the end of the trace)
+";
+    assert_eq!(text(&story), expected);
+}
+
+#[test]
+fn an_error_comes_after_the_ends() {
+    let items = Story::new().hit(1, 10, "entry app::f").items;
+    let items = items.into_iter().map(Ok).chain([Err("torn")]);
+    let steps: Vec<_> = Calls::new(items).collect();
+    assert_eq!(steps.len(), 4);
+    assert!(matches!(&steps[2], Ok(Step::End(end)) if end.ending == Ending::Trace));
+    assert_eq!(steps[3], Err("torn"));
+}
+
+#[test]
+fn entries_without_exits_use_bounded_memory() {
+    let mut story = Story::new();
+    for time in 0..=LIMIT as u64 {
+        story = story.hit(1, time, "entry app::f");
+    }
+    let ends: Vec<_> = Calls::new(story.results())
+        .filter_map(|step| match step {
+            Ok(Step::End(end)) => Some(end.ending),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), LIMIT + 1);
+    assert!(ends[..LIMIT].iter().all(|ending| *ending == Ending::Limit));
+    assert_eq!(ends[LIMIT], Ending::Trace);
+}
+
+proptest! {
+    #[test]
+    fn steps_nest(story in any_story()) {
+        // The open slices and the latest time of each track.
+        let mut tracks: HashMap<Track, (Vec<(Slice, String)>, u64)> = HashMap::new();
+        for step in Calls::new(story.results()) {
+            let Ok(step) = step;
+            match step {
+                Step::Begin(begin) => {
+                    let (open, last) = tracks.entry(begin.track).or_default();
+                    prop_assert!(begin.time >= *last);
+                    *last = begin.time;
+                    if matches!(begin.track, Track::Future(_)) {
+                        prop_assert_eq!(begin.slice == Slice::Future, open.is_empty());
+                        prop_assert!(open.len() < 2);
+                    }
+                    open.push((begin.slice, begin.fields.definition().path.clone()));
+                }
+                Step::End(end) => {
+                    let (open, last) = tracks.entry(end.track).or_default();
+                    prop_assert!(end.time >= *last);
+                    *last = end.time;
+                    prop_assert_eq!(open.pop(), Some((end.slice, end.definition.path.clone())));
+                }
+                Step::Gap(gap) => {
+                    let (open, _) = tracks.entry(Track::Thread(id(gap.thread.thread))).or_default();
+                    prop_assert!(open.is_empty());
+                }
+                _ => {}
+            }
+        }
+        for (open, _) in tracks.values() {
+            prop_assert!(open.is_empty());
+        }
+    }
+}

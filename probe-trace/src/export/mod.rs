@@ -1,0 +1,80 @@
+//! Exports: writes a trace in the formats of other tools.
+//!
+//! [`export`] pairs a trace's hits ([`calls`](crate::calls)) and writes each step at once, so it
+//! never holds a trace in memory. It keeps threads, paths, and open calls and futures; folded
+//! stacks also keep one sum for each distinct stack.
+
+#[cfg(feature = "chrome")]
+mod chrome;
+mod error;
+mod folded;
+mod format;
+#[cfg(any(feature = "chrome", feature = "perfetto"))]
+mod name;
+#[cfg(feature = "perfetto")]
+mod perfetto;
+
+use std::io::{self, BufWriter, Write};
+
+pub use error::Error;
+pub use format::{Format, UnknownFormat};
+
+use crate::{
+    Item,
+    calls::{Calls, Step},
+};
+
+/// One format's writer.
+trait Sink {
+    /// Writes a step.
+    fn step(&mut self, step: &Step) -> io::Result<()>;
+    /// Writes the end.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Writes items, which come in the order of time, in this format.
+///
+/// ```
+/// use probe_trace::{Item, export::{Format, export}};
+/// let items: Vec<Result<Item, std::io::Error>> = Vec::new();
+/// let mut text = Vec::new();
+/// export(Format::Folded, items, &mut text)?;
+/// assert_eq!(text, b"");
+/// # Ok::<(), probe_trace::export::Error<std::io::Error>>(())
+/// ```
+///
+/// # Errors
+/// - [`Error::Items`] if an item is an error. The output then has the items before, and is whole.
+/// - [`Error::Write`] if the writer has an error.
+/// - [`Error::Disabled`] if the format's feature is not enabled.
+pub fn export<E>(
+    format: Format,
+    items: impl IntoIterator<Item = Result<Item, E>>,
+    writer: impl Write,
+) -> Result<(), Error<E>> {
+    let mut writer = BufWriter::new(writer);
+    match format {
+        #[cfg(feature = "perfetto")]
+        Format::Perfetto => drive(perfetto::Perfetto::new(&mut writer)?, items)?,
+        #[cfg(not(feature = "perfetto"))]
+        Format::Perfetto => return Err(Error::Disabled { feature: "perfetto" }),
+        #[cfg(feature = "chrome")]
+        Format::Chrome => drive(chrome::Chrome::new(&mut writer)?, items)?,
+        #[cfg(not(feature = "chrome"))]
+        Format::Chrome => return Err(Error::Disabled { feature: "chrome" }),
+        Format::Folded => drive(folded::Folded::new(&mut writer), items)?,
+    }
+    Ok(writer.flush()?)
+}
+
+fn drive<E>(mut sink: impl Sink, items: impl IntoIterator<Item = Result<Item, E>>) -> Result<(), Error<E>> {
+    let mut error = None;
+    for step in Calls::new(items) {
+        match step {
+            Ok(step) => sink.step(&step)?,
+            Err(unread) => error = Some(unread),
+        }
+    }
+    sink.finish()?;
+    error.map_or(Ok(()), |error| Err(Error::Items(error)))
+}

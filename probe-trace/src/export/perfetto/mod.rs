@@ -1,0 +1,210 @@
+//! Perfetto's protobuf traces.
+//!
+//! The export is one sequence of packets. The first one makes `CLOCK_MONOTONIC` the clock of the
+//! trace. Processes, threads, futures, and counters are tracks. Names are short; the source
+//! location of an event has the full path as its function.
+//!
+//! - Polls of a future on threads have a flow, which leads from one to the next.
+//! - A point with exactly one numeric field is a counter, too, below its process.
+//! - Lost hits are an instant. Its packet says that data before it is missing, so Perfetto lists
+//!   the loss in the trace's info.
+
+mod intern;
+mod message;
+mod packets;
+mod tracks;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use message::{COUNTER, DebugAnnotation, INSTANT, SLICE_BEGIN, SLICE_END, TracePacket, TrackEvent};
+use packets::Packets;
+use tracks::Tracks;
+
+use super::{Sink, name};
+use crate::{
+    Definition, FieldValue, Gap, Kind,
+    calls::{Begin, End, Fields, Instant, Slice, Step, Track},
+};
+
+pub(super) struct Perfetto<W> {
+    packets: Packets<W>,
+    tracks: Tracks,
+}
+
+impl<W: Write> Perfetto<W> {
+    pub(super) fn new(writer: W) -> io::Result<Self> {
+        Ok(Self { packets: Packets::new(writer)?, tracks: Tracks::default() })
+    }
+
+    fn describe(&mut self, descriptor: message::TrackDescriptor) -> io::Result<()> {
+        self.packets.write(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() })
+    }
+
+    fn write(&mut self, time: u64, event: TrackEvent) -> io::Result<()> {
+        self.packets.write(TracePacket {
+            timestamp: Some(time),
+            track_event: Some(event),
+            ..TracePacket::default()
+        })
+    }
+
+    fn begin(&mut self, begin: &Begin) -> io::Result<()> {
+        let probe = begin.fields.definition();
+        if let (Track::Future(id), Slice::Future) = (begin.track, begin.slice) {
+            let descriptor = self.tracks.future(id, probe);
+            self.describe(descriptor)?;
+        }
+        let mut event = self.event(SLICE_BEGIN, begin.track);
+        // A poll or a wait on the future's own track has its kind as its name.
+        let is_part = matches!(begin.track, Track::Future(_)) && begin.slice != Slice::Future;
+        self.name(&mut event, if is_part { begin.slice.name() } else { name::short(&probe.path) }, probe);
+        self.annotate(&mut event, &begin.fields);
+        if begin.began_before {
+            self.note(&mut event, "probe.began_before", true);
+        }
+        event.flow_ids = begin.future.and_then(|id| self.tracks.id(Track::Future(id))).into_iter().collect();
+        self.write(begin.time, event)
+    }
+
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        let mut event = self.event(SLICE_END, end.track);
+        if let Some(fields) = &end.fields {
+            self.annotate(&mut event, fields);
+        }
+        if let Some(cause) = end.ending.cause() {
+            self.note(&mut event, "probe.ending", cause);
+        }
+        if let (Track::Future(id), Slice::Future) = (end.track, end.slice) {
+            self.tracks.end_future(id);
+        }
+        self.write(end.time, event)
+    }
+
+    fn instant(&mut self, instant: &Instant) -> io::Result<()> {
+        let probe = instant.fields.definition();
+        let mut event = self.event(INSTANT, Track::Thread(instant.thread));
+        self.name(&mut event, name::short(&probe.path), probe);
+        self.annotate(&mut event, &instant.fields);
+        if instant.lacks_entry {
+            self.note(&mut event, "probe.lacks_entry", true);
+        }
+        self.write(instant.time, event)?;
+        if probe.kind == Some(Kind::Point) { self.count(instant) } else { Ok(()) }
+    }
+
+    /// Writes the value of a point's only numeric field to its counter.
+    fn count(&mut self, instant: &Instant) -> io::Result<()> {
+        let mut numbers = instant.fields.iter().filter(|(_, value)| {
+            matches!(value, FieldValue::U64(_) | FieldValue::I64(_) | FieldValue::F64(_))
+        });
+        let (Some((field, value)), None) = (numbers.next(), numbers.next()) else { return Ok(()) };
+        let probe = instant.fields.definition();
+        let (uuid, descriptor) = self.tracks.counter(instant.thread, probe, field);
+        if let Some(descriptor) = descriptor {
+            self.describe(descriptor)?;
+        }
+        let mut event = TrackEvent { kind: Some(COUNTER), track_uuid: Some(uuid), ..TrackEvent::default() };
+        match *value {
+            FieldValue::I64(value) => event.counter_value = Some(value),
+            FieldValue::F64(value) => event.double_counter_value = Some(value),
+            FieldValue::U64(value) => match i64::try_from(value) {
+                Ok(value) => event.counter_value = Some(value),
+                #[expect(clippy::cast_precision_loss, reason = "the format has no larger integers")]
+                Err(_) => event.double_counter_value = Some(value as f64),
+            },
+            _ => return Ok(()),
+        }
+        self.write(instant.time, event)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+        self.packets.forget();
+        let mut event = self.event(INSTANT, Track::Thread(gap.thread));
+        let interner = &mut self.packets.interner;
+        event.category_iids = vec![interner.category("probe")];
+        event.name_iid = Some(interner.name(&format!("{} events lost", gap.lost)));
+        self.note(&mut event, "lost", gap.lost);
+        self.note(&mut event, "nanoseconds", gap.end - gap.begin);
+        self.packets.write_after_loss(TracePacket {
+            timestamp: Some(gap.begin),
+            track_event: Some(event),
+            ..TracePacket::default()
+        })
+    }
+
+    fn event(&self, kind: i32, track: Track) -> TrackEvent {
+        TrackEvent { kind: Some(kind), track_uuid: self.tracks.id(track), ..TrackEvent::default() }
+    }
+
+    fn name(&mut self, event: &mut TrackEvent, name: &str, probe: &Definition) {
+        let interner = &mut self.packets.interner;
+        event.name_iid = Some(interner.name(name));
+        event.category_iids = vec![interner.category(name::krate(&probe.path))];
+        event.source_location_iid = Some(interner.location(probe));
+    }
+
+    fn annotate(&mut self, event: &mut TrackEvent, fields: &Fields) {
+        for (name, value) in fields.iter() {
+            self.note(event, name, value);
+        }
+    }
+
+    fn note(&mut self, event: &mut TrackEvent, name: &str, value: impl Into<DebugAnnotation>) {
+        let name_iid = Some(self.packets.interner.annotation(name));
+        event.debug_annotations.push(DebugAnnotation { name_iid, ..value.into() });
+    }
+}
+
+impl<W: Write> Sink for Perfetto<W> {
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::Thread(thread) => {
+                for descriptor in self.tracks.thread(thread) {
+                    self.describe(descriptor)?;
+                }
+                Ok(())
+            }
+            Step::Begin(begin) => self.begin(begin),
+            Step::End(end) => self.end(end),
+            Step::Instant(instant) => self.instant(instant),
+            Step::Gap(gap) => self.gap(gap),
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.packets.flush()
+    }
+}
+
+impl From<&FieldValue> for DebugAnnotation {
+    fn from(value: &FieldValue) -> Self {
+        match value {
+            FieldValue::U64(value) => (*value).into(),
+            FieldValue::I64(value) => Self { int_value: Some(*value), ..Self::default() },
+            FieldValue::F64(value) => Self { double_value: Some(*value), ..Self::default() },
+            FieldValue::Bool(value) => (*value).into(),
+            value => value.to_string().as_str().into(),
+        }
+    }
+}
+
+impl From<u64> for DebugAnnotation {
+    fn from(value: u64) -> Self {
+        Self { uint_value: Some(value), ..Self::default() }
+    }
+}
+
+impl From<bool> for DebugAnnotation {
+    fn from(value: bool) -> Self {
+        Self { bool_value: Some(value), ..Self::default() }
+    }
+}
+
+impl From<&str> for DebugAnnotation {
+    fn from(value: &str) -> Self {
+        Self { string_value: Some(value.to_owned()), ..Self::default() }
+    }
+}

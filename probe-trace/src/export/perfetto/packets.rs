@@ -1,0 +1,75 @@
+//! Writes packets, with the state that they share.
+
+use std::io::{self, Write};
+
+use prost::Message;
+
+use super::{
+    intern::Interner,
+    message::{
+        Clock, ClockSnapshot, INCREMENTAL_STATE_CLEARED, MONOTONIC, NEEDS_INCREMENTAL_STATE, Trace,
+        TracePacket, TracePacketDefaults,
+    },
+};
+
+/// The export is one sequence of packets.
+const SEQUENCE: u32 = 1;
+
+pub(super) struct Packets<W> {
+    writer: W,
+    buffer: Vec<u8>,
+    pub(super) interner: Interner,
+}
+
+impl<W: Write> Packets<W> {
+    /// Writes the first packet, which makes `CLOCK_MONOTONIC` the clock of the trace.
+    pub(super) fn new(writer: W) -> io::Result<Self> {
+        let mut packets = Self { writer, buffer: Vec::new(), interner: Interner::default() };
+        let clock = Clock { clock_id: Some(MONOTONIC), timestamp: Some(0) };
+        packets.encode(TracePacket {
+            clock_snapshot: Some(ClockSnapshot { clocks: vec![clock], primary_trace_clock: Some(MONOTONIC) }),
+            sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
+            defaults: Some(defaults()),
+            ..TracePacket::default()
+        })?;
+        Ok(packets)
+    }
+
+    /// Writes a packet, and the names that it introduces.
+    pub(super) fn write(&mut self, packet: TracePacket) -> io::Result<()> {
+        self.encode(TracePacket { sequence_flags: Some(NEEDS_INCREMENTAL_STATE), ..packet })
+    }
+
+    /// Forgets the interned names, before a packet that says that hits before it are missing.
+    /// Perfetto's reader forgets them there, too.
+    pub(super) fn forget(&mut self) {
+        self.interner = Interner::default();
+    }
+
+    /// Writes a packet that says that hits before it are missing.
+    pub(super) fn write_after_loss(&mut self, packet: TracePacket) -> io::Result<()> {
+        self.encode(TracePacket {
+            sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
+            previous_packet_dropped: Some(1),
+            defaults: Some(defaults()),
+            ..packet
+        })
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+
+    fn encode(&mut self, mut packet: TracePacket) -> io::Result<()> {
+        packet.trusted_packet_sequence_id = Some(SEQUENCE);
+        packet.interned_data = self.interner.take();
+        self.buffer.clear();
+        Trace { packet: vec![packet] }.encode(&mut self.buffer).map_err(io::Error::other)?;
+        self.writer.write_all(&self.buffer)
+    }
+}
+
+/// Packets that name no clock have times of this one.
+fn defaults() -> TracePacketDefaults {
+    TracePacketDefaults { timestamp_clock_id: Some(MONOTONIC) }
+}

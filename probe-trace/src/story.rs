@@ -1,0 +1,125 @@
+//! Items for tests, made in a few words each.
+
+use std::{convert::Infallible, sync::Arc};
+
+use proptest::prelude::*;
+
+use crate::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+
+/// Items of one process, 7, whose threads have the tids 101, 102, and so on.
+#[derive(Debug)]
+pub(crate) struct Story {
+    pub(crate) items: Vec<Item>,
+    generation: u64,
+}
+
+pub(crate) fn id(thread: u64) -> ThreadId {
+    ThreadId { file: 0, process: 7, thread, tid: 100 + thread }
+}
+
+impl Story {
+    pub(crate) fn new() -> Self {
+        Self { items: Vec::new(), generation: 1 }
+    }
+
+    pub(crate) fn thread(mut self, thread: u64, name: &str) -> Self {
+        let program = Arc::from("server");
+        self.items.push(Item::Thread(Thread { id: id(thread), name: name.to_owned(), program }));
+        self
+    }
+
+    /// Adds a hit of `KIND PATH`, such as `entry app::f`. The kinds `enter` and `leave` are those
+    /// of C code with a stack pointer: `enter c::f 900`. Other kinds with a number are of a future
+    /// at this address.
+    pub(crate) fn hit(mut self, thread: u64, time: u64, text: &str) -> Self {
+        self.items.push(Item::Event(self.event(thread, time, text, Vec::new())));
+        self
+    }
+
+    /// Adds a hit with fields.
+    pub(crate) fn fields(
+        mut self,
+        thread: u64,
+        time: u64,
+        text: &str,
+        fields: Vec<(&str, FieldValue)>,
+    ) -> Self {
+        self.items.push(Item::Event(self.event(thread, time, text, fields)));
+        self
+    }
+
+    pub(crate) fn gap(mut self, thread: u64, begin: u64, end: u64, lost: u64) -> Self {
+        self.items.push(Item::Gap(Gap { thread: id(thread), begin, end, lost }));
+        self
+    }
+
+    /// Switches sites: a new generation begins.
+    pub(crate) fn switch(mut self) -> Self {
+        self.generation += 1;
+        self
+    }
+
+    fn event(&self, thread: u64, time: u64, text: &str, mut fields: Vec<(&str, FieldValue)>) -> TraceEvent {
+        let mut words = text.split(' ');
+        let (kind, path) = (words.next().unwrap(), words.next().unwrap());
+        let number: Option<u64> = words.next().map(|word| word.parse().unwrap());
+        let (kind, is_c) = match kind {
+            "enter" => (Kind::Entry, true),
+            "leave" => (Kind::Exit, true),
+            _ => (Kind::ALL.into_iter().find(|of| of.name() == kind).unwrap(), false),
+        };
+        let is_future = number.is_some() && !is_c;
+        if is_future {
+            fields.insert(0, ("future", FieldValue::U64(number.unwrap())));
+        }
+        let definition = Definition {
+            probe: 1,
+            kind: Some(kind),
+            may_skip_exit: is_c,
+            is_future,
+            path: path.to_owned(),
+            file: "src/main.rs".to_owned(),
+            line: 12,
+            fields: fields.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        };
+        TraceEvent {
+            thread: id(thread),
+            time,
+            definition: Arc::new(definition),
+            fields: fields.into_iter().map(|(_, value)| value).collect(),
+            frame: number.filter(|_| is_c),
+            generation: self.generation,
+        }
+    }
+
+    pub(crate) fn results(&self) -> Vec<Result<Item, Infallible>> {
+        self.items.iter().cloned().map(Ok).collect()
+    }
+}
+
+/// Any hits of any threads with gaps and switches, in the order of time.
+pub(crate) fn any_story() -> impl Strategy<Value = Story> {
+    let hit = (1..4_u64, 0..4_u64, 0..16_usize, 0..3_u64);
+    proptest::collection::vec(hit, 0..120).prop_map(|hits| {
+        let mut story = Story::new();
+        let mut time = 0;
+        for (thread, later, what, number) in hits {
+            time += later;
+            story = match what {
+                0 => story.gap(thread, time, time + later, 3),
+                1 => story.switch(),
+                2..5 => story.hit(thread, time, &format!("entry app::f{number}")),
+                5..7 => story.hit(thread, time, &format!("exit app::f{number}")),
+                7..9 => story.hit(thread, time, &format!("enter c::g{number} {}", 900 - later)),
+                9 => story.hit(thread, time, &format!("leave c::g{number} {}", 900 - later)),
+                10 => story.hit(thread, time, &format!("entry app::task {number}")),
+                11 => story.hit(thread, time, &format!("suspend app::task {number}")),
+                12 => story.hit(thread, time, &format!("resume app::task {number}")),
+                13 => story.hit(thread, time, &format!("exit app::task {number}")),
+                14 => story.hit(thread, time, &format!("drop app::task {number}")),
+                _ => story.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
+            };
+        }
+        story
+    })
+}
