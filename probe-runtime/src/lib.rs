@@ -42,6 +42,7 @@
 //! | who calls whom; flame graphs | `CallTree` | `call-tree` | `call-tree` |
 //! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
 //! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
+//! | what happened when: each hit with its time, thread and fields | `Trace` | | `trace` |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -53,7 +54,7 @@
 //! | feature | |
 //! |---|---|
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
-//! | `latency`, `call-tree`, `profiler`, `perf`, `metrics` | consumers, see above |
+//! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
 //! | `off` | removes all sites from the program, in every crate; for applications only |

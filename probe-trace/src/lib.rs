@@ -1,5 +1,4 @@
-//! Traces of latent probes: the file's layout, what its readers get, and what becomes of it.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod calls;

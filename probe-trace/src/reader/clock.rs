@@ -66,7 +66,7 @@ impl Clock {
         let residual = all.iter().map(off).max().unwrap_or_default();
         let width =
             clock.readings.iter().map(|it| clock.span(it.ticks, it.ticks.saturating_add(it.width))).max();
-        clock.error = residual + width.unwrap_or_default().div_ceil(2);
+        clock.error = residual.saturating_add(width.unwrap_or_default().div_ceil(2));
         clock
     }
 
@@ -88,7 +88,7 @@ impl Clock {
     }
 
     fn span(&self, from: u64, to: u64) -> u64 {
-        self.time(to) - self.time(from)
+        self.time(to).saturating_sub(self.time(from))
     }
 
     /// Returns by how much a time may be off, in nanoseconds; `None` if one reading alone does not

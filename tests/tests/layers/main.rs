@@ -1,4 +1,5 @@
-//! The rooms of `probe-patch`, and above them those of `probe-runtime`, stand one above the other,
+//! The rooms of `probe-patch` and `probe-trace`, and above them those of `probe-runtime`, stand one
+//! above the other,
 //! as ARCHITECTURE.md says: each names those below it only.
 
 mod circles;
@@ -13,7 +14,7 @@ use syn::visit::Visit;
 
 /// The crates, from the lowest up. To those above it, a crate is one more room, which only rooms
 /// name whose exception says so: its parts stand on several levels.
-const CRATES: [&str; 2] = ["probe_patch", "probe_runtime"];
+const CRATES: [&str; 3] = ["probe_patch", "probe_trace", "probe_runtime"];
 
 /// A crate's sources.
 fn root(krate: &str) -> PathBuf {

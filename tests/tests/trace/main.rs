@@ -6,6 +6,7 @@
 mod faults;
 mod nesting;
 mod processes;
+mod torn;
 mod values;
 
 use std::path::Path;
