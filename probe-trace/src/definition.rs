@@ -1,4 +1,4 @@
-//! What a trace says of its probes.
+//! The probes of a trace: their names, places and fields.
 
 /// The kind of place in the program that a probe marks. The numbers are those in files.
 ///

@@ -1,10 +1,10 @@
-//! What keeps a file from being read.
+//! Reasons why a file can't be read.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a trace can't be read: the file, what is wrong, and what to do.
+/// The reason why a trace can't be read. It names the file, the fault and the remedy.
 ///
 /// ```
 /// let error = probe_trace::Trace::open(&["Cargo.toml"]).unwrap_err();

@@ -1,8 +1,9 @@
-//! What a reader of traces hands out, in the order of time.
+//! The items that a reader of traces hands out, in the order of time.
 
 use std::sync::Arc;
 
-use crate::{Definition, FieldValue};
+use crate::definition::Definition;
+use crate::value::FieldValue;
 
 /// A thread of one of the processes of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -60,8 +60,8 @@ pub mod policy {
     pub const OVERWRITE: u64 = 3;
 }
 
-/// Words of a reading of all clocks at one moment. Time stamps are ticks of any clock; readings tell
-/// its rate.
+/// Words of a reading of all clocks at one moment. Time stamps are ticks of any clock, whose rate
+/// the readings tell.
 pub mod reading {
     /// Time stamp at the middle of the reading.
     pub const TICKS: usize = 0;
@@ -243,7 +243,7 @@ pub mod block {
     pub const MAGIC: u64 = u64::from_le_bytes(*b"probeblk");
     /// Word of the block's header: [`MAGIC`].
     pub const MAGIC_AT: usize = 0;
-    /// Word of the block's header: what it holds, one of the numbers below. Readers skip others.
+    /// Word of the block's header: the kind of its content, a number below. Readers skip others.
     pub const KIND_AT: usize = 1;
     /// Word of the block's header: bytes of its payload, without padding.
     pub const BYTES_AT: usize = 2;

@@ -4,7 +4,9 @@ use std::{convert::Infallible, sync::Arc};
 
 use proptest::prelude::*;
 
-use crate::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+use crate::definition::{Definition, Kind};
+use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
+use crate::value::FieldValue;
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]

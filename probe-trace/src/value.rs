@@ -25,7 +25,7 @@ pub enum FieldValue {
     Bool(bool),
     /// A Unicode scalar value.
     Char(char),
-    /// Text. What is not UTF-8 is replaced.
+    /// Text. Bytes that are not UTF-8 are replaced.
     Str {
         /// The stored part.
         text: String,

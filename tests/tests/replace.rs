@@ -50,7 +50,7 @@ fn original_runs_as_often_as_it_is_called() {
         let _replaced =
             counted::install(move |original, calls| (0..times).map(|_| original(calls)).sum()).unwrap();
         let calls = Cell::new(0);
-        assert_eq!(counted(&calls), (1..=times).sum());
+        assert_eq!(counted(&calls), (1..=times).sum::<u64>());
         assert_eq!(calls.get(), times);
     }
 }

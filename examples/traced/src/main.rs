@@ -16,6 +16,7 @@ use std::fs::{self, File};
 use std::future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -117,24 +118,34 @@ fn run() -> std::io::Result<Counts> {
     Ok(std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Converts a trace to the format that the file's ending names.
-fn convert(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
-    let format = Format::from_path(to)?;
+fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Box<dyn Error>> {
     let mut trace = probe_trace::Trace::open(&[from])?;
     trace.problems().iter().for_each(|problem| eprintln!("{problem}"));
     export(format, trace.items(), File::create(to)?)?;
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let to = env::args_os().nth(1).map_or_else(|| PathBuf::from("traced.pftrace"), PathBuf::from);
+/// Runs the program, traced, and writes the trace in the format that the file's ending names.
+fn trace(to: &Path) -> Result<(), Box<dyn Error>> {
+    let format = Format::from_path(to)?;
     let recorded = to.with_extension("probetrace");
     let trace = select("traced::**")?.attach(Trace::to_file(&recorded))?;
     let counts = run()?;
     let totals = trace.finish()?;
-    convert(&recorded, &to)?;
+    convert(&recorded, format, to)?;
     fs::remove_file(&recorded)?;
     println!("{} words, of which {} are `tide`", counts.values().sum::<usize>(), counts["tide"]);
     println!("{} events, and {} were lost: {}", totals.written, totals.lost, to.display());
     Ok(())
+}
+
+fn main() -> ExitCode {
+    let to = env::args_os().nth(1).map_or_else(|| PathBuf::from("traced.pftrace"), PathBuf::from);
+    trace(&to).map_or_else(
+        |error| {
+            eprintln!("traced: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }

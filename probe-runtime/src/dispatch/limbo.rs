@@ -161,6 +161,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// No data.
+    const NONE: [u32; 0] = [];
+
     fn sight(sequence: u64, calls: u64, mark: HitMark) -> Sight {
         Sight { slot: 0, watched: HitId { sequence, calls }, mark }
     }
@@ -189,7 +192,7 @@ mod tests {
     fn a_hit_does_not_hold_what_was_retired_before_it() {
         let mut limbo = Limbo::default();
         limbo.retire(limbo.now(), 1);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
         limbo.retire(Era::UNKNOWN, 2);
         assert_eq!(given_out(&mut limbo, Some(sight(1, 0, consuming()))), [1], "another hit");
         assert_eq!(given_out(&mut limbo, None), [2]);
@@ -202,7 +205,7 @@ mod tests {
         assert!(!limbo.has_new());
         limbo.retire(before, 0);
         assert!(limbo.has_new());
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
         assert!(!limbo.has_new() && !limbo.is_empty());
         for operation in 1..100_000 {
             // The hook of the previous operation.
@@ -210,11 +213,15 @@ mod tests {
             assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [operation]);
         }
         limbo.retire(before, 1);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
         assert_eq!(limbo.retired.len(), 2, "what it may have read");
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "another call in the same hit");
+        assert_eq!(
+            given_out(&mut limbo, Some(sight(0, 1, consuming()))),
+            NONE,
+            "another call in the same hit"
+        );
         limbo.retire(Era(limbo.now().0 - 1), 2);
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "which may have read that");
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), NONE, "which may have read that");
         assert_eq!(given_out(&mut limbo, Some(sight(1, 1, HitMark::ENTERED))), [0, 1, 2]);
     }
 
@@ -223,9 +230,9 @@ mod tests {
         let mut limbo = Limbo::default();
         for mark in [HitMark::ENTERED, HitMark::NESTED, HitMark::ENTERED] {
             limbo.retire(limbo.now(), 1);
-            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), []);
+            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), NONE);
         }
-        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), NONE);
         limbo.retire(limbo.now(), 2);
         assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [2]);
         assert_eq!(given_out(&mut limbo, None), [1, 1, 1]);
@@ -238,7 +245,7 @@ mod tests {
         let mut limbo = Limbo::default();
         hit_state.enter();
         hit_state.begin_call(consuming());
-        assert_eq!(given_out(&mut limbo, seen()), []);
+        assert_eq!(given_out(&mut limbo, seen()), NONE);
         // A hook is published, and the call ends. Before the next call, a signal handler's hit
         // reads that hook.
         let since = limbo.now();
@@ -246,7 +253,7 @@ mod tests {
         let outer = hit_state.enter();
         hit_state.begin_call(HitMark::consuming(8192));
         limbo.retire(since, 1);
-        assert_eq!(given_out(&mut limbo, seen()), [], "in use");
+        assert_eq!(given_out(&mut limbo, seen()), NONE, "in use");
         hit_state.end_call();
         hit_state.leave(outer);
         hit_state.leave(HitMark::IDLE);

@@ -23,7 +23,7 @@ mod tests;
 
 pub use step::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Step, Track};
 
-use crate::Item;
+use crate::item::Item;
 
 /// Makes steps of a trace's items. The first error ends the steps: it comes after the ends of all
 /// open slices.

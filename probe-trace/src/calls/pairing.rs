@@ -10,7 +10,9 @@ use super::{
     future::{At, Futures, Key},
     stack::{Frame, Out, Stack},
 };
-use crate::{FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+use crate::definition::Kind;
+use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
+use crate::value::FieldValue;
 
 #[derive(Default)]
 pub(super) struct Pairing {

@@ -3,7 +3,8 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track, future::Key};
-use crate::{Definition, ThreadId};
+use crate::definition::Definition;
+use crate::item::ThreadId;
 
 /// Open slices of one thread, at most. A program that is traced at its entries only would
 /// otherwise fill the memory.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Definition, FieldValue, Gap, Thread, ThreadId};
+use crate::definition::Definition;
+use crate::item::{Gap, Thread, ThreadId};
+use crate::value::FieldValue;
 
 /// A row of a timeline. The slices of one track always nest.
 ///

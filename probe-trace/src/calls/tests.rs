@@ -164,12 +164,12 @@ thread 1
 #[test]
 fn futures_have_polls_and_waits_on_their_own_track() {
     let story = Story::new()
-        .fields(1, 10, "entry app::get 64", vec![("url", crate::FieldValue::U64(5))])
+        .fields(1, 10, "entry app::get 64", vec![("url", crate::value::FieldValue::U64(5))])
         .hit(1, 11, "entry app::read")
         .hit(1, 12, "exit app::read")
         .hit(1, 13, "suspend app::get 64")
         .hit(2, 20, "resume app::get 64")
-        .fields(2, 22, "exit app::get 64", vec![("result", crate::FieldValue::Bool(true))])
+        .fields(2, 22, "exit app::get 64", vec![("result", crate::value::FieldValue::Bool(true))])
         .hit(1, 30, "entry app::get 64")
         .hit(1, 31, "suspend app::get 64")
         .hit(2, 32, "drop app::get 64");

@@ -12,11 +12,9 @@ use std::{
     io::{self, Write},
 };
 
-use super::Sink;
-use crate::{
-    Thread, ThreadId,
-    calls::{Step, Track},
-};
+use super::sink::Sink;
+use crate::calls::{Step, Track};
+use crate::item::{Thread, ThreadId};
 
 pub(super) struct Folded<W> {
     writer: W,
@@ -118,10 +116,8 @@ fn escape(text: &mut String, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        export::{Format, export},
-        story::Story,
-    };
+    use crate::export::{Format, export};
+    use crate::story::Story;
 
     #[test]
     fn stacks_have_their_self_times() {

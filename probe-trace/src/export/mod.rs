@@ -13,24 +13,17 @@ mod format;
 mod name;
 #[cfg(feature = "perfetto")]
 mod perfetto;
+mod sink;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 
 pub use error::Error;
 pub use format::{Format, UnknownFormat};
 
-use crate::{
-    Item,
-    calls::{Calls, Step},
-};
+use crate::item::Item;
+use sink::Sink;
 
-/// One format's writer.
-trait Sink {
-    /// Writes a step.
-    fn step(&mut self, step: &Step) -> io::Result<()>;
-    /// Writes the end.
-    fn finish(&mut self) -> io::Result<()>;
-}
+use crate::calls::Calls;
 
 /// Writes items, which come in the order of time, in this format.
 ///

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::definition::{Definition, Kind};
 use crate::layout::flag;
-use crate::{Definition, Kind};
 
 /// Adds the definitions of a block. Returns whether the block was read to its end.
 pub(super) fn read(block: &[u8], into: &mut HashMap<u32, Arc<Definition>>) -> bool {

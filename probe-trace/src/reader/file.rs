@@ -1,4 +1,4 @@
-//! One file: what it says of its process, and where its sub-buffers are.
+//! One file: its process, its probes, and the places of its sub-buffers.
 //!
 //! Life cycle: opening reads the headers of all blocks once, and keeps the places of sub-buffers,
 //! not their content. Memory: 64 bytes a sub-buffer, and the definitions. The file is read at
@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use super::clock::{Clock, Reading};
 use super::definitions;
+use crate::definition::Definition;
 use crate::error::{Problem, ReadError};
+use crate::item::ThreadId;
 use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
-use crate::{Definition, ThreadId};
 
 /// The most words of a sub-buffer that are believed, 1 GiB.
 const LARGEST: u64 = 1 << 27;

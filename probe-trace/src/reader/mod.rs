@@ -14,14 +14,14 @@ use std::path::Path;
 use file::TraceFile;
 use stream::{Stream, time_of};
 
-use crate::Item;
 use crate::error::{Problem, ReadError};
+use crate::item::Item;
 use crate::layout::ring;
 
 /// Traces of one or more processes, opened for reading.
 ///
 /// Files of killed and of running processes are read as far as they go;
-/// [`problems`](Self::problems) says what they lack. Times are those of the first file's
+/// [`problems`](Self::problems) names the missing parts. Times are those of the first file's
 /// `CLOCK_MONOTONIC`. Files of other machines, or from before a restart, are laid beside it by the
 /// calendar time of both.
 ///
@@ -101,7 +101,7 @@ impl Trace {
         Ok(Self { files, problems })
     }
 
-    /// Returns what the files lack, and what is doubtful, a line each.
+    /// Returns the files' missing parts and doubtful ones, a line each.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

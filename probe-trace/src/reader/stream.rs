@@ -7,8 +7,8 @@ use std::io;
 
 use super::file::{Located, TraceFile};
 use super::payload;
+use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
-use crate::{Gap, Item, Thread, ThreadId, TraceEvent};
 
 /// One ring of one file.
 #[derive(Debug)]

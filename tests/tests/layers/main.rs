@@ -1,6 +1,5 @@
 //! The rooms of `probe-patch` and `probe-trace`, and above them those of `probe-runtime`, stand one
-//! above the other,
-//! as ARCHITECTURE.md says: each names those below it only.
+//! above the other, as ARCHITECTURE.md says: each names those below it only.
 
 mod circles;
 mod paths;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use paths::File;
 use syn::visit::Visit;
 
-/// The crates, from the lowest up. To those above it, a crate is one more room, which only rooms
+/// The crates. The others stand below the last one. To it, each is one more room, which only rooms
 /// name whose exception says so: its parts stand on several levels.
 const CRATES: [&str; 3] = ["probe_patch", "probe_trace", "probe_runtime"];
 
@@ -22,8 +21,9 @@ fn root(krate: &str) -> PathBuf {
 }
 
 /// The crates that one stands on.
-fn below(krate: &str) -> impl Iterator<Item = &'static str> + '_ {
-    CRATES.into_iter().take_while(move |it| *it != krate)
+fn below(krate: &str) -> &'static [&'static str] {
+    let [below @ .., last] = &CRATES;
+    if krate == *last { below } else { &[] }
 }
 
 const ARCHITECTURE: &str = include_str!("../../../ARCHITECTURE.md");
@@ -128,7 +128,7 @@ fn sources(krate: &str) -> Vec<Source> {
 fn rooms(krate: &str, sources: &[Source]) -> BTreeSet<String> {
     let production = sources.iter().filter(|it| !it.is_of_tests);
     let own = production.filter_map(|it| it.modules.first().cloned());
-    own.chain(below(krate).map(str::to_owned)).collect()
+    own.chain(below(krate).iter().map(|&it| it.to_owned())).collect()
 }
 
 /// Which rooms each room of a crate names, and one file that does.

@@ -1,4 +1,4 @@
-//! Traces: each hit is written or lost, and what can be read is right and in order, also while
+//! Traces: each hit is written or lost, and readers get right events in the right order, also while
 //! threads come and go, rings are small, disks are full, and processes fork and are killed.
 //! A process of its own: it forks, and installs a signal handler.
 #![cfg(unix)]

@@ -39,7 +39,7 @@ fn call(times: u64) {
 /// lost hits.
 fn check(items: &[Item]) -> (u64, u64) {
     let mut open: HashMap<ThreadId, Vec<&str>> = HashMap::new();
-    let mut last: HashMap<ThreadId, u64> = HashMap::new();
+    let mut latest: HashMap<ThreadId, u64> = HashMap::new();
     // After a gap, exits may come whose entries were lost.
     let mut after_gap: HashMap<ThreadId, bool> = HashMap::new();
     let (mut events, mut lost) = (0, 0);
@@ -47,7 +47,7 @@ fn check(items: &[Item]) -> (u64, u64) {
         match item {
             Item::Event(event) => {
                 events += 1;
-                let before = last.insert(event.thread, event.time).unwrap_or_default();
+                let before = latest.insert(event.thread, event.time).unwrap_or_default();
                 assert!(before <= event.time, "{before} after {}", event.time);
                 let calls = open.entry(event.thread).or_default();
                 if event.definition.kind == Some(Kind::Entry) {

@@ -1,4 +1,4 @@
-//! Files that end too soon, and files that somebody has changed: what can be read is read, and
+//! Files that end too soon, and files that somebody has changed: the readable part is read, and
 //! nothing else happens.
 
 use std::fs::{self, OpenOptions};

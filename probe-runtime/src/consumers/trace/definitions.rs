@@ -1,4 +1,4 @@
-//! What a file says of the probes of a selection.
+//! Encodes the definitions of a selection's probes for a file.
 
 use probe_trace::layout::flag;
 

@@ -28,7 +28,7 @@ const SLEEP: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(
 /// The time between two readings of all clocks.
 const READING: Duration = Duration::from_secs(1);
 
-/// The thread, and what it shares with the consumer. It ends when this is dropped.
+/// The thread, and the state that it shares with the consumer. It ends when this is dropped.
 pub(super) struct Drain {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<io::Result<()>>>,

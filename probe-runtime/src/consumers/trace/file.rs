@@ -81,7 +81,7 @@ impl<W: Write> TraceFile<W> {
     }
 }
 
-/// What a file says of its process.
+/// The trace that a file describes.
 pub(super) struct About<'a> {
     running: &'a Running,
     /// Whether the file is written at once.

@@ -5,7 +5,7 @@
 //! the program asks for a snapshot. `probe-trace` reads the file, and converts it.
 //!
 //! Rings are private memory. A forked child has copies of its parent's, as of all counts: its
-//! snapshots hold what its parent recorded up to the fork, and what it recorded itself since. A
+//! snapshots hold its parent's events up to the fork, and its own ones since. A
 //! trace that a thread writes is detached in a child, which has no such thread.
 
 mod clocks;
@@ -46,8 +46,8 @@ use crate::error::Error;
 /// interrupts one, are [`suppressed`](crate::Attachment::suppressed).
 ///
 /// Cost: a hit without fields is a reading of the clock and three stores. It uses no heap, no lock
-/// and no system call, but for a thread's first hit, which maps its ring. Where the ring goes on in
-/// its next part, the system's clock is read, too, if that takes no system call.
+/// and no system call, but for a thread's first hit, which maps its ring. A hit that
+/// begins another part of the ring reads the system's clock, too, if that takes no system call.
 ///
 /// ```
 /// use probe_runtime::{Trace, probe, select};
@@ -74,7 +74,7 @@ pub struct Trace {
     drain: Mutex<Option<Drain>>,
 }
 
-/// What becomes of the events.
+/// Which events stay, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Keep {
     Latest,
@@ -299,8 +299,8 @@ impl Drop for Trace {
 }
 
 impl Attachment<Trace> {
-    /// Detaches, writes what is left, and closes the file. Returns the totals, in which each hit is
-    /// written or lost.
+    /// Detaches, writes the remaining events, and closes the file. Returns the totals, in which
+    /// each hit is written or lost.
     ///
     /// # Errors
     /// [`Error::Consumer`] with the system's error if the file could not be written.

@@ -110,7 +110,7 @@ impl Out<'_> {
 
     fn formatted(&mut self, shown: &dyn fmt::Display, limit: usize) -> bool {
         let Some(mut text) = Text::begin(self, limit) else { return false };
-        // A value that fails to format itself leaves what it wrote.
+        // A value that fails to format itself leaves the text so far.
         let _ = write!(text, "{shown}");
         text.end();
         true

@@ -39,7 +39,7 @@ pub(super) struct Head {
     number: AtomicU64,
 }
 
-/// What becomes of events when all sub-buffers are full.
+/// The policy for events that come when all sub-buffers are full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WhenFull {
     /// They replace the oldest.
@@ -58,7 +58,7 @@ pub(super) struct Shape {
     pub(super) when_full: WhenFull,
 }
 
-/// Who makes a hit, and when.
+/// A hit's thread and time.
 #[derive(Clone, Copy)]
 pub(super) struct Hit {
     pub(super) now: u64,
@@ -66,7 +66,7 @@ pub(super) struct Hit {
     pub(super) generation: u32,
 }
 
-/// What a new sub-buffer says of its thread and of the time.
+/// The thread and the time of a new sub-buffer.
 pub(super) struct Identity {
     /// The system's id of the thread, and its name, if the ring does not know them.
     pub(super) thread: Option<(u64, [u64; 2])>,

@@ -9,8 +9,8 @@ use super::file::{About, TraceFile};
 use super::ring::Ring;
 use super::running::Running;
 
-/// Writes a whole file with what the rings hold now. Threads go on meanwhile; what they write after
-/// their ring was copied is not in it.
+/// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
+/// events that they write after their ring was copied.
 pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Result<()> {
     let mut file = TraceFile::begin(out, &About::of(running, true))?;
     for ring in running.rings() {
@@ -35,7 +35,7 @@ fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) ->
     file.words(block::RING, ring.number(), &head)
 }
 
-/// Writes what comes last in each file.
+/// Writes the last blocks of a file.
 pub(super) fn end<W: Write>(running: &Running, nested: u64, file: &mut TraceFile<W>) -> io::Result<()> {
     file.words(block::UNSEEN, 0, &[running.ringless(), nested])?;
     file.reading(Moment::now(running.clock))

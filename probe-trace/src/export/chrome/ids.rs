@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ThreadId;
+use crate::item::ThreadId;
 
 /// Numbers from here stand for ids that another process or thread of the export has. No system has
 /// ids that large.

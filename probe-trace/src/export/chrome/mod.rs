@@ -18,11 +18,10 @@ use std::io::{self, Write};
 use ids::Ids;
 use record::{Args, Note, Record};
 
-use super::{Sink, name};
-use crate::{
-    Thread,
-    calls::{Begin, End, Ending, FutureId, Instant, Slice, Step, Track},
-};
+use super::name;
+use super::sink::Sink;
+use crate::calls::{Begin, End, Ending, FutureId, Instant, Slice, Step, Track};
+use crate::item::Thread;
 
 pub(super) struct Chrome<W> {
     writer: W,

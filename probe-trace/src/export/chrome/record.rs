@@ -6,7 +6,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{FieldValue, calls::Fields};
+use crate::calls::Fields;
+use crate::value::FieldValue;
 
 /// One trace event.
 pub(super) struct Record<'a> {

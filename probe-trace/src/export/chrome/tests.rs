@@ -5,11 +5,9 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::{
-    FieldValue,
-    export::{Error, Format, export},
-    story::{Story, any_story},
-};
+use crate::export::{Error, Format, export};
+use crate::story::{Story, any_story};
+use crate::value::FieldValue;
 
 fn text(story: &Story) -> String {
     let mut text = Vec::new();

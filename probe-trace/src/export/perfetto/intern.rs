@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::message::{InternedData, InternedName, SourceLocation};
-use crate::Definition;
+use crate::definition::Definition;
 
 /// The names that the packets since the state was cleared have. Uses memory for each distinct one.
 #[derive(Default)]

@@ -23,11 +23,12 @@ use message::{COUNTER, DebugAnnotation, INSTANT, SLICE_BEGIN, SLICE_END, TracePa
 use packets::Packets;
 use tracks::Tracks;
 
-use super::{Sink, name};
-use crate::{
-    Definition, FieldValue, Gap, Kind,
-    calls::{Begin, End, Fields, Instant, Slice, Step, Track},
-};
+use super::name;
+use super::sink::Sink;
+use crate::calls::{Begin, End, Fields, Instant, Slice, Step, Track};
+use crate::definition::{Definition, Kind};
+use crate::item::Gap;
+use crate::value::FieldValue;
 
 pub(super) struct Perfetto<W> {
     packets: Packets<W>,

@@ -12,11 +12,9 @@ use prost::Message;
 use super::message::{
     INCREMENTAL_STATE_CLEARED, MONOTONIC, NEEDS_INCREMENTAL_STATE, SLICE_BEGIN, SLICE_END, Trace, TracePacket,
 };
-use crate::{
-    FieldValue,
-    export::{Format, export},
-    story::{Story, any_story},
-};
+use crate::export::{Format, export};
+use crate::story::{Story, any_story};
+use crate::value::FieldValue;
 
 fn bytes(story: &Story) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use super::message::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
-use crate::{
-    Definition, Thread, ThreadId,
-    calls::{FutureId, Track},
-    export::name,
-};
+use crate::calls::{FutureId, Track};
+use crate::definition::Definition;
+use crate::export::name;
+use crate::item::{Thread, ThreadId};
 
 /// The ids of all tracks that are in use, from 1. Perfetto wants a descriptor of each before the
 /// track's first event.
