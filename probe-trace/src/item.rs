@@ -6,6 +6,12 @@ use crate::definition::Definition;
 use crate::value::FieldValue;
 
 /// A thread of one of the processes of a trace.
+///
+/// ```
+/// fn name(thread: &probe_trace::ThreadId) -> String {
+///     format!("thread {} of process {}", thread.tid, thread.process)
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub struct ThreadId {
@@ -21,6 +27,19 @@ pub struct ThreadId {
 
 /// One thing that a trace tells. Items come in the order of their times, those of one thread in the
 /// order in which they happened.
+///
+/// ```
+/// use probe_trace::Item;
+///
+/// fn shown(item: &Item) -> Option<String> {
+///     match item {
+///         Item::Thread(thread) => Some(format!("{}: {}", thread.id.tid, thread.name)),
+///         Item::Event(event) => Some(format!("{}: {}", event.time, event.definition.path)),
+///         Item::Gap(gap) => Some(format!("{} hits were lost", gap.lost)),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Item {
@@ -33,6 +52,12 @@ pub enum Item {
 }
 
 /// A thread's name, and its program's.
+///
+/// ```
+/// fn title(thread: &probe_trace::Thread) -> String {
+///     format!("{}/{}", thread.program, thread.name)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Thread {
@@ -45,6 +70,14 @@ pub struct Thread {
 }
 
 /// One hit of a probe.
+///
+/// ```
+/// fn shown(event: &probe_trace::TraceEvent) -> String {
+///     let named = event.definition.fields.iter().zip(&event.fields);
+///     let fields: Vec<_> = named.map(|(name, value)| format!("{name}={value}")).collect();
+///     format!("{} {} {}", event.time, event.definition.path, fields.join(" "))
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct TraceEvent {
@@ -64,6 +97,12 @@ pub struct TraceEvent {
 }
 
 /// Hits that a thread made, and that the trace lacks.
+///
+/// ```
+/// fn shown(gap: &probe_trace::Gap) -> String {
+///     format!("{} hits were lost in {} ns", gap.lost, gap.end.saturating_sub(gap.begin))
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Gap {
