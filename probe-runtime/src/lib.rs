@@ -42,7 +42,7 @@
 //! | who calls whom; flame graphs | `CallTree` | `call-tree` | `call-tree` |
 //! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
 //! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
-//! | each hit, with its time, thread and fields | `Trace` | | `trace` |
+//! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!

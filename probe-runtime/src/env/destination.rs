@@ -73,6 +73,21 @@ impl Destination {
     }
 }
 
+impl Destination {
+    /// Returns the file of each consumer's report; without a destination, one in the program's
+    /// folder, for consumers that write a file of their own.
+    pub(super) fn files(&self, run: &ProgramRun, consumers: &[(usize, &str, &[Format])]) -> Vec<PathBuf> {
+        let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
+        match self {
+            Self::Files(pattern) => pattern.paths(run, &names),
+            Self::Stderr => {
+                let own = |(number, name)| format!("{}-{}-{number}-{name}", run.program, run.process);
+                names.into_iter().map(|name| run.base.join(own(name))).collect()
+            }
+        }
+    }
+}
+
 impl Pattern {
     fn parse(value: &str) -> Result<Self, ParseError> {
         let (mut parts, mut text) = (Vec::new(), String::new());

@@ -17,15 +17,20 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
         return os::stream::open(path)?.write_all(content.as_bytes());
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let (beside, file) = new_beside(path)?;
+    let (beside, file) = begin(path)?;
     let written = fill(file, content).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside);
     }
     written
+}
+
+/// Creates the path's parent folders, and a file beside it that is to be renamed over it.
+pub(super) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    new_beside(path)
 }
 
 /// Returns whether the path must be written in place: it is a pipe, a terminal, or an open

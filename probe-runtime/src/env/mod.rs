@@ -5,7 +5,9 @@ mod file;
 mod help;
 mod listing;
 mod output;
+mod piece;
 mod rendering;
+mod staged;
 mod watch;
 mod when;
 
@@ -15,7 +17,8 @@ use std::process;
 
 use destination::{Destination, ProgramRun};
 use listing::ProbeListing;
-use output::{Ticket, say};
+use output::Ticket;
+use piece::say;
 use rendering::{AttachedConsumer, Output};
 use watch::Watching;
 use when::When;
@@ -35,10 +38,12 @@ const OUT: &str = "PROBES_OUT";
 /// several of them separated by commas. A selector may itself hold commas: `a::*, !a::b=count`
 /// counts all of `a::*` but `a::b`.
 ///
-/// The consumer is `count`; `latency`, `call-tree`, `profile` and `perf` need the features
-/// `latency`, `call-tree`, `profiler` and `perf`. `profile` may have a budget as a share of time,
-/// `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. So may `perf`, which also
-/// takes events by their names: `net::**=perf(events=cycles+instructions, budget=1%)`. Your own
+/// The consumer is `count`; `latency`, `call-tree`, `profile`, `perf` and `trace` need the features
+/// `latency`, `call-tree`, `profiler`, `perf` and `trace`. `profile` may have a budget as a share
+/// of time, `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. So may `perf`,
+/// which also takes events by their names:
+/// `net::**=perf(events=cycles+instructions, budget=1%)`. `trace` writes each hit to a file while
+/// the program runs; `trace(flight, size=64M)` keeps the latest in memory, for the report. Your own
 /// consumers have the names that they were [registered](crate::register) with. Without the
 /// variable, or with an empty one, nothing is attached.
 ///
@@ -63,6 +68,10 @@ const OUT: &str = "PROBES_OUT";
 /// - Formats: `.txt` (also without an ending), `.json` and `.csv`; for `call-tree` also `.svg` (a
 ///   flame graph) and `.folded`; with the feature `metrics`, for `count` and `latency` also `.prom`
 ///   (Prometheus's text, for the node exporter's textfile collector).
+/// - `trace` reports as `.pftrace` (for <https://ui.perfetto.dev>), `.json` (Chrome's viewers),
+///   `.folded`, and `.probetrace`, which the crate `probe-trace` reads. The file that it writes
+///   while the program runs stands beside the report, as `.probetrace`. Without `PROBES_OUT` it is
+///   `PROGRAM-PROCESS-NUMBER-CONSUMER.probetrace` in the working directory.
 /// - Reports as `.txt` and `.prom` may share a file. In other formats, several consumers need `%c`
 ///   or `%n` in the name.
 /// - A forked child reports its own hits and those inherited from its parent when it exits. Without
@@ -169,7 +178,9 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.row.name, it.row.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
-    let attached: Vec<_> = requests.iter().enumerate().filter_map(|(at, it)| attach(at + 1, it)).collect();
+    let files = destination.files(&run, &consumers);
+    let numbered = requests.iter().zip(&files).enumerate();
+    let attached: Vec<_> = numbered.filter_map(|(at, (it, file))| attach(at + 1, it, file)).collect();
     if attached.is_empty() {
         return Ok(EnvGuard::default());
     }
@@ -186,8 +197,8 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
 
 /// Attaches one request. Reports a failure on stderr and goes on: the variable may have been
 /// written for another program.
-fn attach(number: usize, request: &Request<'_>) -> Option<AttachedConsumer> {
-    match request.attach() {
+fn attach(number: usize, request: &Request<'_>, report: &Path) -> Option<AttachedConsumer> {
+    match request.attach(Some(report)) {
         Ok(Listening { reported, unmatched }) => {
             unmatched_lines(&unmatched).for_each(|line| say(&format!("{VARIABLE}: {line}")));
             Some(AttachedConsumer { number, consumer: request.row.name.to_owned(), reported })
@@ -262,7 +273,7 @@ fn list(listed: ProbeListing<'_>, run: &ProgramRun, destination: &Destination) {
         Destination::Stderr => say(listing::listing(probes, Format::Text).trim_end()),
         Destination::Files(pattern) => {
             let paths = pattern.paths(run, &[(1, listing::NAME)]);
-            output::write(&paths[0], &listing::listing(probes, pattern.format));
+            piece::write(&paths[0], &listing::listing(probes, pattern.format));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! held: they may wait for locks that a thread holds which forks or exits. A panic in one report
 //! is contained, and stops no other report.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 
 use super::destination::{Destination, Pattern, ProgramRun, by_path};
 use super::file;
+use super::piece::Piece;
+use super::staged::Staged;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
@@ -32,14 +35,6 @@ pub(super) struct AttachedConsumer {
     pub(super) number: usize,
     pub(super) consumer: String,
     pub(super) reported: Box<dyn Reported>,
-}
-
-/// A part of a report that is ready to be written.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) enum Piece {
-    /// Text for stderr.
-    Said(String),
-    File(PathBuf, String),
 }
 
 impl Output {
@@ -85,6 +80,12 @@ impl Output {
                 }
                 let paths = self.paths(pattern);
                 for all in by_path(&paths) {
+                    let first = &self.attached[all[0]];
+                    if first.reported.is_streamed(pattern.format) {
+                        let staged = first.staged(pattern.format, paths[all[0]].clone(), &mut pieces);
+                        pieces.extend(staged.map(Piece::Staged));
+                        continue;
+                    }
                     let content = self.content(pattern.format, &all, &mut pieces);
                     pieces.push(Piece::File(paths[all[0]].clone(), content));
                 }
@@ -150,6 +151,25 @@ impl AttachedConsumer {
             pieces.push(self.said(&missing.join("; ")));
         }
         Some(content)
+    }
+
+    /// Writes a report beside its file. Formats that are streamed share no file.
+    fn staged(&self, format: Format, path: PathBuf, pieces: &mut Vec<Piece>) -> Option<Staged> {
+        let mut staged = Staged::new(path);
+        let written = self.contained(pieces, |reported| {
+            let missing = reported.write(format, &mut staged)?;
+            staged.sync()?;
+            Ok::<_, io::Error>(missing)
+        })?;
+        match written {
+            Ok(missing) if missing.is_empty() => (),
+            Ok(missing) => pieces.push(self.said(&missing.join("; "))),
+            Err(error) => {
+                pieces.push(Piece::Said(format!("PROBES_OUT: {}: {error}", staged.path().display())));
+                return None;
+            }
+        }
+        Some(staged)
     }
 
     /// Returns the result of the consumer's code. If that panics, a line says so besides the

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::output::{outputs, report_all, say};
+use super::output::{outputs, report_all};
+use super::piece::say;
 use super::when::{ON, When};
 use crate::os::caught::{Caught, Woken};
 use crate::os::fork::process;

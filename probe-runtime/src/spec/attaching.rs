@@ -73,7 +73,7 @@ impl Spec {
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
         let attached = read(&self.0)?;
         let attached = attached.iter().map(|request| {
-            let Listening { reported, unmatched } = request.attach()?;
+            let Listening { reported, unmatched } = request.attach(None)?;
             Ok(SpecAttachment {
                 selector: request.selector.to_owned(),
                 consumer: request.row.name,

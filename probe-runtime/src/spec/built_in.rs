@@ -1,6 +1,14 @@
 //! The reports of this crate's consumers, and their formats. A new consumer adds its [`Reporter`]
 //! here and its row to the [table](super::table).
 
+#[cfg(feature = "trace")]
+use std::io::{self, Write};
+#[cfg(feature = "trace")]
+use std::path::Path;
+
+#[cfg(feature = "trace")]
+use probe_trace::export;
+
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
 use crate::consumers::Count;
@@ -8,6 +16,8 @@ use crate::consumers::Count;
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
+#[cfg(feature = "trace")]
+use crate::consumers::Trace;
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
@@ -172,5 +182,44 @@ impl Reporter for Perf {
 
     fn report(events: &Attachment<Self>, format: Format) -> Rendered {
         table!(events, format, event_counts)
+    }
+}
+
+#[cfg(feature = "trace")]
+impl Reporter for Trace {
+    const NAME: &'static str = "trace";
+    const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
+    const OPTIONS: &'static [&'static str] = &["flight", "first", "file", "size", "ring", "cut"];
+    const EXAMPLE: &'static str = "flight, size=64M";
+    const FORMATS: &'static [Format] =
+        &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Trace];
+    const STREAMED: &'static [Format] = &[Format::Json, Format::Folded, Format::Perfetto, Format::Trace];
+    const TEXT_HAS_NOTES: bool = true;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn follow(&mut self, report: &Path) {
+        Self::follow(self, report);
+    }
+
+    fn write(trace: &Attachment<Self>, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        match format {
+            Format::Json => trace.write_as(export::Format::Chrome, out),
+            Format::Folded => trace.write_as(export::Format::Folded, out),
+            Format::Perfetto => trace.write_as(export::Format::Perfetto, out),
+            _ => trace.write_native(out),
+        }
+    }
+
+    fn report(trace: &Attachment<Self>, format: Format) -> Rendered {
+        if format != Format::Json && format != Format::Folded {
+            return trace.to_string().into();
+        }
+        let mut content = Vec::new();
+        let missing =
+            Self::write(trace, format, &mut content).unwrap_or_else(|error| vec![error.to_string()]);
+        Rendered { content: String::from_utf8(content).unwrap_or_default(), missing }
     }
 }

@@ -12,7 +12,7 @@
 pub enum Format {
     /// A table for people.
     Text,
-    /// JSON: one object.
+    /// JSON: one object; a trace is an array of Chrome's trace events.
     Json,
     /// Comma-separated values (RFC 4180).
     Csv,
@@ -22,11 +22,23 @@ pub enum Format {
     Folded,
     /// Prometheus's text, with the feature `metrics`.
     Prometheus,
+    /// A trace for Perfetto (<https://ui.perfetto.dev>).
+    Perfetto,
+    /// A trace as the crate `probe-trace` reads it.
+    Trace,
 }
 
 impl Format {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Text, Self::Json, Self::Csv, Self::Svg, Self::Folded, Self::Prometheus];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Text,
+        Self::Json,
+        Self::Csv,
+        Self::Svg,
+        Self::Folded,
+        Self::Prometheus,
+        Self::Perfetto,
+        Self::Trace,
+    ];
 
     /// Returns the ending of the format's files, without a dot.
     pub fn ending(self) -> &'static str {
@@ -37,6 +49,8 @@ impl Format {
             Self::Svg => "svg",
             Self::Folded => "folded",
             Self::Prometheus => "prom",
+            Self::Perfetto => "pftrace",
+            Self::Trace => "probetrace",
         }
     }
 

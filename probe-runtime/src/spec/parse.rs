@@ -1,6 +1,7 @@
 //! Cutting a text into requests: `selector=consumer`, several of them separated by commas. Pure.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::reported::Reported;
@@ -28,13 +29,13 @@ pub(crate) struct Listening {
 }
 
 impl Request<'_> {
-    /// Attaches the consumer to the probes.
-    pub(crate) fn attach(&self) -> Result<Listening, Error> {
+    /// Attaches the consumer to the probes. Its reports go to the file, if one is given.
+    pub(crate) fn attach(&self, report: Option<&Path>) -> Result<Listening, Error> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
         // `requests` has read them, but a consumer may change its mind.
         let (attach, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
-        Ok(Listening { reported: attach(&set.text_policy(text))?, unmatched })
+        Ok(Listening { reported: attach(&set.text_policy(text), report)?, unmatched })
     }
 }
 

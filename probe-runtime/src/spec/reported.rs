@@ -1,6 +1,7 @@
 //! Attachments of consumers that report, whatever their types.
 
 use std::any::Any;
+use std::io::{self, Write};
 
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
@@ -14,6 +15,12 @@ pub(crate) trait Reported: Any + Send + Sync {
     fn report(&self, format: Format) -> Rendered;
 
     fn report_within(&self, columns: usize) -> Rendered;
+
+    /// Returns whether reports in this format are written to a file step by step.
+    fn is_streamed(&self, format: Format) -> bool;
+
+    /// Writes the current report in such a format.
+    fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>>;
 
     fn notes(&self) -> Vec<String>;
 
@@ -34,6 +41,14 @@ impl<C: Reporter> Reported for Attachment<C> {
 
     fn report_within(&self, columns: usize) -> Rendered {
         with_notes(self, C::report_within(self, columns))
+    }
+
+    fn is_streamed(&self, format: Format) -> bool {
+        C::STREAMED.contains(&format)
+    }
+
+    fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        C::write(self, format, out)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -1,6 +1,9 @@
 //! The trait of consumers that a text may name. This crate's consumers are in the
 //! [table](super::table) by the same trait as a program's own.
 
+use std::io::{self, Write};
+use std::path::Path;
+
 use super::format::Format;
 use crate::control::{Attachment, Consumer};
 #[cfg(feature = "metrics")]
@@ -88,6 +91,10 @@ pub trait Reporter: Consumer + Sized {
     /// the ending of another format. [`Format::Prometheus`] is among them if there is a `MEASURE`.
     const FORMATS: &'static [Format] = &[Format::Text];
 
+    /// Formats whose reports may be too large for memory, or are no text. [`write`](Self::write)
+    /// makes them, where there is a file.
+    const STREAMED: &'static [Format] = &[];
+
     /// Whether its text reports end with the [`notes`](Self::notes). If not, they are added.
     const TEXT_HAS_NOTES: bool = false;
 
@@ -104,6 +111,24 @@ pub trait Reporter: Consumer + Sized {
     /// [`Setting::invalid_name`] make an error that points at the option, [`ParseError::new`] one
     /// about options that are missing or contradict each other.
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError>;
+
+    /// Tells a consumer, before it is attached, the file of its report. A consumer that writes a
+    /// file while the program runs puts it beside that one.
+    fn follow(&mut self, report: &Path) {
+        let _ = report;
+    }
+
+    /// Writes the current report, in one of the formats that are [`STREAMED`](Self::STREAMED).
+    /// Returns notes on missing parts, a line each. A report that writes nothing leaves the file as
+    /// it is.
+    ///
+    /// # Errors
+    /// If the report can't be made or written. There is no file then.
+    fn write(attachment: &Attachment<Self>, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        let Rendered { content, missing } = Self::report(attachment, format);
+        out.write_all(content.as_bytes())?;
+        Ok(missing)
+    }
 
     /// Returns the current report, in one of its [`FORMATS`](Self::FORMATS) other than
     /// [`Format::Prometheus`].

@@ -5,6 +5,7 @@
 
 use std::any::TypeId;
 use std::iter;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use super::format::Format;
@@ -17,6 +18,8 @@ use crate::consumers::Count;
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
+#[cfg(feature = "trace")]
+use crate::consumers::Trace;
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::control::ProbeSet;
@@ -37,12 +40,15 @@ pub(crate) struct ConsumerRow {
     consumer: fn() -> TypeId,
 }
 
-/// Attaches a consumer that is ready.
-type Attach = Box<dyn FnOnce(&ProbeSet) -> Result<Box<dyn Reported>, Error>>;
+/// Attaches a consumer that is ready, and tells it the file of its reports.
+type Attach = Box<dyn FnOnce(&ProbeSet, Option<&Path>) -> Result<Box<dyn Reported>, Error>>;
 
 fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Attach, ParseError> {
-    let consumer = C::from_settings(settings)?;
-    Ok(Box::new(|set| Ok(Box::new(set.attach(consumer)?))))
+    let mut consumer = C::from_settings(settings)?;
+    Ok(Box::new(|set, report| {
+        report.into_iter().for_each(|report| consumer.follow(report));
+        Ok(Box::new(set.attach(consumer)?))
+    }))
 }
 
 static BUILT_IN: &[ConsumerRow] = &[
@@ -57,15 +63,18 @@ static BUILT_IN: &[ConsumerRow] = &[
     ConsumerRow::of::<Profiler>(),
     #[cfg(feature = "perf")]
     ConsumerRow::of::<Perf>(),
+    #[cfg(feature = "trace")]
+    ConsumerRow::of::<Trace>(),
 ];
 
 /// Consumers of features that may be off, with their features.
-pub(crate) const FEATURES: [(&str, &str); 5] = [
+pub(crate) const FEATURES: [(&str, &str); 6] = [
     ("latency", "latency"),
     ("slow", "latency"),
     ("call-tree", "call-tree"),
     ("profile", "profiler"),
     ("perf", "perf"),
+    ("trace", "trace"),
 ];
 
 /// Words that `PROBES` takes in place of a consumer, or alone.

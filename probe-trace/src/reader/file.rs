@@ -5,6 +5,7 @@
 //! positions, never mapped: one that somebody cuts off meanwhile is an error, and no signal.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -21,10 +22,9 @@ use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub
 const LARGEST: u64 = 1 << 27;
 
 /// A file that was opened.
-#[derive(Debug)]
 pub(super) struct TraceFile {
     pub(super) path: PathBuf,
-    source: File,
+    source: Box<dyn Source>,
     pub(super) process: u64,
     pub(super) program: Arc<str>,
     pub(super) definitions: HashMap<u32, Arc<Definition>>,
@@ -41,6 +41,11 @@ pub(super) struct TraceFile {
     pub(super) problems: Vec<String>,
 }
 
+/// A file, or its content in memory.
+pub(super) trait Source: Read + Seek + Send {}
+
+impl<S: Read + Seek + Send> Source for S {}
+
 /// A sub-buffer in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
@@ -53,9 +58,14 @@ pub(super) struct Located {
 
 impl TraceFile {
     pub(super) fn open(path: &Path) -> Result<Self, ReadError> {
+        let file = File::open(path).map_err(|it| ReadError::new(path, Problem::System(it)))?;
+        Self::read(path, Box::new(file))
+    }
+
+    /// Reads the source; errors name it by this path.
+    pub(super) fn read(path: &Path, mut source: Box<dyn Source>) -> Result<Self, ReadError> {
         let error = |problem| ReadError::new(path, problem);
         let system = |it| error(Problem::System(it));
-        let mut source = File::open(path).map_err(system)?;
         let length = source.seek(SeekFrom::End(0)).map_err(system)?;
         source.seek(SeekFrom::Start(0)).map_err(system)?;
         let mut bytes = [0; HEADER_BYTES];
@@ -94,7 +104,14 @@ impl TraceFile {
         file.scan(length, sub_buffer_words, &mut readings).map_err(system)?;
         file.clock = Clock::new(readings);
         file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
-        file.sub_buffers.dedup_by_key(|it| (it.ring, it.number));
+        // A part of a sub-buffer may come before the whole one.
+        file.sub_buffers.dedup_by(|later, earlier| {
+            let is_same = (later.ring, later.number) == (earlier.ring, earlier.number);
+            if is_same {
+                *earlier = *later;
+            }
+            is_same
+        });
         file.note_problems();
         Ok(file)
     }
@@ -195,6 +212,12 @@ impl TraceFile {
         self.source.seek(SeekFrom::Start(at))?;
         self.source.read_exact(&mut content)?;
         Ok(content)
+    }
+}
+
+impl fmt::Debug for TraceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceFile").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@ mod stream;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use file::TraceFile;
@@ -86,8 +87,30 @@ impl Trace {
     /// # Errors
     /// If one can't be read, is no trace, or has another version.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, ReadError> {
-        let files: Vec<_> =
-            paths.iter().map(|path| TraceFile::open(path.as_ref())).collect::<Result<_, _>>()?;
+        let files = paths.iter().map(|path| TraceFile::open(path.as_ref()));
+        Ok(Self::of(files.collect::<Result<_, _>>()?))
+    }
+
+    /// Reads files' content from elsewhere, such as from memory. Each has a name, for errors.
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    ///
+    /// let error = probe_trace::Trace::read([("upload", Cursor::new(b"PK"))]).unwrap_err();
+    /// assert!(error.to_string().starts_with("upload is no trace"));
+    /// ```
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open).
+    pub fn read<P: AsRef<Path>, S: Read + Seek + Send + 'static>(
+        sources: impl IntoIterator<Item = (P, S)>,
+    ) -> Result<Self, ReadError> {
+        let files =
+            sources.into_iter().map(|(name, source)| TraceFile::read(name.as_ref(), Box::new(source)));
+        Ok(Self::of(files.collect::<Result<_, _>>()?))
+    }
+
+    fn of(files: Vec<TraceFile>) -> Self {
         let mut problems = Vec::new();
         let told = files.iter().flat_map(|file| file.problems.iter().map(move |it| (file, it)));
         problems.extend(told.map(|(file, problem)| format!("{}: {problem}", file.path.display())));
@@ -98,7 +121,7 @@ impl Trace {
                 file.path.display()
             )
         }));
-        Ok(Self { files, problems })
+        Self { files, problems }
     }
 
     /// Returns the files' missing parts and doubtful ones, a line each.

@@ -3,6 +3,7 @@
 //! A process of its own: it forks, and installs a signal handler.
 #![cfg(unix)]
 
+mod environment;
 mod faults;
 mod nesting;
 mod processes;
@@ -28,8 +29,11 @@ fn events(path: &Path) -> Vec<TraceEvent> {
 
 /// Plays a part in a child.
 #[test]
-#[ignore = "no test: `a_killed_process_leaves_a_readable_file` plays it, in a child"]
+#[ignore = "no test: others play it, in children"]
 fn scenario() {
-    assert_eq!(probe_tests::scenario::to_play(), "hits for ever");
-    processes::hits_for_ever();
+    let scenario = probe_tests::scenario::to_play();
+    match scenario.strip_prefix("environment ") {
+        Some(way) => environment::play(way),
+        None => processes::hits_for_ever(),
+    }
 }

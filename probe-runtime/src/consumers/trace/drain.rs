@@ -4,15 +4,15 @@
 //! that would be a system call on a hit.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use probe_trace::layout::{block, header, state};
+use probe_trace::layout::block;
 
 use super::clocks::Moment;
 use super::file::{About, TraceFile};
@@ -28,17 +28,30 @@ const SLEEP: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(
 /// The time between two readings of all clocks.
 const READING: Duration = Duration::from_secs(1);
 
-/// The thread, and the state that it shares with the consumer. It ends when this is dropped.
+/// The thread, and the state that it shares with the consumer.
 pub(super) struct Drain {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    /// `None` once it has ended.
+    thread: Mutex<Option<JoinHandle<io::Result<()>>>>,
     path: PathBuf,
     process: u64,
 }
 
+#[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
+    /// Hits inside of hits, which no ring knows.
     nested: AtomicU64,
+    flushes: Mutex<Flushes>,
+    flushed: Condvar,
+}
+
+/// Numbers of the flushes that were asked for, and of those that the file has.
+#[derive(Default)]
+struct Flushes {
+    asked: u64,
+    done: u64,
+    has_ended: bool,
 }
 
 impl Drain {
@@ -46,18 +59,19 @@ impl Drain {
     pub(super) fn start(running: &Arc<Running>, path: &Path) -> Result<Self, Error> {
         let file = File::create(path).and_then(|file| TraceFile::begin(file, &About::of(running, false)));
         let mut file = file.map_err(|error| at(path, &error))?;
-        let shared = Arc::new(Shared { is_over: AtomicBool::new(false), nested: AtomicU64::new(0) });
+        let shared = Arc::new(Shared::default());
         let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
             masked::wake_in_time();
             let mut work = || {
                 drain(&running, &of_thread, &mut file)?;
-                let nested = of_thread.nested.load(Ordering::Relaxed);
-                close(&running, nested, &mut file)
+                flush(&running, &of_thread, &mut file)
             };
             let written = catch_unwind(AssertUnwindSafe(&mut work))
                 .unwrap_or_else(|_| Err(io::Error::other("the thread that writes it has panicked")));
+            of_thread.flushes().has_ended = true;
+            of_thread.flushed.notify_all();
             // The program may run for long before it asks; from now on its events are lost.
             if let Err(error) = &written {
                 let _ = os::stderr::write(format!("{}\n", problem(&of, error)).as_bytes());
@@ -65,23 +79,59 @@ impl Drain {
             written
         });
         drop(masked);
-        let thread = Some(thread.map_err(Error::Thread)?);
+        let thread = Mutex::new(Some(thread.map_err(Error::Thread)?));
         Ok(Self { shared, thread, path: path.to_owned(), process: fork::process() })
     }
 
-    /// Writes what the rings still hold, and closes the file. No thread may hit any more.
-    pub(super) fn finish(&mut self, nested: u64) -> Result<(), Error> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        if self.process != fork::process() {
-            // The thread and the file are the parent's.
-            std::mem::forget(thread);
+    /// Returns whether this is a forked child. The thread and the file are its parent's then.
+    pub(super) fn is_parents(&self) -> bool {
+        self.process != fork::process()
+    }
+
+    /// Waits until the file has everything that was recorded before.
+    pub(super) fn flush(&self, nested: u64) -> Result<(), Error> {
+        if self.is_parents() {
             return Ok(());
         }
-        self.shared.nested.store(nested, Ordering::Relaxed);
+        self.shared.nested.fetch_max(nested, Ordering::Relaxed);
+        let mut flushes = self.shared.flushes();
+        flushes.asked += 1;
+        let own = flushes.asked;
+        self.wake();
+        while flushes.done < own && !flushes.has_ended {
+            flushes = self.shared.flushed.wait(flushes).unwrap_or_else(PoisonError::into_inner);
+        }
+        if flushes.done < own {
+            return Err(at(&self.path, &io::Error::other("the thread that writes it has ended")));
+        }
+        Ok(())
+    }
+
+    /// Writes what the rings still hold, and closes the file. No thread may hit any more.
+    pub(super) fn finish(&self, nested: u64) -> Result<(), Error> {
+        if self.is_parents() {
+            return Ok(());
+        }
+        self.shared.nested.fetch_max(nested, Ordering::Relaxed);
         self.shared.is_over.store(true, Ordering::Release);
-        thread.thread().unpark();
-        let written = thread.join().unwrap_or(Ok(()));
+        self.wake();
+        let thread = self.thread().take();
+        let written = thread.map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())));
         written.map_err(|error| at(&self.path, &error))
+    }
+
+    fn wake(&self) {
+        self.thread().iter().for_each(|thread| thread.thread().unpark());
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<io::Result<()>>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn flushes(&self) -> MutexGuard<'_, Flushes> {
+        self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,7 +154,14 @@ fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::
         } else if fullest * 8 < running.shape.sub_buffers {
             sleep = (sleep * 2).min(SLEEP[1]);
         }
-        if read.elapsed() >= READING {
+        let asked = shared.flushes().asked;
+        if asked != shared.flushes().done {
+            flush(running, shared, file)?;
+            shared.flushes().done = asked;
+            shared.flushed.notify_all();
+        }
+        // A file that is whole stays so until there is something new.
+        if read.elapsed() >= READING && !file.is_closed() {
             read = Instant::now();
             file.reading(Moment::now(running.clock))?;
         }
@@ -121,6 +178,7 @@ fn pass(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
         let mut next = first;
         while ring.is_whole(running.shape, next) {
             if let Some(words) = ring.copy(running.shape, next) {
+                file.reopen()?;
                 file.words(block::SUB_BUFFER, ring.number(), &words)?;
             }
             next += 1;
@@ -131,9 +189,11 @@ fn pass(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
     Ok(fullest)
 }
 
-/// Copies the rest, and the rings' heads, and marks the file as closed.
-fn close(running: &Running, nested: u64, file: &mut TraceFile<File>) -> io::Result<()> {
+/// Copies the rest, and the rings' heads, and marks the file as whole. The part of a sub-buffer
+/// that is copied here comes again, later and whole; readers take the last copy.
+fn flush(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::Result<()> {
     pass(running, file)?;
+    file.reopen()?;
     for ring in running.rings() {
         for last in ring.drained()..ring.numbers(running.shape).end {
             if let Some(words) = ring.copy(running.shape, last) {
@@ -142,12 +202,6 @@ fn close(running: &Running, nested: u64, file: &mut TraceFile<File>) -> io::Resu
         }
         file.words(block::RING, ring.number(), &ring.head_words())?;
     }
-    snapshot::end(running, nested, file)?;
-    let out = file.get_mut();
-    // A pipe has no beginning to go back to; its readers see its end.
-    if out.seek(SeekFrom::Start(header::STATE as u64 * 8)).is_ok() {
-        out.write_all(&state::CLOSED.to_le_bytes())?;
-        out.sync_data()?;
-    }
-    Ok(())
+    snapshot::end(running, shared.nested.load(Ordering::Relaxed), file)?;
+    file.close()
 }

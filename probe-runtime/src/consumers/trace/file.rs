@@ -2,7 +2,8 @@
 //!
 //! Cost: one write(2) for each block.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
@@ -14,6 +15,7 @@ use crate::report::program;
 /// Writes one file, front to back.
 pub(super) struct TraceFile<W> {
     out: W,
+    is_closed: bool,
     /// A block that is being put together, so that it is written at once.
     buffer: Vec<u8>,
 }
@@ -36,7 +38,7 @@ impl<W: Write> TraceFile<W> {
         };
         words[header::BOOT..header::BOOT + 2].copy_from_slice(&running.boot);
         words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(running.began));
-        let mut file = Self { out, buffer: Vec::new() };
+        let mut file = Self { out, is_closed: false, buffer: Vec::new() };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
@@ -76,8 +78,36 @@ impl<W: Write> TraceFile<W> {
         written
     }
 
-    pub(super) fn get_mut(&mut self) -> &mut W {
-        &mut self.out
+    /// Returns whether the file is whole.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+}
+
+impl TraceFile<File> {
+    /// Marks the file as whole, and waits until the disk has it.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        self.mark(state::CLOSED)?;
+        self.is_closed = true;
+        self.out.sync_data()
+    }
+
+    /// Marks a whole file as one that goes on.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_closed, false) {
+            return Ok(());
+        }
+        self.mark(state::OPEN)
+    }
+
+    /// Writes the state into the header. A pipe has no beginning to go back to; its readers see its
+    /// end.
+    fn mark(&mut self, state: u64) -> io::Result<()> {
+        if self.out.seek(SeekFrom::Start(header::STATE as u64 * 8)).is_ok() {
+            self.out.write_all(&state.to_le_bytes())?;
+            self.out.seek(SeekFrom::End(0))?;
+        }
+        Ok(())
     }
 }
 

@@ -8,27 +8,28 @@
 //! snapshots hold its parent's events up to the fork, and its own ones since. A
 //! trace that a thread writes is detached in a child, which has no such thread.
 
+mod attached;
 mod clocks;
+mod converted;
 mod definitions;
 mod drain;
 mod file;
 mod record;
 mod ring;
 mod running;
+mod settings;
 mod snapshot;
 
 use std::fmt;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use drain::Drain;
 use ring::{Shape, WhenFull};
 use running::Running;
 
 use crate::clock::Clock;
-use crate::control::{Attachment, Consumer, ProbeSet};
+use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 
@@ -37,7 +38,7 @@ use crate::error::Error;
 ///
 /// | | events |
 /// |---|---|
-/// | [`recorder`](Self::recorder) | the latest of each thread, for [snapshots](Self::snapshot) |
+/// | [`recorder`](Self::recorder) | the latest of each thread, for [snapshots](crate::Attachment::snapshot) |
 /// | [`first`](Self::first) | the first of each thread, for snapshots |
 /// | [`to_file`](Self::to_file) | all, written to a file while the program runs |
 ///
@@ -69,9 +70,11 @@ pub struct Trace {
     ring_bytes: usize,
     total_bytes: usize,
     text_limit: usize,
+    /// Whether the file's name is that of the report, with its own ending.
+    follows_report: bool,
     clock: Clock,
     running: OnceLock<Arc<Running>>,
-    drain: Mutex<Option<Drain>>,
+    drain: OnceLock<Drain>,
 }
 
 /// Which events stay, and where.
@@ -112,13 +115,13 @@ pub struct TraceTotals {
 
 impl Trace {
     /// Creates a flight recorder: it keeps the latest events of each thread, for
-    /// [snapshots](Self::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
+    /// [snapshots](crate::Attachment::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
     pub fn recorder() -> Self {
         Self::new(Keep::Latest, 1 << 20, 64 << 20)
     }
 
     /// Creates a trace that keeps the first events of each thread and counts the others, for
-    /// [snapshots](Self::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
+    /// [snapshots](crate::Attachment::snapshot). A ring has 1 MiB, and all together at most 64 MiB.
     pub fn first() -> Self {
         Self::new(Keep::First, 1 << 20, 64 << 20)
     }
@@ -155,9 +158,10 @@ impl Trace {
             ring_bytes,
             total_bytes,
             text_limit: 64,
+            follows_report: false,
             clock: Clock::new(),
             running: OnceLock::new(),
-            drain: Mutex::new(None),
+            drain: OnceLock::new(),
         }
     }
 
@@ -195,47 +199,6 @@ impl Trace {
         self
     }
 
-    /// Returns the hits that were written and lost so far. The sum is exact when no thread is in a
-    /// hit.
-    pub fn totals(&self) -> TraceTotals {
-        let Some(running) = self.running.get() else { return TraceTotals::default() };
-        let none = TraceTotals { written: 0, lost: running.ringless() };
-        running.rings().fold(none, |sum, ring| {
-            let (written, lost) = ring.totals();
-            TraceTotals { written: sum.written + written, lost: sum.lost + lost }
-        })
-    }
-
-    /// Writes what the rings hold to a file, and returns the totals so far. No thread waits for it,
-    /// and the trace goes on. The file appears whole, and replaces one of this name.
-    ///
-    /// # Errors
-    /// [`Error::Consumer`] with the system's error if the file can't be written, or if the trace
-    /// writes [to a file](Self::to_file) already.
-    pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<TraceTotals, Error> {
-        let path = path.as_ref();
-        if let Keep::File(other) = &self.keep {
-            let problem = format!("this trace is written to {} already", other.display());
-            return Err(drain::at(path, &io::Error::new(io::ErrorKind::Unsupported, problem)));
-        }
-        let Some(running) = self.running.get() else {
-            let problem = "the trace is not attached to probes yet";
-            return Err(drain::at(path, &io::Error::new(io::ErrorKind::NotConnected, problem)));
-        };
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.part", std::process::id()));
-        let written = fs::File::create(&beside).and_then(|file| {
-            let mut out = io::BufWriter::with_capacity(1 << 16, file);
-            snapshot::write(running, 0, &mut out)?;
-            out.flush()?;
-            fs::rename(&beside, path)
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        written.map(|()| self.totals()).map_err(|error| drain::at(path, &error))
-    }
-
     /// Returns the rings' sizes in words.
     fn shape(&self) -> Result<Shape, Error> {
         if self.ring_bytes < SMALLEST {
@@ -251,11 +214,6 @@ impl Trace {
             Keep::File(_) => WhenFull::Wait,
         };
         Ok(Shape { sub_buffers, words, when_full })
-    }
-
-    fn finish(&self, nested: u64) -> Result<(), Error> {
-        let drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drain.map_or(Ok(()), |mut drain| drain.finish(nested))
     }
 }
 
@@ -278,7 +236,8 @@ impl Consumer for Trace {
         }
         if let Keep::File(path) = &self.keep {
             let drain = Drain::start(&running, path)?;
-            *self.drain.lock().unwrap_or_else(PoisonError::into_inner) = Some(drain);
+            // A trace that runs is attached once.
+            let _ = self.drain.set(drain);
         }
         Ok(())
     }
@@ -288,30 +247,6 @@ impl Consumer for Trace {
         if let Some(running) = self.running.get() {
             running.hit(event);
         }
-    }
-}
-
-impl Drop for Trace {
-    fn drop(&mut self) {
-        // The thread that writes has said what went wrong.
-        let _ = self.finish(0);
-    }
-}
-
-impl Attachment<Trace> {
-    /// Detaches, writes the remaining events, and closes the file. Returns the totals, in which
-    /// each hit is written or lost.
-    ///
-    /// # Errors
-    /// [`Error::Consumer`] with the system's error if the file could not be written.
-    pub fn finish(self) -> Result<TraceTotals, Error> {
-        self.pause();
-        let trace = &*self;
-        let nested = self.suppressed();
-        trace.finish(nested)?;
-        let mut totals = trace.totals();
-        totals.lost += nested;
-        Ok(totals)
     }
 }
 

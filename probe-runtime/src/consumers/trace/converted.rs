@@ -1,0 +1,57 @@
+//! The trace as other tools read it, by way of `probe-trace`.
+//!
+//! Cost: a trace that is written to a file is read from there. The rings of others are copied
+//! first, so they take twice their memory meanwhile.
+
+use std::io::{self, Cursor, Write};
+
+use probe_trace::Trace as Recorded;
+use probe_trace::export::{Error, Format, export};
+
+use super::drain::Drain;
+use super::{Keep, Trace};
+use crate::control::Attachment;
+
+impl Attachment<Trace> {
+    /// Writes the trace so far in a format that other tools read. Returns what it lacks, a line
+    /// each.
+    pub(crate) fn write_as(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        let mut recorded = match &self.keep {
+            Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
+            Keep::File(path) => {
+                self.flush().map_err(io::Error::other)?;
+                Recorded::open(&[path])
+            }
+            Keep::Latest | Keep::First => {
+                let mut copy = Vec::new();
+                self.copy_to(&mut copy)?;
+                Recorded::read([("the rings", Cursor::new(copy))])
+            }
+        }
+        .map_err(io::Error::other)?;
+        let lacks = recorded.problems().to_vec();
+        export(format, recorded.items(), out).map_err(|error| match error {
+            Error::Write(error) => error,
+            other => io::Error::other(other.to_string()),
+        })?;
+        Ok(lacks)
+    }
+
+    /// Writes the trace so far as `probe-trace` reads it, unless it has that very file already.
+    pub(crate) fn write_native(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        match &self.keep {
+            Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
+            Keep::File(_) => _ = self.flush().map_err(io::Error::other)?,
+            Keep::Latest | Keep::First => self.copy_to(out)?,
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns whether this is a forked child, which lacks the thread that writes.
+    fn is_parents(&self) -> bool {
+        self.drain.get().is_some_and(Drain::is_parents)
+    }
+}
+
+const IN_CHILD: &str =
+    "a trace that a thread writes to a file ends in a forked child; `flight` goes on there";

@@ -1,0 +1,112 @@
+//! The options of `trace` in `PROBES`: `trace(flight, size=64M)`.
+
+use std::path::Path;
+
+use super::{Keep, Trace};
+use crate::report::program;
+use crate::syntax::{ParseError, Setting, size};
+
+impl Trace {
+    /// Creates a trace with these options, whose file's name follows from that of the report, or
+    /// from the program's.
+    pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        let mut trace = Self::to_file(format!("{}-{}.{ENDING}", program(), std::process::id()));
+        trace.follows_report = true;
+        for (at, it) in settings.iter().enumerate() {
+            let other = match it.name {
+                "flight" => "first",
+                "first" => "flight",
+                _ => continue,
+            };
+            if !it.value.is_empty() {
+                return Err(it.invalid_value(format!("`{0}` has no value; write `trace({0})`", it.name)));
+            }
+            if settings[..at].iter().any(|before| before.name == other) {
+                return Err(it.invalid_name("a trace keeps the first events or the latest ones (`flight`)"));
+            }
+            trace = if it.name == "flight" { Self::recorder() } else { Self::first() };
+        }
+        let is_in_memory = trace.keep == Keep::Latest || trace.keep == Keep::First;
+        let (mut ring, mut total) = (None, None);
+        for it in settings {
+            let bytes = || size(it.value).map_err(|why| it.invalid_value(why));
+            match it.name {
+                "size" => total = Some(bytes()?),
+                "ring" => ring = Some(bytes()?),
+                "cut" => trace.text_limit = bytes()?,
+                "file" if is_in_memory => {
+                    let problem = "this trace is in memory; `PROBES_OUT` names the file of its report";
+                    return Err(it.invalid_name(problem));
+                }
+                "file" if it.value.is_empty() => {
+                    return Err(
+                        it.invalid_value(format!("write the file's name: `trace(file=run.{ENDING})`"))
+                    );
+                }
+                "file" => (trace.keep, trace.follows_report) = (Keep::File(it.value.into()), false),
+                _ => (),
+            }
+        }
+        trace.total_bytes = total.unwrap_or(trace.total_bytes);
+        // A small trace has small rings, so that several threads have one.
+        trace.ring_bytes = ring.unwrap_or(trace.ring_bytes.min(trace.total_bytes / 16).max(super::SMALLEST));
+        Ok(trace)
+    }
+
+    /// Puts the file beside that of the report, unless somebody has chosen its name.
+    pub(crate) fn follow(&mut self, report: &Path) {
+        if self.follows_report {
+            self.keep = Keep::File(report.with_extension(ENDING));
+        }
+    }
+}
+
+/// The ending of files that `probe-trace` reads.
+const ENDING: &str = "probetrace";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::settings;
+
+    fn trace(options: &str) -> Result<Trace, (usize, String)> {
+        let settings: Vec<_> = settings(options).filter(|it| !it.name.is_empty()).collect();
+        Trace::with_settings(&settings).map_err(|error| (error.at, error.problem))
+    }
+
+    #[test]
+    fn options_choose_the_events_and_the_sizes() {
+        let recorder = trace("flight, size=64M").unwrap();
+        assert_eq!(
+            (&recorder.keep, recorder.ring_bytes, recorder.total_bytes),
+            (&Keep::Latest, 1 << 20, 64 << 20)
+        );
+        let small = trace("first, size=128K, cut=200").unwrap();
+        assert_eq!((&small.keep, small.ring_bytes, small.text_limit), (&Keep::First, 8192, 200));
+        let file = trace("file=a/b.probetrace, ring=64K").unwrap();
+        assert_eq!((&file.keep, file.ring_bytes), (&Keep::File("a/b.probetrace".into()), 65536));
+    }
+
+    #[test]
+    fn the_file_stands_beside_the_report() {
+        let mut trace_of_report = trace("").unwrap();
+        trace_of_report.follow(Path::new("/tmp/run-12.pftrace"));
+        assert_eq!(trace_of_report.keep, Keep::File("/tmp/run-12.probetrace".into()));
+        let mut named = trace("file=mine").unwrap();
+        named.follow(Path::new("/tmp/run-12.pftrace"));
+        assert_eq!(named.keep, Keep::File("mine".into()));
+    }
+
+    #[test]
+    fn mistakes_say_where() {
+        for (options, at, problem) in [
+            ("flight=1", 7, "`flight` has no value; write `trace(flight)`"),
+            ("first, flight", 7, "a trace keeps the first events or the latest ones (`flight`)"),
+            ("flight, file=x", 8, "this trace is in memory; `PROBES_OUT` names the file of its report"),
+            ("file=", 5, "write the file's name: `trace(file=run.probetrace)`"),
+            ("size=lots", 5, "`lots` is not a size; write bytes, or `64K`, `16M`, `1G`"),
+        ] {
+            assert_eq!(trace(options).err(), Some((at, problem.to_owned())), "{options}");
+        }
+    }
+}
