@@ -1,8 +1,8 @@
 //! A report that is written step by step, before its turn: to a new file beside its own.
 //!
 //! Life cycle: the first write creates the file beside ▸ [`Staged::finish`] renames it over the
-//! path when it is the report's turn, or dropping removes it. What goes to a stream stays in memory
-//! until then.
+//! path when it is the report's turn, or dropping removes it. The report for a stream stays in
+//! memory until then.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

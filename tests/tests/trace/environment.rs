@@ -111,6 +111,19 @@ fn a_recorder_leaves_its_report_and_nothing_else() {
 }
 
 #[test]
+fn losses_are_one_line_on_stderr() {
+    let folder = Folder::new("trace-environment-losses");
+    let first = FLIGHT.replace("flight", "first");
+    let output = run("returns", &first, "first.pftrace", &folder);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let [line] = stderr.lines().filter(|line| line.contains("lost")).collect::<Vec<_>>().try_into().unwrap();
+    let line = line.strip_prefix("PROBES, consumer 1 (trace): ").unwrap();
+    let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert_eq!(numbers.iter().sum::<u64>(), 2000, "{line}");
+    assert!(line.ends_with(" written; the trace shows each gap"), "{line}");
+}
+
+#[test]
 fn a_report_while_the_program_runs_has_the_trace_so_far() {
     let folder = Folder::new("trace-environment-twice");
     run("reports twice", ALL, "twice.probetrace", &folder);

@@ -51,9 +51,9 @@ impl Attachment<Trace> {
         out.flush()
     }
 
-    /// Writes to the file of [`Trace::to_file`] what it lacks so far, and returns the totals. The
-    /// file is whole from then on, until the trace writes to it again. A trace without such a file,
-    /// or one in a forked child, has nothing to write.
+    /// Writes all events so far to the file of [`Trace::to_file`], and returns the totals. The file
+    /// is whole from then on, until the trace writes to it again. A trace without such a file, or
+    /// one in a forked child, has nothing to write.
     ///
     /// # Errors
     /// [`Error::Consumer`] with the system's error if the file could not be written.

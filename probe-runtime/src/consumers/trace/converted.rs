@@ -9,12 +9,12 @@ use probe_trace::Trace as Recorded;
 use probe_trace::export::{Error, Format, export};
 
 use super::drain::Drain;
-use super::{Keep, Trace};
+use super::{Keep, Trace, TraceTotals};
 use crate::control::Attachment;
 
 impl Attachment<Trace> {
-    /// Writes the trace so far in a format that other tools read. Returns what it lacks, a line
-    /// each.
+    /// Writes the trace so far in a format that other tools read. Returns its missing parts, a
+    /// line each.
     pub(crate) fn write_as(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
         let mut recorded = match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
@@ -29,12 +29,12 @@ impl Attachment<Trace> {
             }
         }
         .map_err(io::Error::other)?;
-        let lacks = recorded.problems().to_vec();
+        let missing = self.losses().into_iter().chain(recorded.problems().iter().cloned()).collect();
         export(format, recorded.items(), out).map_err(|error| match error {
             Error::Write(error) => error,
             other => io::Error::other(other.to_string()),
         })?;
-        Ok(lacks)
+        Ok(missing)
     }
 
     /// Writes the trace so far as `probe-trace` reads it, unless it has that very file already.
@@ -44,7 +44,14 @@ impl Attachment<Trace> {
             Keep::File(_) => _ = self.flush().map_err(io::Error::other)?,
             Keep::Latest | Keep::First => self.copy_to(out)?,
         }
-        Ok(Vec::new())
+        Ok(self.losses().into_iter().collect())
+    }
+
+    /// Returns a line about lost events, if there are any.
+    fn losses(&self) -> Option<String> {
+        let TraceTotals { written, lost } = self.totals();
+        let were = if lost == 1 { "event was" } else { "events were" };
+        (lost != 0).then(|| format!("{lost} {were} lost, and {written} written; the trace shows each gap"))
     }
 
     /// Returns whether this is a forked child, which lacks the thread that writes.
