@@ -43,6 +43,7 @@
 //! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
 //! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
 //! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
+//! | the events before a slow call | `Trigger` | | `trace` |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -160,7 +161,7 @@ pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, P
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
 #[cfg(feature = "trace")]
-pub use consumers::{Trace, TraceTotals};
+pub use consumers::{Trace, TraceTotals, Trigger, TriggerCall};
 /// The crate that [`FunctionLatency::histogram`] takes its type from.
 #[cfg(feature = "latency")]
 pub use hdrhistogram;

@@ -17,6 +17,8 @@ mod profiler;
 mod slow;
 #[cfg(feature = "trace")]
 mod trace;
+#[cfg(feature = "trace")]
+mod trigger;
 
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
@@ -31,3 +33,5 @@ pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Pro
 pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};
 #[cfg(feature = "trace")]
 pub use trace::{Trace, TraceTotals};
+#[cfg(feature = "trace")]
+pub use trigger::{Trigger, TriggerCall};

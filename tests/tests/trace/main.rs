@@ -8,6 +8,7 @@ mod faults;
 mod nesting;
 mod processes;
 mod torn;
+mod triggers;
 mod values;
 
 use std::path::Path;
