@@ -145,7 +145,7 @@ fn so_is_one_in_where_reports_go() {
     says(
         "environment::store=count",
         "/tmp/probes.jsn",
-        "column 12: `.jsn` is no report's ending; there are txt, json, csv, svg, folded, prom\n  \
+        "column 12: `.jsn` is no report's ending; there are txt, json, csv, svg, folded, prom, pftrace, probetrace\n  \
          /tmp/probes.jsn\n  \
          \x20          ^",
     );
@@ -187,7 +187,7 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf\n  \
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );
