@@ -1,4 +1,4 @@
-//! Runs an action when a call took too long, such as a snapshot of what came before it.
+//! Runs an action when a call took too long, such as a snapshot of the events before it.
 //!
 //! Life cycle: attaching starts a thread, which sleeps ▸ the end of a long call hands its function
 //! and time to the thread, and wakes it ▸ the thread runs the action, and rests ▸ dropping the
