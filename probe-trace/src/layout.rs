@@ -10,6 +10,9 @@
 //! A thread writes its events to a ring of sub-buffers in memory, which it uses in turn: number n
 //! lies at n modulo their count. A block holds a copy of one. So a file that ends too soon, because
 //! its process was killed or its disk was full, ends in at most one block that is not whole.
+//!
+//! The rings may also lie in the file itself, in a block [`RINGS`](block::RINGS) that the process
+//! has mapped. Such a file is readable at any moment, also in the middle of a store.
 
 /// The first word of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"probetrc");
@@ -110,7 +113,8 @@ pub mod sub_buffer {
     /// The sub-buffer's number in its ring, plus one; zero while the header is being written. A
     /// reader that copies a sub-buffer compares this before and after.
     pub const SEQUENCE: usize = 0;
-    /// Words in use, this header included; zero while it is the current one.
+    /// Words in use, this header included; zero while it is the current one. In a mapped file the
+    /// words in use then end before the first event word that is zero.
     pub const USED: usize = 1;
     /// The thread's number in its process.
     pub const THREAD: usize = 2;
@@ -141,7 +145,7 @@ pub mod sub_buffer {
 }
 
 /// Bits of an event word: from the lowest, the ticks since the base, the number of payload words,
-/// the probe's number.
+/// the probe's number, which is at least 1. So no event word is zero.
 pub mod event {
     /// Bits of the ticks since the base: the sub-buffer's, or that of the last
     /// [time record](super::control::TIME).
@@ -268,6 +272,14 @@ pub mod block {
     pub const UNSEEN: u64 = 5;
     /// The program's name, as text.
     pub const PROGRAM: u64 = 6;
+    /// The memory of rings, which their threads write as long as the file is open. Word
+    /// [`RING_AT`] has the bytes of one ring's memory: its sub-buffers, in turn; then a ring's
+    /// [head](super::ring), which has the thread and the losses alone until the file is closed;
+    /// then nothing. The number of a ring is its place. A ring whose sub-buffers all have the
+    /// sequence zero was never begun.
+    pub const RINGS: u64 = 7;
+    /// Room for a block that is written later.
+    pub const UNUSED: u64 = 8;
 }
 
 /// Flags of a definition.

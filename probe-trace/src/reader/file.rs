@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::clock::{Clock, Reading};
 use super::definitions;
+use super::live;
 use crate::definition::Definition;
 use crate::error::{Problem, ReadError};
 use crate::item::ThreadId;
@@ -38,6 +39,8 @@ pub(super) struct TraceFile {
     /// Hits of threads without a ring, and hits inside of hits; `None` if the file was not closed.
     pub(super) unseen: Option<[u64; 2]>,
     pub(super) is_closed: bool,
+    /// Whether the process has written its rings' memory right into the file.
+    is_mapped: bool,
     pub(super) problems: Vec<String>,
 }
 
@@ -52,8 +55,11 @@ pub(super) struct Located {
     pub(super) ring: u64,
     /// The sub-buffer's number in its ring, from 0.
     pub(super) number: u64,
-    at: u64,
-    words: usize,
+    pub(super) at: u64,
+    /// The words to read, of which a live one may use fewer.
+    pub(super) words: usize,
+    /// Whether its thread may still write it.
+    pub(super) is_live: bool,
 }
 
 impl TraceFile {
@@ -98,10 +104,12 @@ impl TraceFile {
             heads: HashMap::new(),
             unseen: None,
             is_closed: words[header::STATE] == state::CLOSED,
+            is_mapped: false,
             problems: Vec::new(),
         };
         let mut readings = vec![reading_of(first)];
-        file.scan(length, sub_buffer_words, &mut readings).map_err(system)?;
+        let shape = [words[header::SUB_BUFFERS], sub_buffer_words];
+        file.scan(length, shape, &mut readings).map_err(system)?;
         file.clock = Clock::new(readings);
         file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
         // A part of a sub-buffer may come before the whole one.
@@ -117,13 +125,23 @@ impl TraceFile {
     }
 
     /// Reads the blocks' headers, and the content of those that are no sub-buffers.
-    fn scan(&mut self, length: u64, sub_buffer_words: u64, readings: &mut Vec<Reading>) -> io::Result<()> {
+    fn scan(
+        &mut self,
+        length: u64,
+        [sub_buffers, sub_buffer_words]: [u64; 2],
+        readings: &mut Vec<Reading>,
+    ) -> io::Result<()> {
         let mut at = HEADER_BYTES as u64;
         while at < length {
             let Some(head) = self.words_at(at, block::WORDS, length)? else { break };
             let (kind, bytes, of) = (head[block::KIND_AT], head[block::BYTES_AT], head[block::RING_AT]);
             let content = at + block::WORDS as u64 * 8;
             let end = bytes.checked_next_multiple_of(8).and_then(|bytes| content.checked_add(bytes));
+            if (head[block::MAGIC_AT], kind) == (block::MAGIC, block::RINGS) {
+                self.is_mapped = true;
+                let content = content..end.unwrap_or(length).min(length);
+                self.rings(content, of, [sub_buffers, sub_buffer_words], readings)?;
+            }
             let is_whole = head[block::MAGIC_AT] == block::MAGIC && end.is_some_and(|end| end <= length);
             let Some(end) = end.filter(|_| is_whole) else { break };
             let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
@@ -132,7 +150,7 @@ impl TraceFile {
                     let Some(head) = self.words_at(content, sub_buffer::WORDS, length)? else { break };
                     readings.extend(reading_in(&head));
                     let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
-                    self.sub_buffers.push(Located { ring: of, number, at: content, words });
+                    self.sub_buffers.push(Located { ring: of, number, at: content, words, is_live: false });
                 }
                 block::READING if words == reading::WORDS => {
                     let Some(words) = self.words_at(content, words, length)? else { break };
@@ -171,10 +189,14 @@ impl TraceFile {
 
     fn note_problems(&mut self) {
         if !self.is_closed {
-            self.problems.push(
-                "the process did not finish the trace: it still runs, or was killed; its last events are missing"
-                    .to_owned(),
-            );
+            let missing = if self.is_mapped {
+                "hits of threads without a ring, and hits inside of hits, were not counted"
+            } else {
+                "its last events are missing"
+            };
+            self.problems.push(format!(
+                "the process did not finish the trace: it still runs, or was killed; {missing}"
+            ));
         }
         if self.clock.error().is_none() {
             self.problems
@@ -188,9 +210,18 @@ impl TraceFile {
         }
     }
 
-    /// Reads a sub-buffer's words.
-    pub(super) fn sub_buffer(&mut self, of: Located) -> io::Result<Vec<u64>> {
-        Ok(words_of(&self.bytes_at(of.at, of.words * 8)?))
+    /// Reads a sub-buffer's words. `None` if its thread has begun a later one in its place.
+    pub(super) fn sub_buffer(&mut self, of: Located) -> io::Result<Option<Vec<u64>>> {
+        let mut words = words_of(&self.bytes_at(of.at, of.words * 8)?);
+        if of.is_live {
+            words.truncate(live::used(&words));
+            let is_same = |words: &[u64]| words[sub_buffer::SEQUENCE] == of.number + 1;
+            // As with a seqlock: the thread clears the number before it writes anew.
+            if !is_same(&words) || !is_same(&words_of(&self.bytes_at(of.at, 8)?)) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(words))
     }
 
     /// Returns a thread of the sub-buffer or ring head with these two words.
@@ -199,7 +230,7 @@ impl TraceFile {
     }
 
     /// Returns some words; `None` if the file ends before.
-    fn words_at(&mut self, at: u64, words: usize, length: u64) -> io::Result<Option<Vec<u64>>> {
+    pub(super) fn words_at(&mut self, at: u64, words: usize, length: u64) -> io::Result<Option<Vec<u64>>> {
         if at + words as u64 * 8 > length {
             return Ok(None);
         }
@@ -234,7 +265,7 @@ fn reading_of(words: &[u64]) -> Reading {
 }
 
 /// Returns the reading in a sub-buffer's header, if it has one.
-fn reading_in(head: &[u64]) -> Option<Reading> {
+pub(super) fn reading_in(head: &[u64]) -> Option<Reading> {
     let [ticks, width, nanoseconds] =
         [sub_buffer::READ_AT, sub_buffer::WIDTH, sub_buffer::MONOTONIC].map(|at| head[at]);
     (nanoseconds != 0).then_some(Reading { ticks, width, nanoseconds })

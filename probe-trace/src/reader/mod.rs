@@ -3,6 +3,7 @@
 mod clock;
 mod definitions;
 mod file;
+mod live;
 mod payload;
 mod stream;
 

@@ -72,7 +72,9 @@ impl Stream {
             }
             match self.left.pop_front() {
                 Some(next) => {
-                    self.words = of.sub_buffer(next)?;
+                    // The next header tells the events of one that is gone by now.
+                    let Some(words) = of.sub_buffer(next)? else { continue };
+                    self.words = words;
                     self.begin(of);
                 }
                 None if self.has_ended => return Ok(None),
