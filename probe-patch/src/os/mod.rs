@@ -1,6 +1,7 @@
 //! Services of the operating system for patching and for getting ready:
 //!
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
+//! - `chained::Chained`: a handler on top of a program's own;
 //! - `fork::{install, process}`: hooks around `fork`, and a number that tells a child from its
 //!   parent;
 //! - `kept::Kept`: a value that a thread keeps across a fork;
@@ -9,6 +10,8 @@
 //!   and `tracer`, which find obstacles to a trap; `thread`, `objects`; `heavy_barrier`: when it
 //!   returns, all threads have passed a full fence and a serialising instruction.
 
+#[cfg(all(unix, any(not(miri), probe_in_place)))]
+pub mod chained;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub mod fork;
 pub mod kept;

@@ -1,32 +1,28 @@
 //! The handler of `SIGTRAP`, for threads that run into an `int3` of this crate.
 //!
-//! The handler is installed on top of the previous one. A signal that is not for this crate goes to
-//! the previous handler, as if that one stood alone: with its mask, its flags, or its default
-//! action.
+//! The handler is installed on top of the previous one, which gets the signals that are not for this
+//! crate.
 
 // Safety: relies on sigaction(2) and the frames that the kernel hands to handlers.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use super::masks::action as action_of;
 use super::text::page_size;
 use super::thread::{errno, set_errno};
+use crate::os::chained::Chained;
 
 /// Returns whether the `int3` at an address was this crate's. It returns `true` once the thread may
 /// execute the instruction there.
 pub type Hold = fn(addr: usize) -> bool;
 
-/// A [`Hold`]; null until there is one. No lock guards these: a fork would leave it taken.
+/// A [`Hold`]; null until there is one. No lock guards it: a fork would leave it taken.
 static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-/// The previous action; never freed.
-static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
-/// Whether `SA_RESETHAND` of the previous handler has had its effect.
-static IS_RESET: AtomicBool = AtomicBool::new(false);
+static CHAINED: Chained = Chained::new(libc::SIGTRAP, handle);
 
 /// The exception number of `int3` on x86. The signal's code is `SI_KERNEL` from the kernel, and
 /// `TRAP_BRKPT` under valgrind.
@@ -39,42 +35,12 @@ const INT3: u8 = 0xcc;
 /// The system's.
 pub fn install(hold: Hold) -> io::Result<()> {
     HOLD.store(hold as *mut (), Ordering::Release);
-    let before = action()?;
-    if before.sa_sigaction == handler() {
-        return Ok(());
-    }
-    // Stored before the handler can run.
-    remember(before);
-    // SAFETY: zeroes are an action with an empty mask.
-    let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
-    ours.sa_sigaction = handler();
-    ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    let mut replaced = MaybeUninit::uninit();
-    // No signal interrupts a thread that takes a patch's steps.
-    // SAFETY: whole actions, a mask, and a place; `handle` does only what a signal handler may.
-    let result = unsafe {
-        libc::sigfillset(&raw mut ours.sa_mask);
-        libc::sigaction(libc::SIGTRAP, &raw const ours, replaced.as_mut_ptr())
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has filled it.
-    let replaced = unsafe { replaced.assume_init() };
-    if replaced.sa_sigaction != before.sa_sigaction && replaced.sa_sigaction != handler() {
-        // Another thread was faster.
-        remember(replaced);
-    }
-    Ok(())
-}
-
-fn remember(action: libc::sigaction) {
-    PREVIOUS.store(Box::into_raw(Box::new(action)), Ordering::Release);
+    CHAINED.install()
 }
 
 /// Returns whether the kernel still calls this handler.
 pub fn is_installed() -> bool {
-    action_of(libc::SIGTRAP).is_some_and(|action| action.handler == handler())
+    action_of(libc::SIGTRAP).is_some_and(|action| action.handler == CHAINED.handler())
 }
 
 /// Its address marks the `int3` of the question below.
@@ -99,20 +65,6 @@ pub fn debugger_must_pass_on_sigtrap() -> bool {
     is_handled != 0
 }
 
-fn handler() -> libc::sighandler_t {
-    handle as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) as libc::sighandler_t
-}
-
-fn action() -> io::Result<libc::sigaction> {
-    let mut action = MaybeUninit::uninit();
-    // SAFETY: a place for the action.
-    match unsafe { libc::sigaction(libc::SIGTRAP, ptr::null(), action.as_mut_ptr()) } {
-        // SAFETY: the call has filled it.
-        0 => Ok(unsafe { action.assume_init() }),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Returns a number that tells this thread from all others, without a call: its thread pointer.
 pub fn this_thread() -> usize {
     let pointer;
@@ -130,7 +82,7 @@ fn hold() -> Option<Hold> {
     unsafe { std::mem::transmute::<*mut (), Option<Hold>>(hold) }
 }
 
-extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = errno();
     // SAFETY: the kernel's own structures, valid while the handler runs.
     let (code, registers) =
@@ -153,7 +105,8 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     } else if is_int3 && !is_behind_int3(addr) && is_ours(addr + 1) {
         // A debugger has moved the thread back to the instruction, whose `int3` is gone by now.
     } else {
-        pass_on(signal, info, context);
+        // SAFETY: the kernel's own structures, which this handler was given.
+        unsafe { CHAINED.pass_on(info, context) };
     }
     set_errno(errno);
 }
@@ -167,68 +120,6 @@ fn is_behind_int3(addr: i64) -> bool {
     let is_mapped = !(addr + 1).is_multiple_of(page_size());
     // SAFETY: in a page that the thread executes. All code that changes it does so by whole bytes.
     !is_mapped || unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed) == INT3
-}
-
-fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel's own structure, valid while the handler runs.
-    let is_sent = unsafe { (*info).si_code } <= 0;
-    // SAFETY: null, or an action that stays.
-    let previous = unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() };
-    let Some(previous) = previous.filter(|_| !IS_RESET.load(Ordering::Relaxed)) else {
-        return default_action(signal);
-    };
-    match previous.sa_sigaction {
-        // A signal that the processor raises can't be ignored: the kernel then takes the default
-        // action.
-        libc::SIG_IGN if is_sent => {}
-        libc::SIG_DFL | libc::SIG_IGN => default_action(signal),
-        _ => call(previous, signal, info, context),
-    }
-}
-
-/// Calls the previous handler as the kernel would.
-fn call(previous: &libc::sigaction, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    if previous.sa_flags & libc::SA_RESETHAND != 0 {
-        IS_RESET.store(true, Ordering::Relaxed);
-    }
-    let mut mask = previous.sa_mask;
-    let mut before = MaybeUninit::uninit();
-    // SAFETY: whole masks; these calls are async-signal-safe.
-    unsafe {
-        if previous.sa_flags & libc::SA_NODEFER == 0 {
-            libc::sigaddset(&raw mut mask, signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, before.as_mut_ptr());
-        if previous.sa_flags & libc::SA_NODEFER != 0 {
-            let mut trap = mask;
-            libc::sigemptyset(&raw mut trap);
-            libc::sigaddset(&raw mut trap, signal);
-            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const trap, ptr::null_mut());
-        }
-    }
-    if previous.sa_flags & libc::SA_SIGINFO != 0 {
-        type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
-        // SAFETY: the code that installed it with SA_SIGINFO gave such a function.
-        let handler: Informed = unsafe { std::mem::transmute(previous.sa_sigaction) };
-        handler(signal, info, context);
-    } else {
-        // SAFETY: the code that installed it without SA_SIGINFO gave such a function.
-        let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(previous.sa_sigaction) };
-        handler(signal);
-    }
-    // SAFETY: `before` was filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-}
-
-/// Ends the process as the signal's default action does. The signal is blocked here, so it takes
-/// effect when the handler returns.
-fn default_action(signal: libc::c_int) {
-    // SAFETY: zeroes are the default action; raising is async-signal-safe.
-    unsafe {
-        let default: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        libc::sigaction(signal, &raw const default, ptr::null_mut());
-        libc::raise(signal);
-    }
 }
 
 #[cfg(test)]
