@@ -13,6 +13,8 @@
 // `drop`, which no borrow outlives.
 #![expect(unsafe_code, reason = "see above")]
 
+mod place;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{align_of, needs_drop, size_of};
@@ -27,6 +29,8 @@ use crate::control::Cells;
 use crate::dispatch::{CounterAt, Event, ThreadSlot, slots};
 use crate::error::Error;
 use crate::os;
+
+pub(crate) use place::Place;
 
 /// Types of [`PerThread`] memory: atomics, and types that consist of them.
 ///
@@ -136,6 +140,10 @@ pub struct PerThread<H: Zeroed, P: Zeroed> {
     /// For each slot: the address of its memory, and the number of hits for which there was none.
     cells: Cells<2>,
     parts: usize,
+    /// Bytes from a head to its parts.
+    parts_at: usize,
+    /// The memory of all threads, if it is not mapped for each.
+    place: Option<Place>,
     made: PhantomData<fn() -> (H, P)>,
 }
 
@@ -161,13 +169,43 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             assert!(!needs_drop::<H>() && !needs_drop::<P>());
             assert!(align_of::<H>() <= HEAD_AT && align_of::<P>() <= HEAD_AT);
         };
-        let bytes =
-            parts.checked_mul(size_of::<P>()).and_then(|bytes| bytes.checked_add(HEAD_AT + Self::parts_at()));
+        let bytes = parts
+            .checked_mul(size_of::<P>())
+            .and_then(|bytes| bytes.checked_add(HEAD_AT + Self::own_parts_at()));
         assert!(
             bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()),
             "{parts} parts are more than can be addressed"
         );
-        Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
+        Ok(Self {
+            cells: Cells::take()?,
+            parts,
+            parts_at: Self::own_parts_at(),
+            place: None,
+            made: PhantomData,
+        })
+    }
+
+    /// Creates it in memory that stays mapped for as long as this lives.
+    ///
+    /// # Errors
+    /// [`Error::OutOfCounters`] if there are no counters left.
+    ///
+    /// # Safety
+    /// The memory is zeroed at first, and as large as [`Place`] says for heads and parts of these
+    /// types.
+    #[cfg(feature = "trace")]
+    pub(crate) unsafe fn in_place(parts: usize, place: Place) -> Result<Self, Error> {
+        let mut placed = Self::new(parts)?;
+        placed.parts_at = place.parts - place.heads;
+        placed.place = Some(place);
+        Ok(placed)
+    }
+
+    /// Returns the number of the thread's memory in its place.
+    #[cfg(feature = "trace")]
+    pub(crate) fn number(&self, local: &Local<'_, H, P>) -> Option<usize> {
+        let place = self.place.as_ref()?;
+        Some((ptr::from_ref(local.head).addr() - place.heads) / place.stride)
     }
 
     /// Returns the memory of the thread that makes this hit; `None` if there is none, which is
@@ -210,34 +248,39 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         // Addresses of this target fit in `usize`.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
         // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and
-        // unmapped by `drop` only; see `Zeroed`.
+        // unmapped by `drop` only, or that of a place, see `in_place`; see `Zeroed`.
         let (head, parts) = unsafe {
-            (&*start.cast::<H>(), slice::from_raw_parts(start.add(Self::parts_at()).cast::<P>(), self.parts))
+            (&*start.cast::<H>(), slice::from_raw_parts(start.add(self.parts_at).cast::<P>(), self.parts))
         };
         Local { slot, head, parts }
     }
 
     #[cold]
     fn map(&self, slot: &'static ThreadSlot, known: u64) -> Option<Local<'_, H, P>> {
-        let start = if known == REFUSED { ptr::null_mut() } else { os::memory::zeroed(self.bytes()) };
+        let start = match &self.place {
+            _ if known == REFUSED => ptr::null_mut(),
+            Some(place) => place.take(),
+            None => os::memory::zeroed(self.bytes()),
+        };
         if start.is_null() {
             // Not tried again at every hit.
             slot.word(self.memory()).store(REFUSED, Ordering::Relaxed);
             slot.increment(self.cells.at()[1]);
             return None;
         }
-        let known = (start.expose_provenance() + HEAD_AT) as u64;
+        let head_at = if self.place.is_some() { 0 } else { HEAD_AT };
+        let known = (start.expose_provenance() + head_at) as u64;
         slot.word(self.memory()).store(known, Ordering::Release);
         Some(self.local(slot, known))
     }
 
-    /// Returns the offset of the parts.
-    const fn parts_at() -> usize {
+    /// Returns the offset of the parts in memory that is mapped for each thread.
+    const fn own_parts_at() -> usize {
         size_of::<H>().next_multiple_of(if align_of::<P>() < 64 { 64 } else { align_of::<P>() })
     }
 
     fn bytes(&self) -> usize {
-        HEAD_AT + Self::parts_at() + self.parts * size_of::<P>() + 64
+        HEAD_AT + Self::own_parts_at() + self.parts * size_of::<P>() + 64
     }
 }
 
@@ -245,7 +288,7 @@ impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
     fn drop(&mut self) {
         for slot in slots() {
             let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
-            if known > REFUSED {
+            if known > REFUSED && self.place.is_none() {
                 let start = usize::try_from(known).unwrap_or_default() - HEAD_AT;
                 // SAFETY: mapped here, with this length; only past hits of this consumer used it.
                 unsafe { os::memory::give_back(ptr::with_exposed_provenance_mut(start), self.bytes()) };

@@ -101,6 +101,13 @@ impl Switch {
         self.set_counting(probes, false);
     }
 
+    /// See [`Attachment::suppressed`](crate::Attachment::suppressed); 0 if the attachment is gone.
+    #[cfg(feature = "trace")]
+    pub(crate) fn suppressed(&self) -> u64 {
+        let locked = lock();
+        self.find(&locked).map_or(0, |_| locked.attachments.suppressed(self.number))
+    }
+
     /// Returns how many hits of each of these probes were counted so far, by all threads, instead
     /// of being delivered. All hits that ended before the call are included, and possibly some that
     /// happen meanwhile. A count is 0 if the attachment is gone or never counts. Counts start when

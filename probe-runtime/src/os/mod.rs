@@ -16,6 +16,8 @@
 //! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
 //! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
 //! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
+//! - `mapped::{Mapped, NewFile}`: a file as memory, beside private memory that a forked child finds
+//!   empty;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
@@ -59,6 +61,12 @@ pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
 
+/// Files as memory, on systems whose kernel tells a child from its parent.
+#[cfg(all(feature = "trace", target_os = "linux", not(miri)))]
+pub(crate) mod mapped;
+#[cfg(all(feature = "trace", not(all(target_os = "linux", not(miri)))))]
+#[path = "mapped/absent.rs"]
+pub(crate) mod mapped;
 #[cfg(feature = "trace")]
 pub(crate) mod time;
 

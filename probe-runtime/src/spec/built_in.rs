@@ -189,7 +189,8 @@ impl Reporter for Perf {
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
-    const OPTIONS: &'static [&'static str] = &["flight", "first", "file", "size", "ring", "cut"];
+    const OPTIONS: &'static [&'static str] =
+        &["flight", "first", "map", "panic", "file", "size", "ring", "cut"];
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Trace];

@@ -5,7 +5,9 @@
 
 mod environment;
 mod faults;
+mod mapped;
 mod nesting;
+mod panics;
 mod processes;
 mod torn;
 mod triggers;
@@ -33,6 +35,12 @@ fn events(path: &Path) -> Vec<TraceEvent> {
 #[ignore = "no test: others play it, in children"]
 fn scenario() {
     let scenario = probe_tests::scenario::to_play();
+    if let Some(way) = scenario.strip_prefix("mapped ") {
+        return mapped::play(way);
+    }
+    if let Some(way) = scenario.strip_prefix("panics ") {
+        return panics::play(way);
+    }
     match scenario.strip_prefix("environment ") {
         Some(way) => environment::play(way),
         None => processes::hits_for_ever(),

@@ -1,11 +1,12 @@
 //! The attached trace: its totals, its snapshots, and its end.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::drain::{Drain, at};
+use super::drain::Drain;
+use super::file::at;
+use super::mapped::RingFile;
 use super::{Keep, Trace, TraceTotals, snapshot};
 use crate::control::Attachment;
 use crate::error::Error;
@@ -29,18 +30,10 @@ impl Attachment<Trace> {
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<TraceTotals, Error> {
         let path = path.as_ref();
         if let Keep::File(other) = &self.keep {
-            let problem = format!("this trace is written to {} already", other.display());
-            return Err(at(path, &io::Error::new(io::ErrorKind::Unsupported, problem)));
+            return Err(at(path, &no_snapshots(other)));
         }
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.part", std::process::id()));
-        let written = fs::File::create(&beside).and_then(|file| {
-            self.copy_to(io::BufWriter::with_capacity(1 << 16, file))?;
-            fs::rename(&beside, path)
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
+        let nested = self.suppressed();
+        let written = self.running.get().map_or(Ok(()), |running| snapshot::to_file(running, nested, path));
         written.map(|()| self.totals()).map_err(|error| at(path, &error))
     }
 
@@ -67,13 +60,20 @@ impl Attachment<Trace> {
     /// each hit is written or lost.
     ///
     /// # Errors
-    /// [`Error::Consumer`] with the system's error if the file could not be written.
+    /// [`Error::Consumer`] with the system's error if the file could not be written, or if another
+    /// program has cut off the file [that holds the rings](Trace::in_file).
     pub fn finish(self) -> Result<TraceTotals, Error> {
         self.pause();
         let nested = self.suppressed();
         self.end(nested)?;
         Ok(self.totals())
     }
+}
+
+/// Returns the reason why a trace that is written to a file has no snapshots.
+pub(super) fn no_snapshots(path: &Path) -> io::Error {
+    let problem = format!("this trace is written to {} already", path.display());
+    io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
 impl Trace {
@@ -88,7 +88,15 @@ impl Trace {
     }
 
     fn end(&self, nested: u64) -> Result<(), Error> {
-        self.drain.get().map_or(Ok(()), |drain| drain.finish(nested))
+        let closed = self.running.get().map_or(Ok(()), |running| running.close(nested));
+        self.drain.get().map_or(closed, |drain| drain.finish(nested))
+    }
+
+    /// Returns the file that the rings of this process lie in, if there is one, and a line about
+    /// events that are not there.
+    pub(super) fn ring_file(&self) -> (Option<PathBuf>, Option<String>) {
+        let file = self.running.get().and_then(|running| running.file.as_ref());
+        (file.and_then(RingFile::path), file.and_then(RingFile::problem))
     }
 }
 
@@ -111,9 +119,16 @@ impl fmt::Display for Attachment<Trace> {
         write!(f, "{written} events of {rings} {threads}, and {lost} lost; ")?;
         match &self.keep {
             Keep::File(path) => write!(f, "the trace is {}", path.display())?,
-            Keep::Latest => f.write_str("the latest are in memory, for a report as .pftrace")?,
-            Keep::First => f.write_str("the first are in memory, for a report as .pftrace")?,
+            Keep::Latest => f.write_str("the latest are in ")?,
+            Keep::First => f.write_str("the first are in ")?,
         }
+        let (file, problem) = self.ring_file();
+        match file {
+            Some(file) => write!(f, "{}", file.display())?,
+            None if matches!(self.keep, Keep::File(_)) => (),
+            None => f.write_str("memory, for a report as .pftrace")?,
+        }
+        problem.map_or(Ok(()), |problem| write!(f, "\n{problem}"))?;
         footnotes(&notes(self.untyped()), f)
     }
 }

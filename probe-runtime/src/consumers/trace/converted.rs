@@ -29,7 +29,7 @@ impl Attachment<Trace> {
             }
         }
         .map_err(io::Error::other)?;
-        let missing = self.losses().into_iter().chain(recorded.problems().iter().cloned()).collect();
+        let missing = self.losses().chain(recorded.problems().iter().cloned()).collect();
         export(format, recorded.items(), out).map_err(|error| match error {
             Error::Write(error) => error,
             other => io::Error::other(other.to_string()),
@@ -44,14 +44,15 @@ impl Attachment<Trace> {
             Keep::File(_) => _ = self.flush().map_err(io::Error::other)?,
             Keep::Latest | Keep::First => self.copy_to(out)?,
         }
-        Ok(self.losses().into_iter().collect())
+        Ok(self.losses().collect())
     }
 
-    /// Returns a line about lost events, if there are any.
-    fn losses(&self) -> Option<String> {
+    /// Returns a line each about lost events, and about those that are not in the rings' file.
+    fn losses(&self) -> impl Iterator<Item = String> {
         let TraceTotals { written, lost } = self.totals();
         let were = if lost == 1 { "event was" } else { "events were" };
-        (lost != 0).then(|| format!("{lost} {were} lost, and {written} written; the trace shows each gap"))
+        let line = format!("{lost} {were} lost, and {written} written; the trace shows each gap");
+        (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
     }
 
     /// Returns whether this is a forked child, which lacks the thread that writes.

@@ -9,14 +9,13 @@ use crate::control::ProbeSet;
 pub(super) fn encode(probes: &ProbeSet) -> Vec<u8> {
     let mut out = Vec::with_capacity(probes.len() * 128);
     probes.with_definitions(|definitions| {
-        definitions.for_each(|(probe, definition)| one(probe.index(), definition, &mut out));
+        definitions.for_each(|(probe, definition)| one(number(probe.index()), definition, &mut out));
     });
     out
 }
 
-fn one(probe: usize, definition: &Definition, out: &mut Vec<u8>) {
-    // A slot has counters for fewer probes than fit.
-    out.extend(u32::try_from(probe).unwrap_or(u32::MAX).to_le_bytes());
+fn one(probe: u32, definition: &Definition, out: &mut Vec<u8>) {
+    out.extend(probe.to_le_bytes());
     out.push(definition.kind() as u8);
     let may_skip_exit = matches!(definition.convention(), Convention::Hidden | Convention::Call);
     let is_future =
@@ -33,4 +32,11 @@ fn one(probe: usize, definition: &Definition, out: &mut Vec<u8>) {
 fn text(text: &str, out: &mut Vec<u8>) {
     out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend(text.as_bytes());
+}
+
+/// Returns a probe's number in files, which is never 0; fewer probes than that have counters.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "see above")]
+pub(super) fn number(probe: usize) -> u32 {
+    probe as u32 + 1
 }

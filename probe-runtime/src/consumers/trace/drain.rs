@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use probe_trace::layout::block;
 
 use super::clocks::Moment;
-use super::file::{About, TraceFile};
+use super::file::{TraceFile, at, problem};
 use super::running::Running;
 use super::snapshot;
 use crate::error::Error;
@@ -57,7 +57,7 @@ struct Flushes {
 impl Drain {
     /// Creates the file, and starts the thread.
     pub(super) fn start(running: &Arc<Running>, path: &Path) -> Result<Self, Error> {
-        let file = File::create(path).and_then(|file| TraceFile::begin(file, &About::of(running, false)));
+        let file = File::create(path).and_then(|file| TraceFile::begin(file, &running.about(false)));
         let mut file = file.map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
         let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
@@ -133,15 +133,6 @@ impl Shared {
     fn flushes(&self) -> MutexGuard<'_, Flushes> {
         self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns an error that names the file.
-pub(super) fn at(path: &Path, error: &io::Error) -> Error {
-    Error::Consumer(io::Error::new(error.kind(), problem(path, error)).into())
-}
-
-fn problem(path: &Path, error: &io::Error) -> String {
-    format!("the trace can't be written to {}: {error}", path.display())
 }
 
 fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::Result<()> {

@@ -4,12 +4,13 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
 use super::clocks::Moment;
-use super::ring::WhenFull;
-use super::running::Running;
+use super::ring::{Shape, WhenFull};
+use crate::error::Error;
 use crate::report::program;
 
 /// Writes one file, front to back.
@@ -23,27 +24,27 @@ pub(super) struct TraceFile<W> {
 impl<W: Write> TraceFile<W> {
     /// Writes the header, the program's name and the definitions.
     pub(super) fn begin(out: W, about: &About<'_>) -> io::Result<Self> {
-        let About { running, is_whole } = *about;
+        let About { shape, began, boot, definitions, is_whole } = *about;
         let mut words = [0; header::WORDS];
         words[header::MAGIC] = MAGIC;
         words[header::VERSION] = VERSION;
         words[header::PROCESS] = std::process::id().into();
         words[header::STATE] = if is_whole { state::CLOSED } else { state::OPEN };
-        words[header::SUB_BUFFERS] = running.shape.sub_buffers;
-        words[header::SUB_BUFFER_WORDS] = running.shape.words;
-        words[header::POLICY] = match running.shape.when_full {
+        words[header::SUB_BUFFERS] = shape.sub_buffers;
+        words[header::SUB_BUFFER_WORDS] = shape.words;
+        words[header::POLICY] = match shape.when_full {
             WhenFull::Overwrite => policy::OVERWRITE,
             WhenFull::Wait => policy::DRAIN,
             WhenFull::Stop => policy::STOP,
         };
-        words[header::BOOT..header::BOOT + 2].copy_from_slice(&running.boot);
-        words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(running.began));
+        words[header::BOOT..header::BOOT + 2].copy_from_slice(&boot);
+        words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(began));
         let mut file = Self { out, is_closed: false, buffer: Vec::new() };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
         file.block(block::PROGRAM, 0, program().as_bytes())?;
-        file.block(block::DEFINITIONS, 0, &running.definitions)?;
+        file.block(block::DEFINITIONS, 0, definitions)?;
         Ok(file)
     }
 
@@ -112,19 +113,17 @@ impl TraceFile<File> {
 }
 
 /// The trace that a file describes.
+#[derive(Clone, Copy)]
 pub(super) struct About<'a> {
-    running: &'a Running,
+    pub(super) shape: Shape,
+    pub(super) began: Moment,
+    pub(super) boot: [u64; 2],
+    pub(super) definitions: &'a [u8],
     /// Whether the file is written at once.
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
-impl<'a> About<'a> {
-    pub(super) fn of(running: &'a Running, is_whole: bool) -> Self {
-        Self { running, is_whole }
-    }
-}
-
-fn words_of(now: Moment) -> [u64; reading::WORDS] {
+pub(super) fn words_of(now: Moment) -> [u64; reading::WORDS] {
     let mut words = [0; reading::WORDS];
     words[reading::TICKS] = now.ticks;
     words[reading::WIDTH] = now.width;
@@ -132,4 +131,13 @@ fn words_of(now: Moment) -> [u64; reading::WORDS] {
     words[reading::REAL] = now.real;
     words[reading::BOOT] = now.boot;
     words
+}
+
+/// Returns an error that names the file.
+pub(super) fn at(path: &Path, error: &io::Error) -> Error {
+    Error::Consumer(io::Error::new(error.kind(), problem(path, error)).into())
+}
+
+pub(super) fn problem(path: &Path, error: &io::Error) -> String {
+    format!("the trace can't be written to {}: {error}", path.display())
 }

@@ -6,7 +6,8 @@
 //!
 //! Rings are private memory. A forked child has copies of its parent's, as of all counts: its
 //! snapshots hold its parent's events up to the fork, and its own ones since. A
-//! trace that a thread writes is detached in a child, which has no such thread.
+//! trace that a thread writes is detached in a child, which has no such thread. Rings may also lie
+//! in a mapped file ([`mapped`]), of which each process has its own.
 
 mod attached;
 mod clocks;
@@ -14,22 +15,27 @@ mod converted;
 mod definitions;
 mod drain;
 mod file;
+mod mapped;
+mod name;
+mod on_panic;
 mod record;
 mod ring;
 mod running;
 mod settings;
 mod snapshot;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use drain::Drain;
+use on_panic::OnPanic;
+use probe_trace::layout;
 use ring::{Shape, WhenFull};
 use running::Running;
 
 use crate::clock::Clock;
-use crate::control::{Consumer, ProbeSet};
+use crate::control::{Consumer, ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 
@@ -70,11 +76,16 @@ pub struct Trace {
     ring_bytes: usize,
     total_bytes: usize,
     text_limit: usize,
+    /// The file that the rings lie in.
+    rings_in: Option<PathBuf>,
+    /// The file of snapshots when a thread panics.
+    panics_to: Option<PathBuf>,
     /// Whether the file's name is that of the report, with its own ending.
     follows_report: bool,
     clock: Clock,
     running: OnceLock<Arc<Running>>,
     drain: OnceLock<Drain>,
+    on_panic: OnceLock<Arc<OnPanic>>,
 }
 
 /// Which events stay, and where.
@@ -158,10 +169,13 @@ impl Trace {
             ring_bytes,
             total_bytes,
             text_limit: 64,
+            rings_in: None,
+            panics_to: None,
             follows_report: false,
             clock: Clock::new(),
             running: OnceLock::new(),
             drain: OnceLock::new(),
+            on_panic: OnceLock::new(),
         }
     }
 
@@ -199,6 +213,87 @@ impl Trace {
         self
     }
 
+    /// Keeps the rings of a [`recorder`](Self::recorder) or of [`first`](Self::first) in this file,
+    /// which the process maps (Linux). `probe-trace` reads it at any time, also after the process was
+    /// killed, has aborted, or has become another program: it has each event up to that moment. Hits
+    /// cost the same.
+    ///
+    /// - Attaching replaces a file of this name, and reserves room on the disk for
+    ///   [all rings](Self::total_size). The end of the attachment gives back what is not needed.
+    /// - `%p` in the name stands for the process's id, `%%` for `%`.
+    /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
+    ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its
+    ///   file, its rings are private memory, and its reports say so.
+    /// - If another program cuts the file off, the events behind its end are lost, and reports say
+    ///   so. The program goes on: a handler of `SIGBUS` puts other memory there, and passes all
+    ///   other signals on. It needs that threads which hit probes don't block that signal, and that
+    ///   handlers which are installed later pass on signals that they don't know.
+    /// - The system writes the file to the disk when it likes. After that, the first store to a page
+    ///   takes the thread into the kernel. A file in `/dev/shm` has no such pauses. If the machine
+    ///   stops, the events that were not written to the disk are lost.
+    ///
+    /// Attaching returns an error if the disk has no such room, if `path` is there and no file, or
+    /// on other systems.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use probe_runtime::{Trace, probe, select};
+    ///
+    /// #[probe]
+    /// fn step() {}
+    /// step();
+    ///
+    /// # let path = std::env::temp_dir().join("last-%p.probetrace");
+    /// // let path = "/dev/shm/last-%p.probetrace";
+    /// let trace = select("**::step")?.attach(Trace::recorder().in_file(&path))?;
+    /// step();
+    /// // Wherever the program ends, the file has these events.
+    /// assert_eq!(trace.finish()?.written, 2);
+    /// # std::fs::remove_file(std::env::temp_dir().join(format!("last-{}.probetrace", std::process::id()))).unwrap();
+    /// # }
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.rings_in = Some(path.into());
+        self
+    }
+
+    /// Writes a [snapshot](crate::Attachment::snapshot) of a [`recorder`](Self::recorder) or of
+    /// [`first`](Self::first) to this file each time a thread panics, as long as the trace is
+    /// attached. So the file has the events before the last panic, also where a panic aborts the
+    /// program (`panic = "abort"`) or is caught.
+    ///
+    /// The program's panic hook runs afterwards. A hook that is set later replaces this one, unless
+    /// it calls the previous one; so set yours before. `%p` in the name stands for the process's
+    /// id, as for [`in_file`](Self::in_file).
+    ///
+    /// Attaching returns an error if `%` stands for something else, or if the thread panics.
+    ///
+    /// ```
+    /// use probe_runtime::{Trace, probe, select};
+    ///
+    /// #[probe]
+    /// fn divide(by: u32) -> u32 {
+    ///     7 / by
+    /// }
+    /// divide(1);
+    ///
+    /// # let path = std::env::temp_dir().join(format!("panic-{}.probetrace", std::process::id()));
+    /// // let path = "panic.probetrace";
+    /// let trace = Trace::recorder().snapshot_on_panic(&path);
+    /// let _trace = select("**::divide")?.attach(trace)?;
+    /// assert!(std::thread::spawn(|| divide(0)).join().is_err());
+    /// assert!(path.exists());
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn snapshot_on_panic(mut self, path: impl Into<PathBuf>) -> Self {
+        self.panics_to = Some(path.into());
+        self
+    }
+
     /// Returns the rings' sizes in words.
     fn shape(&self) -> Result<Shape, Error> {
         if self.ring_bytes < SMALLEST {
@@ -207,7 +302,9 @@ impl Trace {
             return Err(Error::Consumer(problem.into()));
         }
         let sub_buffers = if self.ring_bytes < 8 * SMALLEST { 4 } else { 8 };
-        let words = (self.ring_bytes / 8) as u64 / sub_buffers;
+        // In a file, a ring's losses follow it.
+        let besides = if self.rings_in.is_some() { layout::ring::WORDS } else { 0 };
+        let words = (self.ring_bytes / 8 - besides) as u64 / sub_buffers;
         let when_full = match self.keep {
             Keep::Latest => WhenFull::Overwrite,
             Keep::First => WhenFull::Stop,
@@ -230,7 +327,19 @@ impl Consumer for Trace {
             let problem = format!("a ring of {ring} bytes does not fit in the {total} bytes of all rings");
             return Err(Error::Consumer(problem.into()));
         }
-        let running = Arc::new(Running::new(probes, shape, most, self.text_limit, self.clock)?);
+        if self.running.get().is_some() {
+            return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
+        }
+        if let (Keep::File(_), Some(path)) = (&self.keep, &self.rings_in) {
+            let problem =
+                io::Error::other("its rings are emptied to a file; `recorder` and `first` keep theirs");
+            return Err(file::at(path, &problem));
+        }
+        if let (Keep::File(path), Some(other)) = (&self.keep, &self.panics_to) {
+            return Err(file::at(other, &attached::no_snapshots(path)));
+        }
+        let path = self.rings_in.as_deref();
+        let running = Arc::new(Running::new(probes, shape, most, self.text_limit, self.clock, path)?);
         if self.running.set(Arc::clone(&running)).is_err() {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
@@ -238,6 +347,14 @@ impl Consumer for Trace {
             let drain = Drain::start(&running, path)?;
             // A trace that runs is attached once.
             let _ = self.drain.set(drain);
+        }
+        Ok(())
+    }
+
+    fn attached(&self, switch: Switch) -> Result<(), Error> {
+        if let (Some(path), Some(running)) = (&self.panics_to, self.running.get()) {
+            // A trace is attached once.
+            let _ = self.on_panic.set(OnPanic::new(path, running, switch)?);
         }
         Ok(())
     }

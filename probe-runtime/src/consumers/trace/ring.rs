@@ -5,7 +5,11 @@
 //! sub-buffer and compare its sequence number before and after, as with a seqlock: the writer
 //! clears the number before it writes to the sub-buffer anew. So no reader delays the writer.
 //!
+//! A ring may lie in a mapped file ([`in_file`]).
+//!
 //! Cost: a record without payload takes two loads beside those of the head, and three stores.
+
+mod in_file;
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
@@ -112,7 +116,7 @@ impl<'a> Ring<'a> {
         let Some(word) = self.words.get(at(position.wrapping_sub(head.lap.load(Relaxed)))) else {
             return false;
         };
-        word.store(event::word(probe, 0, ticks), Relaxed);
+        word.store(event::word(probe, 0, ticks), Release);
         head.position.store(position + 1, Release);
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
         true
@@ -132,10 +136,13 @@ impl<'a> Ring<'a> {
         let largest = shape.words - HEADER - 2 * CONTROL_WORDS - 1;
         let payload = (payload as u64).min(largest);
         let is_same = head.thread.load(Relaxed) == hit.thread;
-        let free = head.end.load(Relaxed).saturating_sub(head.position.load(Relaxed));
         // A new time and a new generation may come first.
-        if !is_same || free < 2 * CONTROL_WORDS + 1 + payload {
+        let wanted = 2 * CONTROL_WORDS + 1 + payload;
+        let is_free = || head.end.load(Relaxed).saturating_sub(head.position.load(Relaxed)) >= wanted;
+        if !is_same || !is_free() && !self.clear(shape, wanted) {
             self.turn(shape, hit, identity)?;
+            // As much as there may be: a sub-buffer has room for it.
+            self.clear(shape, wanted);
         }
         if head.generation.load(Relaxed) != u64::from(hit.generation) {
             self.control(hit, control::GENERATION, u64::from(hit.generation));
@@ -156,7 +163,7 @@ impl<'a> Ring<'a> {
     /// Writes the record, with as many payload words as were used.
     pub(super) fn write(self, room: &Room<'_>, probe: u32, payload: usize) {
         let head = self.head;
-        room.event.store(event::word(probe, payload, room.ticks), Relaxed);
+        room.event.store(event::word(probe, payload, room.ticks), Release);
         head.position.store(room.position + 1 + payload as u64, Release);
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
     }
@@ -189,6 +196,7 @@ impl<'a> Ring<'a> {
         };
         if !is_free {
             self.lose(hit);
+            self.tell_loss(shape);
             return None;
         }
         if !is_first {
@@ -202,7 +210,7 @@ impl<'a> Ring<'a> {
         }
         // The clocks are read after the hit.
         let base = hit.now;
-        let (at, width, monotonic) = identity.reading.unwrap_or_default();
+        let (read_at, width, monotonic) = identity.reading.unwrap_or_default();
         let number = |at| self.header(shape, next, at);
         number(sub_buffer::SEQUENCE).store(0, Relaxed);
         fence(Release);
@@ -217,7 +225,7 @@ impl<'a> Ring<'a> {
             (sub_buffer::BASE, base),
             (sub_buffer::MONOTONIC, monotonic),
             (sub_buffer::WIDTH, width),
-            (sub_buffer::READ_AT, at),
+            (sub_buffer::READ_AT, read_at),
             (sub_buffer::WRITTEN_BEFORE, head.written.load(Relaxed)),
             (sub_buffer::LOST_BEFORE, head.lost.load(Relaxed)),
             (sub_buffer::GAP_BEGIN, gap(&head.gap_begin)),
@@ -226,13 +234,20 @@ impl<'a> Ring<'a> {
         ] {
             number(at).store(word, Relaxed);
         }
+        let begin = next * shape.words + HEADER;
+        let lap = (next - next % shape.sub_buffers) * shape.words;
+        // Memory that was not used yet is zero.
+        let is_clear = next < shape.sub_buffers || self.tail(shape).is_none();
+        if !is_clear {
+            self.words[at(begin - lap)].store(0, Relaxed);
+        }
         number(sub_buffer::SEQUENCE).store(next + 1, Release);
         head.lost_now.store(0, Relaxed);
         head.base.store(base, Relaxed);
         head.generation.store(u64::from(hit.generation), Relaxed);
-        head.lap.store((next - next % shape.sub_buffers) * shape.words, Relaxed);
-        head.end.store((next + 1) * shape.words, Relaxed);
-        head.position.store(next * shape.words + HEADER, Release);
+        head.lap.store(lap, Relaxed);
+        head.end.store(if is_clear { begin - HEADER + shape.words } else { begin }, Relaxed);
+        head.position.store(begin, Release);
         Some(())
     }
 
@@ -248,6 +263,11 @@ impl<'a> Ring<'a> {
         head.end.store(head.position.load(Relaxed), Relaxed);
         head.lost_now.store(lost_now + 1, Relaxed);
         head.lost.store(head.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Returns whether nobody has written to the ring in this process.
+    pub(super) fn is_fresh(self) -> bool {
+        self.head.thread.load(Relaxed) == 0
     }
 
     fn header(self, shape: Shape, number: u64, word: usize) -> &'a AtomicU64 {

@@ -1,10 +1,15 @@
 //! The rings of an attached trace, and the way of a hit into them.
 
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
+use probe_trace::layout::ring;
+
 use super::clocks::{self, Moment};
 use super::definitions;
+use super::file::About;
+use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use crate::clock::Clock;
@@ -31,6 +36,8 @@ pub(super) struct Running {
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
     rings: PerThread<Head, AtomicU64>,
+    /// The file that the rings lie in. Dropped after them.
+    pub(super) file: Option<RingFile>,
     /// Hits of threads for which there was no ring.
     ringless: PerThread<AtomicU64, ()>,
     /// Number of rings, and the most that there may be.
@@ -49,10 +56,20 @@ impl Running {
         most: usize,
         text_limit: usize,
         clock: Clock,
+        path: Option<&Path>,
     ) -> Result<Self, Error> {
         let began = Moment::now(clock);
         let boot = time::boot_id();
+        #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
+        let boot = [boot as u64, (boot >> 64) as u64];
+        let definitions = definitions::encode(probes);
+        let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
+        let file = path.map(|path| RingFile::create(path, &about, most)).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
+        let rings = match &file {
+            Some(file) => file.rings(words + ring::WORDS)?,
+            None => PerThread::new(words)?,
+        };
         let took = || {
             let before = time::monotonic();
             time::monotonic() - before
@@ -61,16 +78,22 @@ impl Running {
             clock,
             shape,
             began,
-            #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
-            boot: [boot as u64, (boot >> 64) as u64],
-            definitions: definitions::encode(probes),
-            rings: PerThread::new(words)?,
+            boot,
+            definitions,
+            rings,
+            file,
             ringless: PerThread::new(0)?,
             made: AtomicUsize::new(0),
             most,
             text_limit,
             is_clock_cheap: (0..8).any(|_| took() < VDSO_NANOSECONDS),
         })
+    }
+
+    /// Returns what its files begin with.
+    pub(super) fn about(&self, is_whole: bool) -> About<'_> {
+        let Self { shape, began, boot, ref definitions, .. } = *self;
+        About { shape, began, boot, definitions, is_whole }
     }
 
     /// Records a hit.
@@ -80,7 +103,7 @@ impl Running {
         let is_bare = event.fields().len() == 0 && !event.may_skip_exit();
         let Some(local) = self.rings.known(event) else { return self.first(event, hit) };
         let ring = Ring { head: local.head(), words: local.parts() };
-        if !(is_bare && ring.write_bare(hit, number(event))) {
+        if !(is_bare && ring.write_bare(hit, definitions::number(event.probe().index()))) {
             self.record(event, hit, local);
         }
     }
@@ -91,27 +114,42 @@ impl Running {
         let more = |made| (made < self.most).then_some(made + 1);
         let is_left = self.made.load(Relaxed) < self.most;
         let number = if is_left { self.made.fetch_update(Relaxed, Relaxed, more).ok() } else { None };
-        let Some(number) = number else {
-            if let Some(local) = self.ringless.of(event) {
-                local.head().store(local.head().load(Relaxed) + 1, Relaxed);
-            }
-            return;
-        };
+        let Some(number) = number else { return self.count(event) };
         if let Some(local) = self.rings.of(event) {
             Ring { head: local.head(), words: local.parts() }.set_number(number as u64);
             self.record(event, hit, local);
         }
     }
 
+    /// Counts a hit that no ring can have.
+    fn count(&self, event: &Event<'_>) {
+        if let Some(local) = self.ringless.of(event) {
+            local.head().store(local.head().load(Relaxed) + 1, Relaxed);
+        }
+    }
+
+    /// Lets a fresh ring lie in the file of this process. Returns whether there is memory for it.
+    #[cold]
+    fn settle(&self, local: Local<'_, Head, AtomicU64>) -> bool {
+        let Some(file) = &self.file else { return true };
+        let number = self.rings.number(&local).unwrap_or_default() as u64;
+        Ring { head: local.head(), words: local.parts() }.set_number(number);
+        file.settle(self.clock, || self.all_ringless())
+    }
+
     #[inline(never)]
     fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>) {
         let ring = Ring { head: local.head(), words: local.parts() };
+        // A forked child finds the heads empty, and a file of its own.
+        if ring.is_fresh() && !self.settle(local) {
+            return self.count(event);
+        }
         let bound = record::bound(event, self.text_limit);
         let Some(room) = ring.room(self.shape, hit, bound, |is_known| self.identity(local, is_known)) else {
             return;
         };
         let used = record::store(event, self.text_limit, room.payload);
-        ring.write(&room, number(event), used);
+        ring.write(&room, definitions::number(event.probe().index()), used);
     }
 
     /// Returns what a sub-buffer says of its thread. Where the ring knows the thread, the system is
@@ -122,7 +160,9 @@ impl Running {
             let (name, _) = name.as_chunks::<8>();
             (u64::from(os::thread::id()), [u64::from_le_bytes(name[0]), u64::from_le_bytes(name[1])])
         });
-        Identity { thread, reading: self.is_clock_cheap.then(|| clocks::monotonic(self.clock)) }
+        // A new thread asks the system anyway.
+        let reads = self.is_clock_cheap || !is_known;
+        Identity { thread, reading: reads.then(|| clocks::monotonic(self.clock)) }
     }
 
     /// Iterates over the rings in use, of ended threads, too.
@@ -132,16 +172,21 @@ impl Running {
         rings.filter(|ring| ring.has_begun())
     }
 
+    /// Writes the totals to the file that the rings lie in. No thread hits any more.
+    pub(super) fn close(&self, nested: u64) -> Result<(), Error> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let used = self.rings().inspect(|ring| ring.close(self.shape)).map(|ring| ring.number() + 1).max();
+        file.finish([self.ringless(), nested], Moment::now(self.clock), used.unwrap_or_default())
+    }
+
     /// Returns the number of hits of threads for which there was no ring.
     pub(super) fn ringless(&self) -> u64 {
+        let inherited = self.file.as_ref().map_or(0, RingFile::inherited);
+        self.all_ringless() - inherited
+    }
+
+    fn all_ringless(&self) -> u64 {
         let counted: u64 = self.ringless.iter().map(|local| local.head().load(Relaxed)).sum();
         counted + self.ringless.lost() + self.rings.lost()
     }
-}
-
-/// Returns the probe's number; fewer probes than that have counters.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "see above")]
-fn number(event: &Event<'_>) -> u32 {
-    event.probe().index() as u32
 }

@@ -35,9 +35,24 @@ impl Trace {
                 "ring" => ring = Some(bytes()?),
                 "cut" => trace.text_limit = bytes()?,
                 "file" if is_in_memory => {
-                    let problem = "this trace is in memory; `PROBES_OUT` names the file of its report";
+                    let problem = "this trace is in memory; `PROBES_OUT` names the file of its report, and `map` \
+                                   one for its memory";
                     return Err(it.invalid_name(problem));
                 }
+                "map" | "panic" if !is_in_memory => {
+                    let problem = format!(
+                        "this trace is written to a file already; write `trace(flight, {})`",
+                        it.name
+                    );
+                    return Err(it.invalid_name(&problem));
+                }
+                "map" | "panic" if it.value.is_empty() => {
+                    let example =
+                        format!("write the file's name: `trace(flight, {}=run-%p.{ENDING})`", it.name);
+                    return Err(it.invalid_value(example));
+                }
+                "map" => trace.rings_in = Some(it.value.into()),
+                "panic" => trace.panics_to = Some(it.value.into()),
                 "file" if it.value.is_empty() => {
                     return Err(
                         it.invalid_value(format!("write the file's name: `trace(file=run.{ENDING})`"))
@@ -83,6 +98,11 @@ mod tests {
         );
         let small = trace("first, size=128K, cut=200").unwrap();
         assert_eq!((&small.keep, small.ring_bytes, small.text_limit), (&Keep::First, 8192, 200));
+        let mapped = trace("flight, map=run-%p, panic=x").unwrap();
+        assert_eq!(
+            (&mapped.keep, mapped.rings_in.clone(), mapped.panics_to.clone()),
+            (&Keep::Latest, Some("run-%p".into()), Some("x".into()))
+        );
         let file = trace("file=a/b.probetrace, ring=64K").unwrap();
         assert_eq!((&file.keep, file.ring_bytes), (&Keep::File("a/b.probetrace".into()), 65536));
     }
@@ -102,7 +122,14 @@ mod tests {
         for (options, at, problem) in [
             ("flight=1", 7, "`flight` has no value; write `trace(flight)`"),
             ("first, flight", 7, "a trace keeps the first events or the latest ones (`flight`)"),
-            ("flight, file=x", 8, "this trace is in memory; `PROBES_OUT` names the file of its report"),
+            (
+                "flight, file=x",
+                8,
+                "this trace is in memory; `PROBES_OUT` names the file of its report, and `map` one for its memory",
+            ),
+            ("map=x", 0, "this trace is written to a file already; write `trace(flight, map)`"),
+            ("panic=x", 0, "this trace is written to a file already; write `trace(flight, panic)`"),
+            ("flight, map", 11, "write the file's name: `trace(flight, map=run-%p.probetrace)`"),
             ("file=", 5, "write the file's name: `trace(file=run.probetrace)`"),
             ("size=lots", 5, "`lots` is not a size; write bytes, or `64K`, `16M`, `1G`"),
         ] {

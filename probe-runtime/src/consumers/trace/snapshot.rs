@@ -1,18 +1,33 @@
 //! Copies rings into a file, beside the threads that write them.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use probe_trace::layout::{block, event, ring, sub_buffer};
 
 use super::clocks::Moment;
-use super::file::{About, TraceFile};
+use super::file::TraceFile;
 use super::ring::Ring;
 use super::running::Running;
+
+/// Writes a snapshot to a file, which appears whole, and replaces one of this name.
+pub(super) fn to_file(running: &Running, nested: u64, path: &Path) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let written = fs::File::create(&beside).and_then(|file| {
+        let mut out = io::BufWriter::with_capacity(1 << 16, file);
+        write(running, nested, &mut out)?;
+        out.flush()?;
+        fs::rename(&beside, path)
+    });
+    written.inspect_err(|_| _ = fs::remove_file(&beside))
+}
 
 /// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
 /// events that they write after their ring was copied.
 pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Result<()> {
-    let mut file = TraceFile::begin(out, &About::of(running, true))?;
+    let mut file = TraceFile::begin(out, &running.about(true))?;
     for ring in running.rings() {
         copy(running, ring, &mut file)?;
     }

@@ -174,6 +174,76 @@ fn a_payload_that_fits_in_no_sub_buffer_gets_less_room() {
     assert_eq!(records(&ring.copies()[0]), [(1, 0, &[1][..])]);
 }
 
+/// A ring in a file, which has its losses behind it.
+fn mapped(shape: Shape) -> Owned {
+    let mut ring = Owned::new(shape);
+    ring.words.extend((0..ring::WORDS).map(|_| AtomicU64::new(0)));
+    ring
+}
+
+/// The numbers of the records that a reader finds in the file, by sub-buffer.
+fn found(ring: &Owned) -> Vec<(u64, Vec<u32>)> {
+    let load = |word: &AtomicU64| word.load(Relaxed);
+    let sub_buffers = ring.words.chunks_exact(at(ring.shape.words)).take(at(ring.shape.sub_buffers));
+    let mut found: Vec<_> = sub_buffers
+        .map(|words| words.iter().map(load).collect::<Vec<_>>())
+        .filter(|words| words[sub_buffer::SEQUENCE] != 0)
+        .map(|words| {
+            let (mut at, mut probes) = (sub_buffer::WORDS, Vec::new());
+            while words.get(at).is_some_and(|word| *word != 0) {
+                probes.push(event::probe(words[at]));
+                at += 1 + event::payload(words[at]);
+            }
+            (words[sub_buffer::SEQUENCE], probes)
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_file_has_each_record_as_soon_as_it_is_written() {
+    let wide = Shape { words: HEADER + 1200, ..TINY };
+    let ring = mapped(wide);
+    let mut all = Vec::new();
+    // Through each sub-buffer several times, with records of several sizes.
+    for number in 1..4000 {
+        let payload = [u64::MAX; 3];
+        assert!(ring.event(hit(u64::from(number)), number, &payload[..number as usize % 4]));
+        all.push(number);
+        let found: Vec<_> = found(&ring).into_iter().flat_map(|(_, probes)| probes).collect();
+        assert!(!found.is_empty() && all.ends_with(&found), "{number}: {found:?}");
+    }
+    assert_eq!(ring.ring().totals(), (3999, 0));
+}
+
+#[test]
+fn a_file_has_each_loss() {
+    let ring = mapped(Shape { when_full: WhenFull::Stop, ..TINY });
+    for number in 1..=30 {
+        ring.event(hit(number), 1, &[]);
+        let told = ring.words[at(ring.shape.sub_buffers * ring.shape.words) + ring::LOST].load(Relaxed);
+        assert_eq!(told, number.saturating_sub(16));
+    }
+    let tail = &ring.words[at(ring.shape.sub_buffers * ring.shape.words)..];
+    let told = [ring::GAP_BEGIN, ring::GAP_END, ring::THREAD, ring::TID, ring::WRITTEN].map(|at| &tail[at]);
+    assert_eq!(told.map(|word| word.load(Relaxed)), [17, 30, 1, 101, 0]);
+    ring.ring().close(ring.shape);
+    assert_eq!(tail[ring::WRITTEN].load(Relaxed), 16);
+}
+
+#[test]
+fn a_file_that_becomes_zero_is_written_from_the_next_sub_buffer_on() {
+    let ring = mapped(TINY);
+    (1..=10).for_each(|number| assert!(ring.event(hit(number), 1, &[])));
+    ring.words.iter().for_each(|word| word.store(0, Relaxed));
+    (11..=13).for_each(|number| assert!(ring.event(hit(number), 2, &[])));
+    assert_eq!(found(&ring), []);
+    (14..=17).for_each(|number| assert!(ring.event(hit(number), 3, &[])));
+    assert_eq!(found(&ring), [(3, vec![3])]);
+    assert_eq!(ring.copies()[0][sub_buffer::WRITTEN_BEFORE], 16);
+}
+
 /// Each copy is one that its thread has written, whole, whenever it was taken.
 #[test]
 fn copies_beside_the_writer_are_whole() {

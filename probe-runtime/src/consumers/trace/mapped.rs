@@ -1,0 +1,278 @@
+//! Rings in a mapped file, which is readable after the process was killed.
+//!
+//! Life: attaching makes the file, with everything but the rings' content, and maps it ▸ threads
+//! write their rings, and the kernel keeps what they wrote, however the process ends ▸ the end of the
+//! attachment writes the totals, and gives the unused room back. A forked child has a file of its
+//! own from the first hit of one of its threads on. If that can't be made, its rings are private
+//! memory.
+//!
+//! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
+//! ring anew, and no store of a child reaches its parent's file.
+
+// Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
+// the `RingFile`.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ffi::{CStr, CString};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::{process, ptr, slice, thread};
+
+use probe_trace::layout::{block, header, reading, ring, state};
+
+use super::clocks::Moment;
+use super::file::{About, TraceFile, at, words_of};
+use super::name::Name;
+use super::ring::Head;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::os::cancel::Uncancellable;
+use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
+use crate::per_thread::{PerThread, Place};
+
+/// A file that holds the rings.
+pub(super) struct RingFile {
+    memory: Mapped,
+    name: Name,
+    /// The file of the process that attached.
+    parent: FileId,
+    /// The content before the rings.
+    front: Vec<u8>,
+    /// Places of blocks that are written at the end, in words.
+    unseen: usize,
+    reading: usize,
+    /// Bytes of one ring's memory.
+    stride: usize,
+    count: usize,
+}
+
+/// The state of this process, which is zero in a child.
+#[repr(C)]
+struct Control {
+    state: AtomicU64,
+    /// The error that keeps a child from having a file.
+    error: AtomicU64,
+    /// Hits of the parent's threads that no ring has.
+    inherited: AtomicU64,
+    file: [AtomicU64; 2],
+}
+
+/// Nothing was written yet in this process, a child.
+const NEW: u64 = 0;
+/// A thread makes the file.
+const MAKING: u64 = 1;
+const IN_FILE: u64 = 2;
+const IN_MEMORY: u64 = 3;
+/// There is no memory either.
+const NOWHERE: u64 = 4;
+
+impl RingFile {
+    /// Makes the file, for so many rings, and replaces one of this name.
+    pub(super) fn create(path: &Path, about: &About<'_>, count: usize) -> Result<Self, Error> {
+        // Opening and writing are cancellation points.
+        let _whole = Uncancellable::new();
+        Self::make(path, about, count).map_err(|error| at(path, &error))
+    }
+
+    fn make(path: &Path, about: &About<'_>, count: usize) -> io::Result<Self> {
+        let name = Name::new(path)?;
+        let own = name.path(process::id(), false);
+        if fs::metadata(&own).is_ok_and(|it| !it.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "only regular files can hold rings"));
+        }
+        let page = mapped::page();
+        let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+        let words = about.shape.sub_buffers * about.shape.words + ring::WORDS as u64;
+        let stride = usize::try_from(words * 8).map_err(|_| too_large())?.next_multiple_of(page);
+        let rings = stride.checked_mul(count).ok_or_else(too_large)?;
+        let (front, unseen, reading) = front(about, stride, rings, page)?;
+        let all = rings.checked_add(front.len()).ok_or_else(too_large)?;
+        let parts = Parts { first: front.len(), other: stride, all };
+        let memory = Mapped::new(page + rings, parts)?;
+        let beside = format!("{}.{}.part", own.display(), process::id());
+        let staged = CString::new(beside.as_str())?;
+        let parent = FileId::default();
+        let mut file = Self { memory, name, parent, front, unseen, reading, stride, count };
+        // Whoever has mapped a file of this name keeps it.
+        mapped::remove(&staged);
+        let made = file.write(&staged, None).map_err(io::Error::from_raw_os_error);
+        let made = made.and_then(|id| fs::rename(&beside, &own).map(|()| id));
+        file.parent = made.inspect_err(|_| mapped::remove(&staged))?;
+        file.note(file.parent);
+        file.control().state.store(IN_FILE, Release);
+        Ok(file)
+    }
+
+    /// Writes a new file, with the front of this process, and maps it.
+    fn write(&self, path: &CStr, began: Option<Moment>) -> Result<FileId, i32> {
+        let file = NewFile::create(path)?;
+        file.reserve(self.front.len() + self.stride * self.count)?;
+        file.write(&self.front, 0)?;
+        if let Some(began) = began {
+            file.write(&u64::from(process::id()).to_le_bytes(), header::PROCESS * 8)?;
+            for (word, at) in words_of(began).into_iter().zip(header::READING..) {
+                file.write(&word.to_le_bytes(), at * 8)?;
+            }
+        }
+        self.memory.put(&file)?;
+        Ok(file.id())
+    }
+
+    /// Returns the rings, of so many words each. They are dropped before the file.
+    pub(super) fn rings(&self, words: usize) -> Result<PerThread<Head, AtomicU64>, Error> {
+        assert!(words * 8 <= self.stride, "it was made for them");
+        let place = Place {
+            heads: self.memory.private_start() + mapped::page(),
+            parts: self.memory.shared_start() + self.front.len(),
+            stride: self.stride,
+            count: self.count,
+            taken: AtomicUsize::new(0),
+        };
+        // SAFETY: a new file's memory is zeroed, and so are heads. There is room for `count` of
+        // both: a head is smaller than a page, and a page is the least stride.
+        unsafe { PerThread::in_place(words, place) }
+    }
+
+    /// Makes sure that there is memory for the rings of this process. `inherited` counts hits that
+    /// no ring has. Returns whether there is some. Only a child's first hits do anything.
+    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> u64) -> bool {
+        let control = self.control();
+        loop {
+            match control.state.compare_exchange(NEW, MAKING, AcqRel, Acquire) {
+                Ok(_) => {
+                    let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
+                    control.inherited.store(inherited(), Relaxed);
+                    control.state.store(self.begin_in_child(clock), Release);
+                }
+                // Another thread of the child is about to have a file.
+                Err(MAKING) => thread::yield_now(),
+                Err(state) => return state != NOWHERE,
+            }
+        }
+    }
+
+    fn begin_in_child(&self, clock: Clock) -> u64 {
+        let made = self.name.in_place(process::id(), true).ok_or(mapped::TOO_LONG).and_then(|path| {
+            let path = path.as_c_str();
+            // A child may have its parent's id, where each is the first process of its namespace.
+            if mapped::id(path) != Some(self.parent) {
+                mapped::remove(path);
+            }
+            self.write(path, Some(Moment::now(clock)))
+        });
+        match made {
+            Ok(id) => {
+                self.note(id);
+                IN_FILE
+            }
+            Err(error) => {
+                self.control().error.store(error.unsigned_abs().into(), Relaxed);
+                if self.memory.put_private().is_ok() { IN_MEMORY } else { NOWHERE }
+            }
+        }
+    }
+
+    /// Returns the hits of the parent's threads that no ring has.
+    pub(super) fn inherited(&self) -> u64 {
+        self.control().inherited.load(Relaxed)
+    }
+
+    /// Returns the file of this process; `None` if its rings are private memory, or not begun.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let is_in_file = self.control().state.load(Acquire) == IN_FILE;
+        is_in_file.then(|| self.name.path(process::id(), self.is_child()))
+    }
+
+    fn is_child(&self) -> bool {
+        let own = self.control().file.each_ref().map(|word| word.load(Relaxed));
+        FileId(own) != self.parent
+    }
+
+    /// Returns a line about the reason why events are not in the file.
+    pub(super) fn problem(&self) -> Option<String> {
+        let error = i32::try_from(self.control().error.load(Relaxed)).unwrap_or_default();
+        if error != 0 {
+            let path = self.name.path(process::id(), true);
+            let why = io::Error::from_raw_os_error(error);
+            return Some(format!("{} can't be made, so the events are in memory: {why}", path.display()));
+        }
+        let path = self.path().filter(|_| self.memory.is_cut_off())?;
+        Some(format!("another program has cut {} off; the events behind its end are lost", path.display()))
+    }
+
+    /// Writes the totals, and gives back the room of rings that nobody has used. No thread writes
+    /// any more.
+    ///
+    /// # Errors
+    /// If another program has cut the file off.
+    pub(super) fn finish(&self, unseen: [u64; 2], now: Moment, used: u64) -> Result<(), Error> {
+        let Some(path) = self.path() else { return Ok(()) };
+        if let Some(problem) = self.problem() {
+            return Err(Error::Consumer(problem.into()));
+        }
+        let (front, bytes) = (self.words(), used * self.stride as u64);
+        if front[header::STATE].load(Relaxed) == state::CLOSED {
+            return Ok(());
+        }
+        let rings = front.len() - block::WORDS;
+        for (begin, kind, words) in
+            [(self.unseen, block::UNSEEN, &unseen[..]), (self.reading, block::READING, &words_of(now)[..])]
+        {
+            let content = &front[begin + block::WORDS..];
+            content.iter().zip(words).for_each(|(at, word)| at.store(*word, Relaxed));
+            front[begin + block::KIND_AT].store(kind, Release);
+        }
+        front[rings + block::BYTES_AT].store(bytes, Release);
+        front[header::STATE].store(state::CLOSED, Release);
+        let known = FileId(self.control().file.each_ref().map(|word| word.load(Relaxed)));
+        let now = self.name.in_place(process::id(), self.is_child());
+        // Somebody may have moved it, or made it read-only; it is whole in any case.
+        if now.and_then(|path| mapped::id(path.as_c_str())) == Some(known) {
+            let file = OpenOptions::new().write(true).open(path);
+            let _ = file.and_then(|file| file.set_len(self.front.len() as u64 + bytes));
+        }
+        Ok(())
+    }
+
+    fn note(&self, FileId(id): FileId) {
+        self.control().file.iter().zip(id).for_each(|(at, word)| at.store(word, Relaxed));
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: the first page of the private memory, which nobody else uses.
+        unsafe { &*ptr::with_exposed_provenance::<Control>(self.memory.private_start()) }
+    }
+
+    /// Returns the front in the file.
+    fn words(&self) -> &[AtomicU64] {
+        let start = ptr::with_exposed_provenance::<AtomicU64>(self.memory.shared_start());
+        // SAFETY: the beginning of the file's memory, which is written by atomics alone.
+        unsafe { slice::from_raw_parts(start, self.front.len() / 8) }
+    }
+}
+
+/// Returns the content before the rings, up to a page's end, and the places of the blocks that are
+/// written at the end.
+fn front(about: &About<'_>, stride: usize, rings: usize, page: usize) -> io::Result<(Vec<u8>, usize, usize)> {
+    let mut front = Vec::new();
+    TraceFile::begin(&mut front, about)?;
+    let room = |words: usize, front: &mut Vec<u8>| {
+        let begin = front.len() / 8;
+        let head = [block::MAGIC, block::UNUSED, words as u64 * 8, 0];
+        front.extend(head.iter().flat_map(|word| word.to_le_bytes()));
+        front.resize(front.len() + words * 8, 0);
+        begin
+    };
+    let (unseen, reading) = (room(2, &mut front), room(reading::WORDS, &mut front));
+    let heads = 2 * block::WORDS * 8;
+    let until = (front.len() + heads).next_multiple_of(page) - heads;
+    room((until - front.len()) / 8, &mut front);
+    let head = [block::MAGIC, block::RINGS, rings as u64, stride as u64];
+    front.extend(head.iter().flat_map(|word| word.to_le_bytes()));
+    Ok((front, unseen, reading))
+}
+
+const _: () = assert!(size_of::<Head>() <= 4096);

@@ -1,0 +1,96 @@
+//! Snapshots when a thread panics, from the process's panic hook.
+//!
+//! Life: the first trace that asks for it puts a hook before the program's present one, which then
+//! runs as before ▸ each panic writes a snapshot of each such trace that is still attached ▸ without
+//! one, the hook does nothing but call the program's. It stays: a hook that was put on top of it may
+//! call it.
+//!
+//! The standard library calls hooks before it unwinds or aborts, so this works with
+//! `panic = "abort"`, too.
+
+use std::io;
+use std::panic;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::name::Name;
+use super::running::Running;
+use super::{file, snapshot};
+use crate::control::Switch;
+use crate::error::Error;
+use crate::os;
+use crate::os::fork;
+
+/// A trace that wants snapshots.
+pub(super) struct OnPanic {
+    name: Name,
+    running: Weak<Running>,
+    switch: Switch,
+    process: u64,
+}
+
+static ALL: Mutex<Vec<Weak<OnPanic>>> = Mutex::new(Vec::new());
+
+/// The longest wait for another thread that panics, too.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl OnPanic {
+    /// Writes snapshots to this file from now on, until the last share is dropped.
+    ///
+    /// # Errors
+    /// If the path can't be used, or if this thread panics.
+    pub(super) fn new(path: &Path, running: &Arc<Running>, switch: Switch) -> Result<Arc<Self>, Error> {
+        static HOOK: Once = Once::new();
+        let name = Name::new(path).map_err(|error| file::at(path, &error))?;
+        if thread::panicking() {
+            let problem = io::Error::other("a thread that panics can't put a panic hook in place");
+            return Err(file::at(path, &problem));
+        }
+        HOOK.call_once(|| {
+            let before = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                write_all();
+                before(info);
+            }));
+        });
+        let process = fork::process();
+        let new = Arc::new(Self { name, running: Arc::downgrade(running), switch, process });
+        if let Some(mut all) = lock() {
+            all.retain(|it| it.strong_count() != 0);
+            all.push(Arc::downgrade(&new));
+        }
+        Ok(new)
+    }
+
+    fn write(&self) {
+        let Some(running) = self.running.upgrade() else { return };
+        let path = self.name.path(std::process::id(), self.process != fork::process());
+        if let Err(error) = snapshot::to_file(&running, self.switch.suppressed(), &path) {
+            let line = format!("{}\n", file::problem(&path, &error));
+            let _ = os::stderr::write(line.as_bytes());
+        }
+    }
+}
+
+/// Writes a snapshot of each trace. Threads that panic at the same time take turns, so that none
+/// aborts the process while another one writes.
+fn write_all() {
+    let Some(all) = lock() else { return };
+    all.iter().filter_map(Weak::upgrade).for_each(|it| it.write());
+}
+
+/// Locks the list; `None` if that takes too long. In a forked child, another thread of its parent
+/// may have left it locked.
+fn lock() -> Option<MutexGuard<'static, Vec<Weak<OnPanic>>>> {
+    let began = Instant::now();
+    loop {
+        match ALL.try_lock() {
+            Ok(all) => return Some(all),
+            Err(TryLockError::Poisoned(all)) => return Some(all.into_inner()),
+            Err(TryLockError::WouldBlock) if began.elapsed() > PATIENCE => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}

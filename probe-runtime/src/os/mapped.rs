@@ -1,0 +1,265 @@
+//! A file as memory, beside private memory that a forked child finds empty.
+//!
+//! Life: [`Mapped::new`] reserves addresses for both ▸ a [`NewFile`] is made, its room on the disk
+//! is reserved, and [`Mapped::put`] maps it ▸ a drop unmaps all. A forked child, however it was
+//! forked, has its parent's file in the second part, and zeros in the first one. So it knows that it
+//! is a child before it writes, and puts another file there.
+//!
+//! If another program cuts the file off, a signal handler puts zeroed private memory in place of the
+//! affected part ([`guarded`]).
+//!
+//! Nothing here uses the heap but [`Mapped::new`], and nothing takes a lock, so hits may call it.
+
+// Safety: relies on mmap(2), madvise(2) and calls on descriptors of its own.
+#![expect(unsafe_code, reason = "see above")]
+
+mod guarded;
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use guarded::Guarded;
+
+/// Addresses for private memory and, directly behind it, a file's.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    start: usize,
+    private: usize,
+    shared: usize,
+    guarded: &'static Guarded,
+}
+
+/// The parts of a file that are replaced as a whole where the file is cut off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    /// Bytes of the first one.
+    pub(crate) first: usize,
+    /// Bytes of each other one.
+    pub(crate) other: usize,
+    /// Bytes of all.
+    pub(crate) all: usize,
+}
+
+impl Mapped {
+    /// Reserves addresses. All sizes are multiples of [`page`].
+    ///
+    /// # Errors
+    /// The system's; [`Unsupported`](io::ErrorKind::Unsupported) if the kernel does not empty
+    /// memory in children (before Linux 4.14).
+    pub(crate) fn new(private: usize, shared: Parts) -> io::Result<Self> {
+        let len = private.checked_add(shared.all).ok_or(io::ErrorKind::OutOfMemory)?;
+        let guarded = guarded::reserve()?;
+        let start = map(0, len, libc::MAP_NORESERVE, None).map_err(io::Error::from_raw_os_error)?;
+        let mapped = Self { start, private, shared: shared.all, guarded };
+        // A huge page for a few words would be a waste. The kernel may refuse this advice.
+        advise(start, len, libc::MADV_NOHUGEPAGE);
+        if !advise(start, private, libc::MADV_WIPEONFORK) {
+            let problem = "the kernel can't keep a child's memory apart; this needs Linux 4.14";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+        }
+        guarded.guard(start + private, shared);
+        Ok(mapped)
+    }
+
+    /// Returns the address of the private memory.
+    pub(crate) fn private_start(&self) -> usize {
+        self.start
+    }
+
+    /// Returns the address of the file's memory.
+    pub(crate) fn shared_start(&self) -> usize {
+        self.start + self.private
+    }
+
+    /// Maps the file, in place of the previous one.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub(crate) fn put(&self, file: &NewFile) -> Result<(), i32> {
+        self.guarded.forget();
+        map(self.shared_start(), self.shared, libc::MAP_FIXED, Some(file)).map(drop)
+    }
+
+    /// Puts private memory in place of the file.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub(crate) fn put_private(&self) -> Result<(), i32> {
+        map(self.shared_start(), self.shared, libc::MAP_FIXED | libc::MAP_NORESERVE, None).map(drop)
+    }
+
+    /// Returns whether another program has cut the file off, as far as a thread has noticed.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.guarded.is_cut_off()
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        self.guarded.give_back();
+        // SAFETY: mapped by `new`; no code uses it any more.
+        unsafe { libc::syscall(libc::SYS_munmap, self.start, self.private + self.shared) };
+    }
+}
+
+/// Returns the size of a page.
+pub(crate) fn page() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Maps private memory, or the file; with `MAP_FIXED`, at this place.
+fn map(place: usize, len: usize, flags: libc::c_int, file: Option<&NewFile>) -> Result<usize, i32> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let (kind, descriptor) = match file {
+        Some(file) => (libc::MAP_SHARED, file.0),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    let place = ptr::with_exposed_provenance_mut(place);
+    // SAFETY: a new mapping, or one in place of an own one.
+    let start = unsafe { libc::mmap(place, len, rights, kind | flags, descriptor, 0) };
+    if start == libc::MAP_FAILED { Err(errno()) } else { Ok(start.expose_provenance()) }
+}
+
+fn advise(start: usize, len: usize, advice: libc::c_int) -> bool {
+    // SAFETY: an own mapping, of which nothing is in use yet.
+    unsafe { libc::madvise(ptr::with_exposed_provenance_mut(start), len, advice) == 0 }
+}
+
+fn errno() -> i32 {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// A file that was just made. It is closed when this is dropped; a mapping of it stays.
+#[derive(Debug)]
+pub(crate) struct NewFile(libc::c_int);
+
+impl NewFile {
+    /// Creates a file that nobody has.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub(crate) fn create(path: &CStr) -> Result<Self, i32> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        // SAFETY: a path, and the rights that other new files have.
+        let file = unsafe { libc::open64(path.as_ptr(), flags, 0o666 as libc::mode_t) };
+        if file < 0 { Err(errno()) } else { Ok(Self(file)) }
+    }
+
+    /// Returns the file's number.
+    pub(crate) fn id(&self) -> FileId {
+        let mut told = MaybeUninit::uninit();
+        // SAFETY: an own file, and a place for the answer, which is initialised if the call succeeds.
+        let told = unsafe { (libc::fstat64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) };
+        told.map(|told| id_of(&told)).unwrap_or_default()
+    }
+
+    /// Reserves room on the disk for so many bytes, so that no store meets a full disk.
+    ///
+    /// # Errors
+    /// The system's error number; `ENOSPC` if the disk has no such room.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), i32> {
+        // Some systems fill the disk before they notice, which other programs would feel.
+        if self.free().is_some_and(|free| free < bytes as u64) {
+            return Err(libc::ENOSPC);
+        }
+        let length = libc::off64_t::try_from(bytes).map_err(|_| libc::EFBIG)?;
+        loop {
+            // SAFETY: an own file.
+            if unsafe { libc::fallocate64(self.0, 0, 0, length) } == 0 {
+                return Ok(());
+            }
+            match errno() {
+                libc::EINTR => (),
+                libc::EOPNOTSUPP => return self.fill(bytes),
+                error => return Err(error),
+            }
+        }
+    }
+
+    /// Writes zeros, for systems of files that reserve nothing.
+    fn fill(&self, bytes: usize) -> Result<(), i32> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        (0..bytes)
+            .step_by(ZEROS.len())
+            .try_for_each(|at| self.write(&ZEROS[..(bytes - at).min(ZEROS.len())], at))
+    }
+
+    /// Returns the free bytes of the disk, if the system tells.
+    fn free(&self) -> Option<u64> {
+        let mut told = MaybeUninit::<libc::statvfs64>::uninit();
+        // SAFETY: a place for the answer, which is initialised if the call succeeds.
+        let told = unsafe { (libc::fstatvfs64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) }?;
+        told.f_bavail.checked_mul(told.f_frsize)
+    }
+
+    /// Writes the bytes at a place of the file.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub(crate) fn write(&self, mut bytes: &[u8], mut at: usize) -> Result<(), i32> {
+        while !bytes.is_empty() {
+            let place = libc::off64_t::try_from(at).map_err(|_| libc::EFBIG)?;
+            // SAFETY: an own file, and the bytes.
+            let written = unsafe { libc::pwrite64(self.0, bytes.as_ptr().cast(), bytes.len(), place) };
+            match usize::try_from(written) {
+                Ok(0) => return Err(libc::ENOSPC),
+                Ok(written) => (bytes, at) = (&bytes[written..], at + written),
+                Err(_) if errno() == libc::EINTR => (),
+                Err(_) => return Err(errno()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // SAFETY: an own descriptor, which nobody uses any more.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// The number by which the system tells a file from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct FileId(pub(crate) [u64; 2]);
+
+/// The error number of a path that is too long.
+pub(crate) const TOO_LONG: i32 = libc::ENAMETOOLONG;
+
+/// Returns the number of the file at this path, if there is one.
+pub(crate) fn id(path: &CStr) -> Option<FileId> {
+    let mut told = MaybeUninit::uninit();
+    // SAFETY: a path, and a place for the answer, which is initialised if the call succeeds.
+    unsafe { (libc::stat64(path.as_ptr(), told.as_mut_ptr()) == 0).then(|| id_of(&told.assume_init())) }
+}
+
+fn id_of(told: &libc::stat64) -> FileId {
+    FileId([told.st_dev, told.st_ino])
+}
+
+/// Removes a file, if there is one.
+pub(crate) fn remove(path: &CStr) {
+    // SAFETY: a path.
+    unsafe { libc::unlink(path.as_ptr()) };
+}
+
+/// A thread's error number, which a hit must not change; restored when this is dropped.
+#[derive(Debug)]
+pub(crate) struct KeptErrno(i32);
+
+impl KeptErrno {
+    pub(crate) fn new() -> Self {
+        Self(errno())
+    }
+}
+
+impl Drop for KeptErrno {
+    fn drop(&mut self) {
+        // SAFETY: the thread's own errno.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
