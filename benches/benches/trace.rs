@@ -1,5 +1,6 @@
 //! `trace`: the cost of recording a call with the times of its entry and exit. The baseline is two
-//! readings of the counter, without which no trace can be.
+//! readings of the counter, without which no trace can be. `mapped` records to a file, which stands
+//! where the variable `PROBE_BENCH_FILE` says, else among the temporary ones.
 
 // Safety: relies on sections that hold code only, and on an instruction that touches no memory.
 #![expect(unsafe_code, reason = "see above")]
@@ -48,6 +49,13 @@ fn number(value: u64) {
     black_box(value);
 }
 
+#[probe]
+#[inline(never)]
+#[unsafe(link_section = ".text.trace.mapped")]
+fn mapped() {
+    black_box(());
+}
+
 #[inline(never)]
 #[unsafe(link_section = ".text.trace.one_number")]
 fn one_number() {
@@ -57,6 +65,7 @@ fn one_number() {
 aligned_calls!(call_plain, ".text.trace.plain", plain);
 aligned_calls!(call_readings, ".text.trace.readings", readings);
 aligned_calls!(call_bare, ".text.trace.bare", bare);
+aligned_calls!(call_mapped, ".text.trace.mapped", mapped);
 aligned_calls!(call_number, ".text.trace.one_number", one_number);
 
 fn main() -> Result<(), probe_runtime::Error> {
@@ -65,10 +74,16 @@ fn main() -> Result<(), probe_runtime::Error> {
     let (calls, rounds) = (scale.of(20_000), scale.of(1_000));
     let bare_trace = select("**::bare")?.attach(Trace::recorder())?;
     let number_trace = select("**::number")?.attach(Trace::recorder())?;
+    let file = std::env::var_os("PROBE_BENCH_FILE").map_or_else(
+        || std::env::temp_dir().join(format!("trace-{}.probetrace", std::process::id())),
+        Into::into,
+    );
+    let mapped_trace = select("**::mapped")?.attach(Trace::recorder().in_file(&file))?;
     let mut cases = [
         aligned("plain", calls, call_plain, plain),
         aligned("two-readings", calls, call_readings, readings),
         aligned("pair", calls, call_bare, bare),
+        aligned("pair-mapped", calls, call_mapped, mapped),
         aligned("pair-with-number", calls, call_number, one_number),
     ];
     let medians = interleave(rounds, &mut cases);
@@ -82,7 +97,16 @@ fn main() -> Result<(), probe_runtime::Error> {
         medians.ratio("pair", "two-readings"),
         "two-readings",
     );
-    for trace in [bare_trace, number_trace] {
+    figure(
+        "trace_mapped",
+        format_args!("{:.1}", medians.ns("pair-mapped")),
+        "ns the pair, in a file",
+        medians.ratio("pair-mapped", "pair"),
+        "pair",
+    );
+    // No error: it is a temporary file.
+    let _ = std::fs::remove_file(file);
+    for trace in [bare_trace, number_trace, mapped_trace] {
         let totals = trace.totals();
         assert_eq!((totals.written, totals.lost), (2 * calls * (rounds + 1), 0), "no call is lost");
     }

@@ -43,7 +43,9 @@ const OUT: &str = "PROBES_OUT";
 /// of time, `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. So may `perf`,
 /// which also takes events by their names:
 /// `net::**=perf(events=cycles+instructions, budget=1%)`. `trace` writes each hit to a file while
-/// the program runs; `trace(flight, size=64M)` keeps the latest in memory, for the report. Your own
+/// the program runs; `trace(flight, size=64M)` keeps the latest in memory, for the report.
+/// `trace(flight, map=last-%p.probetrace)` keeps them in a file, which has them when the process is
+/// killed, and `trace(flight, panic=FILE)` writes a snapshot when a thread panics. Your own
 /// consumers have the names that they were [registered](crate::register) with. Without the
 /// variable, or with an empty one, nothing is attached.
 ///

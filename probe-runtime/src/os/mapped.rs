@@ -2,11 +2,11 @@
 //!
 //! Life: [`Mapped::new`] reserves addresses for both ▸ a [`NewFile`] is made, its room on the disk
 //! is reserved, and [`Mapped::put`] maps it ▸ a drop unmaps all. A forked child, however it was
-//! forked, has its parent's file in the second part, and zeros in the first one. So it knows that it
-//! is a child before it writes, and puts another file there.
+//! forked, has its parent's file in the second part, and zeros in the first one. So it knows that
+//! it is a child before it writes, and puts another file there.
 //!
-//! If another program cuts the file off, a signal handler puts zeroed private memory in place of the
-//! affected part ([`guarded`]).
+//! If another program cuts the file off, a signal handler puts zeroed private memory in place of
+//! the affected part ([`guarded`]).
 //!
 //! Nothing here uses the heap but [`Mapped::new`], and nothing takes a lock, so hits may call it.
 
@@ -152,7 +152,7 @@ impl NewFile {
     /// Returns the file's number.
     pub(crate) fn id(&self) -> FileId {
         let mut told = MaybeUninit::uninit();
-        // SAFETY: an own file, and a place for the answer, which is initialised if the call succeeds.
+        // SAFETY: an own file, and a place for the answer; see `id`.
         let told = unsafe { (libc::fstat64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) };
         told.map(|told| id_of(&told)).unwrap_or_default()
     }

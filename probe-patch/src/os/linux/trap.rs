@@ -1,7 +1,7 @@
 //! The handler of `SIGTRAP`, for threads that run into an `int3` of this crate.
 //!
-//! The handler is installed on top of the previous one, which gets the signals that are not for this
-//! crate.
+//! The handler is installed on top of the previous one, which gets the signals that are not for
+//! this crate.
 
 // Safety: relies on sigaction(2) and the frames that the kernel hands to handlers.
 #![expect(unsafe_code, reason = "see above")]

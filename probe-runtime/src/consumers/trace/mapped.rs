@@ -1,9 +1,9 @@
 //! Rings in a mapped file, which is readable after the process was killed.
 //!
 //! Life: attaching makes the file, with everything but the rings' content, and maps it ▸ threads
-//! write their rings, and the kernel keeps what they wrote, however the process ends ▸ the end of the
-//! attachment writes the totals, and gives the unused room back. A forked child has a file of its
-//! own from the first hit of one of its threads on. If that can't be made, its rings are private
+//! write their rings, and the kernel keeps each store, however the process ends ▸ the end of the
+//! attachment writes the totals, and gives unused room back. A forked child has a file of its own
+//! from the first hit of one of its threads on. If that can't be made, its rings are private
 //! memory.
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
@@ -96,7 +96,7 @@ impl RingFile {
         let staged = CString::new(beside.as_str())?;
         let parent = FileId::default();
         let mut file = Self { memory, name, parent, front, unseen, reading, stride, count };
-        // Whoever has mapped a file of this name keeps it.
+        // A process that has mapped a file of this name keeps it.
         mapped::remove(&staged);
         let made = file.write(&staged, None).map_err(io::Error::from_raw_os_error);
         let made = made.and_then(|id| fs::rename(&beside, &own).map(|()| id));

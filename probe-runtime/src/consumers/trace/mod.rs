@@ -214,12 +214,12 @@ impl Trace {
     }
 
     /// Keeps the rings of a [`recorder`](Self::recorder) or of [`first`](Self::first) in this file,
-    /// which the process maps (Linux). `probe-trace` reads it at any time, also after the process was
-    /// killed, has aborted, or has become another program: it has each event up to that moment. Hits
-    /// cost the same.
+    /// which the process maps (Linux). `probe-trace` reads it at any time, also after the process
+    /// was killed, has aborted, or has become another program: it has each event up to that moment.
+    /// Hits cost the same.
     ///
     /// - Attaching replaces a file of this name, and reserves room on the disk for
-    ///   [all rings](Self::total_size). The end of the attachment gives back what is not needed.
+    ///   [all rings](Self::total_size). The end of the attachment gives unused room back.
     /// - `%p` in the name stands for the process's id, `%%` for `%`.
     /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
     ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its
@@ -228,9 +228,9 @@ impl Trace {
     ///   so. The program goes on: a handler of `SIGBUS` puts other memory there, and passes all
     ///   other signals on. It needs that threads which hit probes don't block that signal, and that
     ///   handlers which are installed later pass on signals that they don't know.
-    /// - The system writes the file to the disk when it likes. After that, the first store to a page
-    ///   takes the thread into the kernel. A file in `/dev/shm` has no such pauses. If the machine
-    ///   stops, the events that were not written to the disk are lost.
+    /// - The system writes the file to the disk when it likes. After that, the first store to a
+    ///   page takes the thread into the kernel. A file in `/dev/shm` has no such pauses. If the
+    ///   machine stops, the events that were not written to the disk are lost.
     ///
     /// Attaching returns an error if the disk has no such room, if `path` is there and no file, or
     /// on other systems.

@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A path in which `%p` stands for the process's id, and `%%` for `%`. Where no `%p` tells a child's
-/// file from its parent's, `-ID` stands before the child's ending.
+/// A path in which `%p` stands for the process's id, and `%%` for `%`. If there is no `%p`, a
+/// child's path has `-ID` before its ending.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Name {
     /// The texts before, between and behind the ids.

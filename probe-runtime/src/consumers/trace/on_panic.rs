@@ -1,9 +1,9 @@
 //! Snapshots when a thread panics, from the process's panic hook.
 //!
 //! Life: the first trace that asks for it puts a hook before the program's present one, which then
-//! runs as before ▸ each panic writes a snapshot of each such trace that is still attached ▸ without
-//! one, the hook does nothing but call the program's. It stays: a hook that was put on top of it may
-//! call it.
+//! runs as before ▸ each panic writes a snapshot of each such trace that is still attached ▸
+//! without one, the hook does nothing but call the program's. It stays: a hook that was put on top
+//! of it may call it.
 //!
 //! The standard library calls hooks before it unwinds or aborts, so this works with
 //! `panic = "abort"`, too.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::ffi::CStr;
 use std::io;
 
-/// Memory of a file, which there is none of.
+/// Memory of a file. No value exists.
 #[derive(Debug)]
 pub(crate) struct Mapped(Infallible);
 

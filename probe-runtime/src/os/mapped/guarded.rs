@@ -2,8 +2,8 @@
 //! memory behind the file's end. A handler then puts zeroed private memory there, so that the
 //! program goes on.
 //!
-//! The handler is installed once, on top of the program's own, which gets all other signals. It does
-//! not help a thread that blocks `SIGBUS`, nor if the program installs another handler later that
+//! The handler is installed once, on top of the program's own, which gets all other signals. It
+//! does not help a thread that blocks `SIGBUS`, nor if the program later installs a handler that
 //! does not pass signals on.
 
 // Safety: relies on entries that live for ever, and on replacing own mappings alone.

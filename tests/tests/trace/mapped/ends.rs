@@ -46,7 +46,7 @@ fn however_a_process_ends_its_events_are_there() {
             has_finished.then_some((200, 0))
         );
         assert_eq!(trace.problems().len(), usize::from(!has_finished), "{:?}", trace.problems());
-        // One ring, and what is before it; the others' room was given back.
+        // One ring, and the front; the others' room was given back.
         let length = path.metadata().unwrap().len();
         assert_eq!(length < 1 << 17, has_finished, "{way}: {length}");
     }

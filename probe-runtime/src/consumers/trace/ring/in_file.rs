@@ -1,5 +1,5 @@
-//! A ring that lies in a mapped file. Its words go on behind the sub-buffers, with a [head](ring) as
-//! files have it for the losses.
+//! A ring that lies in a mapped file. Its words go on behind the sub-buffers, with a [head](ring)
+//! as files have it for the losses.
 //!
 //! The file is readable at any moment, also if the process is killed in the middle of a store:
 //!
