@@ -21,6 +21,9 @@ use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub
 
 /// The most words of a sub-buffer that are believed, 1 GiB.
 const LARGEST: u64 = 1 << 27;
+/// A machine that sleeps does so for longer, in nanoseconds; readings of two clocks that were
+/// interrupted differ by less.
+const SLEEP: u64 = 1_000_000_000;
 
 /// A file that was opened.
 pub(super) struct TraceFile {
@@ -41,6 +44,9 @@ pub(super) struct TraceFile {
     pub(super) is_closed: bool,
     /// Whether the process has written its rings' memory right into the file.
     is_mapped: bool,
+    /// Nanoseconds that the machine slept before the last reading, since it was started, and how
+    /// many of them were after the first reading.
+    slept: (u64, u64),
     pub(super) problems: Vec<String>,
 }
 
@@ -105,6 +111,7 @@ impl TraceFile {
             unseen: None,
             is_closed: words[header::STATE] == state::CLOSED,
             is_mapped: false,
+            slept: (slept_before(first), 0),
             problems: Vec::new(),
         };
         let mut readings = vec![reading_of(first)];
@@ -155,6 +162,7 @@ impl TraceFile {
                 block::READING if words == reading::WORDS => {
                     let Some(words) = self.words_at(content, words, length)? else { break };
                     readings.push(reading_of(&words));
+                    self.note_sleep(&words);
                 }
                 block::RING if words == ring::WORDS => {
                     let Some(words) = self.words_at(content, words, length)? else { break };
@@ -187,6 +195,15 @@ impl TraceFile {
         Ok(())
     }
 
+    /// Adds the time that the machine slept between the last reading and this one.
+    fn note_sleep(&mut self, words: &[u64]) {
+        let before = slept_before(words);
+        let slept = before.saturating_sub(self.slept.0);
+        if slept >= SLEEP {
+            self.slept = (before, self.slept.1.saturating_add(slept));
+        }
+    }
+
     fn note_problems(&mut self) {
         if !self.is_closed {
             let missing = if self.is_mapped {
@@ -201,6 +218,12 @@ impl TraceFile {
         if self.clock.error().is_none() {
             self.problems
                 .push("one reading of the clocks is too few; a tick counts as a nanosecond".to_owned());
+        }
+        if self.slept.1 != 0 {
+            let seconds = self.slept.1.saturating_add(500_000_000) / 1_000_000_000;
+            self.problems.push(format!(
+                "the machine slept for {seconds} s, which times leave out; times within a second of that may be off by as much"
+            ));
         }
         if self.clock.contradicting() != 0 {
             let many = self.clock.contradicting();
@@ -262,6 +285,11 @@ fn reading_of(words: &[u64]) -> Reading {
         width: words[reading::WIDTH],
         nanoseconds: words[reading::MONOTONIC],
     }
+}
+
+/// Returns the time that the machine slept until a reading: only one of the clocks goes on then.
+fn slept_before(words: &[u64]) -> u64 {
+    words[reading::BOOT].saturating_sub(words[reading::MONOTONIC])
 }
 
 /// Returns the reading in a sub-buffer's header, if it has one.

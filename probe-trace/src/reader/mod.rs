@@ -199,9 +199,9 @@ impl<'a> Items<'a> {
     fn read(&mut self, number: usize) -> Result<(), ReadError> {
         let (file, stream, items) = &mut self.streams[number];
         let of = &mut self.files[*file];
-        let path = of.path.clone();
-        let failed = |error| ReadError::new(&path, Problem::System(error));
-        while let Some(item) = stream.next(of).map_err(failed)? {
+        while let Some(item) =
+            (stream.next(of)).map_err(|error| ReadError::new(&of.path, Problem::System(error)))?
+        {
             let time = time_of(&item);
             items.push(item);
             if let Some(time) = time {

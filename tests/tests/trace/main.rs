@@ -3,6 +3,7 @@
 //! A process of its own: it forks, and installs a signal handler.
 #![cfg(unix)]
 
+mod clocks;
 mod environment;
 mod faults;
 mod mapped;
@@ -43,6 +44,7 @@ fn scenario() {
     }
     match scenario.strip_prefix("environment ") {
         Some(way) => environment::play(way),
+        None if scenario == "clocks" => clocks::record_as_asked(),
         None => processes::hits_for_ever(),
     }
 }
