@@ -1,6 +1,7 @@
 //! A trace file as it is written: a header, then blocks, each whole.
 //!
-//! Cost: one write(2) for each block.
+//! Cost: one write(2) for each block, and two copies of its words in memory that is used again: a
+//! sub-buffer as it was at one moment, and its bytes behind the block's header.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -9,7 +10,7 @@ use std::path::Path;
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
 use super::clocks::Moment;
-use super::ring::{Shape, WhenFull};
+use super::ring::{Ring, Shape, WhenFull};
 use crate::error::Error;
 use crate::report::program;
 
@@ -19,6 +20,8 @@ pub(super) struct TraceFile<W> {
     is_closed: bool,
     /// A block that is being put together, so that it is written at once.
     buffer: Vec<u8>,
+    /// The last sub-buffer that was copied.
+    copy: Vec<u64>,
 }
 
 impl<W: Write> TraceFile<W> {
@@ -39,7 +42,7 @@ impl<W: Write> TraceFile<W> {
         };
         words[header::BOOT..header::BOOT + 2].copy_from_slice(&boot);
         words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(began));
-        let mut file = Self { out, is_closed: false, buffer: Vec::new() };
+        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new() };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
@@ -51,8 +54,28 @@ impl<W: Write> TraceFile<W> {
     /// Writes a block of words.
     pub(super) fn words(&mut self, kind: u64, ring: u64, words: &[u64]) -> io::Result<()> {
         self.head(kind, ring, size_of_val(words));
-        words.iter().for_each(|word| self.buffer.extend(word.to_le_bytes()));
+        let start = self.buffer.len();
+        self.buffer.resize(start + size_of_val(words), 0);
+        let places = self.buffer[start..].as_chunks_mut().0;
+        places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
         self.flush()
+    }
+
+    /// Writes a sub-buffer, and returns its words; `None` if its thread has begun a later one
+    /// there.
+    pub(super) fn sub_buffer(
+        &mut self,
+        ring: Ring<'_>,
+        shape: Shape,
+        number: u64,
+    ) -> io::Result<Option<&[u64]>> {
+        if ring.copy(shape, number, &mut self.copy).is_none() {
+            return Ok(None);
+        }
+        let copy = std::mem::take(&mut self.copy);
+        let written = self.words(block::SUB_BUFFER, ring.number(), &copy);
+        self.copy = copy;
+        written.map(|()| Some(&self.copy[..]))
     }
 
     /// Writes a reading of all clocks.

@@ -281,9 +281,9 @@ impl<'a> Ring<'a> {
         end.saturating_sub(shape.sub_buffers)..end
     }
 
-    /// Copies the used words of a sub-buffer. `None` if its thread has begun to write a later one
-    /// there, or has not begun this one.
-    pub(super) fn copy(self, shape: Shape, number: u64) -> Option<Vec<u64>> {
+    /// Copies the used words of a sub-buffer, in place of those in `copy`. `None` if its thread has
+    /// begun to write a later one there, or has not begun this one.
+    pub(super) fn copy(self, shape: Shape, number: u64, copy: &mut Vec<u64>) -> Option<()> {
         let sequence = self.header(shape, number, sub_buffer::SEQUENCE);
         if sequence.load(Acquire) != number + 1 {
             return None;
@@ -291,13 +291,14 @@ impl<'a> Ring<'a> {
         let used = self.used(shape, number)?;
         let start = at(number % shape.sub_buffers * shape.words);
         let words = self.words.get(start..start + at(used))?;
-        let mut copy: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+        copy.clear();
+        copy.extend(words.iter().map(|word| word.load(Relaxed)));
         fence(Acquire);
         if sequence.load(Relaxed) != number + 1 {
             return None;
         }
         *copy.get_mut(sub_buffer::USED)? = used;
-        Some(copy)
+        Some(())
     }
 
     /// Returns the number of words that a sub-buffer uses.

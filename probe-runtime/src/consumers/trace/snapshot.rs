@@ -40,12 +40,11 @@ fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) ->
     let mut head = ring.head_words();
     for sub_buffer in ring.numbers(running.shape) {
         // A sub-buffer that its thread has begun anew since is one of the oldest.
-        let Some(words) = ring.copy(running.shape, sub_buffer) else { continue };
-        let written = words[sub_buffer::WRITTEN_BEFORE] + events(&words);
+        let Some(words) = file.sub_buffer(ring, running.shape, sub_buffer)? else { continue };
+        let written = words[sub_buffer::WRITTEN_BEFORE] + events(words);
         if written > head[ring::WRITTEN] {
             head[ring::WRITTEN] = written;
         }
-        file.words(block::SUB_BUFFER, ring.number(), &words)?;
     }
     file.words(block::RING, ring.number(), &head)
 }

@@ -36,7 +36,12 @@ impl Owned {
     }
 
     fn copies(&self) -> Vec<Vec<u64>> {
-        self.ring().numbers(self.shape).filter_map(|number| self.ring().copy(self.shape, number)).collect()
+        self.ring().numbers(self.shape).filter_map(|number| self.copy(number)).collect()
+    }
+
+    fn copy(&self, number: u64) -> Option<Vec<u64>> {
+        let mut copy = Vec::new();
+        self.ring().copy(self.shape, number, &mut copy).map(|()| copy)
     }
 }
 
