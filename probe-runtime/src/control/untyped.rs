@@ -15,6 +15,7 @@ use super::state::Control;
 use super::{Consumer, Start};
 use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::error::Error;
+use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::KeptLoaded;
 use crate::patch::{Refusal, Report, Visibility};
@@ -54,6 +55,11 @@ impl Untyped {
         // Called before the lock is taken: it runs the consumer's own code.
         let wants = consumer.wants();
         super::ready::require()?;
+        if subscription.needs_thread() {
+            // A process's first barrier registers it with the kernel. That takes microseconds while
+            // it has one thread, and tens of milliseconds from its second thread on.
+            os::heavy_barrier();
+        }
         consumer.prepare(set)?;
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();

@@ -215,6 +215,11 @@ impl Subscription {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Returns whether the consumer needs a thread of its own.
+    pub(crate) fn needs_thread(&self) -> bool {
+        self.needs_thread
+    }
+
     /// In a forked child: marks the subscription as failed if it needs a thread of the parent's;
     /// returns whether it does. Takes no heap and no lock, since a thread that the child does not
     /// have may have been in here.
