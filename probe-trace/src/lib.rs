@@ -18,4 +18,6 @@ pub use definition::{Definition, Kind};
 pub use error::ReadError;
 pub use item::{Gap, Item, Thread, ThreadId, TraceEvent};
 pub use reader::{Items, Totals, Trace};
+#[cfg(feature = "perfetto")]
+pub use reader::{Part, Rings};
 pub use value::FieldValue;

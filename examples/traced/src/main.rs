@@ -5,9 +5,10 @@
 //! ```
 //!
 //! One thread fetches pages as futures, several at a time. Workers count the words of each page and
-//! put the counts together. Every hit goes to a file while the program runs; at the end the program
-//! converts the file. Open a `.pftrace` at <https://ui.perfetto.dev>: each thread has a track with
-//! its calls and their arguments, and each fetch has one with its waits.
+//! put the counts together. Every hit goes to a file while the program runs. A `.pftrace` can be
+//! opened at any time, at <https://ui.perfetto.dev>: each thread has a track with its calls and
+//! their arguments, and each fetch has one with its waits. Other formats are made at the end, from a
+//! file that `probe-trace` reads.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -128,12 +129,15 @@ fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Box<dyn Error>>
 /// Runs the program, traced, and writes the trace in the format that the file's ending names.
 fn trace(to: &Path) -> Result<(), Box<dyn Error>> {
     let format = Format::from_path(to)?;
-    let recorded = to.with_extension("probetrace");
+    let is_live = format == Format::Perfetto;
+    let recorded = if is_live { to.to_owned() } else { to.with_extension("probetrace") };
     let trace = select("traced::**")?.attach(Trace::to_file(&recorded))?;
     let counts = run()?;
     let totals = trace.finish()?;
-    convert(&recorded, format, to)?;
-    fs::remove_file(&recorded)?;
+    if !is_live {
+        convert(&recorded, format, to)?;
+        fs::remove_file(&recorded)?;
+    }
     println!("{} words, of which {} are `tide`", counts.values().sum::<usize>(), counts["tide"]);
     println!("{} events, and {} were lost: {}", totals.written, totals.lost, to.display());
     Ok(())

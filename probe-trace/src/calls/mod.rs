@@ -21,6 +21,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use pairing::Pairing;
 pub use step::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Step, Track};
 
 use crate::item::Item;
@@ -39,7 +40,7 @@ use crate::item::Item;
 /// ```
 pub struct Calls<I, E> {
     items: I,
-    pairing: pairing::Pairing,
+    pairing: Pairing,
     error: Option<E>,
     is_done: bool,
 }
@@ -47,7 +48,7 @@ pub struct Calls<I, E> {
 impl<I: Iterator<Item = Result<Item, E>>, E> Calls<I, E> {
     /// Pairs these items, which come in the order of time.
     pub fn new(items: impl IntoIterator<IntoIter = I>) -> Self {
-        Self { items: items.into_iter(), pairing: pairing::Pairing::default(), error: None, is_done: false }
+        Self { items: items.into_iter(), pairing: Pairing::default(), error: None, is_done: false }
     }
 }
 
@@ -56,7 +57,7 @@ impl<I: Iterator<Item = Result<Item, E>>, E> Iterator for Calls<I, E> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(step) = self.pairing.out.steps.pop_front() {
+            if let Some(step) = self.pairing.step() {
                 return Some(Ok(step));
             }
             if self.is_done {

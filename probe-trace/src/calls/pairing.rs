@@ -5,29 +5,34 @@ use std::{
     sync::Arc,
 };
 
+use rustc_hash::FxHashMap;
+
 use super::{
     Ending, Fields, Instant, Slice, Step,
     future::{At, Futures, Key},
     stack::{Frame, Out, Stack},
 };
-use crate::definition::Kind;
+use crate::definition::{Definition, Kind};
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::value::FieldValue;
 
+/// Makes steps of items, one item at a time.
 #[derive(Default)]
-pub(super) struct Pairing {
-    pub(super) out: Out,
+pub(crate) struct Pairing {
+    out: Out,
     threads: BTreeMap<ThreadId, Stack>,
     futures: Futures,
     /// Numbers of paths.
     paths: HashMap<String, u32>,
+    /// The same by the address of a definition that has the path, and that stays meanwhile.
+    known: FxHashMap<usize, (Arc<Definition>, u32)>,
     /// The latest time of each file.
     last: BTreeMap<usize, u64>,
 }
 
 impl Pairing {
     /// Takes the next item.
-    pub(super) fn take(&mut self, item: Item) {
+    pub(crate) fn take(&mut self, item: Item) {
         match item {
             Item::Thread(thread) => self.thread(thread),
             Item::Event(event) => self.event(event),
@@ -35,8 +40,13 @@ impl Pairing {
         }
     }
 
+    /// Returns the next step that the items so far make.
+    pub(crate) fn step(&mut self) -> Option<Step> {
+        self.out.steps.pop_front()
+    }
+
     /// Ends all slices, at the end of the trace.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for (id, mut stack) in std::mem::take(&mut self.threads) {
             let time = stack.advance(self.last.get(&id.file).copied().unwrap_or(0));
             stack.close(0, time, Ending::Trace, &mut self.out);
@@ -78,7 +88,7 @@ impl Pairing {
         self.know(thread);
         let last = self.last.entry(thread.file).or_default();
         *last = time.max(*last);
-        let path = self.path(&definition.path);
+        let path = self.path(&definition);
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let time = stack.advance(time);
         stack.enter_generation(generation, time, &mut self.out);
@@ -168,12 +178,14 @@ impl Pairing {
         }
     }
 
-    fn path(&mut self, path: &str) -> u32 {
-        if let Some(number) = self.paths.get(path) {
+    fn path(&mut self, definition: &Arc<Definition>) -> u32 {
+        let address = Arc::as_ptr(definition).addr();
+        if let Some((_, number)) = self.known.get(&address) {
             return *number;
         }
-        let number = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
-        self.paths.insert(path.to_owned(), number);
+        let next = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+        let number = *self.paths.entry(definition.path.clone()).or_insert(next);
+        self.known.insert(address, (Arc::clone(definition), number));
         number
     }
 }

@@ -229,6 +229,13 @@ impl Fields {
         &self.definition
     }
 
+    /// Returns the values with their numbers in [`Definition::fields`], but for hidden ones.
+    #[cfg(feature = "perfetto")]
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &FieldValue)> {
+        let values = self.values.iter().take(self.definition.fields.len());
+        values.enumerate().skip(self.hidden)
+    }
+
     /// Returns names and values. The address of a future comes with the future's begin only.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &FieldValue)> {
         self.definition.fields.iter().map(String::as_str).zip(&self.values).skip(self.hidden)

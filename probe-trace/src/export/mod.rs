@@ -6,9 +6,13 @@
 
 #[cfg(feature = "chrome")]
 mod chrome;
+#[cfg(any(feature = "chrome", feature = "perfetto"))]
+mod counter;
 mod error;
 mod folded;
 mod format;
+#[cfg(feature = "perfetto")]
+mod live;
 #[cfg(any(feature = "chrome", feature = "perfetto"))]
 mod name;
 #[cfg(feature = "perfetto")]
@@ -19,6 +23,8 @@ use std::io::{BufWriter, Write};
 
 pub use error::Error;
 pub use format::{Format, UnknownFormat};
+#[cfg(feature = "perfetto")]
+pub use live::Live;
 
 use crate::item::Item;
 use sink::Sink;

@@ -70,6 +70,20 @@ impl Clock {
         clock
     }
 
+    /// Creates the clock of the time between two readings.
+    #[cfg(feature = "perfetto")]
+    pub(super) fn between(from: Reading, to: Reading) -> Self {
+        let passes = to.ticks > from.ticks && to.nanoseconds >= from.nanoseconds;
+        let readings = if passes { vec![from, to] } else { vec![to] };
+        Self { readings, error: 0, contradicting: 0 }
+    }
+
+    /// Returns the first reading.
+    #[cfg(feature = "perfetto")]
+    pub(super) fn first(&self) -> Reading {
+        self.readings[0]
+    }
+
     /// Returns the time of a stamp in nanoseconds.
     pub(super) fn time(&self, ticks: u64) -> u64 {
         let after = self.readings.partition_point(|it| it.ticks <= ticks);
@@ -80,8 +94,13 @@ impl Clock {
             let end = after.clamp(1, self.readings.len() - 1);
             [self.readings[end - 1], self.readings[end]]
         };
-        let (length, rise) =
-            (i128::from(to.ticks - from.ticks).max(1), i128::from(to.nanoseconds - from.nanoseconds));
+        let (length, rise) = (to.ticks - from.ticks, to.nanoseconds - from.nanoseconds);
+        // The usual case, in 64 bits, where a division takes a fraction of the time.
+        let near = ticks.checked_sub(from.ticks).and_then(|passed| passed.checked_mul(rise));
+        if let Some(passed) = near.and_then(|product| product.checked_div(length)) {
+            return from.nanoseconds.saturating_add(passed);
+        }
+        let (length, rise) = (i128::from(length).max(1), i128::from(rise));
         let passed = (i128::from(ticks) - i128::from(from.ticks)).saturating_mul(rise) / length;
         let time = i128::from(from.nanoseconds) + passed;
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)

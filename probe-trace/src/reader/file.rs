@@ -279,7 +279,7 @@ fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-fn reading_of(words: &[u64]) -> Reading {
+pub(super) fn reading_of(words: &[u64]) -> Reading {
     Reading {
         ticks: words[reading::TICKS],
         width: words[reading::WIDTH],

@@ -3,6 +3,8 @@
 mod clock;
 mod definitions;
 mod file;
+#[cfg(feature = "perfetto")]
+mod growing;
 mod live;
 mod payload;
 mod stream;
@@ -14,6 +16,12 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use file::TraceFile;
+#[cfg(feature = "perfetto")]
+pub(crate) use growing::LiveItems;
+#[cfg(feature = "perfetto")]
+pub use growing::Rings;
+#[cfg(feature = "perfetto")]
+pub use stream::Part;
 use stream::{Stream, time_of};
 
 use crate::error::{Problem, ReadError};

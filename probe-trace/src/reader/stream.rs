@@ -4,11 +4,34 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 use super::file::{Located, TraceFile};
 use super::payload;
+use crate::definition::Definition;
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
+
+/// Number of definitions that a stream finds without its file's table.
+const RECENT: usize = 64;
+
+/// The words that a ring has beyond those that were read, see [`Rings::read`](crate::Rings::read).
+///
+/// ```
+/// fn is_over(part: probe_trace::Part) -> bool {
+///     part == probe_trace::Part::None
+/// }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg(feature = "perfetto")]
+pub enum Part {
+    /// None yet.
+    None,
+    /// More words of the same sub-buffer were added.
+    Further,
+    /// The words are the first ones of the next sub-buffer.
+    Next,
+}
 
 /// One ring of one file.
 #[derive(Debug)]
@@ -33,17 +56,25 @@ pub(super) struct Stream {
     /// Items that come before the next record.
     pending: VecDeque<Item>,
     has_ended: bool,
+    /// Definitions of the latest events, by the lowest bits of their probes' numbers.
+    recent: [Option<Arc<Definition>>; RECENT],
     /// Events of probes without a definition.
     pub(super) undefined: u64,
 }
 
 impl Stream {
     pub(super) fn new(file: usize, shift: i128, sub_buffers: &[Located]) -> Self {
+        let ring = sub_buffers.first().map_or(0, |it| it.ring);
+        Self { shift, left: sub_buffers.iter().copied().collect(), ..Self::of(file, ring) }
+    }
+
+    /// Creates the stream of a ring of which nothing was read.
+    pub(super) fn of(file: usize, ring: u64) -> Self {
         Self {
             file,
-            ring: sub_buffers.first().map_or(0, |it| it.ring),
-            shift,
-            left: sub_buffers.iter().copied().collect(),
+            ring,
+            shift: 0,
+            left: VecDeque::new(),
             words: Vec::new(),
             at: 0,
             base: 0,
@@ -54,6 +85,7 @@ impl Stream {
             written: None,
             pending: VecDeque::new(),
             has_ended: false,
+            recent: [const { None }; RECENT],
             undefined: 0,
         }
     }
@@ -83,6 +115,49 @@ impl Stream {
         }
     }
 
+    /// Returns the next item whose hit is not later than this time stamp, from words that `part`
+    /// adds: further ones of the same sub-buffer, or the first ones of the next.
+    #[cfg(feature = "perfetto")]
+    pub(super) fn next_until(
+        &mut self,
+        of: &TraceFile,
+        latest: u64,
+        part: &mut dyn FnMut(u64, &mut Vec<u64>) -> Part,
+    ) -> Option<Item> {
+        loop {
+            if let Some(item) = self.pending.pop_front() {
+                return Some(item);
+            }
+            if self.at == self.words.len() {
+                match part(self.ring, &mut self.words) {
+                    Part::None => return None,
+                    Part::Further => (),
+                    Part::Next => self.at = 0,
+                }
+            } else if self.at == 0 {
+                if self.words.len() < sub_buffer::WORDS || self.words[sub_buffer::BASE] > latest {
+                    return None;
+                }
+                self.begin(of);
+            } else if self.stamp() > latest {
+                return None;
+            } else if let Some(event) = self.record(of) {
+                return Some(Item::Event(event));
+            }
+        }
+    }
+
+    /// Returns the time stamp of the next record; zero if it has none of its own.
+    #[cfg(feature = "perfetto")]
+    fn stamp(&self) -> u64 {
+        match self.words.get(self.at) {
+            Some(word) if event::probe(*word) != event::CONTROL => {
+                self.base.wrapping_add(event::ticks(*word).into())
+            }
+            _ => 0,
+        }
+    }
+
     /// Reads a sub-buffer's header.
     fn begin(&mut self, of: &TraceFile) {
         let word = |at| self.words[at];
@@ -105,7 +180,7 @@ impl Stream {
     }
 
     /// Tells the events that were lost after the last sub-buffer.
-    fn end(&mut self, of: &TraceFile) {
+    pub(super) fn end(&mut self, of: &TraceFile) {
         self.has_ended = true;
         let Some(head) = of.heads.get(&self.ring) else { return };
         let thread = of.thread(self.file, head[ring::THREAD], head[ring::TID]);
@@ -139,16 +214,16 @@ impl Stream {
         }
         self.written = self.written.map(|written| written.saturating_add(1));
         let time = self.time(of, self.base.wrapping_add(event::ticks(word).into())).max(self.last);
-        let Some(definition) = of.definitions.get(&event::probe(word)) else {
+        let Some(definition) = definition(&mut self.recent, of, event::probe(word)) else {
             self.undefined += 1;
             return None;
         };
-        let (frame, fields) = payload::decode(definition, payload);
+        let (frame, fields) = payload::decode(&definition, payload);
         self.last = time;
         Some(TraceEvent {
             thread: self.thread?,
             time,
-            definition: definition.clone(),
+            definition,
             fields,
             frame,
             generation: self.generation,
@@ -159,6 +234,19 @@ impl Stream {
         let time = i128::from(of.clock.time(ticks)) + self.shift;
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
+}
+
+/// Returns the definition of a probe.
+fn definition(
+    recent: &mut [Option<Arc<Definition>>; RECENT],
+    of: &TraceFile,
+    probe: u32,
+) -> Option<Arc<Definition>> {
+    let place = &mut recent[probe as usize % RECENT];
+    if place.as_ref().is_none_or(|definition| definition.probe != probe) {
+        *place = Some(of.definitions.get(&probe)?.clone());
+    }
+    place.clone()
 }
 
 /// Returns a name that is padded with zeros.

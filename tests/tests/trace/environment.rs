@@ -9,6 +9,8 @@ use probe_tests::folder::Folder;
 use probe_tests::scenario;
 use probe_trace::{Item, Trace as Read};
 
+use crate::live::ends;
+
 #[probe(args(*))]
 #[inline(never)]
 fn asked(number: u64) -> u64 {
@@ -84,6 +86,12 @@ fn each_format_has_the_calls_and_the_trace_stands_beside() {
             let mut expected = vec![format!("run.{ending}"), "run.probetrace".to_owned()];
             expected.sort();
             expected.dedup();
+            if ending == "pftrace" {
+                // It was written while the program ran.
+                assert_eq!(names(&folder), ["run.pftrace"], "{output:?}");
+                assert_eq!(ends(&folder.join("run.pftrace")), 1000);
+                continue;
+            }
             assert_eq!(names(&folder), expected, "{output:?}");
             assert_eq!(numbers(&folder, "run.probetrace"), up_to(1000));
             if ending == "json" {
@@ -94,6 +102,16 @@ fn each_format_has_the_calls_and_the_trace_stands_beside() {
             }
         }
     }
+}
+
+#[test]
+fn a_trace_for_perfetto_makes_no_other_format() {
+    let folder = Folder::new("trace-environment-other");
+    let output = run("returns", &format!("{ALL}(file=mine.pftrace)"), "run.json", &folder);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("mine.pftrace is written for Perfetto while the program runs"), "{stderr}");
+    assert_eq!(names(&folder), ["mine.pftrace"]);
+    assert_eq!(ends(&folder.join("mine.pftrace")), 1000);
 }
 
 #[test]
@@ -162,5 +180,5 @@ fn a_file_that_can_not_be_created_is_named_and_the_program_runs() {
     let folder = Folder::new("trace-environment-missing");
     let output = run("returns", ALL, "/proc/none/x.pftrace", &folder);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("is not attached: ") && stderr.contains("/proc/none/x.probetrace"), "{stderr}");
+    assert!(stderr.contains("is not attached: ") && stderr.contains("/proc/none/x.pftrace"), "{stderr}");
 }

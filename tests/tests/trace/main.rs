@@ -6,6 +6,7 @@
 mod clocks;
 mod environment;
 mod faults;
+mod live;
 mod mapped;
 mod nesting;
 mod panics;

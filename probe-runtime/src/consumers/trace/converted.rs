@@ -4,11 +4,13 @@
 //! first, so they take twice their memory meanwhile.
 
 use std::io::{self, Cursor, Write};
+use std::path::Path;
 
 use probe_trace::Trace as Recorded;
 use probe_trace::export::{Error, Format, export};
 
 use super::drain::Drain;
+use super::live::is_perfetto;
 use super::{Keep, Trace, TraceTotals};
 use crate::control::Attachment;
 
@@ -20,6 +22,13 @@ impl Attachment<Trace> {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
             Keep::File(path) => {
                 self.flush().map_err(io::Error::other)?;
+                if is_perfetto(path) {
+                    return if format == Format::Perfetto {
+                        Ok(self.losses().collect())
+                    } else {
+                        Err(only_perfetto(path))
+                    };
+                }
                 Recorded::open(&[path])
             }
             Keep::Latest | Keep::First => {
@@ -41,6 +50,7 @@ impl Attachment<Trace> {
     pub(crate) fn write_native(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
         match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
+            Keep::File(path) if is_perfetto(path) => return Err(only_perfetto(path)),
             Keep::File(_) => _ = self.flush().map_err(io::Error::other)?,
             Keep::Latest | Keep::First => self.copy_to(out)?,
         }
@@ -59,6 +69,11 @@ impl Attachment<Trace> {
     fn is_parents(&self) -> bool {
         self.drain.get().is_some_and(Drain::is_parents)
     }
+}
+
+fn only_perfetto(path: &Path) -> io::Error {
+    let problem = "is written for Perfetto while the program runs; other formats come from a `.probetrace`";
+    io::Error::other(format!("{} {problem}", path.display()))
 }
 
 const IN_CHILD: &str =

@@ -4,7 +4,6 @@
 //! that would be a system call on a hit. However long a program was idle, the next burst finds a
 //! thread that wakes up before a ring is full.
 
-use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -13,13 +12,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use probe_trace::layout::block;
-
-use super::clocks::Moment;
-use super::file::{TraceFile, at, problem};
+use super::file::{at, problem};
+use super::live::Output;
 use super::ring::Shape;
 use super::running::Running;
-use super::snapshot;
 use crate::error::Error;
 use crate::os;
 use crate::os::fork;
@@ -59,16 +55,15 @@ struct Flushes {
 impl Drain {
     /// Creates the file, and starts the thread.
     pub(super) fn start(running: &Arc<Running>, path: &Path) -> Result<Self, Error> {
-        let file = File::create(path).and_then(|file| TraceFile::begin(file, &running.about(false)));
-        let mut file = file.map_err(|error| at(path, &error))?;
+        let mut output = Output::begin(running, path).map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
         let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
             masked::wake_in_time();
             let mut work = || {
-                drain(&running, &of_thread, &mut file)?;
-                flush(&running, &of_thread, &mut file)
+                drain(&running, &of_thread, &mut output)?;
+                output.finish(&running, of_thread.nested.load(Ordering::Relaxed))
             };
             let written = catch_unwind(AssertUnwindSafe(&mut work))
                 .unwrap_or_else(|_| Err(io::Error::other("the thread that writes it has panicked")));
@@ -137,11 +132,11 @@ impl Shared {
     }
 }
 
-fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::Result<()> {
+fn drain(running: &Running, shared: &Shared, output: &mut Output) -> io::Result<()> {
     let longest = longest_sleep(running.shape);
     let (mut sleep, mut read) = (SLEEP[0], Instant::now());
     while !shared.is_over.load(Ordering::Acquire) {
-        let fullest = pass(running, file)?;
+        let fullest = output.pass(running)?;
         // Half of the ring's room remains for the next sleep.
         if fullest * 4 >= running.shape.sub_buffers {
             sleep = (sleep / 2).max(SLEEP[0]);
@@ -150,14 +145,14 @@ fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::
         }
         let asked = shared.flushes().asked;
         if asked != shared.flushes().done {
-            flush(running, shared, file)?;
+            output.flush(running, shared.nested.load(Ordering::Relaxed))?;
             shared.flushes().done = asked;
             shared.flushed.notify_all();
         }
         // A file that is whole stays so until there is something new.
-        if read.elapsed() >= READING && !file.is_closed() {
+        if read.elapsed() >= READING {
             read = Instant::now();
-            file.reading(Moment::now(running.clock))?;
+            output.reading(running)?;
         }
         thread::park_timeout(sleep);
     }
@@ -169,38 +164,6 @@ fn drain(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::
 fn longest_sleep(shape: Shape) -> Duration {
     let bytes = shape.sub_buffers * shape.words * 8;
     Duration::from_nanos(bytes / 2).clamp(SLEEP[0], SLEEP[1])
-}
-
-/// Copies each sub-buffer that its thread has left. Returns the largest number of one ring.
-fn pass(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
-    let mut fullest = 0;
-    for ring in running.rings() {
-        let first = ring.drained();
-        let mut next = first;
-        while ring.is_whole(running.shape, next) {
-            file.reopen()?;
-            file.sub_buffer(ring, running.shape, next)?;
-            next += 1;
-            ring.set_drained(next);
-        }
-        fullest = fullest.max(next - first);
-    }
-    Ok(fullest)
-}
-
-/// Copies the rest, and the rings' heads, and marks the file as whole. The part of a sub-buffer
-/// that is copied here comes again, later and whole; readers take the last copy.
-fn flush(running: &Running, shared: &Shared, file: &mut TraceFile<File>) -> io::Result<()> {
-    pass(running, file)?;
-    file.reopen()?;
-    for ring in running.rings() {
-        for last in ring.drained()..ring.numbers(running.shape).end {
-            file.sub_buffer(ring, running.shape, last)?;
-        }
-        file.words(block::RING, ring.number(), &ring.head_words())?;
-    }
-    snapshot::end(running, shared.nested.load(Ordering::Relaxed), file)?;
-    file.close()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod converted;
 mod definitions;
 mod drain;
 mod file;
+mod live;
 mod mapped;
 mod name;
 mod on_panic;

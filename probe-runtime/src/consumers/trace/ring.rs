@@ -301,6 +301,18 @@ impl<'a> Ring<'a> {
         Some(())
     }
 
+    /// Adds the words of a sub-buffer from `words.len()` on that are whole records by now. Its
+    /// thread must not begin to write a later one there.
+    pub(super) fn extend(self, shape: Shape, number: u64, words: &mut Vec<u64>) {
+        if self.header(shape, number, sub_buffer::SEQUENCE).load(Acquire) != number + 1 {
+            return;
+        }
+        let Some(used) = self.used(shape, number) else { return };
+        let start = at(number % shape.sub_buffers * shape.words);
+        let new = self.words.get(start + words.len()..start + at(used)).unwrap_or_default();
+        words.extend(new.iter().map(|word| word.load(Relaxed)));
+    }
+
     /// Returns the number of words that a sub-buffer uses.
     fn used(self, shape: Shape, number: u64) -> Option<u64> {
         let position = self.head.position.load(Acquire);

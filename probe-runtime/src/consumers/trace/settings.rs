@@ -1,7 +1,9 @@
 //! The options of `trace` in `PROBES`: `trace(flight, size=64M)`.
 
+use std::fs;
 use std::path::Path;
 
+use super::live::is_perfetto;
 use super::{Keep, Trace};
 use crate::report::program;
 use crate::syntax::{ParseError, Setting, size};
@@ -68,10 +70,15 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Puts the file beside that of the report, unless somebody has chosen its name.
+    /// Puts the file beside that of the report, unless somebody has chosen its name. A report for
+    /// Perfetto is the file itself, which grows while the program runs; a pipe can't grow.
     pub(crate) fn follow(&mut self, report: &Path) {
         if self.follows_report {
-            self.keep = Keep::File(report.with_extension(ENDING));
+            let is_file = is_perfetto(report) && fs::metadata(report).map_or(true, |it| it.is_file());
+            let path = if is_file { report.to_owned() } else { report.with_extension(ENDING) };
+            // If there is no folder, creating the file fails and says so.
+            let _ = path.parent().map(fs::create_dir_all);
+            self.keep = Keep::File(path);
         }
     }
 }
@@ -110,8 +117,10 @@ mod tests {
     #[test]
     fn the_file_stands_beside_the_report() {
         let mut trace_of_report = trace("").unwrap();
-        trace_of_report.follow(Path::new("/tmp/run-12.pftrace"));
+        trace_of_report.follow(Path::new("/tmp/run-12.json"));
         assert_eq!(trace_of_report.keep, Keep::File("/tmp/run-12.probetrace".into()));
+        trace_of_report.follow(Path::new("/tmp/run-12.pftrace"));
+        assert_eq!(trace_of_report.keep, Keep::File("/tmp/run-12.pftrace".into()));
         let mut named = trace("file=mine").unwrap();
         named.follow(Path::new("/tmp/run-12.pftrace"));
         assert_eq!(named.keep, Keep::File("mine".into()));

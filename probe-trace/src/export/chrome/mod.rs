@@ -1,5 +1,5 @@
 //! Chrome's trace events, as a JSON array: begins and ends of calls (`B`, `E`), instants (`i`),
-//! names (`M`), and nestable asynchronous events for futures (`b`, `n`, `e`).
+//! counters (`C`), names (`M`), and nestable asynchronous events for futures (`b`, `n`, `e`).
 //!
 //! Names are full paths, and arguments are the fields alone: speedscope tells calls of one name
 //! apart by their arguments, and shows both. Its flame graphs want folded stacks instead.
@@ -18,6 +18,7 @@ use std::io::{self, Write};
 use ids::Ids;
 use record::{Args, Note, Record};
 
+use super::counter::counted;
 use super::name;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Ending, FutureId, Instant, Slice, Step, Track};
@@ -76,7 +77,7 @@ impl<W: Write> Chrome<W> {
     fn begin(&mut self, begin: &Begin) -> io::Result<()> {
         let (process, thread, future) = self.track(begin.track);
         let path = &begin.fields.definition().path;
-        let mut args = Args { fields: Some(&begin.fields), notes: vec![] };
+        let mut args = Args { fields: Some(&begin.fields), ..Args::default() };
         if begin.began_before {
             args.notes.push(("probe.began_before", Note::Flag(true)));
         }
@@ -113,12 +114,15 @@ impl<W: Write> Chrome<W> {
     fn instant(&mut self, instant: &Instant) -> io::Result<()> {
         let (process, thread, future) = self.track(Track::Thread(instant.thread));
         let path = &instant.fields.definition().path;
-        let mut args = Args { fields: Some(&instant.fields), notes: vec![] };
+        let mut args = Args { fields: Some(&instant.fields), ..Args::default() };
         if instant.lacks_entry {
             args.notes.push(("probe.lacks_entry", Note::Flag(true)));
         }
         let (name, category, time) = (path, name::krate(path), Some(instant.time));
-        self.write(&Record { phase: "i", name, category, process, thread, time, future, args })
+        self.write(&Record { phase: "i", name, category, process, thread, time, future, args })?;
+        let Some((field, value)) = counted(instant) else { return Ok(()) };
+        let args = Args { counter: Some((field, value)), ..Args::default() };
+        self.write(&Record { phase: "C", name, category, process, thread: None, time, future, args })
     }
 }
 

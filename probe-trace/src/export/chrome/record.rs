@@ -61,6 +61,8 @@ fn microseconds(time: u64) -> serde_json::Result<Box<RawValue>> {
 #[derive(Default)]
 pub(super) struct Args<'a> {
     pub(super) fields: Option<&'a Fields>,
+    /// A counter's series and its value.
+    pub(super) counter: Option<(&'a str, &'a FieldValue)>,
     pub(super) notes: Vec<(&'static str, Note<'a>)>,
 }
 
@@ -74,7 +76,9 @@ pub(super) enum Note<'a> {
 
 impl Args<'_> {
     fn is_empty(&self) -> bool {
-        self.notes.is_empty() && self.fields.is_none_or(|fields| fields.iter().next().is_none())
+        self.notes.is_empty()
+            && self.counter.is_none()
+            && self.fields.is_none_or(|fields| fields.iter().next().is_none())
     }
 }
 
@@ -85,6 +89,9 @@ impl Serialize for Args<'_> {
             for (name, value) in fields.iter() {
                 args.serialize_entry(name, &Value(value))?;
             }
+        }
+        if let Some((name, value)) = self.counter {
+            args.serialize_entry(name, &Value(value))?;
         }
         for (name, note) in &self.notes {
             args.serialize_entry(name, note)?;

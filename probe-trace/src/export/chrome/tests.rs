@@ -31,12 +31,15 @@ fn events_have_exact_times_and_typed_arguments() {
                 ("text", FieldValue::Str { text: "a\"b".to_owned(), cut: 2 }),
             ],
         )
+        .fields(1, 18_446_744_073_709_551_001, "point app::net::queue", vec![("length", FieldValue::U64(9))])
         .hit(1, 18_446_744_073_709_551_002, "exit app::net::get")
         .gap(1, 18_446_744_073_709_551_003, 18_446_744_073_709_551_005, 4);
     let expected = r#"[
 {"ph":"M","name":"process_name","pid":7,"args":{"name":"server"}},
 {"ph":"M","name":"thread_name","pid":7,"tid":101,"args":{"name":"main"}},
 {"ph":"B","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.001,"args":{"n":-3,"big":"340282366920938463463374607431768211455","nan":"NaN","half":0.5,"text":"a\"b… (2 bytes more)"}},
+{"ph":"i","name":"app::net::queue","cat":"app","pid":7,"tid":101,"ts":18446744073709551.001,"s":"t","args":{"length":9}},
+{"ph":"C","name":"app::net::queue","cat":"app","pid":7,"ts":18446744073709551.001,"args":{"length":9}},
 {"ph":"E","name":"app::net::get","cat":"app","pid":7,"tid":101,"ts":18446744073709551.002},
 {"ph":"i","name":"4 events lost","cat":"probe","pid":7,"tid":101,"ts":18446744073709551.003,"s":"t","args":{"lost":4,"nanoseconds":2}}
 ]

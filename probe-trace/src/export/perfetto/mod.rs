@@ -18,16 +18,24 @@ mod tracks;
 mod tests;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use message::{COUNTER, DebugAnnotation, INSTANT, SLICE_BEGIN, SLICE_END, TracePacket, TrackEvent};
+#[cfg(test)]
+pub(super) use message::Trace;
+pub(super) use message::TracePacket;
+use message::{
+    BOOTTIME, COUNTER, Clock, ClockSnapshot, DebugAnnotation, INSTANT, MONOTONIC, REALTIME, SLICE_BEGIN,
+    SLICE_END, TrackEvent,
+};
 use packets::Packets;
 use tracks::Tracks;
 
-use super::name;
+use super::counter::counted;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Fields, Instant, Slice, Step, Track};
-use crate::definition::{Definition, Kind};
+use crate::definition::Definition;
 use crate::item::Gap;
+use crate::layout::reading;
 use crate::value::FieldValue;
 
 pub(super) struct Perfetto<W> {
@@ -40,8 +48,22 @@ impl<W: Write> Perfetto<W> {
         Ok(Self { packets: Packets::new(writer)?, tracks: Tracks::default() })
     }
 
+    /// Writes a reading of all clocks, so that Perfetto knows the calendar time, and can show the
+    /// trace beside one of the kernel.
+    pub(super) fn clocks(&mut self, now: &[u64; reading::WORDS]) -> io::Result<()> {
+        let clocks = [
+            (MONOTONIC, now[reading::MONOTONIC]),
+            (REALTIME, now[reading::REAL]),
+            (BOOTTIME, now[reading::BOOT]),
+        ];
+        let clocks = clocks.map(|(id, time)| Clock { clock_id: Some(id), timestamp: Some(time) });
+        let snapshot = ClockSnapshot { clocks: clocks.to_vec(), primary_trace_clock: Some(MONOTONIC) };
+        self.packets.write(TracePacket { clock_snapshot: Some(Box::new(snapshot)), ..TracePacket::default() })
+    }
+
     fn describe(&mut self, descriptor: message::TrackDescriptor) -> io::Result<()> {
-        self.packets.write(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() })
+        self.packets
+            .write(TracePacket { track_descriptor: Some(Box::new(descriptor)), ..TracePacket::default() })
     }
 
     fn write(&mut self, time: u64, event: TrackEvent) -> io::Result<()> {
@@ -61,12 +83,15 @@ impl<W: Write> Perfetto<W> {
         let mut event = self.event(SLICE_BEGIN, begin.track);
         // A poll or a wait on the future's own track has its kind as its name.
         let is_part = matches!(begin.track, Track::Future(_)) && begin.slice != Slice::Future;
-        self.name(&mut event, if is_part { begin.slice.name() } else { name::short(&probe.path) }, probe);
+        self.name(&mut event, probe);
+        if is_part {
+            event.name_iid = Some(self.packets.interner.name(begin.slice.name()));
+        }
         self.annotate(&mut event, &begin.fields);
         if begin.began_before {
             self.note(&mut event, "probe.began_before", true);
         }
-        event.flow_ids = begin.future.and_then(|id| self.tracks.id(Track::Future(id))).into_iter().collect();
+        event.flow_ids.extend(begin.future.and_then(|id| self.tracks.id(Track::Future(id))));
         self.write(begin.time, event)
     }
 
@@ -87,21 +112,17 @@ impl<W: Write> Perfetto<W> {
     fn instant(&mut self, instant: &Instant) -> io::Result<()> {
         let probe = instant.fields.definition();
         let mut event = self.event(INSTANT, Track::Thread(instant.thread));
-        self.name(&mut event, name::short(&probe.path), probe);
+        self.name(&mut event, probe);
         self.annotate(&mut event, &instant.fields);
         if instant.lacks_entry {
             self.note(&mut event, "probe.lacks_entry", true);
         }
         self.write(instant.time, event)?;
-        if probe.kind == Some(Kind::Point) { self.count(instant) } else { Ok(()) }
+        counted(instant).map_or(Ok(()), |(field, value)| self.count(instant, field, value))
     }
 
-    /// Writes the value of a point's only numeric field to its counter.
-    fn count(&mut self, instant: &Instant) -> io::Result<()> {
-        let mut numbers = instant.fields.iter().filter(|(_, value)| {
-            matches!(value, FieldValue::U64(_) | FieldValue::I64(_) | FieldValue::F64(_))
-        });
-        let (Some((field, value)), None) = (numbers.next(), numbers.next()) else { return Ok(()) };
+    /// Writes the value of a point's field to its counter.
+    fn count(&mut self, instant: &Instant, field: &str, value: &FieldValue) -> io::Result<()> {
         let probe = instant.fields.definition();
         let (uuid, descriptor) = self.tracks.counter(instant.thread, probe, field);
         if let Some(descriptor) = descriptor {
@@ -125,7 +146,7 @@ impl<W: Write> Perfetto<W> {
         self.packets.forget();
         let mut event = self.event(INSTANT, Track::Thread(gap.thread));
         let interner = &mut self.packets.interner;
-        event.category_iids = vec![interner.category("probe")];
+        event.category_iids.push(interner.category("probe"));
         event.name_iid = Some(interner.name(&format!("{} events lost", gap.lost)));
         self.note(&mut event, "lost", gap.lost);
         self.note(&mut event, "nanoseconds", gap.end - gap.begin);
@@ -136,21 +157,29 @@ impl<W: Write> Perfetto<W> {
         })
     }
 
-    fn event(&self, kind: i32, track: Track) -> TrackEvent {
-        TrackEvent { kind: Some(kind), track_uuid: self.tracks.id(track), ..TrackEvent::default() }
+    fn event(&mut self, kind: i32, track: Track) -> TrackEvent {
+        let mut event = self.packets.event();
+        event.kind = Some(kind);
+        event.track_uuid = self.tracks.id(track);
+        event
     }
 
-    fn name(&mut self, event: &mut TrackEvent, name: &str, probe: &Definition) {
-        let interner = &mut self.packets.interner;
-        event.name_iid = Some(interner.name(name));
-        event.category_iids = vec![interner.category(name::krate(&probe.path))];
-        event.source_location_iid = Some(interner.location(probe));
+    fn name(&mut self, event: &mut TrackEvent, probe: &Arc<Definition>) {
+        let (_, ids) = &*self.packets.interner.probe(probe);
+        event.name_iid = Some(ids.name);
+        event.category_iids.push(ids.category);
+        event.source_location_iid = Some(ids.location);
     }
 
     fn annotate(&mut self, event: &mut TrackEvent, fields: &Fields) {
-        for (name, value) in fields.iter() {
-            self.note(event, name, value);
+        if fields.numbered().next().is_none() {
+            return;
         }
+        let (_, ids) = &*self.packets.interner.probe(fields.definition());
+        event.debug_annotations.extend(fields.numbered().map(|(number, value)| DebugAnnotation {
+            name_iid: ids.fields.get(number).copied(),
+            ..value.into()
+        }));
     }
 
     fn note(&mut self, event: &mut TrackEvent, name: &str, value: impl Into<DebugAnnotation>) {

@@ -8,7 +8,7 @@ use super::{
     intern::Interner,
     message::{
         Clock, ClockSnapshot, INCREMENTAL_STATE_CLEARED, MONOTONIC, NEEDS_INCREMENTAL_STATE, Trace,
-        TracePacket, TracePacketDefaults,
+        TracePacket, TracePacketDefaults, TrackEvent,
     },
 };
 
@@ -18,21 +18,39 @@ const SEQUENCE: u32 = 1;
 pub(super) struct Packets<W> {
     writer: W,
     buffer: Vec<u8>,
+    /// Holds one packet while it is encoded.
+    trace: Trace,
+    /// The event of the last packet, whose lists' memory the next one uses.
+    spare: TrackEvent,
     pub(super) interner: Interner,
 }
 
 impl<W: Write> Packets<W> {
     /// Writes the first packet, which makes `CLOCK_MONOTONIC` the clock of the trace.
     pub(super) fn new(writer: W) -> io::Result<Self> {
-        let mut packets = Self { writer, buffer: Vec::new(), interner: Interner::default() };
+        let (buffer, trace, spare) = (Vec::new(), Trace::default(), TrackEvent::default());
+        let mut packets = Self { writer, buffer, trace, spare, interner: Interner::default() };
         let clock = Clock { clock_id: Some(MONOTONIC), timestamp: Some(0) };
         packets.encode(TracePacket {
-            clock_snapshot: Some(ClockSnapshot { clocks: vec![clock], primary_trace_clock: Some(MONOTONIC) }),
+            clock_snapshot: Some(Box::new(ClockSnapshot {
+                clocks: vec![clock],
+                primary_trace_clock: Some(MONOTONIC),
+            })),
             sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
             defaults: Some(defaults()),
             ..TracePacket::default()
         })?;
         Ok(packets)
+    }
+
+    /// Returns an event without content.
+    pub(super) fn event(&mut self) -> TrackEvent {
+        let TrackEvent { mut category_iids, mut debug_annotations, mut flow_ids, .. } =
+            std::mem::take(&mut self.spare);
+        category_iids.clear();
+        debug_annotations.clear();
+        flow_ids.clear();
+        TrackEvent { category_iids, debug_annotations, flow_ids, ..TrackEvent::default() }
     }
 
     /// Writes a packet, and the names that it introduces.
@@ -64,12 +82,15 @@ impl<W: Write> Packets<W> {
         packet.trusted_packet_sequence_id = Some(SEQUENCE);
         packet.interned_data = self.interner.take();
         self.buffer.clear();
-        Trace { packet: vec![packet] }.encode(&mut self.buffer).map_err(io::Error::other)?;
+        self.trace.packet.push(packet);
+        self.trace.encode(&mut self.buffer).map_err(io::Error::other)?;
+        let packet = self.trace.packet.pop();
+        self.spare = packet.and_then(|packet| packet.track_event).unwrap_or_default();
         self.writer.write_all(&self.buffer)
     }
 }
 
 /// Packets that name no clock have times of this one.
-fn defaults() -> TracePacketDefaults {
-    TracePacketDefaults { timestamp_clock_id: Some(MONOTONIC) }
+fn defaults() -> Box<TracePacketDefaults> {
+    Box::new(TracePacketDefaults { timestamp_clock_id: Some(MONOTONIC) })
 }

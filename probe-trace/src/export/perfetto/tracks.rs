@@ -1,6 +1,6 @@
 //! Tracks: processes, threads, futures, counters.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use super::message::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
 use crate::calls::{FutureId, Track};
@@ -15,6 +15,8 @@ pub(super) struct Tracks {
     latest: u64,
     processes: HashMap<(usize, u64), u64>,
     threads: HashMap<ThreadId, u64>,
+    /// The thread that was asked for last, which is mostly that of the next event, too.
+    last: Cell<Option<(ThreadId, u64)>>,
     futures: HashMap<FutureId, u64>,
     /// By file, process, and number of the probe.
     counters: HashMap<(usize, u64, u32), u64>,
@@ -98,7 +100,14 @@ impl Tracks {
     /// Returns a track's id.
     pub(super) fn id(&self, track: Track) -> Option<u64> {
         match track {
-            Track::Thread(id) => self.threads.get(&id).copied(),
+            Track::Thread(id) => match self.last.get() {
+                Some((last, uuid)) if last == id => Some(uuid),
+                _ => {
+                    let uuid = self.threads.get(&id).copied()?;
+                    self.last.set(Some((id, uuid)));
+                    Some(uuid)
+                }
+            },
             Track::Future(id) => self.futures.get(&id).copied(),
         }
     }

@@ -1,0 +1,98 @@
+//! Perfetto's format, written while the program runs.
+//!
+//! Perfetto's reader sorts packets by their times, so the file needs no order across threads. A
+//! call's slice begins and ends in packets of their own: a file that ends early has the beginning.
+//!
+//! Times are nanoseconds of `CLOCK_MONOTONIC`. Perfetto could take stamps of a clock of the trace's
+//! own, but it knows that clock's unit in whole nanoseconds, and uses one offset between two
+//! readings.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, BufWriter, Write};
+
+use super::{perfetto::Perfetto, sink::Sink};
+use crate::calls::Pairing;
+use crate::layout::reading;
+use crate::reader::{LiveItems, Rings};
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 16;
+/// Nanoseconds between two packets that compare the system's clocks.
+const CLOCKS: u64 = 1_000_000_000;
+
+/// Writes a trace for Perfetto while its program runs, from the rings of its threads. After each
+/// pass the file can be opened; slices that have not ended are shown as such.
+///
+/// Memory: one sub-buffer for each ring, open calls and futures, and each name once.
+///
+/// ```
+/// use probe_trace::export::Live;
+/// let error = Live::new(b"PK".to_vec(), Vec::new()).unwrap_err();
+/// assert!(error.to_string().starts_with("the trace is no trace of latent probes"));
+/// ```
+pub struct Live<W: Write> {
+    items: LiveItems,
+    pairing: Pairing,
+    sink: Perfetto<BufWriter<W>>,
+    /// `CLOCK_MONOTONIC` at the last packet that compares the clocks.
+    compared: Option<u64>,
+}
+
+impl<W: Write> Live<W> {
+    /// Begins a file. `head` is the beginning of a trace as [`layout`](crate::layout) has it: the
+    /// header, the program's name, the definitions.
+    ///
+    /// # Errors
+    /// If that is no such beginning, or if the writer has an error.
+    pub fn new(head: Vec<u8>, writer: W) -> io::Result<Self> {
+        let items = LiveItems::new(head).map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
+        let sink = Perfetto::new(BufWriter::with_capacity(BUFFER, writer))?;
+        Ok(Self { items, pairing: Pairing::default(), sink, compared: None })
+    }
+
+    /// Writes the hits up to this [reading] of all clocks, which was taken before the
+    /// rings are read.
+    ///
+    /// # Errors
+    /// If the writer has an error. The trace is not to be continued then.
+    pub fn advance(&mut self, now: &[u64; reading::WORDS], rings: &mut impl Rings) -> io::Result<()> {
+        let monotonic = now[reading::MONOTONIC];
+        if self.compared.is_none_or(|last| monotonic.saturating_sub(last) >= CLOCKS) {
+            self.compared = Some(monotonic);
+            self.sink.clocks(now)?;
+        }
+        let Self { items, pairing, sink, .. } = self;
+        let mut written = Ok(());
+        items.advance(now, rings, |item| {
+            pairing.take(item);
+            while let Some(step) = pairing.step() {
+                written = std::mem::replace(&mut written, Ok(())).and_then(|()| sink.step(&step));
+            }
+        });
+        written?;
+        sink.finish()
+    }
+
+    /// Writes the hits that are left, and ends all slices. No thread may write to the rings any
+    /// more.
+    ///
+    /// # Errors
+    /// If the writer has an error.
+    pub fn finish(&mut self, now: &[u64; reading::WORDS], rings: &mut impl Rings) -> io::Result<()> {
+        self.advance(now, rings)?;
+        self.items.finish(rings, |item| self.pairing.take(item));
+        self.pairing.finish();
+        while let Some(step) = self.pairing.step() {
+            self.sink.step(&step)?;
+        }
+        self.sink.finish()
+    }
+}
+
+impl<W: Write> std::fmt::Debug for Live<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("items", &self.items).finish_non_exhaustive()
+    }
+}
