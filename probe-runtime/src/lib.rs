@@ -172,6 +172,10 @@ pub use hdrhistogram;
 #[doc = include_str!("../docs/recipes.md")]
 mod recipes {}
 
+#[cfg(all(doctest, feature = "trace", not(probe_backend = "off")))]
+#[doc = include_str!("../docs/traces.md")]
+mod traces {}
+
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/shipping-latent-probes.md")]
 mod shipping_latent_probes {}

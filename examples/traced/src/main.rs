@@ -7,8 +7,8 @@
 //! One thread fetches pages as futures, several at a time. Workers count the words of each page and
 //! put the counts together. Every hit goes to a file while the program runs. A `.pftrace` can be
 //! opened at any time, at <https://ui.perfetto.dev>: each thread has a track with its calls and
-//! their arguments, and each fetch has one with its waits. Other formats are made at the end, from a
-//! file that `probe-trace` reads.
+//! their arguments, and each fetch has one with its waits. Other formats are made at the end, from
+//! a file that `probe-trace` reads.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -92,14 +92,15 @@ impl Futures {
         self.end(key, Some(fields), ending, at.time, steps)
     }
 
-    /// Ends a future whose poll ended without a hit, unless another one has its address now.
+    /// Ends a future whose poll ended without a hit, unless another one has its address now, or it
+    /// went on later: a loss is told late where a trace is read while it is written.
     pub(super) fn leave(
         &mut self,
         (key, id, ending): (Key, FutureId, Ending),
         time: u64,
         steps: &mut VecDeque<Step>,
     ) {
-        if self.living.get(&key).is_some_and(|future| future.id == id) {
+        if self.living.get(&key).is_some_and(|future| future.id == id && future.last <= time) {
             self.end(key, None, ending, time, steps);
         }
     }

@@ -86,7 +86,9 @@ def main():
     for packet in trace.packet:
         sequence = sequences.setdefault(packet.trusted_packet_sequence_id, Sequence())
         sequence.take(packet)
-        if packet.HasField("clock_snapshot"):
+        if packet.clock_snapshot.HasField("primary_trace_clock"):
+            if primary_clock is not None:
+                sys.exit("the clock of the trace is named twice")
             primary_clock = packet.clock_snapshot.primary_trace_clock
             print("clock", pb.BuiltinClock.Name(primary_clock))
         if packet.previous_packet_dropped:

@@ -18,12 +18,14 @@ use crate::value::FieldValue;
 /// Records in a sub-buffer.
 const RECORDS: usize = 5;
 
+/// A sub-buffer's header, and its records with their times.
+type SubBuffer = (Vec<u64>, Vec<(u64, Vec<u64>)>);
+
 /// The rings of a story, of which the readers see the records up to a time.
 #[derive(Default)]
 struct Told {
     definitions: Vec<Definition>,
-    /// For each ring its sub-buffers: their headers, and their records with their times.
-    rings: BTreeMap<u64, Vec<(Vec<u64>, Vec<(u64, Vec<u64>)>)>>,
+    rings: BTreeMap<u64, Vec<SubBuffer>>,
     generations: BTreeMap<u64, u64>,
     lost: BTreeMap<u64, [u64; 3]>,
     now: u64,
@@ -133,11 +135,11 @@ impl Rings for Told {
 
     fn head(&self, ring: u64) -> [u64; ring::WORDS] {
         let mut words = [0; ring::WORDS];
-        let last = self.rings[&ring].last().unwrap();
+        let (head, _) = self.rings[&ring].last().unwrap();
         let [lost, begin, end] = self.lost.get(&ring).copied().unwrap_or_default();
         words[ring::THREAD] = ring;
-        words[ring::TID] = last.0[sub_buffer::TID];
-        words[ring::LOST] = last.0[sub_buffer::LOST_BEFORE] + lost;
+        words[ring::TID] = head[sub_buffer::TID];
+        words[ring::LOST] = head[sub_buffer::LOST_BEFORE] + lost;
         (words[ring::GAP_BEGIN], words[ring::GAP_END]) = (begin, end);
         words
     }
@@ -240,6 +242,19 @@ fn losses_are_told_where_the_thread_goes_on_and_at_the_end() {
         dropped.filter_map(of).map(|(time, lost)| (time, lost[0].uint_value.unwrap())).collect()
     };
     assert_eq!(lost(&live(&story, 10, 0)), [(20, 3), (70, 4)]);
+}
+
+#[test]
+fn a_loss_that_is_told_late_does_not_end_a_future_that_goes_on() {
+    let story = Story::new()
+        .hit(1, 0, "entry app::task 64")
+        .gap(1, 0, 0, 1)
+        .hit(2, 0, "resume app::task 64")
+        .hit(1, 0, "entry app::f")
+        .hit(2, 0, "suspend app::task 64");
+    let bytes = live(&apart(story), 10, 0);
+    let futures = packets(&bytes).into_iter().filter_map(|packet| packet.track_descriptor?.name);
+    assert_eq!(futures.collect::<Vec<_>>(), ["app::task"]);
 }
 
 proptest! {

@@ -47,8 +47,8 @@ pub(in crate::export) struct TracePacket {
     pub(in crate::export) sequence_flags: Option<u32>,
     #[prost(uint32, optional, tag = "42")]
     pub(in crate::export) previous_packet_dropped: Option<u32>,
-    #[prost(message, optional, boxed, tag = "59")]
-    pub(in crate::export) defaults: Option<Box<TracePacketDefaults>>,
+    #[prost(message, optional, tag = "59")]
+    pub(in crate::export) defaults: Option<TracePacketDefaults>,
     #[prost(message, optional, boxed, tag = "60")]
     pub(in crate::export) track_descriptor: Option<Box<TrackDescriptor>>,
 }

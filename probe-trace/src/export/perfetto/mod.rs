@@ -57,7 +57,8 @@ impl<W: Write> Perfetto<W> {
             (BOOTTIME, now[reading::BOOT]),
         ];
         let clocks = clocks.map(|(id, time)| Clock { clock_id: Some(id), timestamp: Some(time) });
-        let snapshot = ClockSnapshot { clocks: clocks.to_vec(), primary_trace_clock: Some(MONOTONIC) };
+        // The first packet has named the clock of the trace; a reader may refuse to hear it again.
+        let snapshot = ClockSnapshot { clocks: clocks.to_vec(), primary_trace_clock: None };
         self.packets.write(TracePacket { clock_snapshot: Some(Box::new(snapshot)), ..TracePacket::default() })
     }
 

@@ -91,6 +91,6 @@ impl<W: Write> Packets<W> {
 }
 
 /// Packets that name no clock have times of this one.
-fn defaults() -> Box<TracePacketDefaults> {
-    Box::new(TracePacketDefaults { timestamp_clock_id: Some(MONOTONIC) })
+fn defaults() -> TracePacketDefaults {
+    TracePacketDefaults { timestamp_clock_id: Some(MONOTONIC) }
 }
