@@ -33,9 +33,23 @@ fn each_call_of_each_page_is_in_the_trace() {
     let events = 2 * (60 * (4 + 3 + 1 + 1) + 1) + 60;
     assert!(stdout.contains(&format!("{events} events, and 0 were lost: {}", path.display())), "{stdout}");
     let trace = String::from_utf8(trace).unwrap();
-    assert_eq!(count(&trace, r#""name":"traced::words""#), 60);
+    assert_eq!(count(&trace, r#""ph":"i","name":"traced::words""#), 60);
+    assert_eq!(count(&trace, r#""ph":"C","name":"traced::words""#), 60);
     assert_eq!(count(&trace, r#""name":"traced::count""#), 2 * 60);
     assert_eq!(count(&trace, r#""name":"worker 1""#), 1);
+    assert!(!path.with_extension("probetrace").exists());
+}
+
+#[test]
+fn a_trace_for_perfetto_is_written_at_once() {
+    let path = scratch("pftrace");
+    let (output, trace) = run(&path);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let has = |text: &str| trace.windows(text.len()).any(|part| part == text.as_bytes());
+    // Names of threads, of a future's track, and of a counter; the file of a source location.
+    for text in ["worker 1", "traced::fetch", "traced::words known", "traced/src/main.rs"] {
+        assert!(has(text), "{text}");
+    }
     assert!(!path.with_extension("probetrace").exists());
 }
 
