@@ -2,7 +2,8 @@
 //!
 //! Life cycle: attaching notes the probes' definitions ▸ a thread's first hit maps its ring ▸ each
 //! hit adds a record ▸ the rings are copied to a file: by a thread while the program runs, or when
-//! the program asks for a snapshot. `probe-trace` reads the file, and converts it.
+//! the program asks for a snapshot. `probe-trace` reads the file, and converts it. For Perfetto the
+//! thread converts the rings itself.
 //!
 //! Rings are private memory. A forked child has copies of its parent's, as of all counts: its
 //! snapshots hold its parent's events up to the fork, and its own ones since. A
@@ -141,6 +142,10 @@ impl Trace {
     /// Creates a trace that a thread writes to this file while the program runs. The file is whole
     /// once the trace is [finished](crate::Attachment::finish) or dropped. A ring has 4 MiB, and
     /// all together at most 256 MiB.
+    ///
+    /// A file whose name ends in `.pftrace` is for Perfetto. Its thread converts each event, which
+    /// takes about 0.3 µs: forty times as long as writing it for `probe-trace`. Events that come
+    /// faster, for longer than the rings last, are lost.
     ///
     /// Attaching creates the file, and replaces one of this name.
     ///
