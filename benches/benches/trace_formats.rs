@@ -5,6 +5,7 @@
 
 // Safety: relies on a place for the result of a system call.
 #![expect(unsafe_code, reason = "see above")]
+#![expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 
 use std::fs::{self, File};
 use std::hint::black_box;
