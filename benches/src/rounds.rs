@@ -39,6 +39,13 @@ impl<'a> Case<'a> {
     }
 }
 
+impl Case<'_> {
+    /// Returns the case's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// The results of the rounds: nanoseconds a call, by case.
 pub struct Medians(Vec<(&'static str, Vec<f64>)>);
 
