@@ -196,7 +196,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     #[cfg(feature = "trace")]
     pub(crate) unsafe fn in_place(parts: usize, place: Place) -> Result<Self, Error> {
         let mut placed = Self::new(parts)?;
-        placed.parts_at = place.parts - place.heads;
+        placed.parts_at = place.parts - place.heads - HEAD_AT;
         placed.place = Some(place);
         Ok(placed)
     }
@@ -268,8 +268,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             slot.increment(self.cells.at()[1]);
             return None;
         }
-        let head_at = if self.place.is_some() { 0 } else { HEAD_AT };
-        let known = (start.expose_provenance() + head_at) as u64;
+        let known = (start.expose_provenance() + HEAD_AT) as u64;
         slot.word(self.memory()).store(known, Ordering::Release);
         Some(self.local(slot, known))
     }

@@ -51,7 +51,8 @@ impl Mapped {
     pub(crate) fn new(private: usize, shared: Parts) -> io::Result<Self> {
         let len = private.checked_add(shared.all).ok_or(io::ErrorKind::OutOfMemory)?;
         let guarded = guarded::reserve()?;
-        let start = map(0, len, libc::MAP_NORESERVE, None).map_err(io::Error::from_raw_os_error)?;
+        let start = map(0, len, libc::MAP_NORESERVE, None).inspect_err(|_| guarded.give_back());
+        let start = start.map_err(io::Error::from_raw_os_error)?;
         let mapped = Self { start, private, shared: shared.all, guarded };
         // A huge page for a few words would be a waste. The kernel may refuse this advice.
         advise(start, len, libc::MADV_NOHUGEPAGE);
@@ -163,7 +164,7 @@ impl NewFile {
     /// The system's error number; `ENOSPC` if the disk has no such room.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), i32> {
         // Some systems fill the disk before they notice, which other programs would feel.
-        if self.free().is_some_and(|free| free < bytes as u64) {
+        if self.free().is_some_and(|free| free < bytes as u128) {
             return Err(libc::ENOSPC);
         }
         let length = libc::off64_t::try_from(bytes).map_err(|_| libc::EFBIG)?;
@@ -189,11 +190,11 @@ impl NewFile {
     }
 
     /// Returns the free bytes of the disk, if the system tells.
-    fn free(&self) -> Option<u64> {
+    fn free(&self) -> Option<u128> {
         let mut told = MaybeUninit::<libc::statvfs64>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
         let told = unsafe { (libc::fstatvfs64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) }?;
-        told.f_bavail.checked_mul(told.f_frsize)
+        u128::from(told.f_bavail).checked_mul(told.f_frsize.into())
     }
 
     /// Writes the bytes at a place of the file.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Memory for the heads and parts of a number of threads, which somebody else unmaps.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Address of the first head.
+    /// Address of the page in which the first head lies.
     pub(crate) heads: usize,
     /// Address of the first thread's parts, behind the heads.
     #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "only traces have a place"))]

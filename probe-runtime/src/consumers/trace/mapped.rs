@@ -132,7 +132,7 @@ impl RingFile {
             taken: AtomicUsize::new(0),
         };
         // SAFETY: a new file's memory is zeroed, and so are heads. There is room for `count` of
-        // both: a head is smaller than a page, and a page is the least stride.
+        // both: a head fits in half of a page, and a page is the least stride.
         unsafe { PerThread::in_place(words, place) }
     }
 
@@ -227,6 +227,10 @@ impl RingFile {
         }
         front[rings + block::BYTES_AT].store(bytes, Release);
         front[header::STATE].store(state::CLOSED, Release);
+        // The stores above may have been the first to notice.
+        if let Some(problem) = self.problem() {
+            return Err(Error::Consumer(problem.into()));
+        }
         let known = FileId(self.control().file.each_ref().map(|word| word.load(Relaxed)));
         let now = self.name.in_place(process::id(), self.is_child());
         // Somebody may have moved it, or made it read-only; it is whole in any case.
@@ -275,4 +279,4 @@ fn front(about: &About<'_>, stride: usize, rings: usize, page: usize) -> io::Res
     Ok((front, unseen, reading))
 }
 
-const _: () = assert!(size_of::<Head>() <= 4096);
+const _: () = assert!(size_of::<Head>() <= 2048);

@@ -47,7 +47,12 @@ fn all() -> impl Iterator<Item = &'static Guarded> {
 /// # Errors
 /// The system's.
 pub(super) fn reserve() -> io::Result<&'static Guarded> {
-    CHAINED.install()?;
+    static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+    // Once: a handler on top of this one may pass signals on to it, and would get them back.
+    if !IS_INSTALLED.load(Ordering::Acquire) {
+        CHAINED.install()?;
+        IS_INSTALLED.store(true, Ordering::Release);
+    }
     if let Some(free) = all().find(|entry| !entry.is_taken.swap(true, Ordering::AcqRel)) {
         return Ok(free);
     }
