@@ -2,13 +2,13 @@
 //!
 //! Life cycle: attaching starts a thread, which sleeps ▸ the end of a long call hands its function
 //! and time to the thread, and wakes it ▸ the thread runs the action, and rests ▸ dropping the
-//! consumer ends the thread. While the thread is busy, further long calls are counted, and run
-//! nothing.
+//! consumer ends the thread, once the action has run for a call that was handed over before. While
+//! the thread is busy, further long calls are counted, and run nothing.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -28,7 +28,11 @@ use crate::per_thread::Local;
 ///
 /// The action runs on a thread of its own, outside of hits, so it may allocate, wait, attach and
 /// write files. After it the thread rests for a second ([`rest`](Self::rest)). Calls that are too
-/// long meanwhile are [counted](Self::ignored). In a forked child the trigger is detached.
+/// long meanwhile are [counted](Self::ignored). Dropping the attachment waits until the action has
+/// run for a call that ended before. In a forked child the trigger is detached.
+///
+/// `PROBES='when latency(db::query) > 5ms: snapshot, **=trace(flight)'` does the same without a
+/// change of code, see [`init_from_env`](crate::init_from_env).
 ///
 /// Cost: that of [`Calls`](crate::calls::Calls) with one reading of the clock. A call that is too
 /// long wakes the thread, which is a system call.
@@ -92,6 +96,7 @@ pub struct TriggerCall {
     path: String,
     elapsed: Duration,
     thread: u64,
+    pending: Arc<Pending>,
 }
 
 impl TriggerCall {
@@ -109,6 +114,37 @@ impl TriggerCall {
     pub fn thread(&self) -> u64 {
         self.thread
     }
+
+    /// Returns the number of calls so far that took too long while the trigger was busy or rested,
+    /// as [`Trigger::ignored`] does.
+    pub fn ignored(&self) -> u64 {
+        self.pending.ignored.load(Relaxed)
+    }
+
+    /// Waits for this time, or until somebody drops the trigger. Returns whether the time is over.
+    /// Call it in the action: one that attaches more for a while then delays nobody who drops the
+    /// trigger.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use probe_runtime::{Trigger, probe, select};
+    ///
+    /// #[probe]
+    /// fn query() {}
+    /// query();
+    ///
+    /// let trigger = Trigger::over(Duration::ZERO, |call| {
+    ///     let is_over = call.wait(Duration::from_secs(3600));
+    ///     assert!(!is_over);
+    /// });
+    /// let trigger = select("**::query")?.attach(trigger)?;
+    /// query();
+    /// drop(trigger);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn wait(&self, time: Duration) -> bool {
+        self.pending.wait_for(time)
+    }
 }
 
 /// The thread, in the process that started it.
@@ -119,10 +155,12 @@ struct Runner {
 }
 
 /// The call that is handed to the thread.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Pending {
     /// One of the states below.
     state: AtomicU64,
+    /// Whether the thread is to end.
+    is_over: AtomicBool,
     function: AtomicU64,
     nanoseconds: AtomicU64,
     thread: AtomicU64,
@@ -135,8 +173,6 @@ const IDLE: u64 = 0;
 const TAKEN: u64 = 1;
 /// The thread has a call, and is busy with it.
 const READY: u64 = 2;
-/// The thread is to end.
-const OVER: u64 = 3;
 
 impl Trigger {
     /// Creates a trigger that runs this action when a call took longer than this. A panic of the
@@ -172,6 +208,12 @@ impl Trigger {
         self.pending.ignored.load(Relaxed)
     }
 
+    /// Returns a line for each of the first functions whose calls are not timed.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let left_out = self.calls.get().map_or(&[][..], |calls| calls.left_out());
+        left_out.iter().take(3).map(ToString::to_string).collect()
+    }
+
     #[cold]
     fn fire(&self, function: usize, elapsed: Duration, thread: u64) {
         let pending = &*self.pending;
@@ -182,10 +224,8 @@ impl Trigger {
         pending.function.store(function as u64, Relaxed);
         pending.nanoseconds.store(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         pending.thread.store(thread, Relaxed);
-        // The consumer may be dropped meanwhile.
-        if pending.state.compare_exchange(TAKEN, READY, Release, Relaxed).is_ok() {
-            self.runner.get().into_iter().for_each(|runner| runner.thread.unpark());
-        }
+        pending.state.store(READY, Release);
+        self.runner.get().into_iter().for_each(|runner| runner.thread.unpark());
     }
 
     fn start(&self) -> Result<Runner, Error> {
@@ -197,11 +237,12 @@ impl Trigger {
         let masked = Masked::new();
         let handle = thread::Builder::new().name("probe-trigger".to_owned()).spawn(move || {
             while pending.wait() {
-                if let Some(call) = pending.call(&calls) {
+                if let Some(call) = call(&pending, &calls) {
                     // The panic's message was printed.
                     let _ = catch_unwind(AssertUnwindSafe(|| action(&call)));
                 }
-                pending.rest(rest);
+                pending.wait_for(rest);
+                pending.state.store(IDLE, Release);
             }
         });
         drop(masked);
@@ -211,36 +252,41 @@ impl Trigger {
     }
 }
 
+/// Returns the call that was handed over.
+fn call(pending: &Arc<Pending>, calls: &LazyCalls<1, Trigger>) -> Option<TriggerCall> {
+    let function = usize::try_from(pending.function.load(Relaxed)).ok()?;
+    let path = calls.get()?.functions().get(function)?.path().to_owned();
+    let elapsed = Duration::from_nanos(pending.nanoseconds.load(Relaxed));
+    let (thread, pending) = (pending.thread.load(Relaxed), Arc::clone(pending));
+    Some(TriggerCall { path, elapsed, thread, pending })
+}
+
 impl Pending {
     /// Waits for a call. Returns whether there is one, and not the end.
     fn wait(&self) -> bool {
         loop {
-            match self.state.load(Acquire) {
-                READY => return true,
-                OVER => return false,
-                _ => thread::park(),
+            // A call that was handed over before the end is not lost.
+            let is_over = self.is_over.load(Acquire);
+            if self.state.load(Acquire) == READY {
+                return true;
             }
+            if is_over {
+                return false;
+            }
+            thread::park();
         }
     }
 
-    fn call(&self, calls: &LazyCalls<1, Trigger>) -> Option<TriggerCall> {
-        let function = usize::try_from(self.function.load(Relaxed)).ok()?;
-        let path = calls.get()?.functions().get(function)?.path().to_owned();
-        let elapsed = Duration::from_nanos(self.nanoseconds.load(Relaxed));
-        Some(TriggerCall { path, elapsed, thread: self.thread.load(Relaxed) })
-    }
-
-    /// Rests, and takes calls again.
-    fn rest(&self, time: Duration) {
+    /// Waits for this time, or until the thread is to end. Returns whether the time is over.
+    fn wait_for(&self, time: Duration) -> bool {
         let began = Instant::now();
         while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
-            if self.state.load(Relaxed) == OVER {
-                return;
+            if self.is_over.load(Acquire) {
+                return false;
             }
             thread::park_timeout(left);
         }
-        // At the end the state stays.
-        let _ = self.state.compare_exchange(READY, IDLE, AcqRel, Relaxed);
+        true
     }
 }
 
@@ -285,6 +331,11 @@ impl Consumer for Trigger {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = self.scale.set(self.clock.scale());
         self.calls.prepare(probes)?;
+        if self.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
+            let left_out = self.left_out().pop().unwrap_or_else(|| "these probes are points".to_owned());
+            let problem = format!("no calls can be timed here: {left_out}; select entries and exits");
+            return Err(Error::Consumer(problem.into()));
+        }
         let _ = self.runner.set(self.start()?);
         Ok(())
     }
@@ -295,19 +346,34 @@ impl Consumer for Trigger {
     }
 }
 
-impl Drop for Trigger {
-    fn drop(&mut self) {
-        let Some(runner) = self.runner.take() else { return };
-        let handle = runner.handle.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if runner.process != fork::process() {
-            // The thread is the parent's. In this process there is none to join or to detach.
-            return std::mem::forget(handle);
-        }
-        self.pending.state.store(OVER, Release);
+impl Trigger {
+    /// Ends the thread, and waits for that: the action runs for a call that was handed over before,
+    /// and no longer waits. No later call runs it.
+    pub(crate) fn end(&self) {
+        let Some(runner) = self.runner.get().filter(|runner| !runner.is_parents()) else { return };
+        self.pending.is_over.store(true, Release);
         runner.thread.unpark();
+        let handle = runner.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The action itself may drop the attachment.
         if runner.thread.id() != thread::current().id() {
             let _ = handle.map(JoinHandle::join);
+        }
+    }
+}
+
+impl Runner {
+    /// Returns whether this is a forked child. The thread is its parent's then.
+    fn is_parents(&self) -> bool {
+        self.process != fork::process()
+    }
+}
+
+impl Drop for Trigger {
+    fn drop(&mut self) {
+        self.end();
+        if self.runner.get().is_some_and(Runner::is_parents) {
+            // In this process there is no thread to join or to detach.
+            std::mem::forget(self.runner.take());
         }
     }
 }

@@ -130,6 +130,17 @@ impl ProbeSet {
         operate(|control, loaded| control.infos(&self.ids, loaded))
     }
 
+    /// Returns the set with these probes, too.
+    pub(crate) fn with(self, more: &[ProbeId]) -> Self {
+        if more.is_empty() {
+            return self;
+        }
+        let mut ids = [&*self.ids, more].concat();
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids: ids.into(), ..self }
+    }
+
     /// Calls `run` with the definitions of its loaded probes, which stay loaded meanwhile. The
     /// control lock is held: `run` takes no other lock.
     pub(crate) fn with_definitions<T>(

@@ -112,6 +112,15 @@ impl Untyped {
         report
     }
 
+    /// Begins a new [generation](crate::Event::generation), so that no hit from now on is paired
+    /// with one before.
+    #[cfg(feature = "trace")]
+    pub(crate) fn begin_generation(&self) {
+        let _locked = lock();
+        let unsettled = self.subscription.unsettle();
+        self.subscription.settle_locked(unsettled);
+    }
+
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control, loaded| {
             let ids = control.attachments.ids(self.number);

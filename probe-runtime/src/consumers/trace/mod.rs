@@ -14,6 +14,7 @@ mod attached;
 mod clocks;
 mod converted;
 mod definitions;
+mod dormant;
 mod drain;
 mod file;
 mod live;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
+use dormant::Dormant;
 use drain::Drain;
 use on_panic::OnPanic;
 use probe_trace::layout;
@@ -37,9 +39,10 @@ use ring::{Shape, WhenFull};
 use running::Running;
 
 use crate::clock::Clock;
-use crate::control::{Consumer, ProbeSet, Switch};
+use crate::control::{Consumer, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
+use crate::registry::ProbeId;
 
 /// Records hits: for each its probe, its thread, its time, and its fields' values. The files are
 /// read, merged and converted by the crate `probe-trace`, for Perfetto and other tools.
@@ -84,6 +87,7 @@ pub struct Trace {
     panics_to: Option<PathBuf>,
     /// Whether the file's name is that of the report, with its own ending.
     follows_report: bool,
+    dormant: Dormant,
     clock: Clock,
     running: OnceLock<Arc<Running>>,
     drain: OnceLock<Drain>,
@@ -178,6 +182,7 @@ impl Trace {
             rings_in: None,
             panics_to: None,
             follows_report: false,
+            dormant: Dormant::default(),
             clock: Clock::new(),
             running: OnceLock::new(),
             drain: OnceLock::new(),
@@ -300,6 +305,11 @@ impl Trace {
         self
     }
 
+    /// Returns whether there are snapshots: the events stay in memory, or in a file of rings.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        !matches!(self.keep, Keep::File(_))
+    }
+
     /// Returns the rings' sizes in words.
     fn shape(&self) -> Result<Shape, Error> {
         if self.ring_bytes < SMALLEST {
@@ -363,6 +373,10 @@ impl Consumer for Trace {
             let _ = self.on_panic.set(OnPanic::new(path, running, switch)?);
         }
         Ok(())
+    }
+
+    fn start(&self, probe: ProbeId) -> Start {
+        self.dormant.start(probe)
     }
 
     #[inline(always)]

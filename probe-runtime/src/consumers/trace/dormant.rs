@@ -1,0 +1,126 @@
+//! Probes of a trace that are off until somebody arms them.
+//!
+//! They are the trace's from the beginning, so its files have their definitions, and arming only
+//! switches their sites.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Trace;
+use crate::control::{Attachment, Start};
+use crate::patch::{Report, Visibility};
+use crate::registry::ProbeId;
+
+/// The probes, ascending; each with the number of times that it is armed.
+#[derive(Default)]
+pub(super) struct Dormant(Mutex<Vec<(ProbeId, usize)>>);
+
+impl Dormant {
+    fn of(probes: &[ProbeId]) -> Self {
+        let mut probes: Vec<_> = probes.iter().map(|id| (*id, 0)).collect();
+        probes.sort_unstable();
+        probes.dedup();
+        Self(Mutex::new(probes))
+    }
+
+    /// Returns how a probe starts.
+    pub(super) fn start(&self, probe: ProbeId) -> Start {
+        let is_dormant = self.with(|dormant| dormant.binary_search_by_key(&probe, |it| it.0).is_ok());
+        if is_dormant { Start::Off } else { Start::On }
+    }
+
+    /// Counts the armings of each of these probes by `change`. Returns the probes for which that
+    /// was the first arming, or the end of the last one.
+    fn count(&self, probes: &[ProbeId], change: impl Fn(usize) -> Option<(usize, bool)>) -> Vec<ProbeId> {
+        self.with(|dormant| {
+            let changed = probes.iter().filter(|probe| {
+                let Ok(at) = dormant.binary_search_by_key(probe, |it| &it.0) else { return false };
+                let Some((armed, is_switched)) = change(dormant[at].1) else { return false };
+                dormant[at].1 = armed;
+                is_switched
+            });
+            changed.copied().collect()
+        })
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&mut Vec<(ProbeId, usize)>) -> T) -> T {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Trace {
+    /// Leaves these probes out until somebody [arms](crate::Attachment::arm) them, such as the
+    /// action of a [`Trigger`](crate::Trigger): so a trace records more for a while. The trace must
+    /// be attached to them, too. Their sites are latent until then.
+    ///
+    /// ```
+    /// use probe_runtime::{Trace, probe, select};
+    ///
+    /// #[probe]
+    /// fn query() {
+    ///     fetch();
+    /// }
+    /// #[probe]
+    /// fn fetch() {}
+    /// query();
+    ///
+    /// let more = select("**::fetch")?;
+    /// let trace = select("**::query, **::fetch")?.attach(Trace::recorder().dormant(more.ids()))?;
+    /// query();
+    /// trace.arm(more.ids());
+    /// query();
+    /// trace.disarm(more.ids());
+    /// query();
+    /// assert_eq!(trace.totals().written, 2 + 4 + 2);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn dormant(mut self, probes: &[ProbeId]) -> Self {
+        self.leave_out(probes);
+        self
+    }
+
+    pub(crate) fn leave_out(&mut self, probes: &[ProbeId]) {
+        self.dormant = Dormant::of(probes);
+    }
+}
+
+impl Attachment<Trace> {
+    /// Switches [dormant](Trace::dormant) probes on. Each call that starts after `arm` has returned
+    /// is recorded, until as many calls of [`disarm`](Self::disarm). Probes that are not dormant
+    /// are ignored.
+    pub fn arm(&self, probes: &[ProbeId]) -> Report {
+        let first = self.dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
+        self.switch().on(&first, Visibility::Synchronous)
+    }
+
+    /// Switches armed probes off again, unless they were armed more than once. The trace shows
+    /// where the probes were switched: calls that are under way then end there.
+    pub fn disarm(&self, probes: &[ProbeId]) -> Report {
+        let last = self.dormant.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+        let report = self.switch().off(&last, Visibility::Synchronous);
+        if !last.is_empty() {
+            self.untyped().begin_generation();
+        }
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_switched_by_the_first_arming_and_the_end_of_the_last() {
+        let [one, two, other] = [1, 2, 3].map(ProbeId::new);
+        let dormant = Dormant::of(&[two, one, two]);
+        let arm = |probes: &[ProbeId]| dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
+        let disarm =
+            |probes: &[ProbeId]| dormant.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
+        assert_eq!(disarm(&[one]), []);
+        assert_eq!(arm(&[one, other]), [one]);
+        assert_eq!(arm(&[one, two]), [two]);
+        assert_eq!(disarm(&[one, other]), []);
+        assert_eq!(disarm(&[one, two]), [one, two]);
+        assert_eq!([one, two, other].map(|it| dormant.start(it)), [Start::Off, Start::Off, Start::On]);
+    }
+}
