@@ -43,7 +43,7 @@
 //! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
 //! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
 //! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
-//! | the events before a slow call | `Trigger` | | `trace` |
+//! | the events before a slow call | `Trigger` | `when latency(…) > 5ms: snapshot` | `trace` |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!

@@ -1,4 +1,4 @@
-//! `PROBES_OUT`: the file and the format of each report. Pure.
+//! `PROBES_OUT`: the file and the format of each report. Pure, but for a look at the files.
 //!
 //! ```text
 //! /var/log/probes-%p.json      one file per process; the ending chooses the format
@@ -11,10 +11,12 @@
 //! file would be its parent's, `-process` is added before the ending. Streams are not renamed:
 //! parent and child write to the same one.
 
+use std::ffi::OsString;
 use std::path::{PathBuf, is_separator};
 
 use crate::order::sort_by;
-use crate::spec::{Format, endings};
+use crate::report::file;
+use crate::spec::{Format, endings, own_file};
 use crate::syntax::ParseError;
 
 /// Name of a report's file in a folder.
@@ -74,16 +76,27 @@ impl Destination {
 }
 
 impl Destination {
-    /// Returns the file of each consumer's report; without a destination, one in the program's
-    /// folder, for consumers that write a file of their own.
+    /// Returns the file of each consumer's report, with an ending, for consumers that write files
+    /// beside it. If reports go to a stream, it is in the program's folder.
     pub(super) fn files(&self, run: &ProgramRun, consumers: &[(usize, &str, &[Format])]) -> Vec<PathBuf> {
-        let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
-        match self {
-            Self::Files(pattern) => pattern.paths(run, &names),
-            Self::Stderr => {
-                let own = |(number, name)| format!("{}-{}-{number}-{name}", run.program, run.process);
-                names.into_iter().map(|name| run.base.join(own(name))).collect()
+        let file = |(number, name, _): &(usize, &str, _)| {
+            let own = || run.base.join(own_file(&run.program, run.process, *number, name));
+            let Self::Files(pattern) = self else { return own() };
+            let path = run.base.join(pattern.path(run, *number, name));
+            match pattern.ending() {
+                _ if path.exists() && file::is_stream(&path) => own(),
+                Some(_) => path,
+                None => [path.into_os_string(), ".txt".into()].into_iter().collect::<OsString>().into(),
             }
+        };
+        consumers.iter().map(file).collect()
+    }
+
+    /// Returns the format of reports.
+    pub(super) fn format(&self) -> Format {
+        match self {
+            Self::Stderr => Format::Text,
+            Self::Files(pattern) => pattern.format,
         }
     }
 }
@@ -155,13 +168,18 @@ impl Pattern {
             }
         }
         if run.is_forked && !self.parts.contains(&PatternPart::Process) {
-            let with_dot = match self.parts.last() {
-                Some(PatternPart::Text(text)) => ending(text).map_or(0, |ending| ending.len() + 1),
-                _ => 0,
-            };
+            let with_dot = self.ending().map_or(0, |ending| ending.len() + 1);
             path.insert_str(path.len() - with_dot, &format!("-{}", run.process));
         }
         path
+    }
+
+    /// Returns the ending of its files, without the dot.
+    fn ending(&self) -> Option<&str> {
+        match self.parts.last() {
+            Some(PatternPart::Text(text)) => ending(text),
+            _ => None,
+        }
     }
 
     /// Checks that each consumer, given by number, name and formats, can report to this

@@ -28,6 +28,13 @@ const SELECTORS: [(&[&str], &str); 9] = [
     (&[r"geo::operator\*"], r"`\` takes the next character as it is"),
 ];
 
+/// Triggers, and their actions.
+const TRIGGERS: [(&str, &str); 3] = [
+    ("when latency(db::query) > 5ms: snapshot", "of each `trace(flight)`, beside its report"),
+    ("… attach db::** for 200ms, then snapshot", "records these probes, too, for a while"),
+    ("… snapshot(at_most=10, rest=1s)", "how many, how often; `replace`: in one file"),
+];
+
 const OUT: &str = "\
 PROBES_OUT=/tmp/%e-%p-%c.json sends the reports to files: %e is the program's name, %p the
 process, %c the consumer, %n its number. The ending says the format.
@@ -55,6 +62,12 @@ pub(super) fn text() -> String {
     section("", selectors.collect());
     let here = ConsumerRow::all().map(|it| (signature(it), it.about.to_owned()));
     section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
+    let triggers = TRIGGERS.iter().filter(|_| cfg!(feature = "trace"));
+    let triggers = triggers.map(|(text, about)| ((*text).to_owned(), (*about).to_owned()));
+    section(
+        "\nTriggers, separated from consumers by commas, act when a call took too long:\n",
+        triggers.collect(),
+    );
     let off = FEATURES.iter().filter(|(name, _)| ConsumerRow::named(name).is_none());
     let needs = |name: &str, feature: &str| {
         (
@@ -89,7 +102,7 @@ fn consumers(format: Format) -> String {
 mod tests {
     use super::*;
     use crate::selector::Selector;
-    use crate::spec::requests;
+    use crate::spec::asked;
 
     #[test]
     fn every_consumer_is_named_once_with_what_it_takes() {
@@ -100,7 +113,7 @@ mod tests {
         };
         for row in ConsumerRow::all() {
             assert_eq!(count(&signature(row)), 1, "{}: {text}", row.name);
-            assert!(requests(&format!("a={}", signature(row))).is_ok());
+            assert!(asked(&format!("a={}", signature(row))).is_ok());
         }
         for (name, _) in FEATURES {
             assert_eq!(
@@ -115,6 +128,15 @@ mod tests {
         }
         assert_eq!(text.contains("needs the feature"), text.contains("Not in this program:"));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn its_triggers_are_triggers() {
+        for (text, _) in TRIGGERS {
+            let text = text.replace('…', "when latency(a) > 1s:");
+            assert!(asked(&format!("{text}, **=trace(flight)")).is_ok(), "{text}");
+        }
     }
 
     #[test]

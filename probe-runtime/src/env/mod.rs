@@ -1,17 +1,16 @@
 //! Attaching without a code change: `PROBES='myapp::*=count' PROBES_OUT=counts.json ./app`.
 
 mod destination;
-mod file;
 mod help;
 mod listing;
 mod output;
 mod piece;
 mod rendering;
-mod staged;
 mod watch;
 mod when;
 
 use std::env;
+use std::fmt::Display;
 use std::path::Path;
 use std::process;
 
@@ -26,9 +25,9 @@ use when::When;
 use crate::control::{has_no_probes, probes, select};
 use crate::error::{Error, shortened};
 use crate::os;
-use crate::patch::unmatched_lines;
+use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
-use crate::spec::{Format, Listening, Request, requests};
+use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, asked};
 use crate::syntax::ParseError;
 
 const VARIABLE: &str = "PROBES";
@@ -48,6 +47,8 @@ const OUT: &str = "PROBES_OUT";
 /// killed, and `trace(flight, panic=FILE)` writes a snapshot when a thread panics. Your own
 /// consumers have the names that they were [registered](crate::register) with. Without the
 /// variable, or with an empty one, nothing is attached.
+///
+/// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
 ///
 /// `PROBES=help` prints on stderr the selectors and the consumers of this build with their options.
 /// `PROBES=list` lists the probes of the program, and `PROBES='net::**=list'` those of a selector,
@@ -92,6 +93,30 @@ const OUT: &str = "PROBES_OUT";
 ///
 /// On Linux, a program whose file gives it more rights than its caller has (setuid, setgid,
 /// capabilities) ignores both variables and says so in one line.
+///
+/// # Triggers
+/// With the feature `trace`, a trigger takes a snapshot of each flight recorder when a call took
+/// too long:
+///
+/// ```text
+/// PROBES='when latency(db::query) > 5ms: snapshot, **=trace(flight, size=64M)'
+/// PROBES='when latency(db::query) > 5ms: attach db::** for 200ms, then snapshot, net::**=trace(flight)'
+/// ```
+///
+/// - `latency(…)` has a selector; any call of these functions may trigger, when it ends. The second
+///   form first attaches further probes to the recorders, for that time, and then detaches them.
+/// - A flight recorder is a `trace(flight)` or `trace(first)` of the same variable. Its snapshot is
+///   what a report would be, in a file beside it: `run-12.pftrace` has `run-12-snapshot-1.pftrace`.
+///   If the format of reports has no place for events, or reports go to a stream, snapshots are
+///   `.pftrace`. A line on stderr names the call and the file.
+/// - Snapshots are numbered, for all triggers together, so that none replaces another one of this
+///   run. A trigger takes ten: `snapshot(at_most=50)`. Each of `snapshot(replace)` replaces the one
+///   before, and their number is not limited.
+/// - After a snapshot the trigger rests for a second: `snapshot(rest=1m)`. Calls that take too long
+///   meanwhile are ignored, and the next line on stderr counts them.
+/// - Snapshots are written on a thread of the trigger's own. At the end, the program waits until a
+///   snapshot under way is written, and cuts short the time of an `attach`. A forked child has no
+///   triggers; probes that one has attached for a while at that moment stay attached there.
 ///
 /// # When
 /// | | |
@@ -175,14 +200,17 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         list(listed, &run, &destination);
         return Ok(EnvGuard::default());
     }
-    let requests = requests(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
-    let consumers = requests.iter().enumerate();
+    let asked = asked(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
+    let consumers = asked.requests.iter().enumerate();
     let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.row.name, it.row.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
-    let files = destination.files(&run, &consumers);
-    let numbered = requests.iter().zip(&files).enumerate();
-    let attached: Vec<_> = numbered.filter_map(|(at, (it, file))| attach(at + 1, it, file)).collect();
+    let reports = ReportFiles {
+        files: destination.files(&run, &consumers),
+        format: destination.format(),
+        are_told: true,
+    };
+    let (attached, triggers) = attach(&asked, &reports);
     if attached.is_empty() {
         return Ok(EnvGuard::default());
     }
@@ -194,23 +222,32 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         );
         malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), ParseError { at: 0, problem })
     })?;
+    output::keep(&ticket, triggers);
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
-/// Attaches one request. Reports a failure on stderr and goes on: the variable may have been
-/// written for another program.
-fn attach(number: usize, request: &Request<'_>, report: &Path) -> Option<AttachedConsumer> {
-    match request.attach(Some(report)) {
-        Ok(Listening { reported, unmatched }) => {
-            unmatched_lines(&unmatched).for_each(|line| say(&format!("{VARIABLE}: {line}")));
-            Some(AttachedConsumer { number, consumer: request.row.name.to_owned(), reported })
-        }
-        Err(error) => {
-            let request = request.to_string();
-            say(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
-            None
-        }
-    }
+/// Attaches the requests and triggers. Reports failures on stderr and goes on: the variable may
+/// have been written for another program.
+fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, Triggers) {
+    let mut failed = |request: &dyn Display, error: Error| {
+        let request = request.to_string();
+        say(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
+        Ok(())
+    };
+    let Ok(attached) = asked.attach(reports, &mut failed) else { return Default::default() };
+    let AttachedText { consumers, triggers, unmatched } = attached;
+    let consumers = consumers.into_iter().map(|(at, it)| {
+        say_unmatched(&it.unmatched);
+        let consumer = asked.requests[at].row.name.to_owned();
+        AttachedConsumer { number: at + 1, consumer, reported: it.reported }
+    });
+    let consumers = consumers.collect();
+    say_unmatched(&unmatched);
+    (consumers, triggers)
+}
+
+fn say_unmatched(terms: &[UnmatchedTerm]) {
+    unmatched_lines(terms).for_each(|line| say(&format!("{VARIABLE}: {line}")));
 }
 
 /// Keeps the consumers of [`init_from_env`] attached; reports when it drops.

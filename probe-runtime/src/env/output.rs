@@ -1,8 +1,9 @@
 //! Reports while the program runs, and at its end.
 //!
 //! Life cycle: [`open`] adds an output to a list of the whole program ▸ when a guard drops,
-//! [`close`] reports, takes the attachments out and detaches ▸ when the process exits, an `atexit`
-//! function reports the attachments that are left, which stay attached.
+//! [`close`] ends the triggers, reports, takes the attachments out and detaches ▸ when the process
+//! exits, an `atexit` function ends the triggers that are left, and reports the attachments, which
+//! stay attached.
 //!
 //! A report has three steps. The thread takes a number and a share of the attachments under the
 //! list's lock ▸ it [renders](super::rendering) without the lock ▸ it writes under the lock, unless
@@ -29,6 +30,7 @@ use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
 use crate::os::{AcrossForks, Rank, Ready, room};
+use crate::spec::Triggers;
 
 static OUTPUTS: Mutex<Vec<ListedOutput>> = Mutex::new(Vec::new());
 
@@ -40,6 +42,7 @@ pub(super) struct ListedOutput {
     written: u64,
     /// Whether the last report was written.
     ended: bool,
+    triggers: Arc<Triggers>,
 }
 
 /// A guard's drop and an exit both report for the last time. When they meet, the first one to write
@@ -94,25 +97,28 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
     let _ = READY.require();
     let mut outputs = outputs();
     let (mut taken, mut inherited) = (None, Vec::new());
-    for ListedOutput { output: other, .. } in outputs.iter_mut() {
+    for ListedOutput { output: other, triggers, .. } in outputs.iter_mut() {
         let Some(path) = other.replaced().into_iter().find(|path| own.contains(path)) else { continue };
         if other.process == output.process {
             taken = Some(path);
         } else {
             // The output is a parent's, and the parent reports it to a file of its own.
-            inherited.push(mem::take(&mut other.attached));
+            inherited.push((mem::take(triggers), mem::take(&mut other.attached)));
         }
     }
     let opened = if let Some(path) = taken {
         Err((path, output))
     } else {
-        outputs.push(ListedOutput { output, begun: 0, written: 0, ended: false });
+        outputs.push(ListedOutput { output, begun: 0, written: 0, ended: false, triggers: Arc::default() });
         // Closed outputs stay in the list, empty, so the index stays valid.
         Ok(Ticket(outputs.len() - 1))
     };
     drop(outputs);
     // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
-    inherited.into_iter().for_each(detach);
+    inherited.into_iter().for_each(|(triggers, attached)| {
+        drop(triggers);
+        detach(attached);
+    });
     opened.map_err(|(path, _)| path)
 }
 
@@ -120,9 +126,26 @@ pub(super) fn open(output: Output) -> Result<Ticket, PathBuf> {
 /// so has one that a fork left behind in the parent: then their sites become latent here, and the
 /// last share detaches.
 fn detach(attached: Arc<Vec<AttachedConsumer>>) {
-    if let Err(shared) = Arc::try_unwrap(attached) {
-        shared.iter().for_each(|it| it.reported.pause());
+    // A fork may also have left a trigger behind that had a share of one.
+    let is_shared = |it: &&AttachedConsumer| Arc::strong_count(&it.reported) != 1;
+    match Arc::try_unwrap(attached) {
+        Err(shared) => shared.iter().for_each(|it| it.reported.pause()),
+        Ok(own) => own.iter().filter(is_shared).for_each(|it| it.reported.pause()),
     }
+}
+
+/// Keeps the triggers of an output until it is closed.
+pub(super) fn keep(ticket: &Ticket, triggers: Triggers) {
+    outputs()[ticket.0].triggers = Arc::new(triggers);
+}
+
+/// Waits until the snapshots under way are written, before the program ends. No call triggers
+/// another one.
+pub(super) fn end_triggers() {
+    let triggers: Vec<_> = outputs().iter().map(|listed| Arc::clone(&listed.triggers)).collect();
+    triggers.iter().for_each(|triggers| triggers.end());
+    // Detaching would wait for hits.
+    triggers.into_iter().for_each(mem::forget);
 }
 
 /// Returns whether this is the forked child of a process that had an output.
@@ -173,6 +196,10 @@ fn report_each(report: ReportTurn) {
 /// Writes the last reports of an output, and detaches its consumers.
 pub(super) fn close(ticket: &Ticket) {
     let _whole = Uncancellable::new();
+    // The list is not locked while the triggers write their last snapshots.
+    let triggers = mem::take(&mut outputs()[ticket.0].triggers);
+    triggers.end();
+    drop(triggers);
     report_at(ticket.0, ReportTurn::Last);
     let attached = mem::take(&mut outputs()[ticket.0].output.attached);
     // Detaching waits for hits, which may be on threads that fork.
@@ -180,6 +207,7 @@ pub(super) fn close(ticket: &Ticket) {
 }
 
 extern "C" fn at_exit() {
+    end_triggers();
     report_each(ReportTurn::Last);
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
     outputs().iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file;
-use super::staged::Staged;
 use crate::os;
+use crate::report::{Staged, file};
 
 /// A part of a report that is ready to be written.
 #[derive(Debug)]

@@ -9,15 +9,14 @@ use std::process;
 use std::sync::Arc;
 
 use super::destination::{Destination, Pattern, ProgramRun, by_path};
-use super::file;
 use super::piece::Piece;
-use super::staged::Staged;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
 use crate::os::fork;
+use crate::report::{Staged, file};
 use crate::spec::{Format, Rendered, Reported};
 
 /// Attached consumers, and the destination of their reports. Clones share the attachments.
@@ -34,7 +33,7 @@ pub(super) struct Output {
 pub(super) struct AttachedConsumer {
     pub(super) number: usize,
     pub(super) consumer: String,
-    pub(super) reported: Box<dyn Reported>,
+    pub(super) reported: Arc<dyn Reported>,
 }
 
 impl Output {

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::output::{outputs, report_all};
+use super::output::{end_triggers, outputs, report_all};
 use super::piece::say;
 use super::when::{ON, When};
 use crate::os::caught::{Caught, Woken};
@@ -130,7 +130,10 @@ fn run(caught: &Caught, every: Option<Duration>) {
         match caught.wait(next) {
             Woken::Stopped => return,
             Woken::TimedOut => report_all(|| ()),
-            Woken::Signal(signal) if Caught::ends(signal) => report_all(|| Caught::end(signal)),
+            Woken::Signal(signal) if Caught::ends(signal) => {
+                end_triggers();
+                report_all(|| Caught::end(signal));
+            }
             Woken::Signal(_) => report_all(|| ()),
         }
         if let (Some(at), Some(every)) = (&mut next, every) {

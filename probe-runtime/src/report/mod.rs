@@ -1,4 +1,4 @@
-//! Reports: text tables for people, JSON and CSV for programs.
+//! Reports: text tables for people, JSON and CSV for programs; and how a report replaces its file.
 //!
 //! JSON and CSV are written here and not by a crate: the reports are flat, and the rules for
 //! escaping fit on one screen. They are tested against parsers by other authors.
@@ -6,14 +6,16 @@
 mod counts;
 mod csv;
 mod document;
+pub(crate) mod file;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
 mod labels;
 mod notes;
 mod row;
+mod staged;
 mod table;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "trace"))]
 mod units;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
@@ -35,8 +37,9 @@ pub(crate) use row::Cell;
 pub(crate) use row::Row;
 #[cfg(feature = "perf")]
 pub(crate) use row::decimal;
+pub(crate) use staged::Staged;
 pub(crate) use table::Table;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "trace"))]
 pub(crate) use units::Time;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]

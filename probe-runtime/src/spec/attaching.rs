@@ -1,23 +1,30 @@
 //! A spec as a value: what `PROBES` does, for programs.
 
 use std::any::Any;
+use std::env;
 use std::fmt;
 use std::ops::Index;
+use std::process;
 use std::slice;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::asked::{AttachedText, ReportFiles, own_file};
 use super::format::Format;
-use super::parse::{Listening, Request, requests};
+use super::parse::{Asked, asked};
 use super::reported::Reported;
+use super::trigger::Triggers;
 use crate::control::{Attachment, Consumer};
 use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
+use crate::report::program;
 use crate::syntax::ParseError;
 
 /// Selectors and their consumers, as in the environment variable `PROBES`: `web::**=latency,
 /// db::**=count(text=alias)` (see [`init_from_env`](crate::init_from_env)). A spec parses from
-/// text, prints as text that parses to the same spec, and attaches.
+/// text, prints as text that parses to the same spec, and attaches. Triggers are part of it, as in
+/// `when latency(db::query) > 5ms: snapshot, **=trace(flight)`; they are printed last. Their
+/// snapshots are `PROGRAM-PROCESS-NUMBER-CONSUMER-snapshot-1.pftrace` in the working directory.
 ///
 /// ```
 /// use probe_runtime::{Count, Spec, probe};
@@ -43,19 +50,15 @@ impl FromStr for Spec {
     /// # Errors
     /// [`Error::Spec`] if the text is malformed, with the place of the mistake.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let spec = written(&read(text)?);
+        let spec = read(text)?.to_string();
         // The printed form may be longer than the text, and too long to parse again.
         let _ = read(&spec)?;
         Ok(Self(spec))
     }
 }
 
-fn written(requests: &[Request<'_>]) -> String {
-    requests.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-fn read(text: &str) -> Result<Vec<Request<'_>>, Error> {
-    requests(text).map_err(|ParseError { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
+fn read(text: &str) -> Result<Asked<'_>, Error> {
+    asked(text).map_err(|ParseError { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
 }
 
 impl fmt::Display for Spec {
@@ -71,17 +74,29 @@ impl Spec {
     /// The error of [`select`](crate::select) or [`ProbeSet::attach`](crate::ProbeSet::attach) for
     /// the first consumer that can't be attached. Nothing stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
-        let attached = read(&self.0)?;
-        let attached = attached.iter().map(|request| {
-            let Listening { reported, unmatched } = request.attach(None)?;
-            Ok(SpecAttachment {
+        let asked = read(&self.0)?;
+        let folder = env::current_dir().unwrap_or_default();
+        let names = asked.requests.iter().zip(1..).map(|(it, number)| (number, it.row.name));
+        let file = |(number, name)| folder.join(own_file(&program(), process::id(), number, name));
+        let reports = ReportFiles { files: names.map(file).collect(), format: Format::Text, are_told: false };
+        let attached = asked.attach(&reports, &mut |_, error| Err(error))?;
+        let AttachedText { consumers, triggers, unmatched } = attached;
+        let attached = consumers.into_iter().map(|(at, listening)| {
+            let request = &asked.requests[at];
+            SpecAttachment {
                 selector: request.selector.to_owned(),
                 consumer: request.row.name,
-                reported,
-                unmatched,
-            })
+                reported: listening.reported,
+                // Notes on triggers come with the recorder, whose snapshots they take.
+                unmatched: if request.is_recorder {
+                    listening.unmatched.iter().chain(&unmatched).cloned().collect()
+                } else {
+                    listening.unmatched
+                },
+            }
         });
-        attached.collect::<Result<_, Error>>().map(SpecAttachments)
+        let attachments = attached.collect();
+        Ok(SpecAttachments { _triggers: triggers, attachments })
     }
 }
 
@@ -105,8 +120,8 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
     text.parse::<Spec>()?.attach()
 }
 
-/// The attachments of a [`Spec`], in the order of the text. Dropping them detaches. Prints as all
-/// reports, one after the other.
+/// The attachments of a [`Spec`], in the order of the text, without its triggers. Dropping them
+/// detaches. Prints as all reports, one after the other.
 ///
 /// ```
 /// # #[probe_runtime::probe]
@@ -121,22 +136,26 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
 /// ```
 #[must_use = "dropping them makes their probes latent"]
 #[derive(Debug)]
-pub struct SpecAttachments(Vec<SpecAttachment>);
+pub struct SpecAttachments {
+    /// Dropped first: snapshots under way are written.
+    _triggers: Triggers,
+    attachments: Vec<SpecAttachment>,
+}
 
 impl SpecAttachments {
     /// Iterates over the attachments.
     pub fn iter(&self) -> slice::Iter<'_, SpecAttachment> {
-        self.0.iter()
+        self.attachments.iter()
     }
 
     /// Returns the number of attachments.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.attachments.len()
     }
 
     /// Returns whether there are no attachments, which never happens after [`Spec::attach`].
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.attachments.is_empty()
     }
 }
 
@@ -153,7 +172,7 @@ impl Index<usize> for SpecAttachments {
     type Output = SpecAttachment;
 
     fn index(&self, at: usize) -> &SpecAttachment {
-        &self.0[at]
+        &self.attachments[at]
     }
 }
 
@@ -182,7 +201,7 @@ impl fmt::Display for SpecAttachments {
 pub struct SpecAttachment {
     selector: String,
     consumer: &'static str,
-    reported: Box<dyn Reported>,
+    reported: Arc<dyn Reported>,
     unmatched: Arc<[UnmatchedTerm]>,
 }
 

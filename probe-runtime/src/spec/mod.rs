@@ -1,10 +1,14 @@
-//! Texts such as `PROBES`: which probes get which consumer, and the consumers' reports.
+//! Texts such as `PROBES`: which probes get which consumer, the consumers' reports, and triggers
+//! that take snapshots.
 //!
 //! ```text
 //! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ table ▶ attachments that report
 //!                                                (pure)             (this crate's consumers, and registered ones)
 //! ```
 
+#[cfg(not(feature = "trace"))]
+mod absent;
+mod asked;
 mod attaching;
 mod built_in;
 mod format;
@@ -12,12 +16,18 @@ mod parse;
 mod reported;
 mod reporter;
 mod table;
+#[cfg(feature = "trace")]
+mod trigger;
 
+#[cfg(not(feature = "trace"))]
+use absent as trigger;
+pub(crate) use asked::{AttachedText, ReportFiles, own_file};
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub use format::Format;
 pub(crate) use format::endings;
-pub(crate) use parse::{Listening, Request, requests};
+pub(crate) use parse::{Asked, asked};
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;
 pub(crate) use table::{ConsumerRow, FEATURES};
+pub(crate) use trigger::Triggers;

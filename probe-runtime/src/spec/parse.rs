@@ -1,4 +1,5 @@
-//! Cutting a text into requests: `selector=consumer`, several of them separated by commas. Pure.
+//! Cutting a text into requests: `selector=consumer`, several of them separated by commas, with
+//! [triggers](super::trigger) between them. Pure.
 
 use std::fmt;
 use std::path::Path;
@@ -6,11 +7,13 @@ use std::sync::Arc;
 
 use super::reported::Reported;
 use super::table::{ConsumerRow, FEATURES};
+use super::trigger::TriggerRequest;
 use crate::control::select;
 use crate::error::{Error, shortened};
-use crate::patch::UnmatchedTerm;
+use crate::patch::{TextPolicy, UnmatchedTerm};
+use crate::registry::ProbeId;
 use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, too_long};
-use crate::syntax::{ParseError, split_options, with_options};
+use crate::syntax::{ParseError, begins_trigger, split_options, with_options};
 
 /// A consumer for the probes of a selector.
 #[derive(Clone, Copy)]
@@ -19,23 +22,36 @@ pub(crate) struct Request<'a> {
     pub(crate) row: &'static ConsumerRow,
     /// The text in parentheses after the consumer's name.
     pub(crate) options: Option<&'a str>,
+    /// Whether triggers may take snapshots of it.
+    pub(super) is_recorder: bool,
+}
+
+/// The requests of a text, and its triggers.
+pub(crate) struct Asked<'a> {
+    pub(crate) requests: Vec<Request<'a>>,
+    pub(super) triggers: Vec<TriggerRequest<'a>>,
 }
 
 /// A consumer that is attached.
 pub(crate) struct Listening {
-    pub(crate) reported: Box<dyn Reported>,
+    pub(crate) reported: Arc<dyn Reported>,
     /// Terms of the selector that match no probe.
     pub(crate) unmatched: Arc<[UnmatchedTerm]>,
+    /// How its sites are written.
+    #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "triggers have it, too"))]
+    pub(super) text: TextPolicy,
 }
 
 impl Request<'_> {
-    /// Attaches the consumer to the probes. Its reports go to the file, if one is given.
-    pub(crate) fn attach(&self, report: Option<&Path>) -> Result<Listening, Error> {
+    /// Attaches the consumer to the probes. Its reports go to the file, if one is given. A recorder
+    /// also has the probes that triggers attach for a while, which are off at first.
+    pub(super) fn attach(&self, report: Option<&Path>, more: &[ProbeId]) -> Result<Listening, Error> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
-        // `requests` has read them, but a consumer may change its mind.
-        let (attach, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
-        Ok(Listening { reported: attach(&set.text_policy(text), report)?, unmatched })
+        // `asked` has read them, but a consumer may change its mind.
+        let (made, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
+        let reported = (made.attach)(&set.text_policy(text), report, more)?;
+        Ok(Listening { reported, unmatched, text })
     }
 }
 
@@ -46,9 +62,9 @@ impl fmt::Display for Request<'_> {
     }
 }
 
-/// Cuts the text into requests at the commas that end a selector and its consumer. Each request can
-/// be attached if its probes exist.
-pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
+/// Cuts the text into requests at the commas that end a selector and its consumer, and into
+/// triggers. Each request can be attached if its probes exist.
+pub(crate) fn asked(text: &str) -> Result<Asked<'_>, ParseError> {
     if let Some(at) = too_long(text) {
         let problem = format!(
             "at most {MAX_LEN} bytes are read, and these are {}; name many probes at once, by `**`, `@file` or `group=`",
@@ -57,12 +73,25 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
         return Err(ParseError { at, problem });
     }
     let mut requests = Vec::new();
+    let mut triggers = Vec::new();
     // Start of the current selector, and start of the current term.
     let (mut start, mut at) = (0, 0);
     let mut words = TextWords::new(text);
     // No parenthesis closes after this byte, so later terms need not look for one.
     let last_closed = text.rfind(')').unwrap_or(0);
     while at <= text.len() {
+        if begins_trigger(&text[at..]) {
+            let trigger = text.len() - text[at..].trim_start().len();
+            if start != at {
+                let selector = text[start..trigger].trim_end().trim_end_matches(',').trim();
+                let at = text.len() - text[start..].trim_start().len();
+                return Err(ParseError { at, problem: without_consumer(selector) });
+            }
+            let (trigger, end) = TriggerRequest::parse(text, trigger)?;
+            triggers.push(trigger);
+            (start, at) = (end + 1, end + 1);
+            continue;
+        }
         let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
         let names = ConsumerRow::all().map(|it| it.name);
         if at <= last_closed
@@ -76,11 +105,17 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
         }
         at = end + 1;
     }
-    if start < text.len() || requests.is_empty() {
+    if start < text.len() || (requests.is_empty() && triggers.is_empty()) {
         let at = start.min(text.len());
         return Err(ParseError { at, problem: without_consumer(text[at..].trim()) });
     }
-    Ok(requests)
+    if let Some(trigger) = triggers.first()
+        && !requests.iter().any(|it: &Request<'_>| it.is_recorder)
+    {
+        let problem = "this is a snapshot of a flight recorder, and there is none; add `**=trace(flight)`";
+        return Err(ParseError { at: trigger.at, problem: problem.to_owned() });
+    }
+    Ok(Asked { requests, triggers })
 }
 
 /// Parses the request that begins at `start`, assigns at `equals`, and ends at `end`.
@@ -93,14 +128,14 @@ fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Reques
     let at_options = end - right.len() + name.len() + 1;
     let read = row.read(options);
     let within = |error: ParseError| error.within(options.unwrap_or_default()).after(at_options).within(text);
-    let _ = read.map_err(within)?;
+    let (made, _) = read.map_err(within)?;
     let selector = &text[start..equals];
     let at_selector = start + selector.len() - selector.trim_start().len();
     let selector = selector.trim();
     if let Err(error) = Selector::parse(selector) {
         return Err(error.parse_error().after(at_selector));
     }
-    Ok(Request { selector, row, options })
+    Ok(Request { selector, row, options, is_recorder: made.is_recorder })
 }
 
 /// Returns the message for a selector without a consumer.
@@ -112,18 +147,27 @@ fn without_consumer(selector: &str) -> String {
 /// Returns the message for an unknown consumer, with the reason.
 fn unknown(name: &str) -> String {
     if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == name) {
-        return format!(
-            "`{name}` needs the feature `{feature}`, which this program was built without: \
-             cargo add probe-runtime --features {feature}"
-        );
+        return needs(name, feature);
     }
     let all: Vec<_> = ConsumerRow::all().map(|it| it.name).collect();
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
+/// Returns the message for a word that needs a feature.
+pub(super) fn needs(word: &str, feature: &str) -> String {
+    format!(
+        "`{word}` needs the feature `{feature}`, which this program was built without: \
+         cargo add probe-runtime --features {feature}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
+        asked(text).map(|asked| asked.requests)
+    }
 
     fn cut(value: &str) -> Vec<(&str, usize, &str)> {
         let at = |it: &Request<'_>| it.selector.as_ptr().addr() - value.as_ptr().addr();

@@ -3,10 +3,10 @@
 //! Life cycle: [`register`] appends a row to a list; rows are never removed. Cost: reading a text
 //! walks the list, with one row per consumer.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::iter;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::format::Format;
 use super::reported::Reported;
@@ -25,6 +25,7 @@ use crate::consumers::{Latency, Slow};
 use crate::control::ProbeSet;
 use crate::error::Error;
 use crate::patch::TextPolicy;
+use crate::registry::ProbeId;
 use crate::syntax::{ParseError, Setting, TEXT, settings, text};
 
 /// A consumer's row, from its [`Reporter`].
@@ -36,19 +37,54 @@ pub(crate) struct ConsumerRow {
     options: &'static [&'static str],
     /// Whether it adds figures to a report in Prometheus's text.
     is_measured: bool,
-    make: fn(&[Setting<'_>]) -> Result<Attach, ParseError>,
+    make: fn(&[Setting<'_>]) -> Result<Made, ParseError>,
     consumer: fn() -> TypeId,
 }
 
-/// Attaches a consumer that is ready, and tells it the file of its reports.
-type Attach = Box<dyn FnOnce(&ProbeSet, Option<&Path>) -> Result<Box<dyn Reported>, Error>>;
+/// A consumer that is ready to be attached.
+pub(super) struct Made {
+    pub(super) attach: Attach,
+    /// Whether triggers may take snapshots of it.
+    pub(super) is_recorder: bool,
+}
 
-fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Attach, ParseError> {
+/// Attaches a consumer, and tells it the file of its reports. A recorder is attached to further
+/// probes, too, which are off at first.
+type Attach = Box<dyn FnOnce(&ProbeSet, Option<&Path>, &[ProbeId]) -> Result<Arc<dyn Reported>, Error>>;
+
+fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
     let mut consumer = C::from_settings(settings)?;
-    Ok(Box::new(|set, report| {
+    let is_recorder = is_recorder(&consumer);
+    let attach: Attach = Box::new(move |set, report, more| {
         report.into_iter().for_each(|report| consumer.follow(report));
-        Ok(Box::new(set.attach(consumer)?))
-    }))
+        if !is_recorder {
+            return Ok(Arc::new(set.attach(consumer)?));
+        }
+        let dormant = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
+        let dormant: Vec<_> = dormant.collect();
+        leave_out(&mut consumer, &dormant);
+        Ok(Arc::new(set.clone().with(&dormant).attach(consumer)?))
+    });
+    Ok(Made { attach, is_recorder })
+}
+
+/// Returns whether triggers may take snapshots of a consumer: it is a trace in memory.
+fn is_recorder(consumer: &dyn Any) -> bool {
+    #[cfg(feature = "trace")]
+    return consumer.downcast_ref().is_some_and(Trace::is_in_memory);
+    #[cfg(not(feature = "trace"))]
+    return {
+        let _ = consumer;
+        false
+    };
+}
+
+/// Leaves these probes of a recorder off at first.
+fn leave_out(consumer: &mut dyn Any, dormant: &[ProbeId]) {
+    #[cfg(feature = "trace")]
+    consumer.downcast_mut().into_iter().for_each(|trace: &mut Trace| trace.leave_out(dormant));
+    #[cfg(not(feature = "trace"))]
+    let _ = (consumer, dormant);
 }
 
 static BUILT_IN: &[ConsumerRow] = &[
@@ -201,7 +237,7 @@ impl ConsumerRow {
 
     /// Reads the text in parentheses. Returns a consumer ready to attach, and the text policy. The
     /// offset of an error counts from the start of the options.
-    pub(super) fn read(&self, options: Option<&str>) -> Result<(Attach, TextPolicy), ParseError> {
+    pub(super) fn read(&self, options: Option<&str>) -> Result<(Made, TextPolicy), ParseError> {
         let (mut own, mut policy) = (Vec::new(), TextPolicy::default());
         for it in options.into_iter().flat_map(settings) {
             if it.name == TEXT {

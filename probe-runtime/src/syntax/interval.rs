@@ -22,9 +22,34 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     if span.is_zero() { Err(wrong()) } else { Ok(span) }
 }
 
+/// Returns the length of the number and the unit with which a text begins.
+#[cfg(feature = "trace")]
+pub(crate) fn time_len(text: &str) -> usize {
+    let number = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = text[number..].trim_start();
+    let end = unit.find(|c: char| !c.is_alphanumeric()).unwrap_or(unit.len());
+    text.len() - unit.len() + end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "trace")]
+    #[test]
+    fn a_time_ends_where_its_unit_does() {
+        for (text, time) in [
+            ("5ms: snapshot", "5ms"),
+            ("0.5 s, then", "0.5 s"),
+            ("20µs", "20µs"),
+            ("5ms snapshot", "5ms"),
+            ("soon: snapshot", "soon"),
+            ("", ""),
+            (": snapshot", ""),
+        ] {
+            assert_eq!(&text[..time_len(text)], time, "{text}");
+        }
+    }
 
     #[test]
     fn a_number_and_a_unit() {

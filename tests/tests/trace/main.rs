@@ -14,6 +14,7 @@ mod processes;
 mod torn;
 mod triggers;
 mod values;
+mod when;
 
 use std::path::Path;
 
@@ -37,15 +38,12 @@ fn events(path: &Path) -> Vec<TraceEvent> {
 #[ignore = "no test: others play it, in children"]
 fn scenario() {
     let scenario = probe_tests::scenario::to_play();
-    if let Some(way) = scenario.strip_prefix("mapped ") {
-        return mapped::play(way);
-    }
-    if let Some(way) = scenario.strip_prefix("panics ") {
-        return panics::play(way);
-    }
-    match scenario.strip_prefix("environment ") {
-        Some(way) => environment::play(way),
+    match scenario.split_once(' ') {
+        Some(("environment", way)) => environment::play(way),
+        Some(("mapped", way)) => mapped::play(way),
+        Some(("panics", way)) => panics::play(way),
+        Some(("when", way)) => when::play(way),
         None if scenario == "clocks" => clocks::record_as_asked(),
-        None => processes::hits_for_ever(),
+        _ => processes::hits_for_ever(),
     }
 }

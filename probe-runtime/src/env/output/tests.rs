@@ -67,7 +67,7 @@ fn output(destination: &str, reports: &[fn() -> Rendered]) -> Output {
     let attached = reports.iter().zip(1..).map(|(report, number)| AttachedConsumer {
         number,
         consumer: "made".to_owned(),
-        reported: Box::new(Made(*report)),
+        reported: Arc::new(Made(*report)),
     });
     Output::new(run, Destination::parse(destination, false).unwrap(), attached.collect())
 }

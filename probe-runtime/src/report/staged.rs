@@ -13,7 +13,7 @@ use crate::os;
 
 /// A report on its way to its path.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(crate) struct Staged {
     path: PathBuf,
     content: Content,
 }
@@ -27,17 +27,17 @@ enum Content {
 }
 
 impl Staged {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         let content = if file::is_stream(&path) { Content::Stream(Vec::new()) } else { Content::Nothing };
         Self { path, content }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Waits until the disk has it: a full disk must show up before the old file is replaced.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         match &self.content {
             Content::Beside(_, file) => file.sync_data(),
             Content::Nothing | Content::Stream(_) => Ok(()),
@@ -45,7 +45,7 @@ impl Staged {
     }
 
     /// Puts the report in its place.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         match &self.content {
             Content::Nothing => Ok(()),
             Content::Stream(content) => os::stream::open(&self.path)?.write_all(content),

@@ -13,7 +13,7 @@ use crate::os;
 /// then renamed over the path. This atomically replaces a file or a link of that name. Anything but
 /// a plain file (a terminal, a pipe, `/dev/stdout`) is written in place. A pipe without a reader is
 /// an error, since a program that exits can't wait for one.
-pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
         return os::stream::open(path)?.write_all(content.as_bytes());
     }
@@ -26,7 +26,7 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
 }
 
 /// Creates the path's parent folders, and a file beside it that is to be renamed over it.
-pub(super) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
+pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -35,7 +35,7 @@ pub(super) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
 
 /// Returns whether the path must be written in place: it is a pipe, a terminal, or an open
 /// descriptor.
-pub(super) fn is_stream(path: &Path) -> bool {
+pub(crate) fn is_stream(path: &Path) -> bool {
     // These may lead to a plain file that a process has open, and which must not be replaced.
     const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
     OPEN.iter().any(|open| path.starts_with(open))
