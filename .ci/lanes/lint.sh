@@ -17,7 +17,7 @@ step 'lints of each feature'
 features 1
 
 step 'lints of the other backends'
-RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde,trace --target-dir target/portable -- -D warnings
+RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde,trace,tracing --target-dir target/portable -- -D warnings
 RUSTFLAGS='--cfg probe_off' cargo clippy -p probe-runtime --target-dir target/off -- -D warnings
 
 step 'docs'

@@ -44,6 +44,7 @@
 //! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
 //! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
 //! | the events before a slow call | `Trigger` | `when latency(…) > 5ms: snapshot` | `trace` |
+//! | probes as spans and events of `tracing` | `Tracing` | `tracing` | `tracing` |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -55,7 +56,7 @@
 //! | feature | |
 //! |---|---|
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
-//! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `metrics` | consumers, see above |
+//! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
 //! | `off` | removes all sites from the program, in every crate; for applications only |
@@ -162,9 +163,14 @@ pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, P
 pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
 #[cfg(feature = "trace")]
 pub use consumers::{Trace, TraceTotals, Trigger, TriggerCall};
+#[cfg(feature = "tracing")]
+pub use consumers::{Tracing, TracingTotals};
 /// The crate that [`FunctionLatency::histogram`] takes its type from.
 #[cfg(feature = "latency")]
 pub use hdrhistogram;
+/// The crate that [`Tracing::level`] takes its type from.
+#[cfg(feature = "tracing")]
+pub use tracing_core;
 
 // `docs` is a link to the repository's folder; packages hold copies of its files. The examples are
 // compiled and run.

@@ -187,7 +187,7 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace\n  \
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace, tracing\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );

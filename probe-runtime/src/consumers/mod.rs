@@ -17,6 +17,8 @@ mod profiler;
 mod slow;
 #[cfg(feature = "trace")]
 mod trace;
+#[cfg(feature = "tracing")]
+mod tracing;
 #[cfg(feature = "trace")]
 mod trigger;
 
@@ -33,5 +35,7 @@ pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Pro
 pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};
 #[cfg(feature = "trace")]
 pub use trace::{Trace, TraceTotals};
+#[cfg(feature = "tracing")]
+pub use tracing::{Tracing, TracingTotals};
 #[cfg(feature = "trace")]
 pub use trigger::{Trigger, TriggerCall};

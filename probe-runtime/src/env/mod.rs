@@ -44,9 +44,10 @@ const OUT: &str = "PROBES_OUT";
 /// `net::**=perf(events=cycles+instructions, budget=1%)`. `trace` writes each hit to a file while
 /// the program runs; `trace(flight, size=64M)` keeps the latest in memory, for the report.
 /// `trace(flight, map=last-%p.probetrace)` keeps them in a file, which has them when the process is
-/// killed, and `trace(flight, panic=FILE)` writes a snapshot when a thread panics. Your own
-/// consumers have the names that they were [registered](crate::register) with. Without the
-/// variable, or with an empty one, nothing is attached.
+/// killed, and `trace(flight, panic=FILE)` writes a snapshot when a thread panics. `tracing` (the
+/// feature of that name) makes spans and events for the program's subscriber. Your own consumers
+/// have the names that they were [registered](crate::register) with. Without the variable, or with
+/// an empty one, nothing is attached.
 ///
 /// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
 ///

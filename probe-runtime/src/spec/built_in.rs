@@ -18,6 +18,8 @@ use crate::consumers::Perf;
 use crate::consumers::Profiler;
 #[cfg(feature = "trace")]
 use crate::consumers::Trace;
+#[cfg(feature = "tracing")]
+use crate::consumers::Tracing;
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
@@ -222,5 +224,22 @@ impl Reporter for Trace {
         let missing =
             Self::write(trace, format, &mut content).unwrap_or_else(|error| vec![error.to_string()]);
         Rendered { content: String::from_utf8(content).unwrap_or_default(), missing }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Reporter for Tracing {
+    const NAME: &'static str = "tracing";
+    const ABOUT: &'static str = "calls as spans, points as events of `tracing`";
+    const OPTIONS: &'static [&'static str] = &["level"];
+    const EXAMPLE: &'static str = "level=debug";
+    const TEXT_HAS_NOTES: bool = true;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn report(shown: &Attachment<Self>, _: Format) -> Rendered {
+        shown.to_string().into()
     }
 }

@@ -20,6 +20,8 @@ use crate::consumers::Perf;
 use crate::consumers::Profiler;
 #[cfg(feature = "trace")]
 use crate::consumers::Trace;
+#[cfg(feature = "tracing")]
+use crate::consumers::Tracing;
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::control::ProbeSet;
@@ -101,16 +103,19 @@ static BUILT_IN: &[ConsumerRow] = &[
     ConsumerRow::of::<Perf>(),
     #[cfg(feature = "trace")]
     ConsumerRow::of::<Trace>(),
+    #[cfg(feature = "tracing")]
+    ConsumerRow::of::<Tracing>(),
 ];
 
 /// Consumers of features that may be off, with their features.
-pub(crate) const FEATURES: [(&str, &str); 6] = [
+pub(crate) const FEATURES: [(&str, &str); 7] = [
     ("latency", "latency"),
     ("slow", "latency"),
     ("call-tree", "call-tree"),
     ("profile", "profiler"),
     ("perf", "perf"),
     ("trace", "trace"),
+    ("tracing", "tracing"),
 ];
 
 /// Words that `PROBES` takes in place of a consumer, or alone.

@@ -1,0 +1,137 @@
+//! Callsites, by which subscribers know spans and events.
+//!
+//! Life cycle: the first attachment to a probe makes its callsite, and registers it ▸ the
+//! subscribers' interest in it is cached ▸ it stays as long as the process, since `tracing` refers
+//! to it for ever. Later attachments to the probe use the same one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tracing_core::callsite::{Callsite, Identifier, register};
+use tracing_core::field::{Field, FieldSet};
+use tracing_core::subscriber::Interest;
+use tracing_core::{Dispatch, Kind, Level, LevelFilter, Metadata};
+
+/// The callsite of one probe, or of one function.
+pub(super) struct Site {
+    /// Set before it is registered.
+    metadata: OnceLock<Metadata<'static>>,
+    /// One of the states below.
+    interest: AtomicU8,
+}
+
+const NEVER: u8 = 0;
+const SOMETIMES: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// The text of a callsite.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct About {
+    pub(super) path: String,
+    pub(super) file: String,
+    pub(super) line: u32,
+    pub(super) fields: Vec<String>,
+    pub(super) is_span: bool,
+    pub(super) level: Level,
+}
+
+impl Callsite for Site {
+    fn set_interest(&self, interest: Interest) {
+        let interest = match interest {
+            it if it.is_always() => ALWAYS,
+            it if it.is_never() => NEVER,
+            _ => SOMETIMES,
+        };
+        self.interest.store(interest, Relaxed);
+    }
+
+    fn metadata(&self) -> &Metadata<'_> {
+        self.known()
+    }
+}
+
+impl Site {
+    /// Returns the callsite of this text.
+    pub(super) fn of(about: &About) -> &'static Self {
+        static MADE: Mutex<Option<HashMap<About, &'static Site>>> = Mutex::new(None);
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = made.get_or_insert_default();
+        if let Some(site) = made.get(about) {
+            return site;
+        }
+        let site = Self::new(about);
+        made.insert(about.clone(), site);
+        site
+    }
+
+    fn new(about: &About) -> &'static Self {
+        let site: &'static Self =
+            Box::leak(Box::new(Self { metadata: OnceLock::new(), interest: AtomicU8::new(NEVER) }));
+        let text = |text: &str| -> &'static str { Box::leak(text.into()) };
+        let fields: Vec<&'static str> = about.fields.iter().map(|name| text(name)).collect();
+        let fields = FieldSet::new(Vec::leak(fields), Identifier(site));
+        let (target, name) = split(text(&about.path));
+        let kind = if about.is_span { Kind::SPAN } else { Kind::EVENT };
+        let (file, line) = (Some(text(&about.file)), Some(about.line));
+        let metadata = Metadata::new(name, target, about.level, file, line, Some(target), fields, kind);
+        let _ = site.metadata.set(metadata);
+        register(site);
+        site
+    }
+
+    pub(super) fn known(&self) -> &Metadata<'static> {
+        self.metadata.get().expect("set before anybody has the callsite")
+    }
+
+    /// Returns the field of this name.
+    pub(super) fn field(&self, name: &str) -> Option<Field> {
+        self.known().fields().field(name)
+    }
+
+    /// Returns whether the subscriber wants this span or event.
+    pub(super) fn is_enabled(&self, dispatch: &Dispatch) -> bool {
+        let metadata = self.known();
+        *metadata.level() <= LevelFilter::current()
+            && match self.interest.load(Relaxed) {
+                NEVER => false,
+                ALWAYS => true,
+                _ => dispatch.enabled(metadata),
+            }
+    }
+}
+
+/// Splits a path into its module and its last segment. Text in brackets is no segment of its own.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    let mut depth = 0_usize;
+    for (at, byte) in path.bytes().enumerate().rev() {
+        match byte {
+            b'>' | b')' | b']' | b'}' => depth += 1,
+            b'<' | b'(' | b'[' | b'{' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && at > 0 && path[..at].ends_with(':') => {
+                return (&path[..at - 1], &path[at + 1..]);
+            }
+            _ => (),
+        }
+    }
+    (path, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_module_and_a_name() {
+        for (path, module, name) in [
+            ("app::net::handle", "app::net", "handle"),
+            ("geo::Stack<a::B>::push", "geo::Stack<a::B>", "push"),
+            ("geo::Stack<a::B>", "geo", "Stack<a::B>"),
+            ("sort", "sort", "sort"),
+            ("a::operator()", "a", "operator()"),
+            ("é::ü", "é", "ü"),
+        ] {
+            assert_eq!(split(path), (module, name), "{path}");
+        }
+    }
+}
