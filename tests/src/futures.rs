@@ -33,7 +33,7 @@ struct Recorder;
 
 impl Consumer for Recorder {
     fn hit(&self, event: &Event<'_>) {
-        let name = event.path().split_once("::").expect("a crate and a name").1;
+        let name = event.path().splitn(3, "::").last().expect("a crate, a file and a name");
         let sign = sign(event.kind());
         let unwinding = if event.is_unwinding() { "!" } else { "" };
         SEEN.with_borrow_mut(|seen| seen.push((format!("{sign}{name}{unwinding}"), event.future())));

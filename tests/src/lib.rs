@@ -1,5 +1,5 @@
 //! Code that several integration tests share. The tests live in `tests/`, one process for each
-//! scenario of global state.
+//! file, and one more for each scenario of global state.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod c;
@@ -27,6 +27,8 @@ pub mod machine_state;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod points;
+#[cfg(unix)]
+pub mod processes;
 pub mod random;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod real;

@@ -1,7 +1,7 @@
 //! Scenarios that need a process of their own: a test runs its own program again, with the
 //! scenario's name in the environment.
 //!
-//! The program has one test called `scenario`, which only children run: it is ignored otherwise. A
+//! Each file has one test called `scenario`, which only children run: it is ignored otherwise. A
 //! child's temporary files go with the child, however it ends.
 
 use std::env;
@@ -11,6 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
 use crate::folder::Folder;
+use crate::processes;
 
 const VARIABLE: &str = "PROBE_TEST_SCENARIO";
 
@@ -63,7 +64,10 @@ pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
 #[must_use]
 pub fn start(scenario: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("the test's own file"));
-    command.args(["scenario", "--exact", "--ignored", "--nocapture"]).env(VARIABLE, scenario);
+    command
+        .arg(processes::test("scenario"))
+        .args(["--exact", "--ignored", "--nocapture"])
+        .env(VARIABLE, scenario);
     command
 }
 
@@ -78,7 +82,11 @@ pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
     let program = env::current_exe().expect("the test's own file");
     let folder = Folder::new("scenario");
     let mut command = Command::new(name);
-    command.args(arguments).arg(program).args(["scenario", "--exact", "--ignored", "--nocapture"]);
+    command.args(arguments).arg(program).arg(processes::test("scenario")).args([
+        "--exact",
+        "--ignored",
+        "--nocapture",
+    ]);
     match command.env(VARIABLE, scenario).env("TMPDIR", &*folder).output() {
         Ok(output) => {
             assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
@@ -103,17 +111,17 @@ pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
     assert!(stdout.contains("1 passed"), "{scenario} was not played: {stdout}");
 }
 
-/// Plays a scenario in the test `name`, and prints the child's output.
+/// Plays a scenario in the test `name` of the same file, and prints the child's output.
 ///
 /// # Panics
 /// If the scenario fails, or ends without printing that it is done.
 #[track_caller]
-pub fn runs_in_a_child(test: &str, scenario: &str) {
+pub fn runs_in_a_child(name: &str, scenario: &str) {
     let program = env::current_exe().expect("the test's own file");
     let mut command = Command::new(program);
     let folder = Folder::new("scenario");
     let command = command
-        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .args(["--exact", &processes::test(name), "--include-ignored", "--nocapture"])
         .env(VARIABLE, scenario)
         .env("TMPDIR", &*folder);
     let output = command.output().expect("the test's own program runs");

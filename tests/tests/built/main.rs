@@ -1,0 +1,39 @@
+//! Code that tests compile and link: C and C++, from small functions to whole code bases; programs
+//! with each linker, profile and version of this workspace; other people's crates.
+//!
+//! Each file runs in a process of its own: see `probe_tests::processes`.
+
+mod accepted;
+mod c_api_codegen;
+mod c_api_object;
+mod c_api_values;
+mod c_backtrace;
+mod c_flags;
+mod c_matrix;
+mod c_paired;
+mod c_registers;
+mod c_stack;
+mod c_toggle;
+mod codegen;
+mod crates;
+mod link;
+mod mixed;
+mod real_c;
+mod real_cpp;
+mod shipped;
+mod sqlite_counts;
+mod sqlite_listing;
+mod sqlite_toggled;
+mod versions;
+
+#[cfg(unix)]
+probe_tests::a_process_for_each_file!(
+    link,
+    sqlite_counts,
+    c_matrix,
+    codegen,
+    real_cpp,
+    shipped,
+    versions,
+    real_c
+);

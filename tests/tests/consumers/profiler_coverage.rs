@@ -1,0 +1,372 @@
+//! Whether the profiler's intervals contain the truth as often as it says: programs that are played
+//! on a clock of the test's own, each many times with other seeds. The seeds are fixed, and the
+//! schedule's randomness comes from the clock: each run of this test sees the same.
+//!
+//! The bounds would hold for other seeds, too: if intervals contain the truth in 95 of 100 runs,
+//! fewer than [`LEAST`] of [`RUNS`] have a chance of 1 in 10⁹.
+
+// Nothing is ever latent there.
+#![cfg(not(any(probe_portable, probe_off)))]
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use probe_runtime::{Budget, Estimated, FunctionProfile, Profiler, TextPolicy, probe, select};
+
+/// The test's clock, in nanoseconds.
+static NOW: AtomicU64 = AtomicU64::new(0);
+/// One test at a time: they share the clock.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn now() -> u64 {
+    NOW.load(Relaxed)
+}
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        $(
+            #[probe]
+            #[inline(never)]
+            fn $name(body: &mut dyn FnMut()) {
+                body();
+            }
+        )*
+        /// By their number.
+        const FUNCTIONS: [fn(&mut dyn FnMut()); [$(stringify!($name)),*].len()] = [$($name),*];
+        const PATHS: [&str; FUNCTIONS.len()] = [$(concat!("consumers::profiler_coverage::", stringify!($name))),*];
+    };
+}
+functions!(tiny short middling long rare hot other late outer inner);
+const TINY: usize = 0;
+const SHORT: usize = 1;
+const MIDDLING: usize = 2;
+const LONG: usize = 3;
+const RARE: usize = 4;
+const HOT: usize = 5;
+const OTHER: usize = 6;
+const LATE: usize = 7;
+const OUTER: usize = 8;
+const INNER: usize = 9;
+
+const MS: u64 = 1_000_000;
+
+/// A run of a program: its calls, and the daemon's part.
+struct Run<'a> {
+    profiler: &'a Profiler,
+    due: u64,
+    random: u64,
+    calls: [u64; FUNCTIONS.len()],
+    times: [u64; FUNCTIONS.len()],
+}
+
+impl Run<'_> {
+    fn random(&mut self) -> u64 {
+        // xorshift64*
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+    }
+
+    /// Calls it, and computes for so long there.
+    fn call(&mut self, function: usize, nanoseconds: u64) {
+        self.within(function, |run| run.compute(nanoseconds));
+    }
+
+    /// Calls it, and there does what `body` does.
+    fn within(&mut self, function: usize, mut body: impl FnMut(&mut Self)) {
+        let start = now();
+        FUNCTIONS[function](&mut || body(self));
+        self.calls[function] += 1;
+        self.times[function] += now() - start;
+    }
+
+    /// Computes for so long, and calls nothing.
+    fn compute(&mut self, nanoseconds: u64) {
+        let end = now() + nanoseconds;
+        while self.due < end {
+            NOW.store(self.due.max(now()), Relaxed);
+            self.poll();
+        }
+        NOW.store(end.max(now()), Relaxed);
+    }
+
+    /// As a daemon would: some microseconds late.
+    fn poll(&mut self) {
+        if now() >= self.due {
+            let late = 20_000 + self.random() % 60_000;
+            self.due = now() + u64::try_from(self.profiler.poll().as_nanos()).unwrap() + late;
+        }
+    }
+}
+
+/// Calls of all lengths in a random order.
+fn mixture(run: &mut Run<'_>) {
+    for _ in 0..60_000 {
+        let gap = run.random() % 6_000;
+        run.compute(gap);
+        match run.random() % 1_000 {
+            0..700 => run.call(TINY, 10),
+            700..985 => run.call(SHORT, 150),
+            985..998 => run.call(MIDDLING, 4_000),
+            998 => run.call(LONG, 200_000),
+            _ => run.call(RARE, 50),
+        }
+    }
+}
+
+/// Short bursts of calls between long silences.
+fn bursts(run: &mut Run<'_>) {
+    for _ in 0..20 {
+        let gap = run.random() % (40 * MS);
+        run.compute(gap);
+        for _ in 0..run.random() % 4_000 {
+            run.compute(20);
+            run.call(HOT, 80);
+        }
+        run.call(MIDDLING, 2_000);
+    }
+}
+
+/// In each third, another function is called often.
+fn phases(run: &mut Run<'_>) {
+    for hot in [HOT, OTHER, LATE] {
+        for _ in 0..15_000 {
+            let gap = run.random() % 20_000;
+            run.compute(gap);
+            let function = if run.random().is_multiple_of(256) { TINY } else { hot };
+            run.call(function, 100);
+        }
+    }
+}
+
+/// Nearly all calls at the start.
+fn startup(run: &mut Run<'_>) {
+    for _ in 0..30_000 {
+        let gap = run.random() % 2_000;
+        run.compute(gap);
+        let function = if run.random().is_multiple_of(3) { OTHER } else { HOT };
+        run.call(function, 70);
+    }
+    for _ in 0..50 {
+        run.compute(10 * MS);
+        run.call(RARE, 900);
+    }
+}
+
+/// Bursts that come as regularly as any clock.
+fn periods(run: &mut Run<'_>) {
+    for _ in 0..50 {
+        let start = now();
+        (0..600).for_each(|_| run.call(HOT, 300));
+        (0..300).for_each(|_| run.call(OTHER, 500));
+        run.compute(start + 10 * MS - now());
+    }
+}
+
+/// Three levels of calls; one in 512 of the innermost takes a thousand times as long as the others.
+fn lengths(run: &mut Run<'_>) {
+    for _ in 0..3_000 {
+        let gap = run.random() % 100_000;
+        run.compute(gap);
+        run.within(OUTER, |run| {
+            for _ in 0..4 {
+                run.compute(100);
+                run.within(INNER, |run| {
+                    for _ in 0..3 {
+                        let is_long = run.random().is_multiple_of(512);
+                        run.call(SHORT, if is_long { 300_000 } else { 200 });
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Functions that call each other, to depths of 1 to 64.
+fn descents(run: &mut Run<'_>) {
+    fn descend(run: &mut Run<'_>, depth: u64) {
+        let function = if depth.is_multiple_of(2) { OUTER } else { INNER };
+        run.within(function, |run| {
+            run.compute(300);
+            if depth > 1 {
+                descend(run, depth - 1);
+            }
+        });
+    }
+    for _ in 0..4_000 {
+        let gap = run.random() % 100_000;
+        run.compute(gap);
+        let depth = 1 + run.random() % (1 << (run.random() % 7));
+        descend(run, depth);
+    }
+}
+
+/// Works 3 ms of each 10, and waits in a call of its own until these are over.
+fn pauses(run: &mut Run<'_>) {
+    for _ in 0..40 {
+        let start = now();
+        run.within(OUTER, |run| {
+            while now() < start + 3 * MS {
+                let gap = run.random() % 2_000;
+                run.compute(gap);
+                let function = if run.random().is_multiple_of(8) { OTHER } else { HOT };
+                run.call(function, 200);
+            }
+        });
+        run.call(LONG, start + 10 * MS - now());
+    }
+}
+
+/// The results of a function's rows.
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    shown: u32,
+    exact: u32,
+    covered: u32,
+    times: u32,
+    times_covered: u32,
+    means: u32,
+    means_covered: u32,
+    /// Rows whose error is less than half of the calls.
+    sharp: u32,
+}
+
+impl Tally {
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    fn add(&mut self, shown: &FunctionProfile, calls: u64, time: u64) {
+        let Estimated { value, error } = shown.calls();
+        let is_within = if is_at_least(shown) {
+            value <= calls as f64
+        } else {
+            let is_exact = error == 0.0;
+            self.exact += u32::from(is_exact);
+            self.sharp += u32::from(error < value / 2.0);
+            let off = (value - calls as f64).abs();
+            assert!(off == 0.0 || !is_exact, "{}: {value} is said to be exact, not {calls}", shown.path());
+            off <= error + 0.5
+        };
+        self.shown += 1;
+        self.covered += u32::from(is_within);
+        let is_within = |it: Estimated, truth: f64| {
+            let off = it.value - truth;
+            // As far as floating point goes.
+            let error = it.error + 1e-9 * truth;
+            if it.is_at_least() { off <= 1e-9 * truth } else { off.abs() <= error }
+        };
+        if let Some(total) = shown.total() {
+            self.times += 1;
+            self.times_covered += u32::from(is_within(total, time as f64));
+        }
+        if let Some(mean) = shown.mean() {
+            self.means += 1;
+            self.means_covered += u32::from(is_within(mean, time as f64 / calls as f64));
+        }
+    }
+}
+
+/// Whether a profile shows a lower bound of the calls only.
+fn is_at_least(shown: &FunctionProfile) -> bool {
+    shown.calls().is_at_least()
+}
+
+const RUNS: u64 = 100;
+const LEAST: u32 = 78;
+
+/// All runs of a program with this budget, in calls a second.
+fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
+    let mut tallies = [Tally::default(); FUNCTIONS.len()];
+    for seed in 1..=RUNS {
+        // Each run begins at another time.
+        NOW.store(seed * 0x9e37_79b9_7f4a, Relaxed);
+        let profiler = Profiler::with_clock(now).stepped().budget(Budget::calls_per_second(budget));
+        let set = select("consumers::profiler_coverage::*").unwrap().text_policy(TextPolicy::Open);
+        let profiler = set.attach(profiler).unwrap();
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut run = Run {
+            profiler: &profiler,
+            due: now(),
+            random,
+            calls: [0; FUNCTIONS.len()],
+            times: [0; FUNCTIONS.len()],
+        };
+        program(&mut run);
+        let Run { calls, times, .. } = run;
+        let profile = profiler.profile();
+        for (function, tally) in tallies.iter_mut().enumerate() {
+            let shown = profile.function(PATHS[function]).unwrap();
+            if calls[function] > 0 || shown.calls().value > 0.0 {
+                tally.add(shown, calls[function], times[function]);
+            }
+        }
+    }
+    tallies
+}
+
+/// Each function's numbers, on a small budget and on a larger one.
+fn are_covered(program: fn(&mut Run<'_>)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut missed = String::new();
+    for budget in [2_000.0, 20_000.0] {
+        for (path, it) in PATHS.iter().zip(runs(program, budget)).filter(|(_, it)| it.shown > 0) {
+            println!("{budget} calls/s, {path}: {it:?}");
+            assert_eq!(u64::from(it.shown), RUNS);
+            let missed_times = (it.times - it.times_covered).max(it.means - it.means_covered);
+            if it.covered < LEAST || missed_times > it.shown - LEAST {
+                writeln!(missed, "{budget} calls/s, {path}: {it:?}").unwrap();
+            }
+        }
+    }
+    assert_eq!(missed, "", "at least {LEAST} of {RUNS} runs must be covered");
+}
+
+#[test]
+fn calls_in_a_random_order() {
+    are_covered(mixture);
+}
+
+#[test]
+fn all_calls_at_the_start() {
+    are_covered(startup);
+}
+
+#[test]
+fn bursts_between_silences() {
+    are_covered(bursts);
+}
+
+#[test]
+fn each_phase_has_its_function() {
+    are_covered(phases);
+}
+
+#[test]
+fn bursts_as_regular_as_a_clock() {
+    are_covered(periods);
+}
+
+#[test]
+fn calls_of_two_lengths_inside_of_calls() {
+    are_covered(lengths);
+}
+
+#[test]
+fn functions_that_call_each_other() {
+    are_covered(descents);
+}
+
+#[test]
+fn work_between_pauses() {
+    are_covered(pauses);
+}
+
+/// Estimates are meaningful: an infinite error would cover any truth.
+#[test]
+fn estimates_are_sharp_where_calls_are_many() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let tallies = runs(mixture, 20_000.0);
+    for function in [TINY, SHORT] {
+        assert!(tallies[function].sharp > LEAST, "{}: {:?}", PATHS[function], tallies[function]);
+    }
+}
