@@ -1,12 +1,12 @@
 //! Compiles and links a code base, once for each way and each state of the inputs.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
+use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use probe_build::Sites;
 
@@ -60,18 +60,14 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     let package = base.folder();
     let key = key(base, &package, way);
     let folder = root.join("real").join(format!("{}-{}-{key:016x}", base.name, way.name()));
-    let turn = turn(&folder);
-    let _alone = turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = turn(&folder);
     if !folder.join(LIBRARY).is_file() {
         let own = folder.with_extension(process::id().to_string());
         fs::create_dir_all(&own).expect("a folder for the objects");
         let (objects, accounts) = compile(base, &package, &own, way);
         link(base, &own, &objects, way);
         accounts::write(&own.join(ACCOUNTS), &accounts);
-        // If another process was faster, its files are as good.
-        if fs::rename(&own, &folder).is_err() {
-            fs::remove_dir_all(&own).expect("a folder of this process");
-        }
+        fs::rename(&own, &folder).expect("no other build has the turn");
     }
     let mut objects = Vec::new();
     objects_below(&folder, &mut objects);
@@ -86,11 +82,14 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     }
 }
 
-/// Threads of this process that want the same wait for the first of them.
-fn turn(folder: &Path) -> Arc<Mutex<()>> {
-    static TURNS: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
-    let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-    turns.entry(folder.to_owned()).or_default().clone()
+/// Waits until no other thread builds the same folder, in this process or in another. The lock goes
+/// with the file.
+fn turn(folder: &Path) -> File {
+    fs::create_dir_all(folder.parent().expect("the folder of all builds")).expect("a folder for builds");
+    let file = File::create(folder.with_extension("lock")).expect("a file for the lock");
+    // SAFETY: an open descriptor; nothing else is passed.
+    assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0, "{}", io::Error::last_os_error());
+    file
 }
 
 /// Hashes everything that a build depends on: the compiler, the sources, the way, and the text of
