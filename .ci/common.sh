@@ -15,7 +15,9 @@ need() {
     for tool in "$@"; do command -v "${tool%=*}" >/dev/null || missing+=("${tool#*=}"); done
     if [ ${#missing[@]} -ne 0 ] && command -v apt-get >/dev/null; then
         step "install ${missing[*]}"
-        apt-get update -qq && apt-get install -y -qq "${missing[@]}"
+        # Another lane may be about it.
+        mkdir -p target
+        flock target/install sh -c 'apt-get update -qq && apt-get install -y -qq "$@"' install "${missing[@]}"
     fi
 }
 

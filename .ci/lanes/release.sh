@@ -4,16 +4,19 @@ source "$(dirname "$0")/../common.sh"
 
 tools
 
+# Dependencies stay unoptimised, which takes far less time to compile: they have no sites.
+tests() { cargo test --release --config 'profile.release.package."*".opt-level=0' -p probe-tests "$@"; }
+
 step 'tests in release mode'
-cargo test --release -p probe-tests --test live --test macros --test backtrace --test registers \
-    --test word --test traps --test call --test call_threads --test ways \
-    --test called_sites --test c_registers --test c_api_values --test c_toggle --test finstrument_threads \
-    --test calls --test c_paired --test latency --test perf --test perf_events --test perf_life --test perf_permits \
-    --test trap_blocked --test text_unknown --test unrelated
+tests --test sites --test patching --test consumers --test built --test finstrument -- \
+    live:: macros:: backtrace:: registers:: word:: traps:: call:: call_threads:: ways:: \
+    called_sites:: c_registers:: c_api_values:: c_toggle:: finstrument_threads:: \
+    calls:: c_paired:: latency:: perf:: perf_events:: perf_life:: perf_permits:: \
+    trap_blocked:: text_unknown:: unrelated::
 
 # The optimised code toggles as often as the whole test asks for.
 step 'stress, as a whole'
-PROBE_TEST_WHOLE=1 cargo test --release -p probe-tests --test stress
+PROBE_TEST_WHOLE=1 tests --test patching stress::
 
 step 'quickstart'
 cargo run --release --example quickstart

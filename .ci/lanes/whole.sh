@@ -9,7 +9,7 @@ step 'whole integration tests'
 PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 
 step "other people's crates"
-cargo test -p probe-tests --test crates all_of_them -- --ignored
+cargo test -p probe-tests --test built crates::all_of_them -- --ignored
 
 # A pair shows whatever a third feature could hide or break.
 step 'lints of all pairs of features'
