@@ -226,6 +226,10 @@ impl Configuration {
         for part in ["package.\"*\"", "build-override"] {
             cargo.arg(format!("--config=profile.dev.{part}.debug=0"));
         }
+        // Procedural macros and build scripts would inherit these from the program's profile.
+        for setting in ["debug=0", "codegen-units=256"] {
+            cargo.arg(format!("--config=profile.release.build-override.{setting}"));
+        }
         for (key, value) in &self.settings {
             cargo.env(
                 format!("CARGO_PROFILE_{}_{key}", if self.is_release() { "RELEASE" } else { "DEV" }),
