@@ -21,6 +21,8 @@ pub(crate) enum Problem {
     System(io::Error),
     /// The file does not begin as a trace does.
     Foreign,
+    /// The words' bytes are in the other order.
+    ByteOrder,
     Version(u64),
     /// The header says something impossible.
     Header(&'static str),
@@ -45,6 +47,11 @@ impl fmt::Display for ReadError {
             Problem::Foreign => {
                 write!(f, "{path} is no trace of latent probes: it does not begin with `probetrc`")
             }
+            Problem::ByteOrder => write!(
+                f,
+                "{path} has the bytes of its words in reverse: a copy or a conversion has changed it; traces are \
+                 little-endian on all machines"
+            ),
             Problem::Version(version) => {
                 let own = crate::layout::VERSION;
                 write!(

@@ -13,6 +13,11 @@
 //!
 //! The rings may also lie in the file itself, in a block [`RINGS`](block::RINGS) that the process
 //! has mapped. Such a file is readable at any moment, also in the middle of a store.
+//!
+//! A new [`VERSION`] is for what earlier readers would misread. Without one, a later writer may add
+//! kinds of blocks, of control records and of probes, types of fields, flags that change no
+//! payload, and words at the end of blocks that are no sub-buffers: readers skip these, or hand
+//! them out as unknown.
 
 /// The first word of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"probetrc");
@@ -205,9 +210,11 @@ pub mod control {
 /// | [`U64`](field::U64), [`I64`](field::I64), [`F64`](field::F64), [`BOOL`](field::BOOL), [`CHAR`](field::CHAR) | a word |
 /// | [`U128`](field::U128), [`I128`](field::I128) | two words, the lower one first |
 /// | [`STR`](field::STR), [`BYTES`](field::BYTES), [`FORMATTED`](field::FORMATTED), [`OPAQUE`](field::OPAQUE) | a word with the stored bytes in its lower half and the bytes before cutting in its upper half (at most `u32::MAX`); then the stored bytes, padded to a word |
-/// | others | none |
+/// | [`ABSENT`](field::ABSENT), [`FAILED`](field::FAILED), [`UNKNOWN`](field::UNKNOWN), [`LEFT_OUT`](field::LEFT_OUT) | none |
 ///
-/// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT).
+/// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT). The length of
+/// a value of another type is not known: readers take it, and the later values of its record, as
+/// unknown.
 pub mod field {
     /// An unsigned integer.
     pub const U64: u8 = 1;

@@ -1,46 +1,113 @@
-//! Folded stacks: one line for each distinct stack, with its self time in nanoseconds.
+//! Folded stacks: one line for each distinct stack, with its self time in nanoseconds, in the order
+//! in which the trace has them first.
 //!
 //! ```text
 //! server;main;app::main;app::read 1200
 //! ```
 //! Names are full paths, after those of program and thread. Semicolons and control characters of
 //! names are escaped: `\x3b`. Calls that the trace cuts off count to where they are cut.
+//!
+//! Memory: some words for each distinct stack. Its text is made when its line is written.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    borrow::Cow,
+    collections::HashMap,
     fmt::Write as _,
     io::{self, Write},
+    iter::successors,
 };
 
 use super::sink::Sink;
 use crate::calls::{Step, Track};
 use crate::item::{Thread, ThreadId};
 
+/// Bytes of a line's stack. The names of further calls are left out, and a mark ends the line.
+const LONGEST: usize = 1 << 16;
+/// The parent of a root.
+const NONE: usize = usize::MAX;
+
 pub(super) struct Folded<W> {
     writer: W,
     threads: HashMap<ThreadId, Stack>,
-    /// Self times by stack.
-    times: BTreeMap<String, u64>,
+    names: Names,
+    /// All distinct stacks as a tree; parents come before their children.
+    nodes: Vec<Node>,
+    /// Nodes by parent and name.
+    children: HashMap<(usize, usize), usize>,
+}
+
+/// A distinct stack: its innermost call, and the stack around that. Programs and threads are the
+/// outermost calls.
+struct Node {
+    parent: usize,
+    name: usize,
+    /// Self time.
+    own: u64,
+}
+
+/// Distinct names, by number.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<String, usize>,
+    escaped: Vec<String>,
 }
 
 /// A thread's open calls.
 struct Stack {
-    /// The text of the stack.
-    text: String,
+    root: usize,
     open: Vec<Open>,
 }
 
 struct Open {
-    /// Length of the text without this call.
-    before: usize,
+    node: usize,
     begin: u64,
     /// Time of the calls inside.
     inner: u64,
 }
 
+impl Names {
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        self.numbers.insert(name.to_owned(), self.escaped.len());
+        self.escaped.push(escaped(name));
+        self.escaped.len() - 1
+    }
+}
+
 impl<W: Write> Folded<W> {
     pub(super) fn new(writer: W) -> Self {
-        Self { writer, threads: HashMap::new(), times: BTreeMap::new() }
+        let (threads, children) = (HashMap::new(), HashMap::new());
+        Self { writer, threads, names: Names::default(), nodes: Vec::new(), children }
+    }
+
+    /// Returns the node of a call inside of a stack.
+    fn node(&mut self, parent: usize, name: &str) -> usize {
+        let name = self.names.number(name);
+        *self.children.entry((parent, name)).or_insert_with(|| {
+            self.nodes.push(Node { parent, name, own: 0 });
+            self.nodes.len() - 1
+        })
+    }
+
+    /// Returns the text of a node's stack. `stack` is room for its nodes.
+    fn text(&self, node: usize, stack: &mut Vec<usize>) -> String {
+        stack.clear();
+        stack.extend(successors(Some(node), |node| Some(self.nodes[*node].parent).filter(|it| *it != NONE)));
+        let mut text = String::new();
+        for node in stack.iter().rev() {
+            if !text.is_empty() {
+                text.push(';');
+            }
+            let name = &self.names.escaped[self.nodes[*node].name];
+            if text.len() + name.len() > LONGEST {
+                text.push('…');
+                break;
+            }
+            text.push_str(name);
+        }
+        text
     }
 }
 
@@ -48,31 +115,28 @@ impl<W: Write> Sink for Folded<W> {
     fn step(&mut self, step: &Step) -> io::Result<()> {
         match step {
             Step::Thread(thread) => {
-                self.threads.insert(thread.id, Stack { text: root(thread), open: Vec::new() });
+                let program = self.node(NONE, &program(thread));
+                let root = self.node(program, &name(thread));
+                self.threads.insert(thread.id, Stack { root, open: Vec::new() });
             }
             Step::Begin(begin) => {
                 let Track::Thread(thread) = begin.track else { return Ok(()) };
-                let Some(stack) = self.threads.get_mut(&thread) else { return Ok(()) };
-                let before = stack.text.len();
-                stack.text.push(';');
-                escape(&mut stack.text, &begin.fields.definition().path);
-                stack.open.push(Open { before, begin: begin.time, inner: 0 });
+                let Some(stack) = self.threads.get(&thread) else { return Ok(()) };
+                let around = stack.open.last().map_or(stack.root, |call| call.node);
+                let node = self.node(around, &begin.fields.definition().path);
+                if let Some(stack) = self.threads.get_mut(&thread) {
+                    stack.open.push(Open { node, begin: begin.time, inner: 0 });
+                }
             }
             Step::End(end) => {
                 let Track::Thread(thread) = end.track else { return Ok(()) };
                 let Some(stack) = self.threads.get_mut(&thread) else { return Ok(()) };
                 let Some(open) = stack.open.pop() else { return Ok(()) };
-                let whole = end.time - open.begin;
-                let own = whole.saturating_sub(open.inner);
-                if own != 0 {
-                    match self.times.get_mut(&stack.text) {
-                        Some(time) => *time += own,
-                        None => drop(self.times.insert(stack.text.clone(), own)),
-                    }
-                }
-                stack.text.truncate(open.before);
+                let whole = end.time.saturating_sub(open.begin);
+                let own = &mut self.nodes[open.node].own;
+                *own = own.saturating_add(whole.saturating_sub(open.inner));
                 if let Some(outer) = stack.open.last_mut() {
-                    outer.inner += whole;
+                    outer.inner = outer.inner.saturating_add(whole);
                 }
             }
             Step::Instant(_) | Step::Gap(_) => {}
@@ -81,29 +145,33 @@ impl<W: Write> Sink for Folded<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        for (stack, time) in &self.times {
-            writeln!(self.writer, "{stack} {time}")?;
+        let mut stack = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.own != 0) {
+            let text = self.text(number, &mut stack);
+            writeln!(self.writer, "{text} {}", node.own)?;
         }
         Ok(())
     }
 }
 
-/// Returns the names of program and thread, or their ids.
-fn root(thread: &Thread) -> String {
-    let mut text = String::new();
+/// Returns the name of the thread's program, or the id of its process.
+fn program(thread: &Thread) -> Cow<'_, str> {
     match &*thread.program {
-        "" => drop(write!(text, "process {}", thread.id.process)),
-        program => escape(&mut text, program),
+        "" => format!("process {}", thread.id.process).into(),
+        program => program.into(),
     }
-    text.push(';');
-    match &*thread.name {
-        "" => drop(write!(text, "thread {}", thread.id.tid)),
-        name => escape(&mut text, name),
-    }
-    text
 }
 
-fn escape(text: &mut String, name: &str) {
+/// Returns the thread's name, or its id.
+fn name(thread: &Thread) -> Cow<'_, str> {
+    match &*thread.name {
+        "" => format!("thread {}", thread.id.tid).into(),
+        name => name.into(),
+    }
+}
+
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
     for c in name.chars() {
         if c == ';' || c.is_control() {
             // Writing to a string never fails.
@@ -112,10 +180,12 @@ fn escape(text: &mut String, name: &str) {
             text.push(c);
         }
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use super::LONGEST;
     use crate::export::{Format, export};
     use crate::story::Story;
 
@@ -137,11 +207,25 @@ mod tests {
         let mut text = Vec::new();
         export(Format::Folded, story.results(), &mut text).unwrap();
         let expected = "\
-process 7;thread 102;app::h 10
-process 7;thread 102;app::h;app::g 10
 server;ma\\x3bin;app::f 300
 server;ma\\x3bin;app::f;app::g 100
+process 7;thread 102;app::h 10
+process 7;thread 102;app::h;app::g 10
 ";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_line_has_a_limit() {
+        let path = format!("entry app::{}", "x".repeat(LONGEST / 16));
+        let story =
+            (0..20).fold(Story::new(), |story, at| story.hit(1, at, &path)).hit(1, 30, "entry app::g");
+        let mut text = Vec::new();
+        export(Format::Folded, story.results(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 20, "a call that ends as it begins has no line");
+        assert!(lines[14].ends_with("x 1") && lines[15].ends_with("x;… 1") && lines[19].ends_with("x;… 11"));
+        assert!(lines.iter().all(|line| line.len() < LONGEST + 16));
     }
 }

@@ -102,7 +102,7 @@ impl Clock {
         }
         let (length, rise) = (i128::from(length).max(1), i128::from(rise));
         let passed = (i128::from(ticks) - i128::from(from.ticks)).saturating_mul(rise) / length;
-        let time = i128::from(from.nanoseconds) + passed;
+        let time = i128::from(from.nanoseconds).saturating_add(passed);
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
@@ -169,5 +169,7 @@ mod tests {
         assert_eq!(Clock::new(Vec::new()).time(7), 7);
         let clock = Clock::new(vec![reading(0, u64::MAX, 0), reading(1, u64::MAX, u64::MAX)]);
         assert_eq!(clock.time(u64::MAX), u64::MAX);
+        let clock = Clock::new(vec![reading(0, 0, 1), reading(1, 0, u64::MAX)]);
+        assert_eq!(clock.time(u64::MAX), u64::MAX, "beyond all numbers");
     }
 }

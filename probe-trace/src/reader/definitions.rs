@@ -1,10 +1,19 @@
 //! The definitions of a file's probes.
+//!
+//! Names have a limit: an event of eight bytes makes exports write its probe's names, so in a
+//! hostile file a long name would cost its length for each of them.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use crate::definition::{Definition, Kind};
 use crate::layout::flag;
+
+/// Bytes of a path, and of a source file's name, that are kept.
+const LONGEST_PATH: usize = 4096;
+/// Bytes of a field's name that are kept.
+const LONGEST_FIELD: usize = 256;
 
 /// Adds the definitions of a block. Returns whether the block was read to its end.
 pub(super) fn read(block: &[u8], into: &mut HashMap<u32, Arc<Definition>>) -> bool {
@@ -24,8 +33,8 @@ fn one(rest: &mut &[u8]) -> Option<Definition> {
     let [kind, flags] = take(rest)?;
     let count = u16::from_le_bytes(take(rest)?);
     let line = u32::from_le_bytes(take(rest)?);
-    let (path, file) = (text(rest)?, text(rest)?);
-    let fields = (0..count).map(|_| text(rest)).collect::<Option<_>>()?;
+    let (path, file) = (text(rest, LONGEST_PATH)?, text(rest, LONGEST_PATH)?);
+    let fields = (0..count).map(|_| text(rest, LONGEST_FIELD)).collect::<Option<_>>()?;
     Some(Definition {
         probe,
         kind: Kind::from_number(kind),
@@ -44,9 +53,46 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-fn text(rest: &mut &[u8]) -> Option<String> {
+/// Returns a text. One that is longer than the limit ends in a hash of the whole, so that it stays
+/// distinct.
+fn text(rest: &mut &[u8], limit: usize) -> Option<String> {
     let length = usize::try_from(u32::from_le_bytes(take(rest)?)).ok()?;
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
-    Some(String::from_utf8_lossy(text).into_owned())
+    if length <= limit {
+        return Some(String::from_utf8_lossy(text).into_owned());
+    }
+    let mut hash = DefaultHasher::new();
+    hash.write(text);
+    Some(format!("{}…{:016x}", String::from_utf8_lossy(&text[..limit]), hash.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(probe: u32, path: &str) -> Vec<u8> {
+        let mut bytes = probe.to_le_bytes().to_vec();
+        bytes.extend([1, 0, 1, 0, 7, 0, 0, 0]);
+        for text in [path, "src/lib.rs", "n"] {
+            bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_distinct() {
+        let fits = "x".repeat(LONGEST_PATH);
+        let [one, other] = ["1", "2"].map(|end| fits.clone() + end);
+        let block = [definition(1, &fits), definition(2, &one), definition(3, &other), definition(4, &one)];
+        let mut read_back = HashMap::new();
+        assert!(read(&block.concat(), &mut read_back));
+        let path = |probe: u32| read_back[&probe].path.as_str();
+        assert_eq!(path(1), fits);
+        assert_eq!(path(2).len(), LONGEST_PATH + "…".len() + 16);
+        assert!(path(2).starts_with(&fits) && path(2) != path(3) && path(2) == path(4));
+        assert_eq!((read_back[&2].line, &read_back[&2].fields[..]), (7, &["n".to_owned()][..]));
+    }
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use super::clock::{Clock, Reading};
 use super::definitions;
-use super::live;
 use crate::definition::Definition;
 use crate::error::{Problem, ReadError};
 use crate::item::ThreadId;
@@ -24,6 +23,14 @@ const LARGEST: u64 = 1 << 27;
 /// A machine that sleeps does so for longer, in nanoseconds; readings of two clocks that were
 /// interrupted differ by less.
 const SLEEP: u64 = 1_000_000_000;
+/// The most bytes of definitions that are believed, as of a million probes.
+const MOST_DEFINITIONS: u64 = 1 << 28;
+/// Bytes of a program's name that are kept.
+const LONGEST_NAME: usize = 1024;
+/// The most words of a sub-buffer that are read at once.
+pub(super) const CHUNK: usize = 1 << 13;
+/// Damaged blocks that have a line each. The others are counted.
+const SHOWN: u64 = 8;
 
 /// A file that was opened.
 pub(super) struct TraceFile {
@@ -55,7 +62,7 @@ pub(super) trait Source: Read + Seek + Send {}
 
 impl<S: Read + Seek + Send> Source for S {}
 
-/// A sub-buffer in the file.
+/// A sub-buffer in the file, or the rest of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Located {
     pub(super) ring: u64,
@@ -86,6 +93,9 @@ impl TraceFile {
             _ => system(it),
         })?;
         let words = words_of(&bytes);
+        if words[header::MAGIC] == layout::MAGIC.swap_bytes() {
+            return Err(error(Problem::ByteOrder));
+        }
         if words[header::MAGIC] != layout::MAGIC {
             return Err(error(Problem::Foreign));
         }
@@ -138,7 +148,7 @@ impl TraceFile {
         [sub_buffers, sub_buffer_words]: [u64; 2],
         readings: &mut Vec<Reading>,
     ) -> io::Result<()> {
-        let mut at = HEADER_BYTES as u64;
+        let (mut at, mut damaged) = (HEADER_BYTES as u64, 0);
         while at < length {
             let Some(head) = self.words_at(at, block::WORDS, length)? else { break };
             let (kind, bytes, of) = (head[block::KIND_AT], head[block::BYTES_AT], head[block::RING_AT]);
@@ -159,34 +169,41 @@ impl TraceFile {
                     let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
                     self.sub_buffers.push(Located { ring: of, number, at: content, words, is_live: false });
                 }
-                block::READING if words == reading::WORDS => {
-                    let Some(words) = self.words_at(content, words, length)? else { break };
+                block::READING if words >= reading::WORDS => {
+                    let Some(words) = self.words_at(content, reading::WORDS, length)? else { break };
                     readings.push(reading_of(&words));
                     self.note_sleep(&words);
                 }
-                block::RING if words == ring::WORDS => {
-                    let Some(words) = self.words_at(content, words, length)? else { break };
+                block::RING if words >= ring::WORDS => {
+                    let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
                     self.heads.extend(words.try_into().ok().map(|words| (of, words)));
                 }
-                block::UNSEEN if words == 2 => {
+                block::UNSEEN if words >= 2 => {
                     let Some(words) = self.words_at(content, 2, length)? else { break };
                     self.unseen = words.try_into().ok();
                 }
-                block::PROGRAM | block::DEFINITIONS => {
+                block::PROGRAM => {
+                    let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONGEST_NAME);
+                    self.program = String::from_utf8_lossy(&self.bytes_at(content, length)?).into();
+                }
+                block::DEFINITIONS if bytes <= MOST_DEFINITIONS => {
                     let text = self.bytes_at(content, usize::try_from(bytes).unwrap_or(usize::MAX))?;
-                    if kind == block::PROGRAM {
-                        self.program = String::from_utf8_lossy(&text).into();
-                    } else if !definitions::read(&text, &mut self.definitions) {
-                        self.problems.push(format!("the definitions at byte {content} are damaged"));
+                    if !definitions::read(&text, &mut self.definitions) {
+                        damaged += 1;
+                        self.damaged(damaged, || format!("the definitions at byte {content} are damaged"));
                     }
                 }
-                block::SUB_BUFFER | block::READING | block::RING | block::UNSEEN => {
-                    self.problems.push(format!("the block at byte {at} has an impossible length"));
+                block::SUB_BUFFER | block::READING | block::RING | block::UNSEEN | block::DEFINITIONS => {
+                    damaged += 1;
+                    self.damaged(damaged, || format!("the block at byte {at} has an impossible length"));
                 }
                 // A later writer's.
                 _ => (),
             }
             at = end;
+        }
+        if damaged > SHOWN {
+            self.problems.push(format!("{} more blocks are damaged", damaged - SHOWN));
         }
         if at < length {
             let rest = length - at;
@@ -201,6 +218,13 @@ impl TraceFile {
         let slept = before.saturating_sub(self.slept.0);
         if slept >= SLEEP {
             self.slept = (before, self.slept.1.saturating_add(slept));
+        }
+    }
+
+    /// Notes the problem of the damaged block with this number, if it is one of the first.
+    fn damaged(&mut self, number: u64, problem: impl FnOnce() -> String) {
+        if number <= SHOWN {
+            self.problems.push(problem());
         }
     }
 
@@ -233,18 +257,13 @@ impl TraceFile {
         }
     }
 
-    /// Reads a sub-buffer's words. `None` if its thread has begun a later one in its place.
-    pub(super) fn sub_buffer(&mut self, of: Located) -> io::Result<Option<Vec<u64>>> {
-        let mut words = words_of(&self.bytes_at(of.at, of.words * 8)?);
-        if of.is_live {
-            words.truncate(live::used(&words));
-            let is_same = |words: &[u64]| words[sub_buffer::SEQUENCE] == of.number + 1;
-            // As with a seqlock: the thread clears the number before it writes anew.
-            if !is_same(&words) || !is_same(&words_of(&self.bytes_at(of.at, 8)?)) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(words))
+    /// Reads at most so many words of a sub-buffer, and leaves the rest.
+    pub(super) fn take(&mut self, of: &mut Located, most: usize) -> io::Result<Vec<u64>> {
+        let words = of.words.min(most);
+        let taken = words_of(&self.bytes_at(of.at, words * 8)?);
+        of.at += words as u64 * 8;
+        of.words -= words;
+        Ok(taken)
     }
 
     /// Returns a thread of the sub-buffer or ring head with these two words.

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 
 use super::clock::Reading;
-use super::file::{Located, TraceFile, reading_in};
+use super::file::{CHUNK, Located, TraceFile, reading_in};
 use crate::layout::{event, ring, sub_buffer};
 
 /// The most bytes of a ring that are believed, so that no sum overflows.
@@ -66,10 +66,31 @@ impl TraceFile {
         }
         Ok(())
     }
+
+    /// Reads the words of a live sub-buffer that are in use. `None` if its thread has begun a later
+    /// one in its place.
+    pub(super) fn live(&mut self, of: Located) -> io::Result<Option<Vec<u64>>> {
+        let (mut rest, mut words) = (of, Vec::new());
+        // The part behind the last event may be large, and a hole of the file. Each part is as long
+        // as all before, so the words are looked at twice at most.
+        let end = loop {
+            let most = CHUNK.max(words.len());
+            words.append(&mut self.take(&mut rest, most)?);
+            let end = used(&words);
+            if rest.words == 0 || words.len() - end > event::PAYLOAD_MAX {
+                break end;
+            }
+        };
+        words.truncate(end);
+        // As with a seqlock: the thread clears the number before it writes anew.
+        let number = [of.number + 1];
+        let is_same = words[..1] == number && self.words_at(of.at, 1, u64::MAX)?.as_deref() == Some(&number);
+        Ok(is_same.then_some(words))
+    }
 }
 
 /// Returns the number of words in use.
-pub(super) fn used(words: &[u64]) -> usize {
+fn used(words: &[u64]) -> usize {
     let used = usize::try_from(words[sub_buffer::USED]).unwrap_or(usize::MAX);
     let end = if used == 0 { words.len() } else { used.clamp(sub_buffer::WORDS, words.len()) };
     let mut at = sub_buffer::WORDS;

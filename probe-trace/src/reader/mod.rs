@@ -35,8 +35,9 @@ use crate::layout::ring;
 /// `CLOCK_MONOTONIC`. Files of other machines, or from before a restart, are laid beside it by the
 /// calendar time of both.
 ///
-/// Memory: 64 bytes for each sub-buffer of the files, their definitions, and one sub-buffer for
-/// each thread.
+/// Memory: about 100 bytes for each sub-buffer of the files, their definitions, and at most 72 KiB
+/// for each ring. No number in a file is believed: a damaged or hostile file costs memory and time
+/// in proportion to its length.
 ///
 /// ```no_run
 /// use probe_trace::{Item, Trace};
@@ -81,12 +82,12 @@ pub struct Totals {
 impl Totals {
     /// Returns the number of lost hits.
     pub fn lost(self) -> u64 {
-        self.without_room + self.without_ring + self.nested
+        self.without_room.saturating_add(self.without_ring).saturating_add(self.nested)
     }
 
     /// Returns the number of all hits, written or lost.
     pub fn emitted(self) -> u64 {
-        self.written + self.lost()
+        self.written.saturating_add(self.lost())
     }
 }
 

@@ -12,8 +12,14 @@ pub(super) fn decode(definition: &Definition, payload: &[u64]) -> (Option<u64>, 
     let count = definition.fields.len();
     let (types, mut rest) = rest.split_at(count.div_ceil(8).min(rest.len()));
     let types = types.iter().flat_map(|word| word.to_le_bytes()).take(count);
-    let fields = types.map(|ty| value(ty, &mut rest).unwrap_or(FieldValue::LeftOut)).collect();
-    (frame, fields)
+    // A later writer's type has a value of unknown length, so those after it can't be found.
+    let mut are_found = true;
+    let fields = types.map(|ty| {
+        are_found &= matches!(ty, field::U64..=field::FORMATTED | field::ABSENT..=field::LEFT_OUT);
+        let value = if are_found { value(ty, &mut rest) } else { Some(FieldValue::Unknown) };
+        value.unwrap_or(FieldValue::LeftOut)
+    });
+    (frame, fields.collect())
 }
 
 fn word(rest: &mut &[u64]) -> Option<u64> {

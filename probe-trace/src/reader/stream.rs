@@ -1,12 +1,12 @@
 //! The items of one ring, in the order in which its threads made them.
 //!
-//! Memory: one sub-buffer at a time.
+//! Memory: 72 KiB at most, whatever sizes the file claims, and 40 bytes a sub-buffer.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use super::file::{Located, TraceFile};
+use super::file::{CHUNK, Located, TraceFile};
 use super::payload;
 use crate::definition::Definition;
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
@@ -41,7 +41,9 @@ pub(super) struct Stream {
     /// Nanoseconds from the file's time to that of all files.
     shift: i128,
     left: VecDeque<Located>,
+    /// The part of the current sub-buffer that is in memory, and the part that is not.
     words: Vec<u64>,
+    rest: Option<Located>,
     /// The next record in `words`.
     at: usize,
     base: u64,
@@ -76,6 +78,7 @@ impl Stream {
             shift: 0,
             left: VecDeque::new(),
             words: Vec::new(),
+            rest: None,
             at: 0,
             base: 0,
             generation: 0,
@@ -96,6 +99,7 @@ impl Stream {
             if let Some(item) = self.pending.pop_front() {
                 return Ok(Some(item));
             }
+            self.refill(of)?;
             if let Some(event) = self.record(of) {
                 return Ok(Some(Item::Event(event)));
             }
@@ -104,15 +108,37 @@ impl Stream {
             }
             match self.left.pop_front() {
                 Some(next) => {
-                    // The next header tells the events of one that is gone by now.
-                    let Some(words) = of.sub_buffer(next)? else { continue };
-                    self.words = words;
+                    if next.is_live {
+                        // The next header tells the events of one that is gone by now.
+                        let Some(words) = of.live(next)? else { continue };
+                        (self.words, self.rest) = (words, None);
+                    } else {
+                        self.rest = Some(next);
+                        self.refill(of)?;
+                    }
                     self.begin(of);
                 }
                 None if self.has_ended => return Ok(None),
-                None => self.end(of),
+                None => {
+                    (self.words, self.at) = (Vec::new(), 0);
+                    self.end(of);
+                }
             }
         }
+    }
+
+    /// Reads more of the current sub-buffer if the part in memory may end in the middle of a
+    /// record.
+    fn refill(&mut self, of: &mut TraceFile) -> io::Result<()> {
+        if let Some(rest) = &mut self.rest
+            && rest.words != 0
+            && self.words.len() - self.at <= event::PAYLOAD_MAX
+        {
+            self.words.drain(..self.at);
+            self.at = 0;
+            self.words.append(&mut of.take(rest, CHUNK)?);
+        }
+        Ok(())
     }
 
     /// Returns the next item whose hit is not later than this time stamp, from words that `part`

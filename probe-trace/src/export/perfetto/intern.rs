@@ -14,8 +14,8 @@ pub(super) struct Interner {
     categories: Names,
     names: Names,
     annotations: Names,
-    /// Ids of source locations, by path; for each path by file and line.
-    locations: HashMap<String, HashMap<(String, u32), u64>>,
+    /// Ids of source locations, by path, file and line.
+    locations: HashMap<String, HashMap<String, HashMap<u32, u64>>>,
     location_count: u64,
     /// Ids of probes' names, by the addresses of their definitions, which stay meanwhile.
     probes: FxHashMap<usize, Arc<(Arc<Definition>, ProbeIds)>>,
@@ -82,16 +82,15 @@ impl Interner {
 
     /// Returns the id of a probe's source location; the location's function is the probe's path.
     fn location(&mut self, probe: &Definition) -> u64 {
-        let known = self.locations.get(&probe.path).and_then(|lines| {
-            lines.iter().find(|((file, line), _)| *file == probe.file && *line == probe.line)
-        });
-        if let Some((_, id)) = known {
+        let of_path = self.locations.get(&probe.path);
+        let known = of_path.and_then(|files| files.get(&probe.file)?.get(&probe.line));
+        if let Some(id) = known {
             return *id;
         }
         self.location_count += 1;
         let id = self.location_count;
-        let lines = self.locations.entry(probe.path.clone()).or_default();
-        lines.insert((probe.file.clone(), probe.line), id);
+        let files = self.locations.entry(probe.path.clone()).or_default();
+        files.entry(probe.file.clone()).or_default().insert(probe.line, id);
         self.is_new = true;
         self.new.source_locations.push(SourceLocation {
             iid: Some(id),

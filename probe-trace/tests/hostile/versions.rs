@@ -1,0 +1,120 @@
+//! Files of other versions of the layout, and of machines with another order of bytes.
+
+use std::io::Cursor;
+
+use probe_trace::layout::{self, block, control, event, field, header, ring, sub_buffer};
+use probe_trace::{FieldValue, Item, Trace, TraceEvent};
+
+use crate::made::{File, bytes, definition};
+
+fn read(file: &File) -> Result<Trace, String> {
+    Trace::read([("it", Cursor::new(file.0.clone()))]).map_err(|error| error.to_string())
+}
+
+fn events(trace: &mut Trace) -> Vec<TraceEvent> {
+    let event = |item| if let Item::Event(event) = item { Some(event) } else { None };
+    trace.items().filter_map(|item| event(item.unwrap())).collect()
+}
+
+#[test]
+fn other_versions_are_named() {
+    for version in [layout::VERSION - 1, layout::VERSION + 1, u64::MAX] {
+        let error = read(&File::new().header(header::VERSION, version)).unwrap_err();
+        let expected = format!(
+            "it has version {version} of the format, and this reader knows version {}; use the `probe-trace` of \
+             the program that wrote it",
+            layout::VERSION
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn the_other_order_of_bytes_is_named() {
+    let mut file = File::new();
+    let (words, _) = file.0.as_chunks_mut::<8>();
+    words.iter_mut().for_each(|word| word.reverse());
+    assert_eq!(
+        read(&file).unwrap_err(),
+        "it has the bytes of its words in reverse: a copy or a conversion has changed it; traces are \
+         little-endian on all machines"
+    );
+}
+
+/// The first bytes of a file are the same on each machine.
+#[test]
+fn a_file_begins_with_these_bytes() {
+    let file = File::new();
+    assert_eq!(file.0[..16], *b"probetrc\x01\0\0\0\0\0\0\0");
+    let mut file = File(Vec::new());
+    file.sub_buffer(2, 0, &[], &[event::word(3, 1, 0x0405), 0x06]);
+    assert_eq!(file.0[..32], *b"probeblk\x03\0\0\0\0\0\0\0\x90\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
+    assert_eq!(file.0[32 + sub_buffer::WORDS * 8..], *b"\x05\x04\0\0\x01\x0c\0\0\x06\0\0\0\0\0\0\0");
+}
+
+/// A later writer of the same version adds to each part of the file.
+#[test]
+fn additions_of_a_later_writer_are_skipped() {
+    let mut file = File::new();
+    // Words behind those of the header.
+    file.0[header::WORDS * 8..layout::HEADER_BYTES].fill(0xee);
+    file.words(77, 5, &[1, 2, 3]);
+    // An unknown kind of probe, and an unknown flag.
+    file.definitions(&[definition(0, 200, 0x80, "a::later", &["x", "y", "z"])]);
+    file.words(block::READING, 0, &[1 << 30, 20, 1 << 30, 1 << 30, 1 << 30, 99, 99]);
+    let types = u64::from_le_bytes([field::U64, 77, field::U64, 0, 0, 0, 0, 0]);
+    let unknown = u64::from_le_bytes([field::U64, field::UNKNOWN, field::U64, 0, 0, 0, 0, 0]);
+    let records = [
+        event::word(0, 4, 10),
+        types,
+        1,
+        2,
+        3,
+        // A control record of an unknown kind.
+        event::word(event::CONTROL, 5, 0),
+        99,
+        98,
+        97,
+        96,
+        95,
+        event::word(event::CONTROL, 2, 0),
+        control::GENERATION,
+        5,
+        event::word(0, 3, 20),
+        unknown,
+        1,
+        3,
+    ];
+    file.sub_buffer(0, 0, &[(sub_buffer::WORDS - 1, 99)], &records);
+    let mut head = vec![0; ring::WORDS + 2];
+    head[ring::WRITTEN] = 2;
+    file.words(block::RING, 0, &head);
+    file.words(block::UNSEEN, 0, &[1, 2, 99]);
+    let mut trace = read(&file).unwrap();
+    assert_eq!(trace.problems(), &[] as &[String]);
+    let totals = trace.totals().unwrap();
+    assert_eq!((totals.written, totals.without_ring, totals.nested), (2, 1, 2));
+    let [first, second] = &events(&mut trace)[..] else { panic!("two events") };
+    assert_eq!((first.definition.kind, &*first.definition.path, first.time), (None, "a::later", 10));
+    // The value of the unknown type has an unknown length, so the last one can't be found.
+    assert_eq!(first.fields, [FieldValue::U64(1), FieldValue::Unknown, FieldValue::Unknown]);
+    assert_eq!(second.fields, [FieldValue::U64(1), FieldValue::Unknown, FieldValue::U64(3)]);
+    assert_eq!((first.generation, second.generation, second.time), (0, 5, 20));
+}
+
+/// An earlier or interrupted writer left some parts out.
+#[test]
+fn parts_that_are_missing_are_no_error() {
+    let mut file = File::new().header(header::STATE, layout::state::OPEN);
+    file.definitions(&[definition(0, 1, 0, "a::f", &[])]);
+    file.sub_buffer(0, 0, &[], &[event::word(0, 0, 5), event::word(9, 0, 6)]);
+    file.0.extend(bytes(&[block::MAGIC, block::SUB_BUFFER]));
+    let mut trace = read(&file).unwrap();
+    let shown = trace.problems().join("\n");
+    assert!(shown.contains("did not finish") && shown.contains("the last 16 bytes"), "{shown}");
+    assert_eq!(trace.totals(), None);
+    assert_eq!(events(&mut trace).len(), 1);
+    let mut items = trace.items();
+    assert_eq!(items.by_ref().count(), 2, "the thread, and the event");
+    assert_eq!(items.undefined(), 1);
+}
