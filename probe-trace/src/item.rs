@@ -43,7 +43,7 @@ pub struct ThreadId {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Item {
-    /// A thread, before its first event.
+    /// A thread, before its first event, and before the hits that it lost earlier.
     Thread(Thread),
     /// A hit.
     Event(TraceEvent),

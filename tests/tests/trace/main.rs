@@ -11,6 +11,7 @@ mod mapped;
 mod nesting;
 mod panics;
 mod processes;
+mod stressed;
 mod torn;
 mod triggers;
 mod values;
@@ -44,6 +45,7 @@ fn scenario() {
         Some(("panics", way)) => panics::play(way),
         Some(("when", way)) => when::play(way),
         None if scenario == "clocks" => clocks::record_as_asked(),
+        Some(("stressed", way)) => stressed::play(way),
         _ => processes::hits_for_ever(),
     }
 }

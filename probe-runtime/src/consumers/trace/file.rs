@@ -113,7 +113,11 @@ impl TraceFile<File> {
     pub(super) fn close(&mut self) -> io::Result<()> {
         self.mark(state::CLOSED)?;
         self.is_closed = true;
-        self.out.sync_data()
+        match self.out.sync_data() {
+            // A pipe, which has nothing to wait for.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
     }
 
     /// Marks a whole file as one that goes on.
