@@ -3,4 +3,4 @@
 source "$(dirname "$0")/../common.sh"
 
 step 'lock-free protocols under the model checker'
-RUSTFLAGS='--cfg loom' cargo test --release -p probe-patch -p probe-runtime --target-dir target/loom --lib interleavings
+RUSTFLAGS='--cfg loom' cargo test --release -p probe-patch -p probe-runtime --features probe-runtime/trace --target-dir target/loom --lib interleavings

@@ -16,6 +16,7 @@ mod torn;
 mod triggers;
 mod values;
 mod when;
+mod written_and_read;
 
 use std::path::Path;
 

@@ -17,6 +17,8 @@ mod definitions;
 mod dormant;
 mod drain;
 mod file;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod live;
 mod mapped;
 mod name;
@@ -28,7 +30,7 @@ mod settings;
 mod snapshot;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic};
 use std::{fmt, io};
 
 use dormant::Dormant;

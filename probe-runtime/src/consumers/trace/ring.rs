@@ -9,12 +9,15 @@
 //!
 //! Cost: a record without payload takes two loads beside those of the head, and three stores.
 
+// The model checker reads this file from another module, too.
+#[path = "ring/in_file.rs"]
 mod in_file;
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, fence};
-
 use probe_trace::layout::{control, event, ring, sub_buffer};
+
+// The standard library's, or those of the model checker.
+use super::atomic::Ordering::{Acquire, Relaxed, Release};
+use super::atomic::{AtomicU64, fence};
 
 /// A ring's state, which only its thread writes.
 #[derive(Default)]
@@ -123,8 +126,8 @@ impl<'a> Ring<'a> {
     }
 
     /// Makes room for a record with at most so many payload words. `None` if there is none: then
-    /// the event is lost, and counted. Where that many do not fit in a sub-buffer, the room is
-    /// smaller.
+    /// the event is lost, and counted. Where that many do not fit in a sub-buffer, or in an event, the
+    /// room is smaller.
     pub(super) fn room(
         self,
         shape: Shape,
@@ -134,7 +137,7 @@ impl<'a> Ring<'a> {
     ) -> Option<Room<'a>> {
         let head = self.head;
         let largest = shape.words - HEADER - 2 * CONTROL_WORDS - 1;
-        let payload = (payload as u64).min(largest);
+        let payload = (payload as u64).min(largest).min(event::PAYLOAD_MAX as u64);
         let is_same = head.thread.load(Relaxed) == hit.thread;
         // A new time and a new generation may come first.
         let wanted = 2 * CONTROL_WORDS + 1 + payload;
@@ -385,5 +388,7 @@ fn at(words: u64) -> usize {
     words as usize
 }
 
-#[cfg(test)]
+// By its path, since `interleavings` reads this file once more.
+#[cfg(all(test, not(loom)))]
+#[path = "ring/tests.rs"]
 mod tests;

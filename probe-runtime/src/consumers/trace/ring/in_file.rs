@@ -11,11 +11,10 @@
 //! Cost: a store for each word that is used again. The words of a part are cleared at once, shortly
 //! before they are written, when the processor has to fetch their cache lines anyway.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, Release};
-
 use probe_trace::layout::ring;
 
+use super::super::atomic::AtomicU64;
+use super::super::atomic::Ordering::{Relaxed, Release};
 use super::{Ring, Shape, at};
 
 /// Words that are cleared at once.

@@ -3,6 +3,8 @@ use std::thread;
 
 use super::*;
 
+mod histories;
+
 /// A ring of two sub-buffers with room for eight words of records each.
 const TINY: Shape = Shape { sub_buffers: 2, words: HEADER + 8, when_full: WhenFull::Overwrite };
 
@@ -247,6 +249,13 @@ fn a_file_that_becomes_zero_is_written_from_the_next_sub_buffer_on() {
     (14..=17).for_each(|number| assert!(ring.event(hit(number), 3, &[])));
     assert_eq!(found(&ring), [(3, vec![3])]);
     assert_eq!(ring.copies()[0][sub_buffer::WRITTEN_BEFORE], 16);
+}
+
+#[test]
+fn a_payload_that_fits_in_no_event_gets_less_room() {
+    let ring = Owned::new(Shape { words: 4096, ..TINY });
+    assert!(ring.event(hit(1), 1, &[5; 2000]));
+    assert_eq!(records(&ring.copies()[0]), [(1, 0, &[5; event::PAYLOAD_MAX][..])]);
 }
 
 /// Each copy is one that its thread has written, whole, whenever it was taken.
