@@ -96,7 +96,11 @@ fn make(random: &mut Random) -> Vec<(&'static str, Vec<Given>)> {
     let bytes = text.as_bytes();
     let signed = number.cast_signed();
     let wide = u128::from(number) << random.below(64) | u128::from(number);
-    let float = if number % 3 == 0 { f64::from_bits(0x7ff0_0000_0000_0000) } else { number as u32 as f64 };
+    let float = if number.is_multiple_of(3) {
+        f64::from_bits(0x7ff0_0000_0000_0000)
+    } else {
+        f64::from(number as u32)
+    };
     let letter = char::from_u32(number as u32 % 0x11_0000).unwrap_or('é');
     let value = Given::Value;
     let numbers = [
@@ -105,11 +109,11 @@ fn make(random: &mut Random) -> Vec<(&'static str, Vec<Given>)> {
         value(FieldValue::U128(wide)),
         value(FieldValue::I128(wide.cast_signed())),
         value(FieldValue::F64(float)),
-        value(FieldValue::Bool(number % 2 == 0)),
+        value(FieldValue::Bool(number.is_multiple_of(2))),
         value(FieldValue::Char(letter)),
     ];
     let one = [Given::Text(text.clone()), Given::Bytes(bytes.to_vec()), Given::Shown(other.clone())];
-    match random.below(if number % 64 == 0 { 7 } else { 5 }) {
+    match random.below(if number.is_multiple_of(64) { 7 } else { 5 }) {
         0 => {
             point!("nothing");
             vec![("nothing", Vec::new())]
@@ -126,7 +130,7 @@ fn make(random: &mut Random) -> Vec<(&'static str, Vec<Given>)> {
                 c = wide,
                 d = wide.cast_signed(),
                 e = float,
-                f = number % 2 == 0,
+                f = number.is_multiple_of(2),
                 g = letter
             );
             vec![("numbers", numbers.to_vec())]
@@ -147,7 +151,7 @@ fn make(random: &mut Random) -> Vec<(&'static str, Vec<Given>)> {
             vec![("many", fields)]
         }
         5 => {
-            let panics = number % 128 == 0;
+            let panics = number.is_multiple_of(128);
             let _ = catch_unwind(AssertUnwindSafe(|| called(&Plain, panics)));
             let outcome = if panics { "panic" } else { "return" };
             let length = if panics { FieldValue::Absent } else { FieldValue::U64(3) };
