@@ -93,7 +93,7 @@ fn nest(steps: impl Iterator<Item = Step>) {
     assert!(open.values().all(|(_, slices)| slices.is_empty()));
 }
 
-/// Counts what is written.
+/// Counts written bytes.
 struct Written(usize);
 
 impl Write for Written {

@@ -1,5 +1,5 @@
-//! Any hits, with fields of all types, come back as they were recorded: each in its place, cut where
-//! the limit was, left out where there was no room, or counted in the gap where it was lost.
+//! Any hits, with fields of all types, come back as they were recorded: each in its place, cut
+//! where the limit was, left out where there was no room, or counted in the gap where it was lost.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -32,7 +32,7 @@ mod left_out {
         Barrier,
         /// The reader's barrier, before it compares the number again.
         ReadersBarrier,
-        /// The writer's position and the sequence number become visible after what is before them.
+        /// The position and the sequence number become visible after the stores before them.
         Publishing,
     }
 
@@ -112,7 +112,7 @@ impl World {
         let words = sub_buffer::WORDS + ROOM;
         let word = |at| match at % words {
             sub_buffer::SEQUENCE => AtomicU64::Sequence(loom::sync::atomic::AtomicU64::new(0)),
-            // Words that publish the others; one of the header; an event, its payload, another event.
+            // Words that publish the others; one of the header; an event, its payload, an event.
             sub_buffer::USED | sub_buffer::WRITTEN_BEFORE | 16..=18 => AtomicU64::default(),
             _ => AtomicU64::Plain(std::sync::atomic::AtomicU64::new(0)),
         };
@@ -139,7 +139,7 @@ impl World {
     fn copy(&self, number: u64) -> Option<Vec<u64>> {
         let copy = copied(self.ring(), self.shape, number)?;
         assert_eq!(copy[sub_buffer::SEQUENCE], number + 1, "torn");
-        // Where it was copied in the middle, it has no event, or one without what comes later.
+        // A copy from the middle of a write has no event, or those before it.
         for (at, (probe, payload)) in (copy[sub_buffer::WRITTEN_BEFORE]..).zip(records(&copy)) {
             assert!(u64::from(probe) == at && payload.is_none_or(|payload| payload == at), "torn");
         }
@@ -182,7 +182,7 @@ fn replaced_and_copied(step: Option<Step>) {
         let writer = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                // A record without payload in the sub-buffer that is there, then another sub-buffer.
+                // A record without payload in the current sub-buffer, then another sub-buffer.
                 assert!(world.ring().write_bare(hit(1), 1));
                 world.write(2);
             })

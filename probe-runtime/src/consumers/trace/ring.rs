@@ -126,8 +126,8 @@ impl<'a> Ring<'a> {
     }
 
     /// Makes room for a record with at most so many payload words. `None` if there is none: then
-    /// the event is lost, and counted. Where that many do not fit in a sub-buffer, or in an event, the
-    /// room is smaller.
+    /// the event is lost, and counted. Where that many do not fit in a sub-buffer or in an event,
+    /// the room is smaller.
     pub(super) fn room(
         self,
         shape: Shape,

@@ -102,7 +102,7 @@ struct Open {
     time: u64,
 }
 
-/// Checks the order of a file's items, and the nesting of its calls, and that numbers of calls grow.
+/// Checks the order of a file's items, the nesting of its calls, and that numbers of calls grow.
 fn check(path: &Path, keep: Keep) -> Found {
     let mut trace = Read::open(&[path]).unwrap();
     assert_eq!(trace.problems(), &[] as &[String]);

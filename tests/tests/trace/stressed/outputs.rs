@@ -1,5 +1,5 @@
-//! Outputs of the worst kind: a disk that gets full, a pipe whose reader goes away or is slow, and a
-//! file that somebody cuts off.
+//! Outputs of the worst kind: a disk that gets full, a pipe whose reader goes away or is slow, and
+//! a file that somebody cuts off.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -142,7 +142,7 @@ fn a_pipe_whose_reader_is_slow() {
         is_over.store(true, Ordering::Relaxed);
         let totals = trace.finish().unwrap();
         assert_eq!(totals.written + totals.lost, calls * HITS, "{totals:?}");
-        // A pipe can't be marked as whole at its beginning; it is, all the same.
+        // A pipe can't be marked as whole at its beginning, but nothing is missing.
         let found = check_bytes(reader.join().unwrap(), &["did not finish"]);
         assert_eq!((found.events, found.lost), (totals.written, totals.lost));
     });
