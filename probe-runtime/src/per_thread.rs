@@ -238,8 +238,10 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         slots().map(|slot| slot.count(self.cells.at()[1])).sum()
     }
 
+    /// Returns the word of each slot that holds the address of the thread's head; 0 or 1 while
+    /// there is none.
     #[inline(always)]
-    fn memory(&self) -> CounterAt {
+    pub(crate) fn memory(&self) -> CounterAt {
         self.cells.at()[0]
     }
 

@@ -49,6 +49,10 @@ pub struct Definition {
     text: [u8; INLINE_TEXT],
 }
 
+/// Offset of the number of fields, for code that reads it by itself.
+#[cfg(all(feature = "std", probe_backend = "patched"))]
+pub(crate) const FIELD_COUNT: usize = offset_of!(Definition, field_count);
+
 const _: () = {
     assert!(size_of::<Definition>() == 192);
     assert!(offset_of!(Definition, entry) == 0);

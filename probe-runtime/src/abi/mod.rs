@@ -19,6 +19,8 @@ mod note;
 #[cfg(probe_backend = "patched")]
 mod record;
 
+#[cfg(all(feature = "std", probe_backend = "patched"))]
+pub(crate) use definition::FIELD_COUNT;
 pub use definition::{Definition, INLINE_TEXT};
 pub use fields::{FieldNames, field_index};
 pub use formatted::Sink;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ProbeSet, Start, Switch, Wants};
-use crate::dispatch::{Event, Listener};
+use crate::dispatch::{Event, Listener, Recorder};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -108,6 +108,13 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns where hits are recorded, for a consumer of this crate that lets the way in write to
+    /// its memory. Called once, after [`prepare`](Self::prepare).
+    #[doc(hidden)]
+    fn recorder(&self) -> Option<Recorder> {
+        None
+    }
+
     /// Receives one hit, on the thread that made it. The site may be anywhere, even in an allocator
     /// or a signal handler: attach a consumer that allocates or locks only to probes elsewhere.
     /// `hit` must not leave by `longjmp`, and must not end the thread.
@@ -176,6 +183,10 @@ macro_rules! pointed_at {
 
         fn start(&self, probe: ProbeId) -> Start {
             (**self).start(probe)
+        }
+
+        fn recorder(&self) -> Option<Recorder> {
+            (**self).recorder()
         }
 
         fn attached(&self, switch: Switch) -> Result<(), Error> {

@@ -61,6 +61,7 @@ impl Untyped {
             os::heavy_barrier();
         }
         consumer.prepare(set)?;
+        subscription.record_by(consumer.recorder());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;

@@ -156,19 +156,23 @@ impl<'a> Event<'a> {
 
     /// Returns the fields' names and values, in the order of the source.
     pub fn fields(&self) -> Fields<'a> {
+        Fields { names: self.definition.fields(), values: self.values().iter() }
+    }
+
+    /// Returns the fields' values as the site has passed them.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> &'a [Value<'a>] {
         let count = self.definition.field_count();
-        let values = if count == 0 {
-            &[]
-        } else {
-            #[cfg(probe_backend = "patched")]
-            // SAFETY: the hit has not returned.
-            let values = unsafe { backend::values(self.at.frame, count) };
-            #[cfg(not(probe_backend = "patched"))]
-            let values = self.at.frame;
-            // SAFETY: a site with fields passes as many values, alive until the hit returns.
-            unsafe { slice::from_raw_parts(values, count) }
-        };
-        Fields { names: self.definition.fields(), values: values.iter() }
+        if count == 0 {
+            return &[];
+        }
+        #[cfg(probe_backend = "patched")]
+        // SAFETY: the hit has not returned.
+        let values = unsafe { backend::values(self.at.frame, count) };
+        #[cfg(not(probe_backend = "patched"))]
+        let values = self.at.frame;
+        // SAFETY: a site with fields passes as many values, alive until the hit returns.
+        unsafe { slice::from_raw_parts(values, count) }
     }
 
     /// Returns the value of one field, by its name.

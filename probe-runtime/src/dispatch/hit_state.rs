@@ -106,6 +106,7 @@ const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(HitState, mark) == 0);
     assert!(offset_of!(HitState, sequence) == 8);
+    assert!(offset_of!(HitState, calls) == 16);
 };
 
 /// Identifies the hit and the consumer's call that a thread was in. Equal values mean that no call

@@ -12,20 +12,21 @@ use std::{ptr, slice};
 use super::ProbeId;
 use super::delivery::{Deliver, each};
 use super::thread_slot::UNREAD;
-use super::{CounterAt, Subscription, ThreadSlot, Wrappers};
+use super::{CounterAt, Recorder, Subscription, ThreadSlot, Wrappers};
 
 /// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
 /// reads most of it.
 #[repr(C, align(64))]
 pub(crate) struct Hook {
-    /// Offset of the one counter for all members, if hits only count now; else 0 or [`IN_ORDER`].
-    /// `enter` reads it.
+    /// Offset of the one counter for all members, if hits only count now; else 0, [`IN_ORDER`], or
+    /// the number of a [recorder](super::Recorder). `enter` reads it.
     sole_counter: AtomicUsize,
     /// The function that `enter` calls for all other hits.
     pub(super) deliver: Deliver,
     /// The only member, if there is one. Its first word is the subscription whose consumer
     /// `deliver` calls.
     pub(super) sole: Member,
+    /// `enter` reads it, too.
     probe: ProbeId,
     /// The probe's own counter, if it has one.
     counter: Option<CounterAt>,
@@ -57,6 +58,10 @@ unsafe impl Sync for Hook {}
 unsafe impl Send for Rest {}
 // SAFETY: as above; members are `Sync`.
 unsafe impl Sync for Rest {}
+
+/// Offset of the probe's number in a hook.
+#[cfg(probe_backend = "patched")]
+pub(crate) const PROBE: usize = offset_of!(Hook, probe);
 
 /// A consumer [needs order](crate::Consumer::needs_order): a hit waits until all earlier
 /// instructions are done. As a signed number it is negative, unlike an offset.
@@ -178,7 +183,9 @@ fn way(members: &[Member], counter: Option<CounterAt>) -> usize {
     match members {
         // No consumer is attached, so the way in has nothing else to do.
         [] => UNREAD,
-        [sole] => sole.only_counter().map_or_else(long_way, CounterAt::offset),
+        [sole] => {
+            sole.only_counter().map(CounterAt::offset).or_else(|| sole.recorder()).unwrap_or_else(long_way)
+        }
         all if all.iter().all(|member| member.only_counter().is_some()) => {
             counter.map_or_else(long_way, CounterAt::offset)
         }
@@ -280,6 +287,12 @@ impl Member {
     /// Returns whether a hit must wait until all earlier instructions are done.
     fn needs_order(&self) -> bool {
         matches!(self.action(), Action::Call { .. }) && self.subscription().needs_order()
+    }
+
+    /// Returns the number of the consumer's recorder, if it has one.
+    fn recorder(&self) -> Option<usize> {
+        matches!(self.action(), Action::Call { .. })
+            .then(|| self.subscription().recorder().map(Recorder::way))?
     }
 
     /// Must be called by the holder of the control lock.

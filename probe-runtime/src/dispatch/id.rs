@@ -17,6 +17,7 @@ use std::fmt;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct ProbeId(u32);
 
 impl ProbeId {

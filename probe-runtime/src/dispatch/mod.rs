@@ -46,6 +46,7 @@ mod listener;
 mod owner;
 mod ownership;
 mod quiesce;
+mod recording;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
 mod slab;
@@ -62,6 +63,8 @@ pub(crate) use event::FUTURE;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
 pub(crate) use hit_state::HitMark;
+#[cfg(probe_backend = "patched")]
+pub(crate) use hook::PROBE;
 pub(crate) use hook::{Action, Hook};
 pub use id::ProbeId;
 #[cfg(probe_discovers)]
@@ -70,7 +73,12 @@ pub(crate) use inline_hook::InlineHook;
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
+#[cfg(probe_backend = "patched")]
+pub(crate) use owner::THREAD;
 pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, wait};
+pub(crate) use recording::Recorder;
+#[cfg(any(probe_backend = "patched", feature = "trace"))]
+pub(crate) use recording::head;
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "patched"))]

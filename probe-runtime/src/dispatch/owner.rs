@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::ThreadSlot;
 use crate::os;
 
+/// Offset of the thread's number, in bytes from the start of a slot.
+#[cfg(probe_backend = "patched")]
+pub(crate) const THREAD: usize = std::mem::offset_of!(ThreadSlot, thread);
+
 /// Number of threads that have had a slot.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 

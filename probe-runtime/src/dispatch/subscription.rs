@@ -5,18 +5,25 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::any::Any;
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
 use super::quiesce::{Awaited, Vacated};
-use super::{Event, HitMark, Listener, Wrapper};
+use super::{Event, HitMark, Listener, Recorder, Wrapper};
 use crate::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
+#[repr(C, align(8))]
 pub(crate) struct Subscription {
+    /// See [`Event::generation`]. The holder of the control lock sets even numbers. A hit that
+    /// records reads it together with the silence, as one word.
+    generation: AtomicU32,
+    /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
+    silence: AtomicU32,
     /// Valid until `owner` is taken.
     consumer: Called,
     /// Instantiated for the consumer's type.
@@ -28,21 +35,24 @@ pub(crate) struct Subscription {
     /// Whether the consumer needs a thread that a forked child does not have.
     needs_thread: bool,
     needs_order: bool,
-    /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
-    silence: AtomicU8,
+    /// Set before the first hook is made, if the consumer has one.
+    recorder: OnceLock<Recorder>,
     failure: OnceLock<String>,
-    /// See [`Event::generation`]. The holder of the control lock sets even numbers.
-    generation: AtomicU32,
 }
 
+const _: () = {
+    assert!(offset_of!(Subscription, generation) == 0);
+    assert!(offset_of!(Subscription, silence) == 4);
+};
+
 /// The consumer has panicked, or was left behind in a parent process.
-const FAILED: u8 = 1;
+const FAILED: u32 = 1;
 /// The attachment is paused, and the pause also holds for hits under way.
-const PAUSED: u8 = 2;
+const PAUSED: u32 = 2;
 /// The attachment is gone.
-const CLOSED: u8 = 4;
+const CLOSED: u32 = 4;
 /// In addition to `FAILED`: the consumer needs a thread that this forked child does not have.
-const ORPHANED: u8 = 8;
+const ORPHANED: u32 = 8;
 
 /// Address of a consumer.
 struct Called(*const dyn Listener);
@@ -93,9 +103,10 @@ impl Subscription {
             needs_order: consumer.needs_order(),
             consumer: Called(Arc::<L>::as_ptr(&consumer)),
             owner: Mutex::new(Some(consumer)),
-            silence: AtomicU8::new(0),
-            failure: OnceLock::new(),
             generation: AtomicU32::new(UnsettledSwitch::FIRST.0),
+            silence: AtomicU32::new(0),
+            recorder: OnceLock::new(),
+            failure: OnceLock::new(),
         }
     }
 
@@ -118,6 +129,18 @@ impl Subscription {
 
     pub(super) fn needs_order(&self) -> bool {
         self.needs_order
+    }
+
+    /// Lets hits be recorded instead of delivered where the consumer is alone. Must come before the
+    /// first hook is made, and after the consumer is ready.
+    pub(crate) fn record_by(&self, recorder: Option<Recorder>) {
+        if let Some(recorder) = recorder {
+            let _ = self.recorder.set(recorder);
+        }
+    }
+
+    pub(super) fn recorder(&self) -> Option<Recorder> {
+        self.recorder.get().copied()
     }
 
     /// Returns the wrapper of a replacement, which runs instead of the function.

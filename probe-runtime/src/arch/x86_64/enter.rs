@@ -12,13 +12,14 @@
 //!
 //! A probe that is only counted is handled here, in 20 instructions: the way in marks the thread's
 //! slot (so that no detach frees the hook meanwhile), increments the hook's counter, and clears the
-//! mark. There is no lock, no locked instruction, no heap and no system call. For all other hits it
-//! calls the function that the hook names, with the slot marked, and clears the mark when the
+//! mark. There is no lock, no locked instruction, no heap and no system call. A hit that a trace
+//! would write as it is can be recorded here, too ([`record`](super::record)). For all other hits
+//! it calls the function that the hook names, with the slot marked, and clears the mark when the
 //! function returns. On a thread without a slot, and inside another hit, it calls the function of
 //! [`UNMARKED`] instead, which looks for the hook itself.
 //!
 //! If a consumer needs order, the way in waits for all earlier instructions (`lfence`; Intel SDM
-//! 2A). The hook says so by a negative number in place of its counter.
+//! 2A). The hook says so by -1 in place of its counter; other negative numbers are recorders'.
 //!
 //! The direction flag is left alone: it is clear wherever a site may stand, as at any call, and in
 //! signal handlers.
@@ -31,7 +32,8 @@
 //! zone (`.cfi_val_offset`). The caller's own unwind tables start from that value.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `ThreadSlot` (its mark, a word, at
-// 0, its sequence at 8) and `Hook` (its sole counter at 0, zero or less if it has none; the
+// 0, its sequence at 8, its calls at 16), `Subscription` (its generation and its silence, a word,
+// at 0) and `Hook` (its sole counter at 0, zero or less if it has none; the
 // function for all other hits at 8; the subscription whose consumer it calls at 16), which are
 // asserted beside them, and on `enter` being reached only through stubs.
 #![expect(unsafe_code, reason = "see above")]
@@ -39,18 +41,39 @@
 use std::arch::{asm, naked_asm};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
+use super::record::record;
 use super::vectors::{self, AREA};
-use crate::abi::{Convention, Definition, Value};
-use crate::dispatch::{ThreadSlot, UNMARKED};
+use crate::abi::{Convention, Definition, FIELD_COUNT, Value};
+use crate::dispatch::{PROBE, THREAD, ThreadSlot, UNMARKED, head};
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
 /// comes first. `$save` and `$restore` surround the call of the hook's function, with the stack
-/// pointer aligned to 16, and `rax` and `rdx` free.
+/// pointer aligned to 16, and `rax` and `rdx` free. `$record` is the assembly for hits that are
+/// recorded; where these call the consumer instead, there is none. `$to_record` jumps to either.
 macro_rules! enter {
-    ($step:literal, [$($tls:literal,)*]) => {
-        enter!($step, [$($tls,)*], [], [],)
+    ($step:literal, [$($tls:literal,)*], [$record:ident], $($operands:tt)*) => {
+        enter!(
+            $step, [$($tls,)*], [], [], "jne 8b", [record!($record),],
+            slot_thread = const THREAD,
+            probe = const PROBE,
+            probe_shift = const head::PROBE_SHIFT,
+            position = const head::POSITION,
+            end = const head::END,
+            origin = const head::ORIGIN,
+            base = const head::BASE,
+            thread = const head::THREAD,
+            generation = const head::GENERATION,
+            written = const head::WRITTEN,
+            $($operands)*
+        )
     };
-    ($step:literal, [$($tls:literal,)*], [$($save:literal,)*], [$($restore:literal,)*], $($area:tt)*) => {
+    ($step:literal, calling) => {
+        enter!($step, [], [], [], "jne 5f", [],)
+    };
+    (
+        $step:literal, [$($tls:literal,)*], [$($save:literal,)*], [$($restore:literal,)*],
+        $to_record:literal, [$($record:expr,)?], $($operands:tt)*
+    ) => {
         naked_asm!(
             $($tls,)*
             ".cfi_startproc",
@@ -92,6 +115,7 @@ macro_rules! enter {
             ".cfi_restore rdi",
             "ret",
             ".cfi_restore_state",
+            $($record,)?
             "4:",
             "lfence", // a consumer may need order, and this way is slow anyway
             "xor eax, eax",
@@ -99,6 +123,8 @@ macro_rules! enter {
             "jmp 6f",
             "3:",
             "jns 5f",
+            "cmp rcx, -1",
+            $to_record,
             "lfence", // a consumer needs order
             "5:",
             "mov rcx, [rdi + 8]", // again: no register was free to keep it
@@ -157,7 +183,7 @@ macro_rules! enter {
             ".cfi_endproc",
             enter = sym enter,
             unmarked = sym UNMARKED,
-            $($area)*
+            $($operands)*
         )
     };
 }
@@ -188,6 +214,8 @@ macro_rules! enter_keeping {
                 "emms",
             ],
             ["mov eax, [rip + {area} + 8]", "xor edx, edx", $restore,],
+            "jne 5f",
+            [],
             area = sym AREA,
         )
     };
@@ -213,21 +241,28 @@ pub(super) unsafe extern "C" fn enter() {
             ".size {enter}.slot, 8",
             "{enter}.slot: .zero 8",
             ".popsection",
-        ]
+        ],
+        [without_fields],
     )
 }
 
 /// The way in for probes with fields.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_with_values() {
-    enter!("192", [])
+    enter!(
+        "192", [], [with_fields],
+        field_count = const FIELD_COUNT,
+        payload_shift = const head::PAYLOAD_SHIFT,
+        inline_values = const INLINE_VALUES,
+        values_at = const VALUES_AT,
+    )
 }
 
 /// The way in for sites in C code where the compiler expects a call, without a step over the red
 /// zone.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_called() {
-    enter!("0", [])
+    enter!("0", calling)
 }
 
 /// The ways in that keep vector registers: for sites that the compiler does not know of, and for

@@ -11,6 +11,8 @@ pub use typed::Typed;
 pub(crate) mod block;
 #[cfg(feature = "std")]
 pub(crate) mod enter;
+#[cfg(feature = "std")]
+mod record;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
 #[cfg(feature = "std")]

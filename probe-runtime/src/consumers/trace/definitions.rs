@@ -37,6 +37,6 @@ fn text(text: &str, out: &mut Vec<u8>) {
 /// Returns a probe's number in files, which is never 0; fewer probes than that have counters.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "see above")]
-pub(super) fn number(probe: usize) -> u32 {
+pub(super) const fn number(probe: usize) -> u32 {
     probe as u32 + 1
 }

@@ -42,7 +42,7 @@ use running::Running;
 
 use crate::clock::Clock;
 use crate::control::{Consumer, ProbeSet, Start, Switch};
-use crate::dispatch::Event;
+use crate::dispatch::{Event, Recorder};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -59,9 +59,11 @@ use crate::registry::ProbeId;
 /// written or lost, see [`TraceTotals`]. Hits inside of other hits, as of a signal handler that
 /// interrupts one, are [`suppressed`](crate::Attachment::suppressed).
 ///
-/// Cost: a hit without fields is a reading of the clock and three stores. It uses no heap, no lock
-/// and no system call, but for a thread's first hit, which maps its ring. A hit that
-/// begins another part of the ring reads the system's clock, too, if that takes no system call.
+/// Cost: a hit takes little more than a reading of the clock, if it has no fields, or up to eight
+/// that are numbers of up to 64 bits, truth values or characters, and if its probe has no other
+/// consumer. Others take some 7 ns more, and longer for texts. No hit uses the heap, a lock or a
+/// system call, but for a thread's first hit, which maps its ring. A hit that begins another part
+/// of the ring reads the system's clock, too, if that takes no system call.
 ///
 /// ```
 /// use probe_runtime::{Trace, probe, select};
@@ -379,6 +381,10 @@ impl Consumer for Trace {
 
     fn start(&self, probe: ProbeId) -> Start {
         self.dormant.start(probe)
+    }
+
+    fn recorder(&self) -> Option<Recorder> {
+        self.running.get()?.recorder()
     }
 
     #[inline(always)]

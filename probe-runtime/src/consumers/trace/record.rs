@@ -1,7 +1,9 @@
 //! A hit's fields as the payload of a record.
 //!
-//! Cost: two passes over the fields. The first one bounds the payload's length, so that there is
-//! room before the first word is stored; it formats nothing.
+//! Most fields are numbers, whose payload has a length that their count tells ([`store_short`]).
+//!
+//! Cost: one pass over such fields. Two over others: the first one bounds the payload's length, so
+//! that there is room before the first word is stored; it formats nothing.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::AtomicU64;
@@ -9,18 +11,58 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use probe_trace::layout::field;
 
-use crate::abi::ValueRef;
+use crate::abi::{Type, Value, ValueRef};
 use crate::dispatch::Event;
+
+/// Returns the number of payload words of a hit whose values take one word each.
+#[inline(always)]
+pub(super) fn short(values: &[Value<'_>]) -> usize {
+    values.len() + values.len().div_ceil(8)
+}
+
+/// Stores the payload of a hit whose values take one word each, in as many words as [`short`] says.
+/// `false` if a value takes more, or less.
+#[inline(always)]
+pub(super) fn store_short(values: &[Value<'_>], words: &[AtomicU64]) -> bool {
+    let Some((types, words)) = words.split_at_checked(values.len().div_ceil(8)) else { return false };
+    for ((values, words), packed) in values.chunks(8).zip(words.chunks(8)).zip(types) {
+        let mut types = 0;
+        for ((value, word), place) in values.iter().zip(words).zip((0..).step_by(8)) {
+            let Some((ty, value)) = one_word(value) else { return false };
+            word.store(value, Relaxed);
+            types |= u64::from(ty) << place;
+        }
+        packed.store(types, Relaxed);
+    }
+    true
+}
+
+/// Returns the number of the type, and the value, if that is one word which no site could have made
+/// wrong: a number of up to 64 bits, or a truth value.
+#[inline(always)]
+fn one_word(value: &Value<'_>) -> Option<(u8, u64)> {
+    const NUMBERS: u64 = 1 << field::U64 | 1 << field::I64 | 1 << field::F64;
+    let (ty, word) = (value.ty, value.words[0]);
+    let is_number = ty < 64 && NUMBERS >> ty & 1 != 0;
+    let is_valid = is_number || (ty == Type::Bool as u64 && word <= 1);
+    #[expect(clippy::cast_possible_truncation, reason = "less than 64")]
+    is_valid.then_some((ty as u8, word))
+}
+
+// The types that are stored as they are have the same numbers in files.
+const _: () = {
+    assert!(Type::U64 as u8 == field::U64 && Type::I64 as u8 == field::I64);
+    assert!(Type::F64 as u8 == field::F64 && Type::Bool as u8 == field::BOOL);
+    assert!(Type::Char as u8 == field::CHAR);
+};
 
 /// Returns the greatest number of payload words that the hit may need, with texts cut at `limit`
 /// bytes.
 #[inline]
 pub(super) fn bound(event: &Event<'_>, limit: usize) -> usize {
-    let fields = event.fields();
+    let fields = event.fields().values();
     let types = fields.len().div_ceil(8);
-    usize::from(event.may_skip_exit())
-        + types
-        + fields.map(|(_, value)| bound_of(value, limit)).sum::<usize>()
+    usize::from(event.may_skip_exit()) + types + fields.map(|value| bound_of(value, limit)).sum::<usize>()
 }
 
 fn bound_of(value: ValueRef<'_>, limit: usize) -> usize {

@@ -7,7 +7,8 @@
 //!
 //! A ring may lie in a mapped file ([`in_file`]).
 //!
-//! Cost: a record without payload takes two loads beside those of the head, and three stores.
+//! Cost: a record without payload takes three stores. On x86-64 the way in makes them, see
+//! [`Recorder`](crate::dispatch::Recorder).
 
 // The model checker reads this file from another module, too.
 #[path = "ring/in_file.rs"]
@@ -27,13 +28,15 @@ pub(super) struct Head {
     position: AtomicU64,
     /// The position at which the current sub-buffer ends.
     end: AtomicU64,
-    /// The position at the first word of the ring's memory.
-    lap: AtomicU64,
+    /// The address of the word with position 0, were it in memory.
+    origin: AtomicU64,
     /// Time stamp from which the next record counts.
     base: AtomicU64,
     thread: AtomicU64,
     generation: AtomicU64,
     written: AtomicU64,
+    /// The position at the first word of the ring's memory.
+    lap: AtomicU64,
     lost: AtomicU64,
     lost_now: AtomicU64,
     gap_begin: AtomicU64,
@@ -45,6 +48,19 @@ pub(super) struct Head {
     /// The ring's number in files. The order of rings in memory changes as threads come.
     number: AtomicU64,
 }
+
+// The way in of the x86-64 backend writes records by itself, as `Ring::write_short` does.
+#[cfg(not(all(test, loom)))]
+const _: () = {
+    use crate::dispatch::head;
+    use std::mem::offset_of;
+    assert!(offset_of!(Head, position) == head::POSITION && offset_of!(Head, end) == head::END);
+    assert!(offset_of!(Head, origin) == head::ORIGIN && offset_of!(Head, base) == head::BASE);
+    assert!(offset_of!(Head, thread) == head::THREAD && offset_of!(Head, generation) == head::GENERATION);
+    assert!(offset_of!(Head, written) == head::WRITTEN);
+    assert!(super::definitions::number(0) == 1);
+    assert!(event::word(1, 1, 0) == 1 << head::PROBE_SHIFT | 1 << head::PAYLOAD_SHIFT);
+};
 
 /// The policy for events that come when all sub-buffers are full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,25 +118,35 @@ pub(super) struct Room<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Writes a record without payload, if the current sub-buffer has room and nothing else has to
-    /// be written first.
+    /// Writes a record with so many payload words, if the current sub-buffer has room and nothing
+    /// else has to be written first. `store` stores the payload; if it returns `false`, nothing was
+    /// written.
     #[inline(always)]
-    pub(super) fn write_bare(self, hit: Hit, probe: u32) -> bool {
+    pub(super) fn write_short(
+        self,
+        hit: Hit,
+        probe: u32,
+        payload: usize,
+        store: impl FnOnce(&[AtomicU64]) -> bool,
+    ) -> bool {
         let head = self.head;
         let position = head.position.load(Relaxed);
         let ticks = hit.now.wrapping_sub(head.base.load(Relaxed));
-        let is_ready = position < head.end.load(Relaxed)
+        let is_ready = position + (payload as u64) < head.end.load(Relaxed)
             && head.thread.load(Relaxed) == hit.thread
             && head.generation.load(Relaxed) == u64::from(hit.generation);
         let Ok(ticks) = u32::try_from(ticks) else { return false };
         if !is_ready {
             return false;
         }
-        let Some(word) = self.words.get(at(position.wrapping_sub(head.lap.load(Relaxed)))) else {
+        let start = at(position.wrapping_sub(head.lap.load(Relaxed)));
+        let room = self.words.get(start..start.wrapping_add(1 + payload)).and_then(<[_]>::split_first);
+        let Some((word, words)) = room else { return false };
+        if !store(words) {
             return false;
-        };
-        word.store(event::word(probe, 0, ticks), Release);
-        head.position.store(position + 1, Release);
+        }
+        word.store(event::word(probe, payload, ticks), Release);
+        head.position.store(position + 1 + payload as u64, Release);
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
         true
     }
@@ -249,6 +275,7 @@ impl<'a> Ring<'a> {
         head.base.store(base, Relaxed);
         head.generation.store(u64::from(hit.generation), Relaxed);
         head.lap.store(lap, Relaxed);
+        head.origin.store((self.words.as_ptr().addr() as u64).wrapping_sub(8 * lap), Relaxed);
         head.end.store(if is_clear { begin - HEADER + shape.words } else { begin }, Relaxed);
         head.position.store(begin, Release);
         Some(())

@@ -14,13 +14,14 @@ use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use crate::clock::Clock;
 use crate::control::ProbeSet;
-use crate::dispatch::Event;
+use crate::dispatch::{Event, Recorder};
 use crate::error::Error;
 use crate::os;
 use crate::os::time;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
-// Safety: relies on zeroed atomics being the head of a ring that nobody has written to.
+// Safety: relies on zeroed atomics being the head of a ring that nobody has written to, and on
+// `ring`, which keeps a head's position and its end within the ring's memory.
 #[expect(unsafe_code, reason = "see above")]
 // SAFETY: it consists of atomic integers, needs no drop, and other threads may read it.
 unsafe impl Zeroed for Head {}
@@ -100,12 +101,27 @@ impl Running {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) {
         let hit = Hit { now: self.clock.now(), thread: event.thread(), generation: event.generation() };
-        let is_bare = event.fields().len() == 0 && !event.may_skip_exit();
         let Some(local) = self.rings.known(event) else { return self.first(event, hit) };
         let ring = Ring { head: local.head(), words: local.parts() };
-        if !(is_bare && ring.write_bare(hit, definitions::number(event.probe().index()))) {
+        let values = event.values();
+        let is_written = !event.may_skip_exit()
+            && ring.write_short(
+                hit,
+                definitions::number(event.probe().index()),
+                record::short(values),
+                |words| record::store_short(values, words),
+            );
+        if !is_written {
             self.record(event, hit, local);
         }
+    }
+
+    /// Returns where hits may be recorded, if time stamps are the processor's.
+    #[expect(unsafe_code, reason = "see above")]
+    pub(super) fn recorder(&self) -> Option<Recorder> {
+        // SAFETY: the word is that of the rings, whose heads have the layout asserted in `ring`. A
+        // ring's words lie at their positions from its origin, and only its thread writes there.
+        self.clock.is_counter().then(|| unsafe { Recorder::new(self.rings.memory()) })
     }
 
     /// Records a hit of a thread that may not have a ring yet.

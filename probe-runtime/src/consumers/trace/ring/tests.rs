@@ -27,7 +27,7 @@ impl Owned {
     /// Writes an event as a hit does; returns whether it was written.
     fn event(&self, hit: Hit, probe: u32, payload: &[u64]) -> bool {
         let ring = self.ring();
-        if payload.is_empty() && ring.write_bare(hit, probe) {
+        if payload.is_empty() && ring.write_short(hit, probe, 0, |_| true) {
             return true;
         }
         let Some(room) = ring.room(self.shape, hit, payload.len(), identity(hit)) else { return false };

@@ -1,0 +1,81 @@
+//! Recording: what the way in of the x86-64 backend does by itself for a consumer that keeps a word
+//! for each hit.
+//!
+//! A consumer whose hits become some words each, in memory of the thread's own, says where that
+//! memory is: by a [`Recorder`]. If it is a probe's only consumer, the way in stores the words: one
+//! for the hit, and if it has fields, one with their types and one for each field. It calls the
+//! consumer whenever anything else is to be done: memory to map, a part of the ring to begin,
+//! another generation, a time or a field that does not fit, more than eight fields.
+//!
+//! ```text
+//!  the way in                              the same as in `deliver`, which calls the consumer
+//!  1. mark = entered                       1.
+//!  2. read the hook: a recorder            2.
+//!  3. mark = the consumer's                3.
+//!  4. unless generation and silence        4. unless it is silent
+//!     are as the ring says,
+//!     and its thread is this one:
+//!  5. read the clock, store the word,      5. call the consumer
+//!     then the position behind it
+//!  6. sequence + 1, mark = idle            6.
+//!  7. else: calls + 1, mark = entered, and the ordinary way, from its reading of the hook on
+//! ```
+//! So operations wait for a hit that records as for one that is in the consumer (`hit_state`), and
+//! a signal handler's hits in between are suppressed, and counted. Step 7 ends the call as
+//! `HitState::end_call` does, since the ordinary way reads the hook again.
+//!
+//! Only sites in Rust code record, whose cold blocks give up vector registers. C code's hits have
+//! stack pointers, too.
+
+// Safety: relies on the makers of recorders, and on `arch`, which stores nothing else.
+
+use super::CounterAt;
+
+/// Offsets, in bytes, in a thread's memory: seven words that only the thread itself writes.
+#[cfg(any(probe_backend = "patched", feature = "trace"))]
+pub(crate) mod head {
+    /// Number of the next word. It is moved on behind each word that was stored.
+    pub(crate) const POSITION: usize = 0;
+    /// The position from which on the consumer is called.
+    pub(crate) const END: usize = 8;
+    /// The address of the word with number 0, though memory may begin later.
+    pub(crate) const ORIGIN: usize = 16;
+    /// The time stamp that is subtracted from a word's, which has 32 bits.
+    pub(crate) const BASE: usize = 24;
+    /// The number of the thread that writes.
+    pub(crate) const THREAD: usize = 32;
+    /// The generation of the hits that are stored.
+    pub(crate) const GENERATION: usize = 40;
+    /// The number of hits that were stored.
+    pub(crate) const WRITTEN: usize = 48;
+    /// In a word that is stored: the lowest bit of the number of words that follow, above the time.
+    pub(crate) const PAYLOAD_SHIFT: usize = 32;
+    /// In a word that is stored: the lowest bit of the probe's number, counted from 1.
+    pub(crate) const PROBE_SHIFT: usize = 42;
+}
+
+/// The word of each slot that leads to a consumer's memory for the thread: the address of a
+/// [head], or 0 or 1 while there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recorder(CounterAt);
+
+impl Recorder {
+    /// Makes the recorder of a consumer.
+    ///
+    /// # Safety
+    /// While the consumer may be called, a word other than 0 and 1 must be the address of a head
+    /// that only the slot's thread writes, in that consumer. All words from the head's position to
+    /// its end must be the thread's to write, at their numbers from the origin. Time stamps must be
+    /// those of the processor's counter.
+    #[cfg(feature = "trace")]
+    #[expect(unsafe_code, reason = "see above")]
+    pub(crate) unsafe fn new(at: CounterAt) -> Self {
+        Self(at)
+    }
+
+    /// Returns the number by which a hook says that the way in records: negative, and less than
+    /// that of a consumer that needs order.
+    pub(super) fn way(self) -> usize {
+        self.0.offset().wrapping_neg()
+    }
+}
