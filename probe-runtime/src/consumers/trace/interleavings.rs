@@ -183,7 +183,7 @@ fn replaced_and_copied(step: Option<Step>) {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 // A record without payload in the current sub-buffer, then another sub-buffer.
-                assert!(world.ring().write_bare(hit(1), 1));
+                assert!(world.ring().write_short(hit(1), 1, 0, |_| true));
                 world.write(2);
             })
         };
