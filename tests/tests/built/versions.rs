@@ -34,9 +34,14 @@ fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
             copy(&from.join(&name), &to.join(&name), edit);
         }
     } else {
-        let text = edit(fs::read_to_string(from).expect("a source file"));
-        if fs::read_to_string(to).ok().as_ref() != Some(&text) {
-            fs::write(to, text).expect("it can be written");
+        let bytes = fs::read(from).expect("a file");
+        // Pictures are no text.
+        let bytes = match String::from_utf8(bytes) {
+            Ok(text) => edit(text).into_bytes(),
+            Err(picture) => picture.into_bytes(),
+        };
+        if fs::read(to).ok().as_ref() != Some(&bytes) {
+            fs::write(to, bytes).expect("it can be written");
         }
     }
 }

@@ -107,7 +107,9 @@ impl Source {
             return self.path.with_file_name(path.value());
         }
         let path = modules.iter().fold(root(krate), |path, module| path.join(module));
-        let candidates = [path.join("mod.rs"), path.with_extension("rs")];
+        // The last one is of a file that was declared with a path: its modules stand beside it.
+        let beside = self.path.with_file_name(path.file_name().expect("a module"));
+        let candidates = [path.join("mod.rs"), path.with_extension("rs"), beside.with_extension("rs")];
         candidates.into_iter().find(|it| it.is_file()).expect("a declared module has a file")
     }
 }

@@ -10,6 +10,7 @@
 //! trace that a thread writes is detached in a child, which has no such thread. Rings may also lie
 //! in a mapped file ([`mapped`]), of which each process has its own.
 
+mod atomic;
 mod attached;
 mod clocks;
 mod converted;
@@ -30,7 +31,7 @@ mod settings;
 mod snapshot;
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, atomic};
+use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
 use dormant::Dormant;
