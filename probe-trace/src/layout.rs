@@ -137,7 +137,8 @@ pub mod sub_buffer {
     pub const WRITTEN_BEFORE: usize = 9;
     /// Events that they lost before this sub-buffer.
     pub const LOST_BEFORE: usize = 10;
-    /// Time stamp of the first event lost directly before this sub-buffer; zero if none was.
+    /// Time stamp of the first event lost directly before this sub-buffer; zero if none was. These
+    /// events are of the thread that the sub-buffer before has.
     pub const GAP_BEGIN: usize = 11;
     /// Time stamp of the last event lost directly before this sub-buffer.
     pub const GAP_END: usize = 12;
@@ -274,8 +275,9 @@ pub mod block {
     pub const SUB_BUFFER: u64 = 3;
     /// A ring's head, as it was when the file was closed.
     pub const RING: u64 = 4;
-    /// Events that no ring has seen, two words: those of threads for which there was no ring, and
-    /// those that were hit inside of another hit.
+    /// Events that no ring has seen, two words: those of threads for which there was no ring, or
+    /// only one that an earlier thread had left full; and those that were hit inside of another
+    /// hit.
     pub const UNSEEN: u64 = 5;
     /// The program's name, as text.
     pub const PROGRAM: u64 = 6;

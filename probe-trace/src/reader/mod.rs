@@ -73,7 +73,8 @@ pub struct Totals {
     pub written: u64,
     /// Events that found no room in their thread's ring.
     pub without_room: u64,
-    /// Events of threads for which there was no ring.
+    /// Events of threads for which there was no ring, or only one that an earlier thread had left
+    /// full.
     pub without_ring: u64,
     /// Hits inside of other hits, as of signal handlers.
     pub nested: u64,

@@ -192,6 +192,8 @@ impl Stream {
         let (written, lost) = (word(sub_buffer::WRITTEN_BEFORE), word(sub_buffer::LOST_BEFORE));
         let gap = [word(sub_buffer::GAP_BEGIN), word(sub_buffer::GAP_END)];
         let name = [word(sub_buffer::NAME), word(sub_buffer::NAME + 1)];
+        // Lost events are of the thread before, though another one has taken its ring.
+        let owner = self.thread.unwrap_or(thread);
         if self.thread != Some(thread) {
             self.thread = Some(thread);
             let program = of.program.clone();
@@ -199,7 +201,7 @@ impl Stream {
         }
         // Events before the first sub-buffer were replaced, and are no gap.
         let replaced = self.written.map_or(0, |before| written.saturating_sub(before));
-        self.gap(of, thread, lost.saturating_sub(self.lost), gap);
+        self.gap(of, owner, lost.saturating_sub(self.lost), gap);
         self.gap(of, thread, replaced, [base, base]);
         (self.base, self.generation, self.lost, self.written) = (base, generation, lost, Some(written));
         self.at = sub_buffer::WORDS;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Barrier;
 use std::thread;
 
 use probe_runtime::{Trace, probe, select};
@@ -138,10 +139,15 @@ fn each_hit_of_each_thread_is_written_or_lost() {
     let trace = Trace::to_file(&path).ring_size(4096);
     let trace = select("trace::live::shown").unwrap().attach(trace).unwrap();
     let (threads, calls) = (8, 5_000);
-    thread::scope(|scope| {
-        (0..threads).for_each(|_| drop(scope.spawn(|| (0..calls).for_each(|x| _ = shown(x)))));
-    });
-    let totals = trace.finish().unwrap();
+    // None takes the ring of another one, which it may have left full.
+    let all = Barrier::new(threads);
+    let work = || {
+        all.wait();
+        (0..calls).for_each(|x| _ = shown(x));
+        all.wait();
+    };
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (totals, threads) = (trace.finish().unwrap(), threads as u64);
     let events = events(&path);
     assert_eq!(totals.written + totals.lost, 2 * threads * calls);
     assert_eq!(lost(&events), totals.lost);

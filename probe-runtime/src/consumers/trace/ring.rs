@@ -38,6 +38,7 @@ pub(super) struct Head {
     /// The position at the first word of the ring's memory.
     lap: AtomicU64,
     lost: AtomicU64,
+    /// Lost events that the next sub-buffer tells, all of `thread`.
     lost_now: AtomicU64,
     gap_begin: AtomicU64,
     gap_end: AtomicU64,
@@ -47,6 +48,9 @@ pub(super) struct Head {
     name: [AtomicU64; 2],
     /// The ring's number in files. The order of rings in memory changes as threads come.
     number: AtomicU64,
+    /// Events that a thread lost before it had a sub-buffer here: an earlier thread has left the
+    /// ring full. They count as those of threads without a ring.
+    ringless: AtomicU64,
 }
 
 // The way in of the x86-64 backend writes records by itself, as `Ring::write_short` does.
@@ -282,8 +286,12 @@ impl<'a> Ring<'a> {
     }
 
     /// Counts a lost event.
-    pub(super) fn lose(self, hit: Hit) {
+    fn lose(self, hit: Hit) {
         let head = self.head;
+        if head.thread.load(Relaxed) != hit.thread {
+            head.ringless.store(head.ringless.load(Relaxed) + 1, Relaxed);
+            return;
+        }
         let lost_now = head.lost_now.load(Relaxed);
         if lost_now == 0 {
             head.gap_begin.store(hit.now, Relaxed);
@@ -383,6 +391,11 @@ impl<'a> Ring<'a> {
     /// Returns the events that were written, and those that were lost.
     pub(super) fn totals(self) -> (u64, u64) {
         (self.head.written.load(Relaxed), self.head.lost.load(Relaxed))
+    }
+
+    /// Returns the events of threads that came while the ring was full, and got no room yet.
+    pub(super) fn ringless(self) -> u64 {
+        self.head.ringless.load(Relaxed)
     }
 
     /// Returns the ring's head as files have it.

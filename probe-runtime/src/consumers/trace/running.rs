@@ -195,7 +195,7 @@ impl Running {
         file.finish([self.ringless(), nested], Moment::now(self.clock), used.unwrap_or_default())
     }
 
-    /// Returns the number of hits of threads for which there was no ring.
+    /// Returns the number of hits of threads for which there was no ring, or only a full one.
     pub(super) fn ringless(&self) -> u64 {
         let inherited = self.file.as_ref().map_or(0, RingFile::inherited);
         self.all_ringless() - inherited
@@ -203,6 +203,9 @@ impl Running {
 
     fn all_ringless(&self) -> u64 {
         let counted: u64 = self.ringless.iter().map(|local| local.head().load(Relaxed)).sum();
-        counted + self.ringless.lost() + self.rings.lost()
+        let left_full =
+            |local: Local<'_, Head, AtomicU64>| Ring { head: local.head(), words: local.parts() }.ringless();
+        let late: u64 = self.rings.iter().map(left_full).sum();
+        counted + late + self.ringless.lost() + self.rings.lost()
     }
 }

@@ -106,14 +106,16 @@ struct Open {
 fn check(path: &Path, keep: Keep) -> Found {
     let mut trace = Read::open(&[path]).unwrap();
     assert_eq!(trace.problems(), &[] as &[String]);
-    check_items(trace.items().map(Result::unwrap), keep)
+    check_items(&mut trace, keep)
 }
 
-fn check_items(items: impl Iterator<Item = Item>, keep: Keep) -> Found {
-    let mut found = Found::default();
+fn check_items(trace: &mut Read, keep: Keep) -> Found {
+    // Those of threads that found no ring, or a full one, are in no gap.
+    let lost = trace.totals().map_or(0, |it| it.without_ring);
+    let mut found = Found { lost, ..Found::default() };
     let mut threads: HashMap<ThreadId, Open> = HashMap::new();
     let mut time = 0;
-    for item in items {
+    for item in trace.items().map(Result::unwrap) {
         match item {
             Item::Thread(thread) => {
                 let may_lack = keep == Keep::Latest;

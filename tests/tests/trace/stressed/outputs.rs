@@ -59,7 +59,7 @@ fn a_disk_that_gets_full() {
     let mut trace = Read::open(&[&path]).unwrap();
     let shown = trace.problems().join("\n");
     assert!(shown.contains("did not finish") && shown.contains("are no whole block"), "{shown}");
-    let found = check_items(trace.items().map(Result::unwrap), Keep::File);
+    let found = check_items(&mut trace, Keep::File);
     // A bare event takes a word, one with a number three.
     assert!(found.events > DISK / 8 / 3, "{found:?}");
 }
@@ -76,7 +76,7 @@ fn check_bytes(bytes: Vec<u8>, problems: &[&str]) -> Found {
     let mut trace = Read::read([("the pipe", Cursor::new(bytes))]).unwrap();
     let shown = trace.problems().join("\n");
     assert!(problems.iter().all(|problem| shown.contains(problem)), "{shown}");
-    check_items(trace.items().map(Result::unwrap), Keep::File)
+    check_items(&mut trace, Keep::File)
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_file_that_somebody_cuts_off() {
             Ok(mut trace) => {
                 let shown = trace.problems().join("\n");
                 assert!(shown.contains("are no whole block"), "{shown}");
-                let found = check_items(trace.items().map(Result::unwrap), Keep::File);
+                let found = check_items(&mut trace, Keep::File);
                 let expected = if length == 100 { 0..1 } else { 100..totals.written };
                 assert!(expected.contains(&found.events), "{length}: {found:?}");
             }
@@ -194,7 +194,7 @@ fn a_file_that_is_cut_off_while_it_is_read() {
     assert_eq!(check(&path, Keep::File).events, totals.written);
     let mut read = Read::open(&[&path]).unwrap();
     OpenOptions::new().append(true).open(&path).unwrap().write_all(b"more than there was").unwrap();
-    assert_eq!(check_items(read.items().map(Result::unwrap), Keep::File).events, totals.written);
+    assert_eq!(check_items(&mut read, Keep::File).events, totals.written);
     OpenOptions::new().write(true).open(&path).unwrap().set_len(8_000).unwrap();
     let mut items = read.items();
     let error = items.find_map(Result::err).expect("the rest is missing");

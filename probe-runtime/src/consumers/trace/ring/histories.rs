@@ -79,8 +79,8 @@ impl File {
     }
 }
 
-/// Plays the steps. Returns all hits, and the file.
-fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, (u64, u64)) {
+/// Plays the steps. Returns the hits of threads that had room before, the file, and the ring.
+fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, Owned) {
     let ring = Owned::new(shape);
     let (mut made, mut file) = (Vec::new(), File::new(shape));
     let (mut now, mut thread, mut generation) = (5, 1, 1);
@@ -98,7 +98,12 @@ fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, (u64, u64)) {
                 let payload: Vec<_> =
                     vec![types; fields.len().div_ceil(8)].into_iter().chain(fields.iter().copied()).collect();
                 let probe = u32::try_from(fields.len()).unwrap();
+                let before = ring.ring().ringless();
                 ring.timed(hit, probe, &payload);
+                // An earlier thread has left the ring full.
+                if ring.ring().ringless() != before {
+                    continue;
+                }
                 made.push(Made { now, thread, generation, fields: fields.clone() });
             }
             Step::Thread => thread += 1,
@@ -116,8 +121,8 @@ fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, (u64, u64)) {
     let left = ring.ring().numbers(shape).filter(|number| *number >= drained);
     left.for_each(|number| file.block(block::SUB_BUFFER, &copy(number)));
     file.block(block::RING, &ring.ring().head_words());
-    file.block(block::UNSEEN, &[0, 0]);
-    (made, file, ring.ring().totals())
+    file.block(block::UNSEEN, &[ring.ring().ringless(), 0]);
+    (made, file, ring)
 }
 
 impl Owned {
@@ -139,11 +144,14 @@ impl Owned {
 
 fn check(steps: &[Step], when_full: WhenFull) {
     let shape = Shape { sub_buffers: 4, words: HEADER + 40, when_full };
-    let (made, file, (written, lost)) = play(steps, shape);
+    let (made, file, ring) = play(steps, shape);
+    let (written, lost) = ring.ring().totals();
     assert_eq!(written + lost, made.len() as u64, "each hit is written or lost");
     let mut trace = file.read();
     let totals = trace.totals().unwrap();
-    assert_eq!((totals.written, totals.lost()), (written, lost));
+    assert_eq!((totals.written, totals.without_room), (written, lost));
+    let hits = steps.iter().filter(|step| matches!(step, Step::Hit(..))).count() as u64;
+    assert_eq!(totals.emitted(), hits);
     let items: Vec<_> = trace.items().map(Result::unwrap).collect();
     let events = items.iter().filter(|item| matches!(item, Item::Event(_))).count() as u64;
     // A recorder has lost none, and has the latest.
@@ -163,6 +171,7 @@ fn check(steps: &[Step], when_full: WhenFull) {
                 let lost = &made[at..at + usize::try_from(gap.lost).unwrap()];
                 let ends = [lost.first(), lost.last()].map(|hit| hit.map(|hit| hit.now));
                 assert_eq!(ends, [Some(gap.begin), Some(gap.end)], "at hit {at}");
+                assert!(lost.iter().all(|hit| hit.thread == gap.thread.thread), "at hit {at}");
                 at += lost.len();
             }
             _ => (),
