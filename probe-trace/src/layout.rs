@@ -201,6 +201,9 @@ pub mod control {
     /// Value: the number of the period in which sites were not switched. Calls are paired only
     /// within one: an entry or exit between two may be missing.
     pub const GENERATION: u64 = 2;
+    /// Values: the number of events that the thread lost before it had this sub-buffer, its first
+    /// one of the ring, and the time stamps of the first and the last of them.
+    pub const GAP: u64 = 3;
 }
 
 /// An event's payload: the stack pointer, if the definition has [`flag::FRAME`]; then, if the

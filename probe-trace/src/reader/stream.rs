@@ -231,10 +231,22 @@ impl Stream {
         // A payload that goes beyond the sub-buffer ends it.
         self.at = (start + event::payload(word)).min(self.words.len());
         let payload = &self.words[start..self.at];
+        // No record is zero. Here somebody has cut off the file while it was written, maybe in the
+        // middle of this record.
+        if word == 0 || !payload.is_empty() && self.words.get(self.at) == Some(&0) {
+            (self.at, self.rest) = (self.words.len(), None);
+            return None;
+        }
         if event::probe(word) == event::CONTROL {
             match *payload {
                 [control::TIME, ticks] => self.base = ticks,
                 [control::GENERATION, generation] => self.generation = generation,
+                [control::GAP, lost, begin, end] => {
+                    self.lost = self.lost.saturating_add(lost);
+                    if let Some(thread) = self.thread {
+                        self.gap(of, thread, lost, [begin, end]);
+                    }
+                }
                 // A later writer's.
                 _ => (),
             }

@@ -11,8 +11,14 @@
 //! [`Recorder`](crate::dispatch::Recorder).
 
 // The model checker reads this file from another module, too.
+#[path = "ring/copied.rs"]
+mod copied;
 #[path = "ring/in_file.rs"]
 mod in_file;
+#[path = "ring/losses.rs"]
+mod losses;
+
+use losses::Late;
 
 use probe_trace::layout::{control, event, ring, sub_buffer};
 
@@ -48,7 +54,8 @@ pub(super) struct Head {
     name: [AtomicU64; 2],
     /// The ring's number in files. The order of rings in memory changes as threads come.
     number: AtomicU64,
-    /// Events that a thread lost before it had a sub-buffer here: an earlier thread has left the
+    late: Late,
+    /// Events of threads that never got a sub-buffer here, since an earlier thread has left the
     /// ring full. They count as those of threads without a ring.
     ringless: AtomicU64,
 }
@@ -101,8 +108,9 @@ pub(super) struct Identity {
     pub(super) reading: Option<(u64, u64, u64)>,
 }
 
-/// Words of a [control record](control).
+/// Words of a [control record](control) with one value, and of that of a gap.
 const CONTROL_WORDS: u64 = 3;
+const GAP_WORDS: u64 = 5;
 const HEADER: u64 = sub_buffer::WORDS as u64;
 
 /// A ring: its head and its memory.
@@ -171,19 +179,19 @@ impl<'a> Ring<'a> {
         let is_same = head.thread.load(Relaxed) == hit.thread;
         // A new time and a new generation may come first.
         let wanted = 2 * CONTROL_WORDS + 1 + payload;
-        let is_free = || head.end.load(Relaxed).saturating_sub(head.position.load(Relaxed)) >= wanted;
-        if !is_same || !is_free() && !self.clear(shape, wanted) {
+        if !is_same || !self.has_room(wanted) && !self.clear(shape, wanted) {
             self.turn(shape, hit, identity)?;
+            self.tell_late(shape, hit, wanted);
             // As much as there may be: a sub-buffer has room for it.
             self.clear(shape, wanted);
         }
         if head.generation.load(Relaxed) != u64::from(hit.generation) {
-            self.control(hit, control::GENERATION, u64::from(hit.generation));
+            self.control(hit, &[control::GENERATION, u64::from(hit.generation)]);
             head.generation.store(u64::from(hit.generation), Relaxed);
         }
         let mut ticks = u32::try_from(hit.now.wrapping_sub(head.base.load(Relaxed)));
         if ticks.is_err() {
-            self.control(hit, control::TIME, hit.now);
+            self.control(hit, &[control::TIME, hit.now]);
             head.base.store(hit.now, Relaxed);
             ticks = Ok(0);
         }
@@ -201,17 +209,17 @@ impl<'a> Ring<'a> {
         head.written.store(head.written.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Writes a control record; there is room.
-    fn control(self, hit: Hit, kind: u64, value: u64) {
+    /// Writes a control record of this kind and these values; there is room.
+    fn control(self, hit: Hit, words: &[u64]) {
         let position = self.head.position.load(Relaxed);
         let start = at(position - self.head.lap.load(Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "the time of a control record says nothing")]
         let ticks = hit.now.wrapping_sub(self.head.base.load(Relaxed)) as u32;
-        let word = event::word(event::CONTROL, 2, ticks);
-        for (place, word) in self.words[start..].iter().zip([word, kind, value]) {
-            place.store(word, Relaxed);
+        let word = event::word(event::CONTROL, words.len(), ticks);
+        for (place, word) in self.words[start..].iter().zip([word].iter().chain(words)) {
+            place.store(*word, Relaxed);
         }
-        self.head.position.store(position + CONTROL_WORDS, Release);
+        self.head.position.store(position + 1 + words.len() as u64, Release);
     }
 
     /// Goes on in the next sub-buffer. `None` if it is not free.
@@ -285,22 +293,8 @@ impl<'a> Ring<'a> {
         Some(())
     }
 
-    /// Counts a lost event.
-    fn lose(self, hit: Hit) {
-        let head = self.head;
-        if head.thread.load(Relaxed) != hit.thread {
-            head.ringless.store(head.ringless.load(Relaxed) + 1, Relaxed);
-            return;
-        }
-        let lost_now = head.lost_now.load(Relaxed);
-        if lost_now == 0 {
-            head.gap_begin.store(hit.now, Relaxed);
-        }
-        head.gap_end.store(hit.now, Relaxed);
-        // The next event begins a sub-buffer, so that lost events lie between two of them.
-        head.end.store(head.position.load(Relaxed), Relaxed);
-        head.lost_now.store(lost_now + 1, Relaxed);
-        head.lost.store(head.lost.load(Relaxed) + 1, Relaxed);
+    fn has_room(self, words: u64) -> bool {
+        self.head.end.load(Relaxed).saturating_sub(self.head.position.load(Relaxed)) >= words
     }
 
     /// Returns whether nobody has written to the ring in this process.
@@ -310,60 +304,6 @@ impl<'a> Ring<'a> {
 
     fn header(self, shape: Shape, number: u64, word: usize) -> &'a AtomicU64 {
         &self.words[at(number % shape.sub_buffers * shape.words) + word]
-    }
-
-    /// Returns the numbers of the sub-buffers that the ring may hold, the current one last.
-    pub(super) fn numbers(self, shape: Shape) -> std::ops::Range<u64> {
-        let position = self.head.position.load(Acquire);
-        let end = position.div_ceil(shape.words);
-        end.saturating_sub(shape.sub_buffers)..end
-    }
-
-    /// Copies the used words of a sub-buffer, in place of those in `copy`. `None` if its thread has
-    /// begun to write a later one there, or has not begun this one.
-    pub(super) fn copy(self, shape: Shape, number: u64, copy: &mut Vec<u64>) -> Option<()> {
-        let sequence = self.header(shape, number, sub_buffer::SEQUENCE);
-        if sequence.load(Acquire) != number + 1 {
-            return None;
-        }
-        let used = self.used(shape, number)?;
-        let start = at(number % shape.sub_buffers * shape.words);
-        let words = self.words.get(start..start + at(used))?;
-        copy.clear();
-        copy.extend(words.iter().map(|word| word.load(Relaxed)));
-        fence(Acquire);
-        if sequence.load(Relaxed) != number + 1 {
-            return None;
-        }
-        *copy.get_mut(sub_buffer::USED)? = used;
-        Some(())
-    }
-
-    /// Adds the words of a sub-buffer from `words.len()` on that are whole records by now. Its
-    /// thread must not begin to write a later one there.
-    pub(super) fn extend(self, shape: Shape, number: u64, words: &mut Vec<u64>) {
-        if self.header(shape, number, sub_buffer::SEQUENCE).load(Acquire) != number + 1 {
-            return;
-        }
-        let Some(used) = self.used(shape, number) else { return };
-        let start = at(number % shape.sub_buffers * shape.words);
-        let new = self.words.get(start + words.len()..start + at(used)).unwrap_or_default();
-        words.extend(new.iter().map(|word| word.load(Relaxed)));
-    }
-
-    /// Returns the number of words that a sub-buffer uses.
-    fn used(self, shape: Shape, number: u64) -> Option<u64> {
-        let position = self.head.position.load(Acquire);
-        let used = match self.header(shape, number, sub_buffer::USED).load(Acquire) {
-            0 => position.saturating_sub(number * shape.words).min(shape.words),
-            used => used,
-        };
-        (HEADER..=shape.words).contains(&used).then_some(used)
-    }
-
-    /// Returns whether the thread has left this sub-buffer, or filled it.
-    pub(super) fn is_whole(self, shape: Shape, number: u64) -> bool {
-        self.head.position.load(Acquire) >= (number + 1) * shape.words
     }
 
     /// Returns whether a record was written; from then on the ring has its number.
@@ -391,11 +331,6 @@ impl<'a> Ring<'a> {
     /// Returns the events that were written, and those that were lost.
     pub(super) fn totals(self) -> (u64, u64) {
         (self.head.written.load(Relaxed), self.head.lost.load(Relaxed))
-    }
-
-    /// Returns the events of threads that came while the ring was full, and got no room yet.
-    pub(super) fn ringless(self) -> u64 {
-        self.head.ringless.load(Relaxed)
     }
 
     /// Returns the ring's head as files have it.

@@ -97,7 +97,8 @@ impl Told {
             self.definitions.push(definition.clone());
             self.definitions.len() - 1
         });
-        u32::try_from(number).unwrap()
+        // Numbers begin at 1.
+        u32::try_from(number + 1).unwrap()
     }
 
     /// Returns the beginning of a file.
@@ -109,7 +110,7 @@ impl Told {
         words[header::SUB_BUFFERS] = 4;
         words[header::SUB_BUFFER_WORDS] = 512;
         let mut definitions = Vec::new();
-        for (number, of) in (0_u32..).zip(&self.definitions) {
+        for (number, of) in (1_u32..).zip(&self.definitions) {
             definitions.extend(number.to_le_bytes());
             let flags = if of.may_skip_exit { flag::FRAME } else { 0 };
             let is_future = if of.is_future { flag::FUTURE } else { 0 };

@@ -79,10 +79,11 @@ impl File {
     }
 }
 
-/// Plays the steps. Returns the hits of threads that had room before, the file, and the ring.
+/// Plays the steps. Returns the hits but for those of threads that got no room, the file, and the
+/// ring.
 fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, Owned) {
     let ring = Owned::new(shape);
-    let (mut made, mut file) = (Vec::new(), File::new(shape));
+    let (mut made, mut late, mut file) = (Vec::new(), Vec::new(), File::new(shape));
     let (mut now, mut thread, mut generation) = (5, 1, 1);
     let copy = |number| {
         let mut copy = Vec::new();
@@ -98,13 +99,19 @@ fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, Owned) {
                 let payload: Vec<_> =
                     vec![types; fields.len().div_ceil(8)].into_iter().chain(fields.iter().copied()).collect();
                 let probe = u32::try_from(fields.len()).unwrap();
+                let made_now = Made { now, thread, generation, fields: fields.clone() };
                 let before = ring.ring().ringless();
                 ring.timed(hit, probe, &payload);
-                // An earlier thread has left the ring full.
-                if ring.ring().ringless() != before {
-                    continue;
+                let after = ring.ring().ringless();
+                if after > before {
+                    // An earlier thread has left the ring full.
+                    late.push(made_now);
+                } else {
+                    // Those that are told now come first.
+                    let told = usize::try_from(before - after).unwrap();
+                    made.extend(late.drain(late.len() - told..));
+                    made.push(made_now);
                 }
-                made.push(Made { now, thread, generation, fields: fields.clone() });
             }
             Step::Thread => thread += 1,
             Step::Generation => generation += 2,
