@@ -3,6 +3,7 @@
 //! A process of its own: it forks, and installs a signal handler.
 #![cfg(unix)]
 
+mod armed;
 mod clocks;
 mod environment;
 mod faults;

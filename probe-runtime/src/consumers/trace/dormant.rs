@@ -3,23 +3,30 @@
 //! They are the trace's from the beginning, so its files have their definitions, and arming only
 //! switches their sites.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Trace;
 use crate::control::{Attachment, Start};
 use crate::patch::{Report, Visibility};
 use crate::registry::ProbeId;
 
-/// The probes, ascending; each with the number of times that it is armed.
+/// The probes, and how often they are armed.
 #[derive(Default)]
-pub(super) struct Dormant(Mutex<Vec<(ProbeId, usize)>>);
+pub(super) struct Dormant {
+    /// Ascending; each with the number of times that it is armed. A leaf: nothing else is locked
+    /// meanwhile.
+    counts: Mutex<Vec<(ProbeId, usize)>>,
+    /// Held while probes are counted and their sites follow, so that the sites are as the last
+    /// count says. Taken before the control lock.
+    turns: Mutex<()>,
+}
 
 impl Dormant {
     fn of(probes: &[ProbeId]) -> Self {
         let mut probes: Vec<_> = probes.iter().map(|id| (*id, 0)).collect();
         probes.sort_unstable();
         probes.dedup();
-        Self(Mutex::new(probes))
+        Self { counts: Mutex::new(probes), turns: Mutex::default() }
     }
 
     /// Returns how a probe starts.
@@ -43,7 +50,12 @@ impl Dormant {
     }
 
     fn with<T>(&self, run: impl FnOnce(&mut Vec<(ProbeId, usize)>) -> T) -> T {
-        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        run(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until no other thread arms or disarms.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,6 +101,7 @@ impl Attachment<Trace> {
     /// is recorded, until as many calls of [`disarm`](Self::disarm). Probes that are not dormant
     /// are ignored.
     pub fn arm(&self, probes: &[ProbeId]) -> Report {
+        let _turn = self.dormant.turn();
         let first = self.dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
         self.switch().on(&first, Visibility::Synchronous)
     }
@@ -96,6 +109,7 @@ impl Attachment<Trace> {
     /// Switches armed probes off again, unless they were armed more than once. The trace shows
     /// where the probes were switched: calls that are under way then end there.
     pub fn disarm(&self, probes: &[ProbeId]) -> Report {
+        let _turn = self.dormant.turn();
         let last = self.dormant.count(probes, |armed| Some((armed.checked_sub(1)?, armed == 1)));
         let report = self.switch().off(&last, Visibility::Synchronous);
         if !last.is_empty() {
