@@ -118,8 +118,7 @@ impl Untyped {
     #[cfg(feature = "trace")]
     pub(crate) fn begin_generation(&self) {
         let _locked = lock();
-        let unsettled = self.subscription.unsettle();
-        self.subscription.settle_locked(unsettled);
+        self.subscription.renew();
     }
 
     pub(super) fn probes(&self) -> Vec<ProbeInfo> {

@@ -176,6 +176,16 @@ impl Subscription {
         }
     }
 
+    /// Begins a new generation without a switch, for the holder of the control lock. While a switch
+    /// is unsettled, this does nothing: the end of that switch begins one.
+    #[cfg(feature = "trace")]
+    pub(crate) fn renew(&self) {
+        if !self.generation().is_multiple_of(2) {
+            let unsettled = self.unsettle();
+            self.settle_locked(unsettled);
+        }
+    }
+
     /// Makes the subscription of a replacement, to which no hit is delivered.
     pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
         Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
@@ -285,5 +295,23 @@ impl Subscription {
         if let Some(tell) = ON_FAILURE.get() {
             tell();
         }
+    }
+}
+
+#[cfg(all(test, feature = "trace"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_generation_begins_while_a_switch_is_unsettled() {
+        let subscription = Subscription::new(Arc::new(Nobody));
+        let unsettled = subscription.unsettle();
+        let switched = subscription.generation();
+        subscription.renew();
+        assert_eq!(subscription.generation(), switched);
+        subscription.settle(unsettled);
+        assert_eq!(subscription.generation(), switched + 1);
+        subscription.renew();
+        assert_eq!(subscription.generation(), switched + 3);
     }
 }
