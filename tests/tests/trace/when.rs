@@ -87,6 +87,14 @@ pub fn play(way: &str) {
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0);
         }
+        "is attached again" => {
+            let text = format!("{TRIGGER}, {RECORDER}");
+            for number in 1..=2 {
+                let attached = attach_spec(&text).unwrap();
+                query(20 + number, SLOW);
+                drop(attached);
+            }
+        }
         other => panic!("{other}"),
     }
 }
@@ -219,6 +227,18 @@ fn each_recorder_has_its_snapshot_and_each_trigger_its_number() {
         "{files:?}"
     );
     assert_eq!(files.len(), 4);
+}
+
+#[test]
+fn a_text_that_is_attached_again_keeps_the_snapshots_of_the_first_time() {
+    let folder = Folder::new("when-again");
+    run("is attached again", "**::when::query=count", "", &folder);
+    let names = names(&folder);
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        names[0].ends_with("-snapshot-1.pftrace") && names[1].ends_with("-snapshot-2.pftrace"),
+        "{names:?}"
+    );
 }
 
 #[test]

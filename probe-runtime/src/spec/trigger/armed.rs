@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::asked::{AttachedText, ReportFiles};
 use super::super::parse::Asked;
 use super::keep::Keep;
-use super::snapshots::{Recorder, Recorders};
+use super::snapshots::{self, Recorder, Recorders};
 use super::text::TriggerRequest;
 use crate::consumers::{Trigger, TriggerCall};
 use crate::control::{Attachment, ProbeSet, select};
@@ -154,7 +154,7 @@ impl Run {
             call.wait(*time);
             self.recorders.each(|recorder| _ = recorder.disarm(more));
         }
-        let number = (!self.keep.replace).then(|| self.recorders.number());
+        let number = (!self.keep.replace).then(snapshots::next_number);
         for (path, written) in self.recorders.write(number) {
             match written {
                 Ok(missing) => {

@@ -29,21 +29,22 @@ pub(in crate::spec) struct Recorders {
     all: Vec<Recorder>,
     /// How their sites are written, and those of triggers.
     pub(super) text: TextPolicy,
-    numbers: AtomicU32,
+}
+
+/// Returns the next number of a snapshot, from 1. All triggers of the process share the numbers:
+/// texts may name the same files, at once or one after another.
+pub(super) fn next_number() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Relaxed) + 1
 }
 
 impl Recorders {
     pub(in crate::spec) fn new(all: Vec<Recorder>, text: TextPolicy) -> Self {
-        Self { all, text, numbers: AtomicU32::new(0) }
+        Self { all, text }
     }
 
     pub(in crate::spec) fn is_empty(&self) -> bool {
         self.all.is_empty()
-    }
-
-    /// Returns the next number of a snapshot, from 1. All triggers share the numbers.
-    pub(super) fn number(&self) -> u32 {
-        self.numbers.fetch_add(1, Relaxed) + 1
     }
 
     /// Calls `run` with each recorder that is attached.
