@@ -17,20 +17,32 @@ pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
         return os::stream::open(path)?.write_all(content.as_bytes());
     }
-    let (beside, file) = begin(path)?;
-    let written = fill(file, content).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    create_folders(path)?;
+    replace(path, |beside| fill(create(beside)?, content))
+}
+
+/// Makes a file beside the path, and renames it over the path. `make` must fail if there is a file
+/// of the name that it gets; it then gets another one. After an error nothing is left. A process
+/// that has the previous file open keeps it.
+pub(crate) fn replace<T>(path: &Path, make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<T> {
+    let (beside, content) = new_beside(path, make)?;
+    fs::rename(&beside, path).inspect_err(|_| _ = fs::remove_file(&beside))?;
+    Ok(content)
 }
 
 /// Creates the path's parent folders, and a file beside it that is to be renamed over it.
 pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    new_beside(path)
+    create_folders(path)?;
+    new_beside(path, create)
+}
+
+/// Creates a file that nobody has.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+fn create_folders(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
 /// Returns whether the path must be written in place: it is a pipe, a terminal, or an open
@@ -51,16 +63,19 @@ fn fill(mut file: File, content: &str) -> io::Result<()> {
 /// Creates a file beside the path, under an unused name. The process id and the count don't
 /// suffice: a process of another container may have the same id, and another copy of this crate has
 /// its own count. A file left behind by a killed process stays.
-fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+fn new_beside<T>(path: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     loop {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let beside = beside(path, since, count);
-        match OpenOptions::new().write(true).create_new(true).open(&beside) {
-            Ok(file) => return Ok((beside, file)),
+        match make(&beside) {
+            Ok(content) => return Ok((beside, content)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let _ = fs::remove_file(&beside);
+                return Err(error);
+            }
         }
     }
 }
@@ -124,8 +139,8 @@ mod tests {
         let folder = folder("beside");
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.json");
-        let (one, mut file) = new_beside(&path).unwrap();
-        let (other, _) = new_beside(&path).unwrap();
+        let (one, mut file) = new_beside(&path, create).unwrap();
+        let (other, _) = new_beside(&path, create).unwrap();
         assert_ne!(one, other);
         file.write_all(b"under way").unwrap();
         write(&path, "whole").unwrap();

@@ -12,6 +12,7 @@ mod mapped;
 mod nesting;
 mod panics;
 mod processes;
+mod replaced;
 mod stressed;
 mod torn;
 mod triggers;

@@ -17,6 +17,8 @@ use super::file::{TraceFile, words_of};
 use super::ring::{Ring, Shape};
 use super::running::Running;
 use super::snapshot;
+use crate::os::cancel::Uncancellable;
+use crate::report::file;
 
 /// A file that grows while the program runs.
 pub(super) enum Output {
@@ -31,9 +33,16 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 }
 
 impl Output {
-    /// Creates the file.
+    /// Creates the file. A regular file of this name is replaced at once, not cut: another trace
+    /// may be writing it, and goes on with it. A pipe or another stream is written in place.
     pub(super) fn begin(running: &Running, path: &Path) -> io::Result<Self> {
-        let file = File::create(path)?;
+        let file = if file::is_stream(path) {
+            File::create(path)?
+        } else {
+            // No file beside must stay.
+            let _whole = Uncancellable::new();
+            file::replace(path, file::create)?
+        };
         let about = running.about(false);
         if !is_perfetto(path) {
             return TraceFile::begin(file, &about).map(Self::Native);

@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
 use crate::per_thread::{PerThread, Place};
+use crate::report::file::replace;
 
 /// A file that holds the rings.
 pub(super) struct RingFile {
@@ -92,15 +93,13 @@ impl RingFile {
         let all = rings.checked_add(front.len()).ok_or_else(too_large)?;
         let parts = Parts { first: front.len(), other: stride, all };
         let memory = Mapped::new(page + rings, parts)?;
-        let beside = format!("{}.{}.part", own.display(), process::id());
-        let staged = CString::new(beside.as_str())?;
         let parent = FileId::default();
         let mut file = Self { memory, name, parent, front, unseen, reading, stride, count };
         // A process that has mapped a file of this name keeps it.
-        mapped::remove(&staged);
-        let made = file.write(&staged, None).map_err(io::Error::from_raw_os_error);
-        let made = made.and_then(|id| fs::rename(&beside, &own).map(|()| id));
-        file.parent = made.inspect_err(|_| mapped::remove(&staged))?;
+        file.parent = replace(&own, |beside| {
+            let beside = CString::new(&*beside.to_string_lossy())?;
+            file.write(&beside, None).map_err(io::Error::from_raw_os_error)
+        })?;
         file.note(file.parent);
         file.control().state.store(IN_FILE, Release);
         Ok(file)

@@ -10,18 +10,21 @@ use super::clocks::Moment;
 use super::file::TraceFile;
 use super::ring::Ring;
 use super::running::Running;
+use crate::os;
+use crate::report::file;
 
-/// Writes a snapshot to a file, which appears whole, and replaces one of this name.
+/// Writes a snapshot to a file, which appears whole, and replaces one of this name. A pipe or
+/// another stream is written in place.
 pub(super) fn to_file(running: &Running, nested: u64, path: &Path) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let written = fs::File::create(&beside).and_then(|file| {
+    let write_to = |file: fs::File| {
         let mut out = io::BufWriter::with_capacity(1 << 16, file);
         write(running, nested, &mut out)?;
-        out.flush()?;
-        fs::rename(&beside, path)
-    });
-    written.inspect_err(|_| _ = fs::remove_file(&beside))
+        out.flush()
+    };
+    if file::is_stream(path) {
+        return write_to(os::stream::open(path)?);
+    }
+    file::replace(path, |beside| write_to(file::create(beside)?))
 }
 
 /// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
