@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use probe_runtime::tracing_core::dispatcher::with_default;
@@ -99,4 +100,52 @@ fn a_span_belongs_to_the_subscriber_of_its_entry() {
     });
     drop(shown);
     assert_eq!((first.counts(), second.counts()), ([2, 0, 2], [2, 0, 2]));
+}
+
+/// Waits until the test goes on.
+#[probe]
+#[inline(never)]
+fn waits(turns: &Turns) {
+    turns.inside.send(()).unwrap();
+    turns.go_on.recv().unwrap();
+}
+
+/// How a call waits until the test goes on.
+struct Turns {
+    inside: Sender<()>,
+    go_on: Receiver<()>,
+}
+
+#[test]
+fn a_consumer_that_ends_on_another_thread_leaves_its_spans_at_the_next_hit() {
+    let _turn = turn();
+    nest(1);
+    let (inside, is_inside) = channel();
+    let (go_on, goes_on) = channel();
+    let turns = Turns { inside, go_on: goes_on };
+    // The first call of a probe makes it known.
+    go_on.send(()).unwrap();
+    waits(&turns);
+    is_inside.recv().unwrap();
+    let [first, _second] = ["waits", "nest"].map(|name| {
+        select(&format!("tracing_bridge::threads::{name}")).unwrap().attach(Tracing::new()).unwrap()
+    });
+    let checked = Checked::default();
+    let subscriber = checked.subscriber();
+    thread::scope(|scope| {
+        let (checked, subscriber) = (&checked, &subscriber);
+        let thread = scope.spawn(move || {
+            with_default(subscriber, || {
+                waits(&turns);
+                // The span of the call before is not the parent of this one.
+                nest(2);
+                assert_eq!(checked.counts(), [3, 0, 3]);
+            });
+        });
+        is_inside.recv().unwrap();
+        drop(first);
+        assert_eq!(checked.counts(), [1, 0, 0]);
+        go_on.send(()).unwrap();
+        thread.join().unwrap();
+    });
 }

@@ -14,9 +14,9 @@ mod site;
 mod values;
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 use futures::{Begun, Futures};
 use open::{Open, Span};
@@ -81,6 +81,8 @@ pub struct Tracing {
     level: Level,
     /// Tells the open spans of several consumers apart.
     number: u64,
+    /// Tells other threads whether this consumer is gone.
+    alive: Arc<()>,
     /// By the probes' numbers.
     acts: OnceLock<Vec<Option<Act>>>,
     futures: Futures,
@@ -150,6 +152,7 @@ impl Tracing {
         Self {
             level: Level::INFO,
             number: NUMBER.fetch_add(1, Relaxed),
+            alive: Arc::new(()),
             acts: OnceLock::new(),
             futures: Futures::new(),
             counts: Default::default(),
@@ -243,6 +246,7 @@ impl Tracing {
         let frame = event.stack_pointer().filter(|_| event.has_frame());
         let open = Open {
             consumer: self.number,
+            alive: Arc::downgrade(&self.alive),
             function: act.function,
             mark: future.or(frame).unwrap_or_default(),
             is_frame: future.is_none() && frame.is_some(),
@@ -320,6 +324,7 @@ impl Consumer for Tracing {
 
     fn hit(&self, event: &Event<'_>) {
         let Some(acts) = self.acts.get() else { return };
+        Open::leave_gone();
         match acts.get(event.probe().index()) {
             Some(Some(act)) if act.effect == Effect::Event => self.event(act, event),
             Some(Some(act)) => self.hit_of_call(act, event),

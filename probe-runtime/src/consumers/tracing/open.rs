@@ -1,6 +1,7 @@
 //! Spans that a thread has entered, and has not left yet.
 
 use std::cell::RefCell;
+use std::sync::Weak;
 
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
@@ -16,6 +17,8 @@ pub(super) struct Span {
 pub(super) struct Open {
     /// The number of the consumer.
     pub(super) consumer: u64,
+    /// Its last share is dropped with the consumer, which may happen on another thread.
+    pub(super) alive: Weak<()>,
     pub(super) function: usize,
     /// The address of the future that is polled, or the stack pointer of a call that may end
     /// without an exit, or 0.
@@ -53,6 +56,15 @@ impl Open {
         let at = OPEN.try_with(|open| open.borrow().iter().rposition(is_own)).ok().flatten()?;
         Self::leave(|index, it| index > at && it.consumer == consumer);
         OPEN.try_with(|open| open.borrow_mut().remove(at)).ok()
+    }
+
+    /// Leaves the calls of consumers that are gone.
+    pub(super) fn leave_gone() {
+        let is_gone = |it: &Self| it.alive.strong_count() == 0;
+        let any = OPEN.try_with(|open| open.borrow().iter().any(is_gone)).unwrap_or(false);
+        if any {
+            Self::leave(|_, it| is_gone(it));
+        }
     }
 
     /// Leaves the calls that can't end any more: those of other generations, and calls of C whose
