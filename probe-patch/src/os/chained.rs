@@ -110,26 +110,32 @@ impl Chained {
         }
     }
 
+    /// Returns the mask that the previous handler would have if it stood alone: that of the
+    /// interrupted code, the handler's own one, and its signal.
+    fn mask(&self, previous: &libc::sigaction, context: *const libc::ucontext_t) -> libc::sigset_t {
+        let mut mask = previous.sa_mask;
+        // SAFETY: a whole mask, whose first word has the signals, and the kernel's own structure,
+        // which is valid while the handler runs, and may have no more than that word.
+        unsafe {
+            if previous.sa_flags & libc::SA_NODEFER == 0 {
+                libc::sigaddset(&raw mut mask, self.signal);
+            }
+            let interrupted = (&raw const (*context).uc_sigmask).cast::<u64>().read_unaligned();
+            let word = (&raw mut mask).cast::<u64>();
+            word.write_unaligned(word.read_unaligned() | interrupted);
+        }
+        mask
+    }
+
     /// Calls the previous handler as the kernel would.
     fn call(&self, previous: &libc::sigaction, info: *mut libc::siginfo_t, context: *mut c_void) {
         if previous.sa_flags & libc::SA_RESETHAND != 0 {
             self.is_reset.store(true, Ordering::Relaxed);
         }
-        let mut mask = previous.sa_mask;
+        let mask = self.mask(previous, context.cast());
         let mut before = MaybeUninit::uninit();
-        // SAFETY: whole masks; these calls are async-signal-safe.
-        unsafe {
-            if previous.sa_flags & libc::SA_NODEFER == 0 {
-                libc::sigaddset(&raw mut mask, self.signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const mask, before.as_mut_ptr());
-            if previous.sa_flags & libc::SA_NODEFER != 0 {
-                let mut own = mask;
-                libc::sigemptyset(&raw mut own);
-                libc::sigaddset(&raw mut own, self.signal);
-                libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const own, ptr::null_mut());
-            }
-        }
+        // SAFETY: whole masks; this call is async-signal-safe.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, before.as_mut_ptr()) };
         if previous.sa_flags & libc::SA_SIGINFO != 0 {
             // SAFETY: the code that installed it with SA_SIGINFO gave such a function.
             let handler: Handler = unsafe { std::mem::transmute(previous.sa_sigaction) };
@@ -152,5 +158,89 @@ impl Chained {
             libc::sigaction(self.signal, &raw const default, ptr::null_mut());
             libc::raise(self.signal);
         }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    static DEFERS: Chained = Chained::new(libc::SIGUSR1, first);
+    static NODEFER: Chained = Chained::new(libc::SIGURG, second);
+
+    extern "C" fn first(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the handler's arguments.
+        unsafe { DEFERS.pass_on(info, context) };
+    }
+
+    extern "C" fn second(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the handler's arguments.
+        unsafe { NODEFER.pass_on(info, context) };
+    }
+
+    extern "C" fn programs(_: libc::c_int) {
+        SEEN.store(word(blocked()), Ordering::Relaxed);
+    }
+
+    /// Returns the mask of this thread.
+    fn blocked() -> libc::sigset_t {
+        let mut mask = MaybeUninit::uninit();
+        // SAFETY: a place for the mask, which the call fills.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
+            mask.assume_init()
+        }
+    }
+
+    /// Returns the signals of a mask, a bit each.
+    fn word(mask: libc::sigset_t) -> u64 {
+        // SAFETY: a whole mask.
+        (1..=64)
+            .filter(|it| unsafe { libc::sigismember(&raw const mask, *it) } == 1)
+            .map(|it| 1 << (it - 1))
+            .sum()
+    }
+
+    fn set(signals: &[libc::c_int]) -> libc::sigset_t {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: a place for the set, which the first call fills.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            signals.iter().for_each(|it| _ = libc::sigaddset(set.as_mut_ptr(), *it));
+            set.assume_init()
+        }
+    }
+
+    /// Returns the signals that the program's handler has blocked.
+    fn seen(signal: libc::c_int) -> u64 {
+        // SAFETY: the signal has a handler.
+        assert_eq!(unsafe { libc::raise(signal) }, 0);
+        SEEN.swap(0, Ordering::Relaxed)
+    }
+
+    #[test]
+    fn the_programs_handler_has_the_mask_that_it_would_have_alone() {
+        let before = blocked();
+        for (chained, flags) in [(&DEFERS, 0), (&NODEFER, libc::SA_NODEFER)] {
+            // SAFETY: zeroes are an action with an empty mask; whole actions and masks.
+            unsafe {
+                let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+                action.sa_sigaction = programs as *const () as libc::sighandler_t;
+                action.sa_flags = flags;
+                action.sa_mask = set(&[libc::SIGUSR2, libc::SIGRTMAX()]);
+                assert_eq!(libc::sigaction(chained.signal, &raw const action, ptr::null_mut()), 0);
+                let more = set(&[libc::SIGWINCH]);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const more, ptr::null_mut());
+            }
+            let alone = seen(chained.signal);
+            assert_eq!(alone & 1 << (chained.signal - 1) == 0, flags == libc::SA_NODEFER);
+            chained.install().unwrap();
+            assert_eq!(seen(chained.signal), alone);
+            assert_eq!(word(blocked()), word(before) | word(set(&[libc::SIGWINCH])));
+        }
+        // SAFETY: a whole mask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
     }
 }

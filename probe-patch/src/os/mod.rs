@@ -10,7 +10,7 @@
 //!   and `tracer`, which find obstacles to a trap; `thread`, `objects`; `heavy_barrier`: when it
 //!   returns, all threads have passed a full fence and a serialising instruction.
 
-#[cfg(all(unix, any(not(miri), probe_in_place)))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), any(not(miri), probe_in_place)))]
 pub mod chained;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub mod fork;
