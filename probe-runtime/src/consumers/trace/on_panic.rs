@@ -40,7 +40,8 @@ impl OnPanic {
     /// Writes snapshots to this file from now on, until the last share is dropped.
     ///
     /// # Errors
-    /// If the path can't be used, or if this thread panics.
+    /// If the path can't be used, if this thread panics, or if other threads write snapshots of
+    /// panics for too long.
     pub(super) fn new(path: &Path, running: &Arc<Running>, switch: Switch) -> Result<Arc<Self>, Error> {
         static HOOK: Once = Once::new();
         let name = Name::new(path).map_err(|error| file::at(path, &error))?;
@@ -51,16 +52,16 @@ impl OnPanic {
         HOOK.call_once(|| {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
-                write_all();
+                if let Err(problem) = write_all(PATIENCE) {
+                    let line = format!("PROBES: a panic has no snapshot: {problem}\n");
+                    let _ = os::stderr::write(line.as_bytes());
+                }
                 before(info);
             }));
         });
         let process = fork::process();
         let new = Arc::new(Self { name, running: Arc::downgrade(running), switch, process });
-        if let Some(mut all) = lock() {
-            all.retain(|it| it.strong_count() != 0);
-            all.push(Arc::downgrade(&new));
-        }
+        remember(Arc::downgrade(&new), PATIENCE).map_err(|error| file::at(path, &error))?;
         Ok(new)
     }
 
@@ -74,23 +75,56 @@ impl OnPanic {
     }
 }
 
-/// Writes a snapshot of each trace. Threads that panic at the same time take turns, so that none
-/// aborts the process while another one writes.
-fn write_all() {
-    let Some(all) = lock() else { return };
-    all.iter().filter_map(Weak::upgrade).for_each(|it| it.write());
+fn remember(new: Weak<OnPanic>, patience: Duration) -> io::Result<()> {
+    let mut all = lock(patience)?;
+    all.retain(|it| it.strong_count() != 0);
+    all.push(new);
+    Ok(())
 }
 
-/// Locks the list; `None` if that takes too long. In a forked child, another thread of its parent
-/// may have left it locked.
-fn lock() -> Option<MutexGuard<'static, Vec<Weak<OnPanic>>>> {
+/// Writes a snapshot of each trace. Threads that panic at the same time take turns, so that none
+/// aborts the process while another one writes.
+///
+/// # Errors
+/// If the list can't be locked. A snapshot that can't be written is told on stderr.
+fn write_all(patience: Duration) -> io::Result<()> {
+    lock(patience)?.iter().filter_map(Weak::upgrade).for_each(|it| it.write());
+    Ok(())
+}
+
+/// Locks the list.
+///
+/// # Errors
+/// If that takes too long. In a forked child, another thread of its parent may have left it locked.
+fn lock(patience: Duration) -> io::Result<MutexGuard<'static, Vec<Weak<OnPanic>>>> {
     let began = Instant::now();
     loop {
         match ALL.try_lock() {
-            Ok(all) => return Some(all),
-            Err(TryLockError::Poisoned(all)) => return Some(all.into_inner()),
-            Err(TryLockError::WouldBlock) if began.elapsed() > PATIENCE => return None,
+            Ok(all) => return Ok(all),
+            Err(TryLockError::Poisoned(all)) => return Ok(all.into_inner()),
+            Err(TryLockError::WouldBlock) if began.elapsed() >= patience => {
+                let problem = "another thread writes snapshots of a panic all along, or did when this \
+                               process was forked";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_stays_locked_is_an_error() {
+        let all = lock(PATIENCE).unwrap();
+        let problem =
+            "another thread writes snapshots of a panic all along, or did when this process was forked";
+        assert_eq!(remember(Weak::new(), Duration::ZERO).unwrap_err().to_string(), problem);
+        assert_eq!(write_all(Duration::ZERO).unwrap_err().to_string(), problem);
+        drop(all);
+        remember(Weak::new(), PATIENCE).unwrap();
+        write_all(PATIENCE).unwrap();
     }
 }
