@@ -73,8 +73,9 @@ const OUT: &str = "PROBES_OUT";
 ///   flame graph) and `.folded`; with the feature `metrics`, for `count` and `latency` also `.prom`
 ///   (Prometheus's text, for the node exporter's textfile collector).
 /// - `trace` reports as `.pftrace` (for <https://ui.perfetto.dev>), `.json` (Chrome's viewers),
-///   `.folded`, and `.probetrace`, which the crate `probe-trace` reads. The file that it writes
-///   while the program runs stands beside the report, as `.probetrace`. Without `PROBES_OUT` it is
+///   `.folded`, and `.probetrace`, which the crate `probe-trace` reads. A `.pftrace` or a
+///   `.probetrace` is itself the file that grows while the program runs. For other formats that
+///   file stands beside the report, as `.probetrace`. Without `PROBES_OUT` it is
 ///   `PROGRAM-PROCESS-NUMBER-CONSUMER.probetrace` in the working directory.
 /// - Reports as `.txt` and `.prom` may share a file. In other formats, several consumers need `%c`
 ///   or `%n` in the name.
@@ -87,10 +88,11 @@ const OUT: &str = "PROBES_OUT";
 ///   were not delivered, sites that were refused. For other formats these notes go to stderr, after
 ///   `PROBES, consumer NUMBER (NAME):`. If a format can't tell of calls that were not measured and
 ///   functions that are left out, one line on stderr does.
-/// - Files appear complete or not at all, and replace files of the same name. Missing folders are
-///   created. A relative path begins in the program's working directory at its start. If a file
-///   can't be written, its content goes to stderr after a line with the reason; so does a report to
-///   a named pipe without a reader.
+/// - Files appear complete or not at all, and replace files of the same name. A file of `trace`
+///   that grows while the program runs replaces the previous one when it is attached. Missing
+///   folders are created. A relative path begins in the program's working directory at its start.
+///   If a file can't be written, its content goes to stderr after a line with the reason; so does a
+///   report to a named pipe without a reader.
 ///
 /// On Linux, a program whose file gives it more rights than its caller has (setuid, setgid,
 /// capabilities) ignores both variables and says so in one line.

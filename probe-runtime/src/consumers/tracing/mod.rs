@@ -59,7 +59,10 @@ use crate::syntax::{ParseError, Setting};
 /// for a call). A hit uses the heap and takes locks, as subscribers do. So don't attach it to
 /// probes in allocators or signal handlers. Hits of a subscriber's own probes are
 /// [suppressed](crate::Attachment::suppressed). Callsites are made once for each probe, and never
-/// freed.
+/// freed. Most hits of a future's probes also ask for the process id, by a system call. The bridge
+/// keeps an entry and a span for each future that has begun. One whose drop is unseen, such as
+/// while sites are off, keeps them until another future begins at its address, or the consumer is
+/// dropped.
 ///
 /// ```
 /// use probe_runtime::{Tracing, probe, select};
