@@ -88,7 +88,7 @@ fn main() -> Result<(), Error> {
     let convert = |format: Format| {
         move || {
             let (mut trace, mut out) = (open(file), Bytes(0));
-            export(format, trace.items(), &mut out).expect("all of it is written");
+            export(format, trace.clocks(), trace.items(), &mut out).expect("all of it is written");
             assert_ne!(out.0, 0);
         }
     };

@@ -122,7 +122,7 @@ fn run() -> std::io::Result<Counts> {
 fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Box<dyn Error>> {
     let mut trace = probe_trace::Trace::open(&[from])?;
     trace.problems().iter().for_each(|problem| eprintln!("{problem}"));
-    export(format, trace.items(), File::create(to)?)?;
+    export(format, trace.clocks(), trace.items(), File::create(to)?)?;
     Ok(())
 }
 

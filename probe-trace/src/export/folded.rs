@@ -205,7 +205,7 @@ mod tests {
             .hit(2, 1430, "entry app::g")
             .gap(2, 1440, 1450, 1);
         let mut text = Vec::new();
-        export(Format::Folded, story.results(), &mut text).unwrap();
+        export(Format::Folded, None, story.results(), &mut text).unwrap();
         let expected = "\
 server;ma\\x3bin;app::f 300
 server;ma\\x3bin;app::f;app::g 100
@@ -221,7 +221,7 @@ process 7;thread 102;app::h;app::g 10
         let story =
             (0..20).fold(Story::new(), |story, at| story.hit(1, at, &path)).hit(1, 30, "entry app::g");
         let mut text = Vec::new();
-        export(Format::Folded, story.results(), &mut text).unwrap();
+        export(Format::Folded, None, story.results(), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 20, "a call that ends as it begins has no line");

@@ -27,17 +27,20 @@ pub use format::{Format, UnknownFormat};
 pub use live::Live;
 
 use crate::item::Item;
+use crate::layout::reading;
 use sink::Sink;
 
 use crate::calls::Calls;
 
-/// Writes items, which come in the order of time, in this format.
+/// Writes items, which come in the order of time, in this format. `clocks` is a [reading] of all
+/// clocks, such as [`Trace::clocks`](crate::Trace::clocks). With it, Perfetto knows the calendar
+/// time, and can show the trace beside one of the kernel; other formats have no place for it.
 ///
 /// ```
 /// use probe_trace::{Item, export::{Format, export}};
 /// let items: Vec<Result<Item, std::io::Error>> = Vec::new();
 /// let mut text = Vec::new();
-/// export(Format::Folded, items, &mut text)?;
+/// export(Format::Folded, None, items, &mut text)?;
 /// assert_eq!(text, b"");
 /// # Ok::<(), probe_trace::export::Error<std::io::Error>>(())
 /// ```
@@ -46,15 +49,21 @@ use crate::calls::Calls;
 /// - [`Error::Items`] if an item is an error. The output then has the items before, and is whole.
 /// - [`Error::Write`] if the writer has an error.
 /// - [`Error::Disabled`] if the format's feature is not enabled.
+#[cfg_attr(not(feature = "perfetto"), expect(unused_variables, reason = "only Perfetto has the clocks"))]
 pub fn export<E>(
     format: Format,
+    clocks: Option<[u64; reading::WORDS]>,
     items: impl IntoIterator<Item = Result<Item, E>>,
     writer: impl Write,
 ) -> Result<(), Error<E>> {
     let mut writer = BufWriter::new(writer);
     match format {
         #[cfg(feature = "perfetto")]
-        Format::Perfetto => drive(perfetto::Perfetto::new(&mut writer)?, items)?,
+        Format::Perfetto => {
+            let mut sink = perfetto::Perfetto::new(&mut writer)?;
+            clocks.map_or(Ok(()), |now| sink.clocks(&now))?;
+            drive(sink, items)?;
+        }
         #[cfg(not(feature = "perfetto"))]
         Format::Perfetto => return Err(Error::Disabled { feature: "perfetto" }),
         #[cfg(feature = "chrome")]

@@ -43,6 +43,8 @@ pub(super) struct TraceFile {
     pub(super) boot: [u64; 2],
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, at the beginning.
     pub(super) real: i128,
+    /// All clocks at the beginning.
+    pub(super) first: [u64; reading::WORDS],
     /// By ring, and in the order in which they were written.
     pub(super) sub_buffers: Vec<Located>,
     pub(super) heads: HashMap<u64, [u64; ring::WORDS]>,
@@ -116,6 +118,7 @@ impl TraceFile {
             clock: Clock::new(Vec::new()),
             boot: [words[header::BOOT], words[header::BOOT + 1]],
             real: i128::from(first[reading::REAL]) - i128::from(first[reading::MONOTONIC]),
+            first: first.try_into().unwrap_or_default(),
             sub_buffers: Vec::new(),
             heads: HashMap::new(),
             unseen: None,

@@ -26,7 +26,7 @@ use stream::{Stream, time_of};
 
 use crate::error::{Problem, ReadError};
 use crate::item::Item;
-use crate::layout::ring;
+use crate::layout::{reading, ring};
 
 /// Traces of one or more processes, opened for reading.
 ///
@@ -150,6 +150,18 @@ impl Trace {
     pub fn wall_time(&self, time: u64) -> u64 {
         let time = i128::from(time) + self.files.first().map_or(0, |file| file.real);
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the [reading] of all clocks at the first file's beginning, for
+    /// [`export`](crate::export::export); `None` if there is no file.
+    ///
+    /// ```no_run
+    /// let trace = probe_trace::Trace::open(&["server.probetrace"])?;
+    /// assert!(trace.clocks().is_some());
+    /// # Ok::<(), probe_trace::ReadError>(())
+    /// ```
+    pub fn clocks(&self) -> Option<[u64; reading::WORDS]> {
+        self.files.first().map(|file| file.first)
     }
 
     /// Returns the hits of all files; `None` if a process did not finish its file.

@@ -108,7 +108,7 @@ fn check(file: File) {
     assert!(costs.load(Ordering::Relaxed) <= 3 * length as u64, "{costs:?} for {length}");
     bound("calls", peak(|| assert!(Calls::new(open().items()).all(|step| step.is_ok()))));
     for format in FORMATS {
-        bound("an export", peak(|| export(format, open().items(), io::sink()).unwrap()));
+        bound("an export", peak(|| export(format, None, open().items(), io::sink()).unwrap()));
     }
     // And by all other rules.
     judge(&[&content], &FORMATS);

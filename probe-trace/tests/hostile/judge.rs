@@ -64,7 +64,7 @@ pub fn judge(files: &[&[u8]], formats: &[Format]) -> Seen {
     nest(Calls::new(trace.items()).map(Result::unwrap));
     for format in formats.iter().copied() {
         let mut written = Written(0);
-        export(format, trace.items(), &mut written).expect("nothing refuses the output");
+        export(format, trace.clocks(), trace.items(), &mut written).expect("nothing refuses the output");
         let of_events = if format == Format::Folded { seen.events * LINE } else { length * LONGER };
         assert!(written.0 <= FRAME + of_events, "{format:?}: {} bytes of {length}", written.0);
         seen.written += written.0;

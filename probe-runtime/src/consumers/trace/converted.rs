@@ -39,7 +39,7 @@ impl Attachment<Trace> {
         }
         .map_err(io::Error::other)?;
         let missing = self.losses().chain(recorded.problems().iter().cloned()).collect();
-        export(format, recorded.items(), out).map_err(|error| match error {
+        export(format, recorded.clocks(), recorded.items(), out).map_err(|error| match error {
             Error::Write(error) => error,
             other => io::Error::other(other.to_string()),
         })?;

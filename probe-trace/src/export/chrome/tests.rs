@@ -11,7 +11,7 @@ use crate::value::FieldValue;
 
 fn text(story: &Story) -> String {
     let mut text = Vec::new();
-    export(Format::Chrome, story.results(), &mut text).unwrap();
+    export(Format::Chrome, None, story.results(), &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn output_is_whole_where_a_trace_is_torn() {
     let items = Story::new().hit(1, 10, "entry app::f").items;
     let items = items.into_iter().map(Ok).chain([Err("torn")]);
     let mut text = Vec::new();
-    let error = export(Format::Chrome, items, &mut text).unwrap_err();
+    let error = export(Format::Chrome, None, items, &mut text).unwrap_err();
     assert_eq!(error.to_string(), "can't read the trace further, so the export ends here: torn");
     assert!(matches!(error, Error::Items("torn")));
     let events: Vec<Value> = serde_json::from_slice(&text).unwrap();

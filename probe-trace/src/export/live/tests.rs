@@ -268,7 +268,7 @@ proptest! {
         story.items.retain(|item| !matches!(item, Item::Gap(_)));
         let story = apart(story);
         let mut whole = Vec::new();
-        export(Format::Perfetto, story.results(), &mut whole).unwrap();
+        export(Format::Perfetto, None, story.results(), &mut whole).unwrap();
         prop_assert_eq!(packets(&live(&story, pass, ahead)), packets(&whole));
     }
 

@@ -10,15 +10,17 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::message::{
-    INCREMENTAL_STATE_CLEARED, MONOTONIC, NEEDS_INCREMENTAL_STATE, SLICE_BEGIN, SLICE_END, Trace, TracePacket,
+    BOOTTIME, INCREMENTAL_STATE_CLEARED, MONOTONIC, NEEDS_INCREMENTAL_STATE, REALTIME, SLICE_BEGIN,
+    SLICE_END, Trace, TracePacket,
 };
 use crate::export::{Format, export};
+use crate::layout::reading;
 use crate::story::{Story, any_story};
 use crate::value::FieldValue;
 
 fn bytes(story: &Story) -> Vec<u8> {
     let mut bytes = Vec::new();
-    export(Format::Perfetto, story.results(), &mut bytes).unwrap();
+    export(Format::Perfetto, None, story.results(), &mut bytes).unwrap();
     bytes
 }
 
@@ -29,7 +31,7 @@ fn packets(story: &Story) -> Vec<TracePacket> {
 #[test]
 fn the_first_packet_makes_the_clock() {
     let mut first = Vec::new();
-    export(Format::Perfetto, Story::new().results(), &mut first).unwrap();
+    export(Format::Perfetto, None, Story::new().results(), &mut first).unwrap();
     #[rustfmt::skip]
     let expected = [
         0x0a, 20, // One packet.
@@ -40,6 +42,21 @@ fn the_first_packet_makes_the_clock() {
         0xda, 3, 3, 0xd0, 3, 3, // Times are of this clock.
     ];
     assert_eq!(first, expected);
+}
+
+#[test]
+fn the_second_packet_compares_the_clocks() {
+    let mut bytes = Vec::new();
+    let mut clocks = [0; reading::WORDS];
+    for (at, time) in [(reading::MONOTONIC, 5), (reading::REAL, 1_000), (reading::BOOT, 7)] {
+        clocks[at] = time;
+    }
+    export(Format::Perfetto, Some(clocks), Story::new().results(), &mut bytes).unwrap();
+    let packets = Trace::decode(&*bytes).unwrap().packet;
+    let clocks = &packets[1].clock_snapshot.as_ref().unwrap().clocks;
+    let clocks: Vec<_> = clocks.iter().map(|it| (it.clock_id, it.timestamp)).collect();
+    let ids = [MONOTONIC, REALTIME, BOOTTIME].map(Some);
+    assert_eq!((packets.len(), clocks), (2, ids.into_iter().zip([5, 1_000, 7].map(Some)).collect()));
 }
 
 #[test]
