@@ -225,6 +225,12 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         (known > REFUSED).then(|| self.local(slot, known))
     }
 
+    /// Returns whether memory could not be mapped for the thread, which will get none.
+    #[cfg(feature = "trace")]
+    pub(crate) fn is_refused(&self, event: &Event<'_>) -> bool {
+        event.slot().word(self.memory()).load(Ordering::Relaxed) == REFUSED
+    }
+
     /// Iterates over the memory of all threads that have asked for it, ended threads included.
     pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
         slots().filter_map(|slot| {

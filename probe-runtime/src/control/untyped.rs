@@ -95,6 +95,15 @@ impl Untyped {
         pause(self.number, &self.subscription, is_paused, self.policy.visibility)
     }
 
+    /// Pauses for good, and waits until no thread is in the consumer, whatever the visibility. Hits
+    /// under way pass it by.
+    #[cfg(feature = "trace")]
+    pub(crate) fn end_hits(&self) {
+        self.subscription.close();
+        // Sites that are refused stay as they are, and their hits pass the consumer by.
+        let _ = pause(self.number, &self.subscription, true, Visibility::Synchronous);
+    }
+
     pub(super) fn switch(&self) -> Switch {
         Switch::new(self.number, &self.subscription)
     }

@@ -12,9 +12,9 @@
 //!  1. mark = entered                       1.
 //!  2. read the hook: a recorder            2.
 //!  3. mark = the consumer's                3.
-//!  4. unless generation and silence        4. unless it is silent
-//!     are as the ring says,
-//!     and its thread is this one:
+//!  4. unless it is silent, read where      4. unless it is silent
+//!     the ring is; if generation,
+//!     silence and thread are as it says:
 //!  5. read the clock, store the word,      5. call the consumer
 //!     then the position behind it
 //!  6. sequence + 1, mark = idle            6.
@@ -23,6 +23,12 @@
 //! So operations wait for a hit that records as for one that is in the consumer (`hit_state`), and
 //! a signal handler's hits in between are suppressed, and counted. Step 7 ends the call as
 //! `HitState::end_call` does, since the ordinary way reads the hook again.
+//!
+//! Step 4 checks the silence before it follows any address of the consumer's. A thread may have
+//! been interrupted between 2 and 3 by a handler whose hits were in another consumer; then the one
+//! that takes this consumer away has not waited for it (`hit_state`). The hook and the subscription
+//! are still there (`limbo`), the ring may not be. A consumer that is closed after step 3 is waited
+//! for.
 //!
 //! Only sites in Rust code record, whose cold blocks give up vector registers. C code's hits have
 //! stack pointers, too.

@@ -22,6 +22,8 @@ use std::ptr;
 
 use guarded::Guarded;
 
+use super::masked::Masked;
+
 /// Addresses for private memory and, directly behind it, a file's.
 #[derive(Debug)]
 pub(crate) struct Mapped {
@@ -168,6 +170,9 @@ impl NewFile {
             return Err(libc::ENOSPC);
         }
         let length = libc::off64_t::try_from(bytes).map_err(|_| libc::EFBIG)?;
+        // A signal ends the call, and some systems of files (tmpfs) then begin anew: with a signal
+        // every few milliseconds it would never end.
+        let _masked = Masked::new();
         loop {
             // SAFETY: an own file.
             if unsafe { libc::fallocate64(self.0, 0, 0, length) } == 0 {
@@ -189,11 +194,15 @@ impl NewFile {
             .try_for_each(|at| self.write(&ZEROS[..(bytes - at).min(ZEROS.len())], at))
     }
 
-    /// Returns the free bytes of the disk, if the system tells.
+    /// Returns the free bytes of the disk, if the system tells. It tells nothing of a disk that has
+    /// no size.
     fn free(&self) -> Option<u128> {
         let mut told = MaybeUninit::<libc::statvfs64>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
         let told = unsafe { (libc::fstatvfs64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) }?;
+        if told.f_blocks == 0 {
+            return None;
+        }
         u128::from(told.f_bavail).checked_mul(told.f_frsize.into())
     }
 

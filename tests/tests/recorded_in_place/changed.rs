@@ -219,3 +219,25 @@ fn a_forked_child_records_nothing_for_a_trace_that_stays_behind() {
     assert_eq!(status, 0);
     assert_eq!(trace.finish().unwrap().written, 2 * HITS);
 }
+
+/// An eventual pause would leave threads in the trace, whose hits the totals have and the file not.
+#[test]
+fn a_finished_trace_has_all_hits_whatever_the_visibility() {
+    let _turn = turn();
+    let folder = Folder::new("recorded-finished");
+    let path = folder.join("finished.probetrace");
+    call_both(1);
+    under_calls(|calls| {
+        for round in 0..40 {
+            let trace = Trace::first().ring_size(1 << 20);
+            let trace = if round % 2 == 0 { Trace::to_file(&path) } else { trace.in_file(&path) };
+            let trace = probes().visibility(Visibility::Eventual).attach(trace).unwrap();
+            let until = calls() + 4;
+            while calls() < until {
+                thread::yield_now();
+            }
+            let totals = trace.finish().unwrap();
+            assert_eq!(events(&path).len() as u64, totals.written);
+        }
+    });
+}

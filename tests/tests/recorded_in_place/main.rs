@@ -5,6 +5,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 mod changed;
+mod detached;
+mod forked;
 mod stepped;
 mod values;
 

@@ -15,11 +15,15 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 /// Whether the handler hits probes, too.
 static HITS_TOO: AtomicBool = AtomicBool::new(false);
 
-fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+pub(super) fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    install_with(signal, handler as *const () as usize, 0);
+}
+
+pub(super) fn install_with(signal: libc::c_int, handler: usize, flags: libc::c_int) {
     // SAFETY: all zeros is a valid action.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
-    action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_RESTART;
+    action.sa_sigaction = handler;
+    action.sa_flags = libc::SA_RESTART | flags;
     // SAFETY: an action that is alive.
     assert_eq!(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) }, 0);
 }
@@ -33,7 +37,7 @@ extern "C" fn stepped(_signal: libc::c_int) {
 
 /// Runs with the processor's trap flag, so that each instruction ends with a `SIGTRAP`. Returns the
 /// number of instructions.
-fn single_stepped(run: impl FnOnce()) -> u64 {
+pub(super) fn single_stepped(run: impl FnOnce()) -> u64 {
     let before = STEPS.load(Ordering::Relaxed);
     // SAFETY: sets a flag whose traps have a handler; the stack pointer ends where it was.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_runtime::{Trace, probe, select};
+use probe_runtime::{Count, Trace, probe, select};
 use probe_tests::folder::Folder;
+use probe_tests::sandbox::without_memory;
+use probe_tests::scenario::in_a_child;
 use probe_tests::turn::turn;
 use probe_trace::{Item, Kind, ThreadId};
 
@@ -129,6 +131,28 @@ fn threads_without_a_ring_lose_their_hits() {
     let totals = trace.snapshot(&path).unwrap();
     assert_eq!((totals.written, totals.lost), (HITS, 2 * HITS));
     assert_eq!(check(&super::items(&path)), (HITS, 0));
+}
+
+/// A thread that gets no memory takes none of the other threads' rings.
+#[cfg(target_os = "linux")]
+#[test]
+fn hits_without_memory_use_up_no_rings() {
+    const TIMES: u64 = 100;
+    let _turn = turn();
+    call(1);
+    let status = in_a_child(|| {
+        let set = select("trace::nesting::**").unwrap();
+        // This thread gets a slot.
+        let counted = set.attach(Count::new()).unwrap();
+        call(1);
+        drop(counted);
+        let trace = set.attach(Trace::first().ring_size(8192).total_size(2 * 8192)).unwrap();
+        without_memory(|| call(TIMES));
+        thread::scope(|scope| _ = scope.spawn(|| call(2)));
+        let totals = trace.totals();
+        assert_eq!((totals.written, totals.lost), (2 * HITS, TIMES * HITS));
+    });
+    assert_eq!(status, 0);
 }
 
 #[test]

@@ -35,16 +35,27 @@
 // 0, its sequence at 8, its calls at 16), `Subscription` (its generation and its silence, a word,
 // at 0) and `Hook` (its sole counter at 0, zero or less if it has none; the
 // function for all other hits at 8; the subscription whose consumer it calls at 16), which are
-// asserted beside them, and on `enter` being reached only through stubs.
+// asserted beside them or here, and on `enter` being reached only through stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::record::record;
 use super::vectors::{self, AREA};
-use crate::abi::{Convention, Definition, FIELD_COUNT, Value};
+use crate::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 use crate::dispatch::{PROBE, THREAD, ThreadSlot, UNMARKED, head};
+
+// The numbers that `record` has of values: it stores a value's first word, unless the type's number
+// is 3 or 4, which have two, or more than 7. A value has 24 bytes.
+const _: () = {
+    assert!(size_of::<Value<'_>>() == 24 && offset_of!(Value<'_>, ty) == 0);
+    assert!(offset_of!(Value<'_>, words) == 8);
+    assert!(Type::U64 as u64 == 1 && Type::I64 as u64 == 2);
+    assert!(Type::U128 as u64 == 3 && Type::I128 as u64 == 4);
+    assert!(Type::F64 as u64 == 5 && Type::Bool as u64 == 6 && Type::Char as u64 == 7);
+};
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
 /// comes first. `$save` and `$restore` surround the call of the hook's function, with the stack

@@ -15,7 +15,12 @@
 //! handler's hits are recorded before this one; from then on they are suppressed. The clock is read
 //! with the mark set, so times are in the order of the records.
 //!
-//! Cost: 73 instructions from the site and back; 16 for each field, and some 30 for the first.
+//! The handler's hits may also be in another consumer meanwhile, so that a detach does not wait for
+//! this one. Hence the silence is read between the mark and the ring's address. A handler may fork,
+//! too, and the child may find the ring's head wiped ([`mapped`](crate::os::mapped)). Hence the
+//! origin is read before the check of room: a wiped head has none.
+//!
+//! Cost: 75 instructions from the site and back; 16 for each field, and some 30 for the first.
 
 /// The assembly of it, for hits without and with fields. Its operands are those of
 /// [`enter`](super::enter)'s assembly.
@@ -24,10 +29,10 @@ macro_rules! record {
         record!(
             [],
             [
+                "mov rsi, [rcx + {origin}]\n", // before the check of room
                 "mov rdx, [rcx + {position}]\n",
                 "cmp rdx, [rcx + {end}]\n",
                 "jae 9f\n", // no room
-                "mov rsi, [rcx + {origin}]\n",
                 "mov [rsi + 8 * rdx], rax\n",
                 "inc rdx\n",
                 "mov [rcx + {position}], rdx\n",
@@ -57,11 +62,11 @@ macro_rules! record {
                 "mov r8, rsi\n",
                 "shl r8, {payload_shift}\n",
                 "or rax, r8\n",
+                "mov r9, [rcx + {origin}]\n", // before the check of room
                 "mov rdx, [rcx + {position}]\n",
                 "lea r8, [rdx + rsi]\n",
                 "cmp r8, [rcx + {end}]\n",
                 "jae 9f\n", // no room
-                "mov r9, [rcx + {origin}]\n",
                 "lea r9, [r9 + 8 * rdx]\n",
                 "lea rdx, [rsp + 72]\n",
                 "cmp esi, {inline_values} + 1\n",
@@ -131,12 +136,14 @@ macro_rules! record {
             "jl 9f\n",               // another hook, whose hits are not recorded
             "mov rsi, [rdx + 16]\n", // the subscription
             "mov [rax], rsi\n",      // in its consumer
+            "cmp dword ptr [rsi + 4], 0\n",
+            "jne 9f\n", // silent: its memory may be gone
             "mov rcx, [rax + rcx]\n",
             "cmp rcx, 1\n",
             "jbe 9f\n", // no memory yet
             "mov rsi, [rsi]\n",
             "cmp rsi, [rcx + {generation}]\n",
-            "jne 9f\n", // another generation, or a consumer that must not be called
+            "jne 9f\n", // another generation, or the consumer has become silent
             "mov rsi, [rax + {slot_thread}]\n",
             "cmp rsi, [rcx + {thread}]\n",
             "jne 9f\n", // memory of an earlier thread

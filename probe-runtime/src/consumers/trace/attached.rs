@@ -63,7 +63,7 @@ impl Attachment<Trace> {
     /// [`Error::Consumer`] with the system's error if the file could not be written, or if another
     /// program has cut off the file [that holds the rings](Trace::in_file).
     pub fn finish(self) -> Result<TraceTotals, Error> {
-        self.pause();
+        self.untyped().end_hits();
         let nested = self.suppressed();
         self.end(nested)?;
         Ok(self.totals())

@@ -7,7 +7,9 @@
 //! memory.
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
-//! ring anew, and no store of a child reaches its parent's file.
+//! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
+//! handler interrupted, and in which that forked, ends in both processes: its last stores may go
+//! where the parent's go.
 
 // Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
 // the `RingFile`.
@@ -105,9 +107,15 @@ impl RingFile {
         Ok(file)
     }
 
-    /// Writes a new file, with the front of this process, and maps it.
+    /// Writes a new file, with the front of this process, and maps it. If it fails, it leaves no
+    /// file behind.
     fn write(&self, path: &CStr, began: Option<Moment>) -> Result<FileId, i32> {
         let file = NewFile::create(path)?;
+        self.fill(&file, began).inspect_err(|_| mapped::remove(path))?;
+        Ok(file.id())
+    }
+
+    fn fill(&self, file: &NewFile, began: Option<Moment>) -> Result<(), i32> {
         file.reserve(self.front.len() + self.stride * self.count)?;
         file.write(&self.front, 0)?;
         if let Some(began) = began {
@@ -116,8 +124,7 @@ impl RingFile {
                 file.write(&word.to_le_bytes(), at * 8)?;
             }
         }
-        self.memory.put(&file)?;
-        Ok(file.id())
+        self.memory.put(file)
     }
 
     /// Returns the rings, of so many words each. They are dropped before the file.

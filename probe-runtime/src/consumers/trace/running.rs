@@ -127,6 +127,10 @@ impl Running {
     /// Records a hit of a thread that may not have a ring yet.
     #[cold]
     fn first(&self, event: &Event<'_>, hit: Hit) {
+        // Its hits are as many as those of a thread that comes too late. They take no number.
+        if self.rings.is_refused(event) {
+            return self.count(event);
+        }
         let more = |made| (made < self.most).then_some(made + 1);
         let is_left = self.made.load(Relaxed) < self.most;
         let number = if is_left { self.made.fetch_update(Relaxed, Relaxed, more).ok() } else { None };

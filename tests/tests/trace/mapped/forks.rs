@@ -174,3 +174,26 @@ fn a_child_that_can_make_no_file_records_in_memory() {
     assert_eq!(numbers(&outside), [2]);
     assert_eq!(numbers(&folder.join("moved/rings.probetrace")), [1, 2]);
 }
+
+#[test]
+fn a_child_without_room_for_a_file_leaves_none() {
+    let _turn = turn();
+    let folder = Folder::new("trace-mapped-no-room");
+    let trace = recorder(&folder.join("rings.probetrace"));
+    counted(1);
+    let child = fork(true);
+    if child == 0 {
+        let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+        // SAFETY: a limit of this child, which is read, and a signal that it ignores.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+        }
+        counted(2);
+        let text = trace.to_string();
+        leave(text.contains("can't be made, so the events are in memory: File too large"));
+    }
+    wait(child);
+    let files: Vec<_> = fs::read_dir(&*folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["rings.probetrace"]);
+}
