@@ -58,7 +58,8 @@ impl File {
         words[header::SUB_BUFFER_WORDS] = shape.words;
         let mut file = Self(words);
         for fields in 0..12_u32 {
-            let mut bytes = fields.to_le_bytes().to_vec();
+            // Probes' numbers begin at 1.
+            let mut bytes = (fields + 1).to_le_bytes().to_vec();
             bytes.extend([0, 0, u8::try_from(fields).unwrap(), 0]);
             // The line, the lengths of path and file, and those of the fields' names.
             bytes.resize(bytes.len() + 4 * (3 + fields as usize), 0);
@@ -98,7 +99,7 @@ fn play(steps: &[Step], shape: Shape) -> (Vec<Made>, File, Owned) {
                 let types = u64::from_le_bytes([layout::field::U64; 8]);
                 let payload: Vec<_> =
                     vec![types; fields.len().div_ceil(8)].into_iter().chain(fields.iter().copied()).collect();
-                let probe = u32::try_from(fields.len()).unwrap();
+                let probe = u32::try_from(fields.len() + 1).unwrap();
                 let made_now = Made { now, thread, generation, fields: fields.clone() };
                 let before = ring.ring().ringless();
                 ring.timed(hit, probe, &payload);
