@@ -153,7 +153,7 @@ impl Trace {
     /// all together at most 256 MiB.
     ///
     /// A file whose name ends in `.pftrace` is for Perfetto. Its thread converts each event, which
-    /// takes about 0.3 µs: forty times as long as writing it for `probe-trace`. Events that come
+    /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
     /// Attaching creates the file, and replaces one of this name.
