@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket.
+//! The process at the other end of a socket.
 
 // Safety: relies on getsockopt(2) with a descriptor that is open. `rustix` has this call, too, but
 // its process id can't be 0, which the kernel gives for a process that is not visible here.

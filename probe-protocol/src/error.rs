@@ -5,8 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::failure::Failure;
 use crate::frame::FrameError;
-use crate::message::Failure;
 
 /// The reason why a socket has no safe place.
 ///
@@ -26,7 +26,7 @@ pub enum DirectoryError {
     Unsafe {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         problem: &'static str,
     },
     /// The socket's path does not fit into a socket's address.

@@ -9,7 +9,8 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::message::{Call, Failure, Hello, Reply};
+use crate::failure::Failure;
+use crate::message::{Call, Hello, Reply};
 
 /// The version of the protocol. Both sides must have the same one: messages do not describe
 /// themselves.

@@ -28,6 +28,7 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod failure;
 mod frame;
 mod message;
 
@@ -39,22 +40,26 @@ mod client;
 mod credentials;
 #[cfg(target_os = "linux")]
 mod directory;
+#[cfg(target_os = "linux")]
+mod target;
 
 pub use error::{ClientError, DirectoryError};
+pub use failure::{Failure, FailureKind};
 pub use frame::{
     FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_welcome,
     encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
-    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, Done, Failure, FailureKind, Hello, Probe,
-    ProbeField, Reply, Request, Status,
+    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, Done, Hello, Probe, ProbeField, Reply,
+    Request, Status,
 };
 #[cfg(target_os = "linux")]
 pub use {
     channel::{Channel, ChannelError, Received},
-    client::{AgentSocket, Client, Report, sockets},
+    client::{Client, Report},
     credentials::Peer,
     directory::{MAX_PATH, is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
+    target::{AgentSocket, sockets},
 };
 
 /// The longest path of a socket, in bytes.

@@ -1,8 +1,8 @@
 //! The messages. A new version of the protocol may change them; see [`VERSION`](crate::VERSION).
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
 
 /// The program that answers, in its first frame.
 ///
@@ -42,7 +42,7 @@ pub struct Call {
     pub request: Request,
 }
 
-/// What a client asks of the program.
+/// A client's wish.
 ///
 /// ```
 /// use probe_protocol::Request;
@@ -342,70 +342,4 @@ pub struct AttachedConsumer {
     pub refused: u64,
     /// Lines that the client should show: refused sites, and terms that match no probe.
     pub notes: Vec<String>,
-}
-
-/// The reason why a request failed.
-///
-/// ```
-/// use probe_protocol::{Failure, FailureKind};
-///
-/// let failure = Failure::new(FailureKind::NoMatch, "no probe matches `net`");
-/// assert_eq!(failure.to_string(), "no probe matches `net`");
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    /// What kind of reason it is.
-    pub kind: FailureKind,
-    /// What failed, and what would be right.
-    pub message: String,
-    /// For a malformed text, the byte where the mistake is.
-    pub at: Option<u32>,
-}
-
-impl Failure {
-    /// Makes one without a place.
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), at: None }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-/// Kinds of failures, for exit codes.
-///
-/// ```
-/// use probe_protocol::FailureKind;
-///
-/// fn is_mine(kind: FailureKind) -> bool {
-///     matches!(kind, FailureKind::Malformed | FailureKind::NoMatch)
-/// }
-/// # assert!(is_mine(FailureKind::NoMatch));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// A text or a format is malformed.
-    Malformed,
-    /// A selector names no probe.
-    NoMatch,
-    /// No site could be activated.
-    Refused,
-    /// The consumer or the system refused.
-    Unable,
-    /// There is no such attachment, or no such consumer in it.
-    Unknown,
-    /// Another client has the attachment, or the client may not connect.
-    Denied,
-    /// Too many clients or attachments.
-    Limit,
-    /// The file of a trace can't be written.
-    File,
-    /// The frame or the message is malformed. The agent ends the connection.
-    Protocol,
-    /// The agent has a bug.
-    Internal,
 }
