@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of reason it is.
+    /// The kind of the reason.
     pub kind: FailureKind,
-    /// What failed, and what would be right.
+    /// The failure, and the correct form or a remedy.
     pub message: String,
     /// For a malformed text, the byte where the mistake is.
     pub at: Option<u32>,

@@ -41,6 +41,10 @@ mod credentials;
 #[cfg(target_os = "linux")]
 mod directory;
 #[cfg(target_os = "linux")]
+mod listener;
+#[cfg(target_os = "linux")]
+mod passed;
+#[cfg(target_os = "linux")]
 mod target;
 
 pub use error::{ClientError, DirectoryError};
@@ -59,6 +63,8 @@ pub use {
     client::{Client, Report},
     credentials::Peer,
     directory::{MAX_PATH, is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
+    listener::{BindError, Listener},
+    passed::writable,
     target::{AgentSocket, sockets},
 };
 

@@ -76,7 +76,7 @@ pub(crate) struct Target {
     /// Its id in its own namespace of processes.
     pub(crate) inner: u32,
     uid: u32,
-    /// Where its file system is seen from here; empty if it is this process's.
+    /// The path of its file system from here; empty if it is this process's.
     root: PathBuf,
     runtime: Option<OsString>,
 }

@@ -85,6 +85,8 @@ mod future;
 mod macros;
 mod replaced;
 
+#[cfg(feature = "agent")]
+pub mod agent;
 #[cfg(feature = "std")]
 pub mod calls;
 #[cfg(feature = "std")]
