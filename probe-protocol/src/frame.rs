@@ -227,3 +227,56 @@ fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
         _ => Err(FrameError::Malformed),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::FailureKind;
+    use crate::message::{Attach, Body, Probe, ProbeField, Request, Status};
+    use proptest::prelude::*;
+
+    /// The frames of the example in `docs/protocol.md`, and each choice's number there.
+    #[test]
+    fn messages_are_as_documented() {
+        let document = include_str!("../docs/protocol.md");
+        let documented = |side: &str| -> Vec<Vec<u8>> {
+            let frames = document.lines().filter_map(|line| line.strip_prefix(side)?.strip_prefix(' '));
+            let bytes =
+                |line: &str| line.split_whitespace().map(|it| u8::from_str_radix(it, 16).unwrap()).collect();
+            frames.map(bytes).collect()
+        };
+        let hello = Hello { runtime: "0.1.0".into(), pid: 7, executable: "/bin/app".into() };
+        let status = Status { probes: 3, threads: 4, clients: 1, ..Status::default() };
+        let calls = [greeting().to_vec(), encode_call(&Call { id: 1, request: Request::Status })];
+        let replies =
+            [encode_welcome(&Ok(hello)), encode_reply(&Reply { id: 1, body: Body::Status(status) })];
+        assert_eq!(documented("client "), calls.map(|it| frame(&it).unwrap()));
+        assert_eq!(documented("agent "), replies.map(|it| frame(&it).unwrap()));
+        assert_eq!(encode_call(&Call { id: 300, request: Request::Keep { attachment: 1 } }), [0xac, 2, 8, 1]);
+        let attach = Request::Attach(Attach { keep: true, output: Some("b".into()), ..Attach::new("a") });
+        assert_eq!(encode_call(&Call { id: 1, request: attach }), [1, 2, 1, b'a', 1, 1, 1, b'b']);
+        let failure = Failure { kind: FailureKind::Internal, message: "a".into(), at: Some(3) };
+        let failed = Reply { id: 0, body: Body::Failed(failure) };
+        assert_eq!(encode_reply(&failed), [0, 5, 9, 1, b'a', 1, 3]);
+        let field = ProbeField { name: "n".into(), ty: None };
+        let probe = Probe { fields: vec![field], group: Some("g".into()), ..Probe::default() };
+        let probes = Reply { id: 1, body: Body::Probes(vec![probe]) };
+        let of_probe = [0, 0, 0, 0, 0, 1, 1, b'n', 0, 0, 0, 0, 1, 1, b'g', 0, 0];
+        assert_eq!(encode_reply(&probes), [&[1, 0, 1][..], &of_probe].concat());
+    }
+
+    proptest! {
+        /// A message that was read is the same once it was written and read again; nothing panics.
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(call) = decode_call(&payload) {
+                prop_assert_eq!(decode_call(&encode_call(&call)), Ok(call));
+            }
+            if let Ok(reply) = decode_reply(&payload) {
+                prop_assert_eq!(decode_reply(&encode_reply(&reply)), Ok(reply));
+            }
+            let _ = decode_welcome(&[&greeting()[..], &payload].concat());
+            let _ = after_greeting(&payload);
+        }
+    }
+}
