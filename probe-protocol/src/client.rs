@@ -14,10 +14,7 @@ use crate::directory::file_name;
 use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
 use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request, Status};
-use crate::target::Target;
-
-/// The time that a client waits for an answer, unless told otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+use crate::target::{PATIENCE, Target, at};
 
 /// A connection to a running program.
 ///
@@ -323,14 +320,5 @@ impl AsFd for Client {
     /// client's to read.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
-    }
-}
-
-pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
-    match error {
-        ChannelError::TimedOut => ClientError::TimedOut,
-        ChannelError::Ended => ClientError::Ended,
-        ChannelError::Frame(error) => ClientError::Frame(error),
-        ChannelError::System(error) => ClientError::System { path: path.to_owned(), error },
     }
 }

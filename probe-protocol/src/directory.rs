@@ -17,14 +17,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
-use crate::error::DirectoryError;
-
-/// The longest path of a socket, in bytes: unix(7) has room for 108, with a zero at the end.
-///
-/// ```
-/// assert_eq!(probe_protocol::MAX_PATH, 107);
-/// ```
-pub const MAX_PATH: usize = 107;
+use crate::error::{DirectoryError, MAX_PATH};
 
 const NAME: &str = "latent-probes";
 

@@ -8,6 +8,15 @@ use std::path::PathBuf;
 use crate::failure::Failure;
 use crate::frame::FrameError;
 
+/// The longest path of a socket, in bytes. On Linux, unix(7) has room for 108, with a zero at the
+/// end.
+///
+/// ```
+/// # #[cfg(target_os = "linux")]
+/// assert_eq!(probe_protocol::MAX_PATH, 107);
+/// ```
+pub const MAX_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
+
 /// The reason why a socket has no safe place.
 ///
 /// ```
@@ -55,7 +64,7 @@ impl fmt::Display for DirectoryError {
                  shorter path",
                 path.display(),
                 path.as_os_str().len(),
-                crate::MAX_PATH
+                MAX_PATH
             ),
             Self::System { path, error } => write!(f, "{}: {error}", path.display()),
         }

@@ -47,7 +47,7 @@ mod passed;
 #[cfg(target_os = "linux")]
 mod target;
 
-pub use error::{ClientError, DirectoryError};
+pub use error::{ClientError, DirectoryError, MAX_PATH};
 pub use failure::{Failure, FailureKind};
 pub use frame::{
     FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_welcome,
@@ -62,12 +62,8 @@ pub use {
     channel::{Channel, ChannelError, Received},
     client::{Client, Report},
     credentials::Peer,
-    directory::{MAX_PATH, is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
+    directory::{is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
     listener::{BindError, Listener},
     passed::writable,
     target::{AgentSocket, sockets},
 };
-
-/// The longest path of a socket, in bytes.
-#[cfg(not(target_os = "linux"))]
-pub(crate) const MAX_PATH: usize = 103;

@@ -9,14 +9,17 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
-use crate::client::{PATIENCE, at};
 use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, remove_stale, unsafe_because};
 use crate::error::{ClientError, DirectoryError};
+
+/// The time that a client waits for an answer, unless told otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket in a user's folder, and the process whose it is.
 ///
@@ -150,6 +153,16 @@ impl Target {
             return Err(ClientError::Foreign { path: path.to_owned(), served_by });
         }
         Ok(Some(channel))
+    }
+}
+
+/// Returns the error of a socket.
+pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
+    match error {
+        ChannelError::TimedOut => ClientError::TimedOut,
+        ChannelError::Ended => ClientError::Ended,
+        ChannelError::Frame(error) => ClientError::Frame(error),
+        ChannelError::System(error) => ClientError::System { path: path.to_owned(), error },
     }
 }
 

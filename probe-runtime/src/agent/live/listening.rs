@@ -1,18 +1,17 @@
 //! The thread that waits for clients.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use probe_protocol::{Channel, Failure, Listener, encode_welcome, remove_all_stale};
+use probe_protocol::{Listener, remove_all_stale};
 
+use super::out::refuse;
 use super::state::{Arrived, lock};
-use super::{exit, forks, say, session};
+use super::{exit, forks, say, session, threads};
 use crate::error::Error;
 use crate::os;
 use crate::os::fork;
@@ -60,12 +59,6 @@ pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns the number of threads of this process; 0 if it is not known.
-pub(super) fn threads() -> u64 {
-    // A folder has a link from its parent, one from itself, and one from each folder in it.
-    fs::metadata("/proc/self/task").map_or(0, |it| it.nlink().saturating_sub(2))
-}
-
 fn listen(listener: &Listener) {
     os::heavy_barrier();
     listener.path().parent().into_iter().for_each(remove_all_stale);
@@ -103,10 +96,4 @@ fn serve(arrived: Arrived) {
         Arrived::Served { number, channel, peer } => session::start(number, channel, peer),
         Arrived::Refused(channel, failure) => refuse(&channel, failure),
     }
-}
-
-/// Says why a client is not served. It need not read that.
-pub(super) fn refuse(channel: &Channel, failure: Failure) {
-    let _ = channel.send(&encode_welcome(&Err(failure)), None, Duration::ZERO);
-    channel.end();
 }

@@ -3,7 +3,7 @@
 use probe_protocol::{Body, Done, Probe, ProbeField};
 
 use super::PART;
-use super::session::Out;
+use super::out::Out;
 use super::stop::{Stop, bounded, cut};
 use crate::control::{described, probe_count, select};
 use crate::registry::{FieldInfo, ProbeId, ProbeInfo};

@@ -12,12 +12,15 @@ mod exit;
 mod forks;
 mod listening;
 mod listing;
+mod out;
 mod reporting;
 mod requests;
 mod session;
 mod state;
 mod stop;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use crate::os;
@@ -40,4 +43,10 @@ const PART: usize = 32 << 10;
 fn say(line: &str) {
     // If stderr is closed, there is no other place to write to.
     let _ = os::stderr::write(format!("PROBE_AGENT: {line}\n").as_bytes());
+}
+
+/// Returns the number of threads of this process; 0 if it is not known.
+fn threads() -> u64 {
+    // A folder has a link from its parent, one from itself, and one from each folder in it.
+    fs::metadata("/proc/self/task").map_or(0, |it| it.nlink().saturating_sub(2))
 }

@@ -7,7 +7,7 @@ use probe_protocol::{Body, Done, FailureKind};
 
 use super::PART;
 use super::attachments::{ClientAttachment, has_snapshots};
-use super::session::Out;
+use super::out::Out;
 use super::stop::{Stop, bounded_lines, failed};
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;

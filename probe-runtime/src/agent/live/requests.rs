@@ -9,11 +9,10 @@ use probe_protocol::{
 };
 
 use super::attachments::ClientAttachment;
-use super::listening::threads;
-use super::session::{Out, Session};
+use super::out::{Out, Session};
 use super::state::lock;
 use super::stop::{Stop, bounded, bounded_lines, cut, failed};
-use super::{listing, reporting};
+use super::{listing, reporting, threads};
 use crate::control;
 use crate::dispatch::lost_hits;
 use crate::spec::{Opened, SpecAttachment, attach_for_client};

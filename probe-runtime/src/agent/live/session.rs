@@ -7,43 +7,20 @@ use std::sync::Arc;
 use std::thread;
 
 use probe_protocol::{
-    Body, Call, Channel, ChannelError, Failure, FailureKind, Hello, Peer, Received, Reply, after_greeting,
-    decode_call, encode_reply, encode_welcome,
+    Body, Call, Channel, ChannelError, Failure, FailureKind, Hello, Peer, Received, after_greeting,
+    decode_call, encode_welcome,
 };
 
+use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
-use super::{PATIENCE, listening, requests, say};
+use super::{PATIENCE, requests, say};
 use crate::os::masked::Masked;
 
 /// The thread's name.
 const NAME: &str = "probe-client";
 
-/// A connected client.
-#[derive(Clone, Copy)]
-pub(super) struct Session {
-    pub(super) number: u64,
-    pub(super) peer: Peer,
-}
-
-/// The way to a client, for the answer to one request.
-pub(super) struct Out<'a> {
-    channel: &'a Channel,
-    id: u32,
-}
-
-impl Out<'_> {
-    /// Sends a part of the answer.
-    pub(super) fn send(&self, body: Body) -> Result<(), Stop> {
-        self.last(body).map_err(Stop::Channel)
-    }
-
-    fn last(&self, body: Body) -> Result<(), ChannelError> {
-        self.channel.send(&encode_reply(&Reply { id: self.id, body }), None, PATIENCE)
-    }
-}
-
-/// Ends the connection, and what the client has attached, however the thread ends.
+/// Ends the connection, and the client's attachments, however the thread ends.
 struct Connection {
     session: Session,
     channel: Arc<Channel>,
@@ -70,7 +47,7 @@ pub(super) fn start(number: u64, channel: Arc<Channel>, peer: Peer) {
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || serve(&connection));
     if let Err(error) = thread {
         let message = format!("the program can't start a thread: {error}");
-        listening::refuse(&of_thread, Failure::new(FailureKind::Limit, message));
+        refuse(&of_thread, Failure::new(FailureKind::Limit, message));
     }
 }
 
