@@ -214,7 +214,8 @@ impl Target {
 
     /// Waits until its status is as it should be.
     pub(crate) fn until(&self, is_so: impl Fn(&Status) -> bool) -> Status {
-        let mut client = self.client();
+        // Clients that have just left may still count.
+        let mut client = until(|| Client::connect(self.pid()).ok());
         until(|| {
             let status = client.status().unwrap();
             is_so(&status).then_some(status)
