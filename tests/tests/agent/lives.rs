@@ -163,6 +163,8 @@ fn a_stopped_program_answers_later() {
         assert!(matches!(client.list(""), Err(ClientError::TimedOut)));
     }
     send(libc::SIGCONT);
+    // Answers that come too late are not the program's end.
+    assert!(!client.wait_for_end(Duration::from_millis(100)).unwrap());
     client.set_patience(LONG);
     assert_eq!(client.status().unwrap().attachments[0].id, attached.id);
     client.detach(attached.id).unwrap();
