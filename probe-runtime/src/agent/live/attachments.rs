@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use probe_protocol::Peer;
 
+use super::state::lock;
 #[cfg(feature = "trace")]
 use crate::consumers::Trace;
 use crate::spec::{SpecAttachment, SpecAttachments};
@@ -51,27 +52,24 @@ impl ClientAttachment {
     pub(super) fn flush(&self) -> Vec<String> {
         self.consumers.iter().filter_map(flush).collect()
     }
+}
 
-    /// Makes the sites latent, unless others use them, and detaches, unless another thread is about
-    /// to: one that writes a report. Returns lines about missing parts of traces' files.
-    pub(super) fn detach(self: Arc<Self>) -> Vec<String> {
-        let writes = self.consumers.iter().any(is_written);
-        if writes || Arc::strong_count(&self) != 1 {
-            self.pause();
-        }
-        if writes { self.flush() } else { Vec::new() }
-    }
+/// Detaches, unless another thread is about to: one that writes a report. The attachment is in the
+/// list until its sites are latent, or are others'. Returns lines about missing parts of traces'
+/// files.
+pub(super) fn detach(attachment: Arc<ClientAttachment>) -> Vec<String> {
+    attachment.pause();
+    let missing = attachment.flush();
+    // The list's share goes first, so that this one is the last: the lock is not held while
+    // detaching waits for hits.
+    lock().remove(attachment.id);
+    drop(attachment);
+    missing
 }
 
 #[cfg(feature = "trace")]
 fn flush(consumer: &SpecAttachment) -> Option<String> {
     consumer.attachment::<Trace>()?.flush().err().map(|error| error.to_string())
-}
-
-/// Returns whether it writes a file while it runs.
-#[cfg(feature = "trace")]
-fn is_written(consumer: &SpecAttachment) -> bool {
-    consumer.attachment::<Trace>().is_some_and(|trace| !trace.is_in_memory())
 }
 
 /// Returns whether it has events in memory, for a file.
@@ -83,11 +81,6 @@ pub(super) fn has_snapshots(consumer: &SpecAttachment) -> bool {
 #[cfg(not(feature = "trace"))]
 fn flush(_: &SpecAttachment) -> Option<String> {
     None
-}
-
-#[cfg(not(feature = "trace"))]
-fn is_written(_: &SpecAttachment) -> bool {
-    false
 }
 
 #[cfg(not(feature = "trace"))]

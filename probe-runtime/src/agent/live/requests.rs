@@ -8,7 +8,7 @@ use probe_protocol::{
     Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable,
 };
 
-use super::attachments::ClientAttachment;
+use super::attachments::{ClientAttachment, detach};
 use super::out::{Out, Session};
 use super::state::lock;
 use super::stop::{Stop, bounded, bounded_lines, cut, failed};
@@ -57,13 +57,7 @@ pub(super) fn answer(
             Ok(Body::Done(Done { notes: bounded_lines(refused) }))
         }
         Request::Detach { attachment } => {
-            let found = {
-                let mut state = lock();
-                let found = state.find(attachment, client)?;
-                drop(found);
-                state.remove(attachment)
-            };
-            let notes = found.map(ClientAttachment::detach).unwrap_or_default();
+            let notes = detach(found(attachment)?);
             Ok(Body::Done(Done { notes: bounded_lines(notes) }))
         }
         Request::Keep { attachment } => {

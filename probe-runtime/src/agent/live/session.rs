@@ -11,6 +11,7 @@ use probe_protocol::{
     decode_call, encode_welcome,
 };
 
+use super::attachments::detach;
 use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
@@ -30,12 +31,9 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // A process that was forked meanwhile may have the descriptor, too.
         self.channel.end();
-        let left = lock().leave(self.session.number);
-        for attachment in left {
-            for line in attachment.detach() {
-                say(&line);
-            }
-        }
+        let left = lock().left_by(self.session.number);
+        left.into_iter().flat_map(detach).for_each(|line| say(&line));
+        lock().leave(self.session.number);
     }
 }
 
@@ -48,7 +46,7 @@ pub(super) fn start(number: u64, channel: &Arc<Channel>, peer: Peer) {
         let message = format!("the program can't start a thread: {error}");
         refuse(channel, Failure::new(FailureKind::Limit, message));
         // It has attached nothing.
-        let _ = lock().leave(number);
+        lock().leave(number);
     }
 }
 

@@ -136,21 +136,22 @@ impl State {
         Ok(Arc::clone(found))
     }
 
-    pub(super) fn remove(&mut self, id: u32) -> Option<Arc<ClientAttachment>> {
-        self.attachments.remove(&id)
+    pub(super) fn remove(&mut self, id: u32) {
+        self.attachments.remove(&id);
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<ClientAttachment>> {
         self.attachments.values()
     }
 
-    /// Ends a client's connection. Returns its attachments that it has not kept.
-    pub(super) fn leave(&mut self, client: u64) -> Vec<Arc<ClientAttachment>> {
+    /// Returns the attachments that end with a client's connection.
+    pub(super) fn left_by(&self, client: u64) -> Vec<Arc<ClientAttachment>> {
+        self.all().filter(|it| it.client == client && !it.is_kept()).cloned().collect()
+    }
+
+    /// Ends a client's connection.
+    pub(super) fn leave(&mut self, client: u64) {
         self.clients.remove(&client);
-        let is_left = |it: &Arc<ClientAttachment>| it.client == client && !it.is_kept();
-        let (left, others) = mem::take(&mut self.attachments).into_iter().partition(|(_, it)| is_left(it));
-        self.attachments = others;
-        BTreeMap::into_values(left).collect()
     }
 
     /// Takes out the sockets of the process that this one was forked from. Its attachments stay
