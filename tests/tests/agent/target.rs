@@ -30,9 +30,13 @@ static WRONG: AtomicU64 = AtomicU64::new(0);
 
 /// Plays the program: it answers one line with another.
 pub(crate) fn serve() {
-    // Rust programs ignore it, and programs in C do not.
-    // SAFETY: the default action.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    // Rust programs ignore SIGPIPE, and programs in C do not. A test may ask for longer than a
+    // scenario takes; this one ends with its standard input.
+    // SAFETY: the default action, and a number.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::alarm(1800);
+    }
     let text = Text::of_this_process();
     let mut guard: Option<EnvGuard> = Some(init_from_env().unwrap());
     let mut library = None;
