@@ -44,6 +44,10 @@ not by these); every so often, with PROBES_EVERY=10s; and when a signal asks, wi
 PROBES_ON=SIGUSR1.
 ";
 
+const AGENT: &str = "
+PROBE_AGENT=1 lets other processes of the same user ask the program while it runs.
+";
+
 /// Returns the whole text.
 pub(super) fn text() -> String {
     let mut text = INTRODUCTION.to_owned();
@@ -83,6 +87,9 @@ pub(super) fn text() -> String {
     let formats = Format::ALL.iter().map(|format| (format.ending().to_owned(), consumers(*format)));
     section("\nEndings of reports, and their consumers:\n", formats.filter(|it| !it.1.is_empty()).collect());
     let _ = write!(text, "\n{OUT}");
+    if cfg!(feature = "agent") {
+        text.push_str(AGENT);
+    }
     text
 }
 
