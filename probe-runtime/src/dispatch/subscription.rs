@@ -92,7 +92,7 @@ pub(crate) fn on_failure(tell: fn()) {
 
 /// The failure message of an orphaned subscription.
 const LEFT_BEHIND: &str =
-    "left behind in the parent of this forked process, with the thread or the client that needs it";
+    "left behind in the parent of this forked process, with the thread that the consumer needs";
 
 impl Subscription {
     /// Makes a subscription. Asks the consumer for its needs, so it must not be called under the
