@@ -1,7 +1,8 @@
 //! Programs that exit, fork, become another one, and load and unload plugins while a client is
 //! attached.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -67,9 +68,11 @@ fn a_program_that_becomes_another_one_leaves_nobody_behind() {
     target.tell("exec");
     assert!(client.wait_for_end(LONG).unwrap());
     assert!(target.socket().exists());
-    // For a moment, a process that becomes another program has no variables.
+    // For a moment, a process that becomes another program has no variables, and its sockets are
+    // closed one after the other.
     until(|| {
-        assert!(matches!(Client::connect(target.pid()), Err(ClientError::NoAgent { .. })));
+        let connected = Client::connect(target.pid());
+        assert!(matches!(connected, Err(ClientError::NoAgent { .. } | ClientError::Ended)), "{connected:?}");
         (!target.socket().exists()).then_some(())
     });
     assert!(target.end().success());
@@ -158,6 +161,15 @@ fn a_stopped_program_answers_later() {
         assert_eq!(unsafe { libc::kill(target.pid().cast_signed(), signal) }, 0);
     };
     send(libc::SIGSTOP);
+    // Each thread stops when it gets the signal.
+    let has_stopped = |task: &Path| {
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        status.lines().any(|line| line.starts_with("State:\tT"))
+    };
+    until(|| {
+        let mut tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
+        tasks.all(|it| has_stopped(&it.unwrap().path())).then_some(())
+    });
     client.set_patience(Duration::from_millis(50));
     for _ in 0..3 {
         assert!(matches!(client.list(""), Err(ClientError::TimedOut)));
