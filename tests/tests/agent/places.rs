@@ -88,13 +88,15 @@ fn an_unsafe_folder_is_not_used_and_the_program_goes_on() {
 fn a_folder_of_the_environment_that_others_may_change_does_not_count() {
     let folder = Folder::new("open");
     fs::set_permissions(&*folder, Permissions::from_mode(0o777)).unwrap();
-    let target = Target::prepared(&[("PROBE_AGENT", "1")], |command| {
+    let mut target = Target::prepared(&[("PROBE_AGENT", "1")], |command| {
         command.env("XDG_RUNTIME_DIR", &*folder);
     });
     assert_eq!(fs::read_dir(&*folder).unwrap().count(), 0);
     // SAFETY: no pointers.
     let own = format!("/tmp/latent-probes-{}/{}.sock", unsafe { libc::geteuid() }, target.pid());
     assert_eq!(target.client().path(), Path::new(&own));
+    assert!(target.end().success(), "it leaves no socket in this user's own folder");
+    assert!(!Path::new(&own).exists());
 }
 
 #[test]
