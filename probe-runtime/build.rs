@@ -5,6 +5,8 @@
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
 //! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or
 //! `seen` (each on its first hit; under Miri, which has no linker).
+//! `probe_system` is `linux` where that system is asked for memory and for its threads, also if no
+//! code is patched.
 //! All follow the target, never the host.
 
 use std::env;
@@ -18,6 +20,10 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_in_place)");
     println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_discovers)");
+    println!("cargo::rustc-check-cfg=cfg(probe_system, values(\"linux\"))");
+    if is_linux() {
+        println!("cargo::rustc-cfg=probe_system=\"linux\"");
+    }
     if is_discovering() {
         println!("cargo::rustc-cfg=probe_discovers");
     }
@@ -46,8 +52,17 @@ fn is_seen() -> bool {
     is_set("PROBE_SEEN") || is_set("MIRI") && !is_set("PROBE_IN_PLACE")
 }
 
+fn target(name: &str) -> String {
+    env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default()
+}
+
+/// Whether `probe-patch` has the services of Linux for this target; its build script decides alike.
+fn is_linux() -> bool {
+    let is_alike = ["x86_64", "aarch64", "riscv64", "loongarch64"].contains(&target("ARCH").as_str());
+    target("OS") == "linux" && target("POINTER_WIDTH") == "64" && is_alike && !is_seen() && !is_off()
+}
+
 fn backend() -> &'static str {
-    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     // The systems on which `linkme` can collect the definitions.
     let collects =
         ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];

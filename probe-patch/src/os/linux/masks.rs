@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::thread::id;
+use crate::os::thread::id;
 
 /// A thread that blocks the signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
