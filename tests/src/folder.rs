@@ -35,7 +35,7 @@ impl Folder {
         Self { path, process }
     }
 
-    /// Returns the sorted names of what is in the folder.
+    /// Returns the names of the files and folders inside, sorted.
     ///
     /// # Panics
     /// If the folder can't be read, or if a name is no text.
