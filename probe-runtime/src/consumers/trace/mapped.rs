@@ -8,8 +8,9 @@
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
 //! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
-//! handler interrupted, and in which that forked, ends in both processes: its last stores may go
-//! where the parent's go.
+//! handler interrupted, and in which that forked, ends in both processes. Of its stores in the
+//! child, only those go to the parent's file that the parent makes, too: it looks at the head after
+//! it has loaded all that a store depends on.
 
 // Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
 // the `RingFile`.
@@ -142,22 +143,29 @@ impl RingFile {
         unsafe { PerThread::in_place(words, place) }
     }
 
-    /// Makes sure that there is memory for the rings of this process. `inherited` counts hits that
-    /// no ring has. Returns whether there is some. Only a child's first hits do anything.
+    /// Makes sure that there is memory for the rings of this process, before it counts a hit.
+    /// `inherited` counts hits that no ring has. Returns whether there is some. Only a child's first
+    /// hits do anything.
     pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> u64) -> bool {
         let control = self.control();
         loop {
-            match control.state.compare_exchange(NEW, MAKING, AcqRel, Acquire) {
-                Ok(_) => {
+            match control.state.load(Acquire) {
+                NEW if control.state.compare_exchange(NEW, MAKING, AcqRel, Relaxed).is_ok() => {
                     let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
                     control.inherited.store(inherited(), Relaxed);
                     control.state.store(self.begin_in_child(clock), Release);
                 }
+                NEW => (),
                 // Another thread of the child is about to have a file.
-                Err(MAKING) => thread::yield_now(),
-                Err(state) => return state != NOWHERE,
+                MAKING => thread::yield_now(),
+                state => return state != NOWHERE,
             }
         }
+    }
+
+    /// Returns whether this process has [settled](Self::settle).
+    pub(super) fn is_settled(&self) -> bool {
+        self.control().state.load(Acquire) != NEW
     }
 
     fn begin_in_child(&self, clock: Clock) -> u64 {

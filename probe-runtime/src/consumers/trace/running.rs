@@ -127,6 +127,8 @@ impl Running {
     /// Records a hit of a thread that may not have a ring yet.
     #[cold]
     fn first(&self, event: &Event<'_>, hit: Hit) {
+        // Before this process counts a hit that no ring has.
+        self.settle();
         // Its hits are as many as those of a thread that comes too late. They take no number.
         if self.rings.is_refused(event) {
             return self.count(event);
@@ -136,7 +138,9 @@ impl Running {
         let number = if is_left { self.made.fetch_update(Relaxed, Relaxed, more).ok() } else { None };
         let Some(number) = number else { return self.count(event) };
         if let Some(local) = self.rings.of(event) {
-            Ring { head: local.head(), words: local.parts() }.set_number(number as u64);
+            if !self.begin(local, number as u64) {
+                return self.count(event);
+            }
             self.record(event, hit, local);
         }
     }
@@ -148,20 +152,34 @@ impl Running {
         }
     }
 
-    /// Lets a fresh ring lie in the file of this process. Returns whether there is memory for it.
+    /// Lets the rings lie in the file of this process. Returns whether there is memory for them.
     #[cold]
-    fn settle(&self, local: Local<'_, Head, AtomicU64>) -> bool {
-        let Some(file) = &self.file else { return true };
-        let number = self.rings.number(&local).unwrap_or_default() as u64;
-        Ring { head: local.head(), words: local.parts() }.set_number(number);
-        file.settle(self.clock, || self.all_ringless())
+    fn settle(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.settle(self.clock, || self.all_ringless()))
+    }
+
+    /// Begins a ring in this process. In files, its number is that of its place. Returns whether
+    /// there is memory for it.
+    #[cold]
+    fn begin(&self, local: Local<'_, Head, AtomicU64>, number: u64) -> bool {
+        let number = self.rings.number(&local).map_or(number, |number| number as u64);
+        loop {
+            if !self.settle() {
+                return false;
+            }
+            Ring { head: local.head(), words: local.parts() }.begin(number);
+            // A signal handler may have forked meanwhile.
+            if self.file.as_ref().is_none_or(RingFile::is_settled) {
+                return true;
+            }
+        }
     }
 
     #[inline(never)]
     fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>) {
         let ring = Ring { head: local.head(), words: local.parts() };
         // A forked child finds the heads empty, and a file of its own.
-        if ring.is_fresh() && !self.settle(local) {
+        if ring.is_fresh() && !self.begin(local, 0) {
             return self.count(event);
         }
         let bound = record::bound(event, self.text_limit);

@@ -17,7 +17,9 @@ struct Owned {
 impl Owned {
     fn new(shape: Shape) -> Self {
         let words = (0..shape.sub_buffers * shape.words).map(|_| AtomicU64::new(0)).collect();
-        Self { head: Head::default(), words, shape }
+        let own = Self { head: Head::default(), words, shape };
+        own.ring().begin(0);
+        own
     }
 
     fn ring(&self) -> Ring<'_> {
