@@ -69,7 +69,7 @@ fn call_forking(every: u64, first: u64) -> u64 {
 /// Checks the children's files, and removes them: their last events are those of their own calls,
 /// and the hit in whose middle they began is there, or not. Returns their number.
 fn check_children(folder: &Folder) -> u64 {
-    const OWN: usize = 2 * 2 * HITS as usize;
+    let call = usize::try_from(2 * HITS).unwrap();
     let children: Vec<_> = folder.names().into_iter().filter(|name| name != "rings.probetrace").collect();
     for child in &children {
         let path = folder.join(child);
@@ -79,10 +79,10 @@ fn check_children(folder: &Folder) -> u64 {
         let events = events_of(&mut trace);
         let names = events.iter().map(|event| event.definition.path.rsplit("::").next().unwrap());
         let kinds: Vec<_> = names.zip(events.iter().map(|event| event.definition.kind)).collect();
-        // All of the interrupted calls, at most.
-        let before = kinds.len().checked_sub(OWN).filter(|before| *before <= 2 * HITS as usize);
+        // All hits of the interrupted call, at most.
+        let before = kinds.len().checked_sub(2 * call).filter(|before| *before <= call);
         let own = &kinds[before.unwrap_or_else(|| panic!("{child}: {kinds:?}"))..];
-        assert_eq!(own[..OWN / 2], own[OWN / 2..], "{child}");
+        assert_eq!(own[..call], own[call..], "{child}");
         assert!(own[..2].iter().all(|(name, _)| *name == "bare"), "{child}: {own:?}");
         fs::remove_file(path).unwrap();
     }

@@ -144,8 +144,8 @@ impl RingFile {
     }
 
     /// Makes sure that there is memory for the rings of this process, before it counts a hit.
-    /// `inherited` counts hits that no ring has. Returns whether there is some. Only a child's first
-    /// hits do anything.
+    /// Returns whether there is some. Only a child's first hits do anything.
+    /// `inherited` counts hits that no ring has.
     pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> u64) -> bool {
         let control = self.control();
         loop {
