@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whole tests in place of slices, the tests of other people's crates, then each pair of features.
+# Whole tests in place of slices, the tests of other people's crates, each pair of features, then
+# the lane `judges`.
 # Runs only by name, before a release: it takes long. See tests/README.md.
 source "$(dirname "$0")/../common.sh"
 
@@ -14,3 +15,5 @@ cargo test -p probe-tests --test built crates::all_of_them -- --ignored
 # A pair shows whatever a third feature could hide or break.
 step 'lints of all pairs of features'
 features 2
+
+.ci/lanes/judges.sh

@@ -33,23 +33,31 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 }
 
 impl Output {
-    /// Creates the file. A regular file of this name is replaced at once, not cut: another trace
-    /// may be writing it, and goes on with it. A pipe or another stream is written in place.
+    /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
+    /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
+    /// pipe or another stream is written in place.
     pub(super) fn begin(running: &Running, path: &Path) -> io::Result<Self> {
-        let file = if file::is_stream(path) {
-            File::create(path)?
-        } else {
-            // No file beside must stay.
-            let _whole = Uncancellable::new();
-            file::replace(path, file::create)?
-        };
-        let about = running.about(false);
-        if !is_perfetto(path) {
-            return TraceFile::begin(file, &about).map(Self::Native);
+        let form = if is_perfetto(path) { Self::perfetto } else { Self::native };
+        if file::is_stream(path) {
+            return form(running, File::create(path)?);
         }
+        // No file beside must stay.
+        let _whole = Uncancellable::new();
+        file::replace(path, |beside| form(running, file::create(beside)?))
+    }
+
+    fn native(running: &Running, file: File) -> io::Result<Self> {
+        TraceFile::begin(file, &running.about(false)).map(Self::Native)
+    }
+
+    fn perfetto(running: &Running, file: File) -> io::Result<Self> {
         let mut head = Vec::new();
-        TraceFile::begin(&mut head, &about)?;
-        Ok(Self::Perfetto(Box::new(Live::new(head, file)?)))
+        TraceFile::begin(&mut head, &running.about(false))?;
+        let mut live = Box::new(Live::new(head, file)?);
+        // No thread hits yet.
+        let mut rings = Converted { shape: running.shape, rings: Vec::new() };
+        live.advance(&words_of(running.began), &mut rings)?;
+        Ok(Self::Perfetto(live))
     }
 
     /// Writes what the threads have written. Returns the largest number of sub-buffers of one ring

@@ -156,7 +156,8 @@ impl Trace {
     /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
-    /// Attaching creates the file, and replaces one of this name.
+    /// Attaching creates the file, and replaces one of this name. If its disk gets full, one line on
+    /// stderr says so, the file has the events until then, and later ones are lost.
     ///
     /// ```
     /// use probe_runtime::{Trace, probe, select};

@@ -6,6 +6,7 @@
 
 mod crowds;
 mod endings;
+mod full;
 mod handlers;
 mod outputs;
 
@@ -21,6 +22,7 @@ use probe_trace::{FieldValue, Item, Kind, ThreadId, Trace as Read};
 pub fn play(way: &str) {
     match way.split_once(' ') {
         Some(("fills", _)) => outputs::play(),
+        Some(("full", way)) => full::play(way),
         _ => endings::play(way),
     }
 }
