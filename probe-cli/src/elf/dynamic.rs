@@ -9,6 +9,8 @@ use super::error::Problem;
 use super::image::Image;
 use super::layout::{Dynamic, LE, Relocation, Symbol, read};
 
+/// Bytes of relocations that are read. A sparse file may claim any number.
+const MOST: u64 = 1 << 30;
 /// Longest name of a symbol that is read.
 const LONGEST: usize = 1024;
 
@@ -60,7 +62,7 @@ impl Pointers {
         }
         for (table, size) in tables.into_iter().zip(sizes) {
             let Some(addr) = table.filter(|_| size != 0) else { continue };
-            let Some(offset) = image.offset(addr, size) else {
+            let Some(offset) = image.offset(addr, size).filter(|_| size <= MOST) else {
                 let problem = format!("its relocations, {size} bytes at {addr:#x}, are not in the file");
                 return Err(Problem::Damaged(problem));
             };

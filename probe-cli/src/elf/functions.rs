@@ -7,6 +7,11 @@ use super::image::Image;
 use super::layout::{LE, ProgramHeader, SectionHeader, Symbol, read};
 use super::notes::word;
 
+/// Bytes of a symbol table that are read. A sparse file may claim any number.
+const LONGEST: u64 = 1 << 30;
+/// Functions of unwind tables that are read.
+const MOST: u64 = 1 << 24;
+
 /// The addresses at which functions begin.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Functions {
@@ -50,6 +55,10 @@ fn by_symbols(image: &Image) -> Result<Vec<u64>, Problem> {
         let (offset, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
         // A damaged header may claim bytes behind the file's end.
         let size = size.min(image.length().saturating_sub(offset));
+        if size > LONGEST {
+            let problem = format!("its symbol table has {size} bytes, more than any program has");
+            return Err(Problem::Damaged(problem));
+        }
         for at in (0..size / 24).map(|number| offset + number * 24) {
             let Some(symbol) = read::<Symbol, 24>(&image.pages, at)? else { break };
             let addr = symbol.st_value.get(LE);
@@ -74,7 +83,7 @@ fn by_unwind_tables(image: &Image) -> Result<Vec<u64>, Problem> {
     if head[0] != 1 || head[2] != 0x03 || head[3] != 0x3b {
         return Ok(starts);
     }
-    let many = u64::from(word(&head, 8)).min(size.saturating_sub(12) / 8);
+    let many = u64::from(word(&head, 8)).min(size.saturating_sub(12) / 8).min(MOST);
     for number in 0..many {
         let Some(pair) = image.pages.bytes::<4>(offset + 12 + number * 8)? else { break };
         let start = addr.wrapping_add_signed(i32::from_le_bytes(pair).into());
