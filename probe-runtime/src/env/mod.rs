@@ -23,10 +23,11 @@ use watch::Watching;
 use when::When;
 
 use crate::control::{has_no_probes, probes, select};
-use crate::error::{Error, shortened};
+use crate::error::Error;
 use crate::os;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
+use crate::selector::shortened;
 use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, asked};
 use crate::syntax::ParseError;
 
