@@ -1,5 +1,6 @@
-//! The rooms of `probe-patch` and `probe-trace`, and above them those of `probe-runtime`, stand one
-//! above the other, as ARCHITECTURE.md says: each names those below it only.
+//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, and above them those of
+//! `probe-runtime`, stand one above the other, as ARCHITECTURE.md says: each names those below it
+//! only.
 
 mod circles;
 mod paths;
@@ -13,7 +14,7 @@ use syn::visit::Visit;
 
 /// The crates. The others stand below the last one. To it, each is one more room, which only rooms
 /// name whose exception says so: its parts stand on several levels.
-const CRATES: [&str; 3] = ["probe_patch", "probe_trace", "probe_runtime"];
+const CRATES: [&str; 4] = ["probe_patch", "probe_trace", "probe_protocol", "probe_runtime"];
 
 /// A crate's sources.
 fn root(krate: &str) -> PathBuf {

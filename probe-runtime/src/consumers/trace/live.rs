@@ -35,9 +35,12 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 impl Output {
     /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
     /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
-    /// pipe or another stream is written in place.
-    pub(super) fn begin(running: &Running, path: &Path) -> io::Result<Self> {
+    /// pipe or another stream is written in place, and so is a file that is open already.
+    pub(super) fn begin(running: &Running, path: &Path, opened: Option<&File>) -> io::Result<Self> {
         let form = if is_perfetto(path) { Self::perfetto } else { Self::native };
+        if let Some(opened) = opened {
+            return form(running, opened.try_clone()?);
+        }
         if file::is_stream(path) {
             return form(running, File::create(path)?);
         }
