@@ -3,6 +3,7 @@
 //! `probe_backend` is `patched` (sites are patched in place), `portable` (an atomic flag and a
 //! branch) or `off` (no code at all).
 //! `probe_discovers` says whether the feature `finstrument` has something to patch.
+//! `probe_agent` says whether the feature `agent` has a system that it works on, and probes.
 //! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or
 //! `seen` (each on its first hit; under Miri, which has no linker).
 //! All follow the target, never the host.
@@ -18,8 +19,12 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_in_place)");
     println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_discovers)");
+    println!("cargo::rustc-check-cfg=cfg(probe_agent)");
     if is_discovering() {
         println!("cargo::rustc-cfg=probe_discovers");
+    }
+    if has_agent() {
+        println!("cargo::rustc-cfg=probe_agent");
     }
     println!("cargo::rustc-cfg=probe_backend=\"{}\"", backend());
     println!("cargo::rustc-cfg=probe_definitions=\"{}\"", if is_seen() { "seen" } else { "linked" });
@@ -37,6 +42,12 @@ fn is_off() -> bool {
 /// Whether call sites are discovered: where they can be patched.
 fn is_discovering() -> bool {
     env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "patched"
+}
+
+/// Whether other processes may ask: where a socket tells who connects.
+fn has_agent() -> bool {
+    let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
+    env::var_os("CARGO_FEATURE_AGENT").is_some() && is_linux && !is_set("MIRI") && backend() != "off"
 }
 
 /// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that

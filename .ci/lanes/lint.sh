@@ -17,7 +17,7 @@ step 'lints of each feature'
 features 1
 
 step 'lints of the other backends'
-RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde,trace,tracing --target-dir target/portable -- -D warnings
+RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features agent,latency,call-tree,profiler,metrics,perf,serde,trace,tracing --target-dir target/portable -- -D warnings
 RUSTFLAGS='--cfg probe_off' cargo clippy -p probe-runtime --target-dir target/off -- -D warnings
 
 step 'docs'
@@ -28,8 +28,9 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 # count.
 root=target/doc/probe_runtime
 for page in "$root"/{struct,enum,fn,trait,macro,attr}.*.html \
-    "$root"/{calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html \
+    "$root"/{agent,calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_trace/{.,calls,export}/{struct,enum,fn,trait,constant}.*.html \
+    target/doc/probe_protocol/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_patch/{.,call,word}/{struct,enum,fn,trait,constant}.*.html; do
     [ -e "$page" ] || continue
     own=$(sed -z 's/id="deref-methods.*//' "$page")

@@ -5,7 +5,7 @@ source "$(dirname "$0")/../common.sh"
 step 'the oldest Rust that is supported'
 oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile minimal; then
-    for features in --no-default-features --features=std,finstrument,latency,call-tree,profiler,metrics,perf,serde,trace,tracing --features=off; do
+    for features in --no-default-features --features=std,agent,finstrument,latency,call-tree,profiler,metrics,perf,serde,trace,tracing --features=off; do
         cargo "+$oldest" check -p probe-runtime "$features" --target-dir target/oldest
     done
     cargo "+$oldest" check -p probe-cli --target-dir target/oldest

@@ -97,6 +97,12 @@ pub enum Error {
     Consumer(Box<dyn error::Error + Send + Sync>),
     /// The system could not start a thread that the consumer needs.
     Thread(io::Error),
+    /// The agent can't be started: [`agent::start`](crate::agent::start).
+    #[cfg(feature = "agent")]
+    Agent {
+        /// The reason, and a remedy.
+        problem: String,
+    },
     /// A consumer can't be [registered](crate::register).
     Register {
         /// The consumer's name.
@@ -196,6 +202,8 @@ impl fmt::Display for Error {
             ),
             Self::Consumer(error) => fmt::Display::fmt(error, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
+            #[cfg(feature = "agent")]
+            Self::Agent { problem } => write!(f, "other processes can't ask this program: {problem}"),
             Self::Register { name, problem } => {
                 write!(f, "the consumer `{name}` can't be registered: {problem}")
             }

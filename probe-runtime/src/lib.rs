@@ -58,6 +58,7 @@
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
 //! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
+//! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
 //! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
 //! | `off` | removes all sites from the program, in every crate; for applications only |
 //!
@@ -85,6 +86,8 @@ mod future;
 mod macros;
 mod replaced;
 
+#[cfg(feature = "agent")]
+pub mod agent;
 #[cfg(feature = "std")]
 pub mod calls;
 #[cfg(feature = "std")]

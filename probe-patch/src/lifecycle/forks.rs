@@ -30,6 +30,8 @@ pub enum Rank {
     Inner,
     /// A lock of a crate above, taken before the inner one.
     Outer,
+    /// A lock of a crate above, taken before the outer one.
+    Outermost,
     /// The tests' own lock.
     #[cfg(test)]
     Test,
@@ -37,7 +39,7 @@ pub enum Rank {
     Forked,
 }
 
-const RANKS: usize = Rank::Outer as usize + 1 + if cfg!(test) { 2 } else { 0 };
+const RANKS: usize = Rank::Outermost as usize + 1 + if cfg!(test) { 2 } else { 0 };
 
 /// A room's hooks around a fork, on the thread that forks.
 pub struct AcrossForks {

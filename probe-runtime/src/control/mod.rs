@@ -81,6 +81,8 @@ pub use replacement::{Replacement, install};
 pub use select::select;
 pub(crate) use set::has_no_probes;
 pub use set::{ProbeSet, probes, unreadable_objects, unreadable_records};
+#[cfg(probe_agent)]
+pub(crate) use set::{attachment_count, described, probe_count};
 pub use wants::{Start, Wants};
 
 #[cfg(feature = "latency")]

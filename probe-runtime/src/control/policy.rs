@@ -8,6 +8,8 @@ pub(super) struct Policy {
     pub(super) text: TextPolicy,
     pub(super) visibility: Visibility,
     pub(super) strict: bool,
+    /// Whether a forked child leaves the attachment behind in its parent.
+    pub(super) is_of_parent: bool,
 }
 
 impl Policy {

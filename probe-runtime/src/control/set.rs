@@ -42,6 +42,33 @@ pub fn probes() -> Vec<ProbeInfo> {
     list
 }
 
+/// Returns the number of probes so far, unloaded ones and functions that were left out included.
+#[cfg(probe_agent)]
+pub(crate) fn probe_count() -> usize {
+    operate(|control, _| control.registry.len())
+}
+
+/// Returns these probes, without unloaded ones, each with the file of its object: empty for the
+/// executable.
+#[cfg(probe_agent)]
+pub(crate) fn described(ids: &[ProbeId]) -> Vec<(ProbeInfo, String)> {
+    operate(|control, loaded| {
+        let infos = control.infos(ids, loaded).into_iter();
+        infos
+            .map(|info| {
+                let object = control.registry.object_of(info.id()).to_owned();
+                (info, object)
+            })
+            .collect()
+    })
+}
+
+/// Returns the number of attachments.
+#[cfg(probe_agent)]
+pub(crate) fn attachment_count() -> usize {
+    operate(|control, _| control.attachments.all.iter().flatten().count())
+}
+
 /// Returns the number of sites that are left alone because their records, or the definitions that
 /// these name, can't be read: they are damaged, or a newer version wrote them. (Some sites of an
 /// object that another thread is loading may count until it is loaded.)
@@ -139,6 +166,13 @@ impl ProbeSet {
         ids.sort_unstable();
         ids.dedup();
         Self { ids: ids.into(), ..self }
+    }
+
+    /// Lets forked children leave attachments to the set behind: their sites are latent there.
+    #[cfg(probe_agent)]
+    pub(crate) fn of_parent(mut self) -> Self {
+        self.policy.is_of_parent = true;
+        self
     }
 
     /// Calls `run` with the definitions of its loaded probes, which stay loaded meanwhile. The

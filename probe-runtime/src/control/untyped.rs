@@ -55,6 +55,9 @@ impl Untyped {
         // Called before the lock is taken: it runs the consumer's own code.
         let wants = consumer.wants();
         super::ready::require()?;
+        if set.policy.is_of_parent {
+            subscription.stay_in_parent();
+        }
         if subscription.needs_thread() {
             // A process's first barrier registers it with the kernel. That takes microseconds while
             // it has one thread, and tens of milliseconds from its second thread on.
@@ -166,6 +169,12 @@ impl Untyped {
             Some(probes.filter_map(count).collect())
         });
         Counts::new(counts.unwrap_or_default(), self.since.period())
+    }
+
+    /// Returns the number of its probes.
+    #[cfg(probe_agent)]
+    pub(crate) fn probe_count(&self) -> usize {
+        lock().attachments.ids(self.number).len()
     }
 
     pub(crate) fn suppressed(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
@@ -34,6 +34,8 @@ pub(crate) struct Subscription {
     wrapper: Option<Arc<Wrapper>>,
     /// Whether the consumer needs a thread that a forked child does not have.
     needs_thread: bool,
+    /// Whether forked children leave it behind, whatever the consumer needs.
+    is_of_parent: AtomicBool,
     needs_order: bool,
     /// Set before the first hook is made, if the consumer has one.
     recorder: OnceLock<Recorder>,
@@ -51,7 +53,7 @@ const FAILED: u32 = 1;
 const PAUSED: u32 = 2;
 /// The attachment is gone.
 const CLOSED: u32 = 4;
-/// In addition to `FAILED`: the consumer needs a thread that this forked child does not have.
+/// In addition to `FAILED`: this forked child has left the attachment behind.
 const ORPHANED: u32 = 8;
 
 /// Address of a consumer.
@@ -90,7 +92,7 @@ pub(crate) fn on_failure(tell: fn()) {
 
 /// The failure message of an orphaned subscription.
 const LEFT_BEHIND: &str =
-    "left behind in the parent of this forked process, with the thread that the consumer needs";
+    "left behind in the parent of this forked process, with the thread or the client that needs it";
 
 impl Subscription {
     /// Makes a subscription. Asks the consumer for its needs, so it must not be called under the
@@ -100,6 +102,7 @@ impl Subscription {
             wrapper: None,
             deliver: deliver::<L>,
             needs_thread: consumer.needs_thread(),
+            is_of_parent: AtomicBool::new(false),
             needs_order: consumer.needs_order(),
             consumer: Called(Arc::<L>::as_ptr(&consumer)),
             owner: Mutex::new(Some(consumer)),
@@ -253,14 +256,20 @@ impl Subscription {
         self.needs_thread
     }
 
-    /// In a forked child: marks the subscription as failed if it needs a thread of the parent's;
-    /// returns whether it does. Takes no heap and no lock, since a thread that the child does not
-    /// have may have been in here.
+    /// Lets forked children leave it behind.
+    pub(crate) fn stay_in_parent(&self) {
+        self.is_of_parent.store(true, Ordering::Relaxed);
+    }
+
+    /// In a forked child: marks the subscription as failed if it needs a thread of the parent's or
+    /// stays there; returns whether that is so. Takes no heap and no lock, since a thread that the
+    /// child does not have may have been in here.
     pub(crate) fn orphan(&self) -> bool {
-        if self.needs_thread {
+        let is_orphan = self.needs_thread || self.is_of_parent.load(Ordering::Relaxed);
+        if is_orphan {
             self.silence.fetch_or(FAILED | ORPHANED, Ordering::Relaxed);
         }
-        self.needs_thread
+        is_orphan
     }
 
     /// Returns the message of the consumer's panic, or says that it was left behind.

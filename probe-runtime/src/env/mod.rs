@@ -1,5 +1,6 @@
 //! Attaching without a code change: `PROBES='myapp::*=count' PROBES_OUT=counts.json ./app`.
 
+mod asked_agent;
 mod destination;
 mod help;
 mod listing;
@@ -28,7 +29,7 @@ use crate::os;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
 use crate::selector::shortened;
-use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, asked};
+use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
 use crate::syntax::ParseError;
 
 const VARIABLE: &str = "PROBES";
@@ -122,6 +123,12 @@ const OUT: &str = "PROBES_OUT";
 ///   snapshot under way is written, and cuts short the time of an `attach`. A forked child has no
 ///   triggers; probes that one has attached for a while at that moment stay attached there.
 ///
+/// # Other processes
+/// With the feature `agent`, `PROBE_AGENT=1` lets other processes of the same user list the probes,
+/// attach consumers and read reports while the program runs: see the module `agent`. It needs no
+/// `PROBES`. The agent stays when the guard drops. If it can't be started, one line on stderr says
+/// why.
+///
 /// # When
 /// | | |
 /// |---|---|
@@ -172,6 +179,7 @@ const OUT: &str = "PROBES_OUT";
 /// }
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
+    asked_agent::start_if_asked()?;
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if value.is_empty() {
         return Ok(EnvGuard::default());
@@ -209,11 +217,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.row.name, it.row.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
-    let reports = ReportFiles {
-        files: destination.files(&run, &consumers),
-        format: destination.format(),
-        are_told: true,
-    };
+    let reports = ReportFiles { files: destination.files(&run, &consumers), format: destination.format() };
     let (attached, triggers) = attach(&asked, &reports);
     if attached.is_empty() {
         return Ok(EnvGuard::default());
@@ -238,7 +242,9 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
         say(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
         Ok(())
     };
-    let Ok(attached) = asked.attach(reports, &mut failed) else { return Default::default() };
+    let Ok(attached) = asked.attach(reports, &|report| Writes::Beside(report), &mut failed) else {
+        return Default::default();
+    };
     let AttachedText { consumers, triggers, unmatched } = attached;
     let consumers = consumers.into_iter().map(|(at, it)| {
         say_unmatched(&it.unmatched);

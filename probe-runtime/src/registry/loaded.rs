@@ -186,6 +186,15 @@ impl Registry {
         self.defined.get(id).filter(|definition| definition.is_readable())
     }
 
+    /// Returns the file of the object that has a probe; empty for the executable.
+    #[cfg(probe_agent)]
+    pub(crate) fn object_of(&self, id: ProbeId) -> &str {
+        let Some(definition) = self.definition(id) else { return "" };
+        let addr = ptr::from_ref(definition).addr();
+        let has = |object: &&Object| object.segments.iter().any(|it| it.range.contains(&addr));
+        self.objects.iter().find(has).map_or("", |object| &object.name)
+    }
+
     /// Returns the probe of a definition, unless another runtime has it.
     pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
         let addr = ptr::from_ref(definition).addr();

@@ -1,11 +1,12 @@
 //! Attaches all that a text asks for: the consumers, and then the triggers.
 
 use std::fmt::{self, Display};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::format::Format;
 use super::parse::{Asked, Listening};
 use super::trigger::{Selected, Triggers};
+use super::writes::Writes;
 use crate::error::Error;
 use crate::patch::UnmatchedTerm;
 
@@ -24,8 +25,6 @@ pub(crate) struct ReportFiles {
     pub(crate) files: Vec<PathBuf>,
     #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "snapshots have it"))]
     pub(crate) format: Format,
-    /// Whether consumers are told their files.
-    pub(crate) are_told: bool,
 }
 
 /// Returns the name of a consumer's report where nobody has chosen one.
@@ -34,11 +33,13 @@ pub(crate) fn own_file(program: &str, process: u32, number: usize, consumer: &st
 }
 
 impl Asked<'_> {
-    /// Attaches all. Calls `failed` with each request that can't be attached; if that returns an
+    /// Attaches all. `writes` returns the further files that a consumer may write, by the file of
+    /// its report. Calls `failed` with each request that can't be attached; if that returns an
     /// error, nothing stays attached.
     pub(crate) fn attach(
         &self,
         reports: &ReportFiles,
+        writes: &dyn Fn(&Path) -> Writes<'_>,
         failed: &mut dyn FnMut(&dyn Display, Error) -> Result<(), Error>,
     ) -> Result<AttachedText, Error> {
         let mut attached =
@@ -46,7 +47,7 @@ impl Asked<'_> {
         let selected = self.selected(failed)?;
         let more: Vec<_> = selected.iter().flat_map(Selected::more).copied().collect();
         for ((at, request), report) in self.requests.iter().enumerate().zip(&reports.files) {
-            match request.attach(reports.are_told.then_some(report), &more) {
+            match request.attach(writes(report), &more) {
                 Ok(listening) => attached.consumers.push((at, listening)),
                 Err(error) => failed(request, error)?,
             }

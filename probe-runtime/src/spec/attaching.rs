@@ -4,6 +4,7 @@ use std::any::Any;
 use std::env;
 use std::fmt;
 use std::ops::Index;
+use std::path::Path;
 use std::process;
 use std::slice;
 use std::str::FromStr;
@@ -13,7 +14,11 @@ use super::asked::{AttachedText, ReportFiles, own_file};
 use super::format::Format;
 use super::parse::{Asked, asked};
 use super::reported::Reported;
+use super::table::ConsumerRow;
 use super::trigger::Triggers;
+#[cfg(probe_agent)]
+use super::writes::Opened;
+use super::writes::Writes;
 use crate::control::{Attachment, Consumer};
 use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
@@ -74,30 +79,54 @@ impl Spec {
     /// The error of [`select`](crate::select) or [`ProbeSet::attach`](crate::ProbeSet::attach) for
     /// the first consumer that can't be attached. Nothing stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
-        let asked = read(&self.0)?;
-        let folder = env::current_dir().unwrap_or_default();
-        let names = asked.requests.iter().zip(1..).map(|(it, number)| (number, it.row.name));
-        let file = |(number, name)| folder.join(own_file(&program(), process::id(), number, name));
-        let reports = ReportFiles { files: names.map(file).collect(), format: Format::Text, are_told: false };
-        let attached = asked.attach(&reports, &mut |_, error| Err(error))?;
-        let AttachedText { consumers, triggers, unmatched } = attached;
-        let attached = consumers.into_iter().map(|(at, listening)| {
-            let request = &asked.requests[at];
-            SpecAttachment {
-                selector: request.selector.to_owned(),
-                consumer: request.row.name,
-                reported: listening.reported,
-                // Notes on triggers come with the recorder, whose snapshots they take.
-                unmatched: if request.is_recorder {
-                    listening.unmatched.iter().chain(&unmatched).cloned().collect()
-                } else {
-                    listening.unmatched
-                },
-            }
-        });
-        let attachments = attached.collect();
-        Ok(SpecAttachments { _triggers: triggers, attachments })
+        attach(&read(&self.0)?, &|_| Writes::Anywhere)
     }
+}
+
+/// Attaches the consumers of a client of this process, which forked children leave behind. The one
+/// consumer that writes while it runs writes to the file that the client has opened.
+///
+/// # Errors
+/// Those of [`Spec::attach`]; [`Error::Spec`] if the text has a trigger, which would write files.
+#[cfg(probe_agent)]
+pub(crate) fn attach_for_client(text: &str, opened: Option<&Opened>) -> Result<SpecAttachments, Error> {
+    let asked = read(text)?;
+    let mistake = |at, problem: &str| Error::Spec { spec: text.to_owned(), at, problem: problem.to_owned() };
+    if let Some(trigger) = asked.triggers.first() {
+        return Err(mistake(
+            trigger.at,
+            "a trigger writes files, so the program itself must have it: PROBES",
+        ));
+    }
+    if opened.is_some() && asked.requests.len() != 1 {
+        return Err(mistake(0, "one file is for one consumer; attach the others by themselves"));
+    }
+    attach(&asked, &|_| Writes::Only(opened.cloned()))
+}
+
+fn attach(asked: &Asked<'_>, writes: &dyn Fn(&Path) -> Writes<'_>) -> Result<SpecAttachments, Error> {
+    let folder = env::current_dir().unwrap_or_default();
+    let names = asked.requests.iter().zip(1..).map(|(it, number)| (number, it.row.name));
+    let file = |(number, name)| folder.join(own_file(&program(), process::id(), number, name));
+    let reports = ReportFiles { files: names.map(file).collect(), format: Format::Text };
+    let attached = asked.attach(&reports, writes, &mut |_, error| Err(error))?;
+    let AttachedText { consumers, triggers, unmatched } = attached;
+    let attached = consumers.into_iter().map(|(at, listening)| {
+        let request = &asked.requests[at];
+        SpecAttachment {
+            selector: request.selector.to_owned(),
+            consumer: request.row,
+            reported: listening.reported,
+            // Notes on triggers come with the recorder, whose snapshots they take.
+            unmatched: if request.is_recorder {
+                listening.unmatched.iter().chain(&unmatched).cloned().collect()
+            } else {
+                listening.unmatched
+            },
+        }
+    });
+    let attachments = attached.collect();
+    Ok(SpecAttachments { _triggers: triggers, attachments })
 }
 
 /// Attaches the consumers that a text names, as `PROBES` would: `web::**=latency, db::**=count`.
@@ -200,7 +229,7 @@ impl fmt::Display for SpecAttachments {
 /// ```
 pub struct SpecAttachment {
     selector: String,
-    consumer: &'static str,
+    consumer: &'static ConsumerRow,
     reported: Arc<dyn Reported>,
     unmatched: Arc<[UnmatchedTerm]>,
 }
@@ -213,7 +242,19 @@ impl SpecAttachment {
 
     /// Returns the consumer's name, as the text has it: `count`.
     pub fn consumer(&self) -> &str {
-        self.consumer
+        self.consumer.name
+    }
+
+    /// Returns the formats of its reports.
+    #[cfg(probe_agent)]
+    pub(crate) fn formats(&self) -> &'static [Format] {
+        self.consumer.formats
+    }
+
+    /// Returns the attachment, whatever its consumer.
+    #[cfg(probe_agent)]
+    pub(crate) fn reported(&self) -> &dyn Reported {
+        &*self.reported
     }
 
     /// Returns the attachment if `C` is its consumer's type: [`Count`](crate::Count) for `count`.
@@ -270,10 +311,9 @@ impl fmt::Display for SpecAttachment {
 
 impl fmt::Debug for SpecAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { selector, consumer, .. } = self;
         f.debug_struct("SpecAttachment")
-            .field("selector", selector)
-            .field("consumer", consumer)
+            .field("selector", &self.selector)
+            .field("consumer", &self.consumer.name)
             .finish_non_exhaustive()
     }
 }

@@ -18,10 +18,13 @@ mod reporter;
 mod table;
 #[cfg(feature = "trace")]
 mod trigger;
+mod writes;
 
 #[cfg(not(feature = "trace"))]
 use absent as trigger;
 pub(crate) use asked::{AttachedText, ReportFiles, own_file};
+#[cfg(probe_agent)]
+pub(crate) use attaching::attach_for_client;
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub use format::Format;
 pub(crate) use format::endings;
@@ -31,3 +34,6 @@ pub use reporter::{Rendered, Reporter};
 pub use table::register;
 pub(crate) use table::{ConsumerRow, FEATURES};
 pub(crate) use trigger::Triggers;
+#[cfg(probe_agent)]
+pub(crate) use writes::Opened;
+pub(crate) use writes::Writes;

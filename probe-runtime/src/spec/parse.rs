@@ -2,12 +2,12 @@
 //! [triggers](super::trigger) between them. Pure.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::reported::Reported;
 use super::table::{ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
+use super::writes::Writes;
 use crate::control::select;
 use crate::error::Error;
 use crate::patch::{TextPolicy, UnmatchedTerm};
@@ -45,12 +45,14 @@ pub(crate) struct Listening {
 impl Request<'_> {
     /// Attaches the consumer to the probes. Its reports go to the file, if one is given. A recorder
     /// also has the probes that triggers attach for a while, which are off at first.
-    pub(super) fn attach(&self, report: Option<&Path>, more: &[ProbeId]) -> Result<Listening, Error> {
+    pub(super) fn attach(&self, writes: Writes<'_>, more: &[ProbeId]) -> Result<Listening, Error> {
         let set = select(self.selector)?;
+        #[cfg(probe_agent)]
+        let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
         let unmatched = set.unmatched();
         // `asked` has read them, but a consumer may change its mind.
         let (made, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
-        let reported = (made.attach)(&set.text_policy(text), report, more)?;
+        let reported = (made.attach)(&set.text_policy(text), writes, more)?;
         Ok(Listening { reported, unmatched, text })
     }
 }

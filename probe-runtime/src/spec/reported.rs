@@ -6,8 +6,12 @@ use std::io::{self, Write};
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
 use crate::control::Attachment;
+#[cfg(probe_agent)]
+use crate::control::Untyped;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
+#[cfg(probe_agent)]
+use crate::patch::Report;
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
 pub(crate) trait Reported: Any + Send + Sync {
@@ -26,6 +30,13 @@ pub(crate) trait Reported: Any + Send + Sync {
 
     /// Makes the sites latent.
     fn pause(&self);
+
+    /// Makes them active again.
+    #[cfg(probe_agent)]
+    fn resume(&self) -> Report;
+
+    #[cfg(probe_agent)]
+    fn untyped(&self) -> &Untyped;
 
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics);
@@ -58,6 +69,16 @@ impl<C: Reporter> Reported for Attachment<C> {
     fn pause(&self) {
         // Sites that are refused stay as they are. The consumer's report is written by now.
         let _ = Attachment::pause(self);
+    }
+
+    #[cfg(probe_agent)]
+    fn resume(&self) -> Report {
+        Attachment::resume(self)
+    }
+
+    #[cfg(probe_agent)]
+    fn untyped(&self) -> &Untyped {
+        Attachment::untyped(self)
     }
 
     #[cfg(feature = "metrics")]

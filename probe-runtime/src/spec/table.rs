@@ -5,12 +5,14 @@
 
 use std::any::{Any, TypeId};
 use std::iter;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::format::Format;
 use super::reported::Reported;
 use super::reporter::Reporter;
+use super::writes::Writes;
+#[cfg(probe_agent)]
+use super::writes::confine;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
 use crate::consumers::Count;
@@ -52,13 +54,18 @@ pub(super) struct Made {
 
 /// Attaches a consumer, and tells it the file of its reports. A recorder is attached to further
 /// probes, too, which are off at first.
-type Attach = Box<dyn FnOnce(&ProbeSet, Option<&Path>, &[ProbeId]) -> Result<Arc<dyn Reported>, Error>>;
+type Attach = Box<dyn FnOnce(&ProbeSet, Writes<'_>, &[ProbeId]) -> Result<Arc<dyn Reported>, Error>>;
 
 fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
     let mut consumer = C::from_settings(settings)?;
     let is_recorder = is_recorder(&consumer);
-    let attach: Attach = Box::new(move |set, report, more| {
-        report.into_iter().for_each(|report| consumer.follow(report));
+    let attach: Attach = Box::new(move |set, writes, more| {
+        match writes {
+            Writes::Anywhere => (),
+            Writes::Beside(report) => consumer.follow(report),
+            #[cfg(probe_agent)]
+            Writes::Only(opened) => confine(&mut consumer, opened.as_ref())?,
+        }
         if !is_recorder {
             return Ok(Arc::new(set.attach(consumer)?));
         }

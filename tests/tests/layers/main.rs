@@ -1,5 +1,5 @@
-//! The rooms of `probe-patch` and `probe-trace`, those of `probe-runtime`, and those of `probe-cli`
-//! stand one above the other, as ARCHITECTURE.md says: each names those below it only.
+//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, those of `probe-runtime`, and those
+//! of `probe-cli` stand one above the other, as ARCHITECTURE.md says: each names those below it only.
 
 mod circles;
 mod paths;
@@ -12,7 +12,7 @@ use paths::File;
 use syn::visit::Visit;
 
 /// The crates.
-const CRATES: [&str; 4] = ["probe_patch", "probe_trace", "probe_runtime", "probe_cli"];
+const CRATES: [&str; 5] = ["probe_patch", "probe_trace", "probe_protocol", "probe_runtime", "probe_cli"];
 
 /// A crate's sources.
 fn root(krate: &str) -> PathBuf {
@@ -23,8 +23,8 @@ fn root(krate: &str) -> PathBuf {
 /// exception says so: its parts stand on several levels.
 fn below(krate: &str) -> &'static [&'static str] {
     match krate {
-        "probe_runtime" => &["probe_patch", "probe_trace"],
-        "probe_cli" => &["probe_trace", "probe_runtime"],
+        "probe_runtime" => &["probe_patch", "probe_trace", "probe_protocol"],
+        "probe_cli" => &["probe_trace", "probe_protocol", "probe_runtime"],
         _ => &[],
     }
 }

@@ -4,6 +4,7 @@
 //! that would be a system call on a hit. However long a program was idle, the next burst finds a
 //! thread that wakes up before a ring is full.
 
+use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -53,9 +54,9 @@ struct Flushes {
 }
 
 impl Drain {
-    /// Creates the file, and starts the thread.
-    pub(super) fn start(running: &Arc<Running>, path: &Path) -> Result<Self, Error> {
-        let mut output = Output::begin(running, path).map_err(|error| at(path, &error))?;
+    /// Creates the file, if it is not open, and starts the thread.
+    pub(super) fn start(running: &Arc<Running>, path: &Path, opened: Option<&File>) -> Result<Self, Error> {
+        let mut output = Output::begin(running, path, opened).map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
         let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();

@@ -35,8 +35,11 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 impl Output {
     /// Creates the file. A regular file of this name is replaced at once, not cut: another trace
     /// may be writing it, and goes on with it. A pipe or another stream is written in place.
-    pub(super) fn begin(running: &Running, path: &Path) -> io::Result<Self> {
-        let file = if file::is_stream(path) {
+    /// A file that is open already is written as it is.
+    pub(super) fn begin(running: &Running, path: &Path, opened: Option<&File>) -> io::Result<Self> {
+        let file = if let Some(opened) = opened {
+            opened.try_clone()?
+        } else if file::is_stream(path) {
             File::create(path)?
         } else {
             // No file beside must stay.

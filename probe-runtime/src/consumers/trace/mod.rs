@@ -13,6 +13,8 @@
 mod atomic;
 mod attached;
 mod clocks;
+#[cfg(probe_agent)]
+mod confined;
 mod converted;
 mod definitions;
 mod dormant;
@@ -30,6 +32,7 @@ mod running;
 mod settings;
 mod snapshot;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
@@ -86,6 +89,8 @@ pub struct Trace {
     ring_bytes: usize,
     total_bytes: usize,
     text_limit: usize,
+    /// The file to write to, opened by somebody else.
+    opened: Option<Arc<File>>,
     /// The file that the rings lie in.
     rings_in: Option<PathBuf>,
     /// The file of snapshots when a thread panics.
@@ -184,6 +189,7 @@ impl Trace {
             ring_bytes,
             total_bytes,
             text_limit: 64,
+            opened: None,
             rings_in: None,
             panics_to: None,
             follows_report: false,
@@ -365,7 +371,7 @@ impl Consumer for Trace {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
         if let Keep::File(path) = &self.keep {
-            let drain = Drain::start(&running, path)?;
+            let drain = Drain::start(&running, path, self.opened.as_deref())?;
             // A trace that runs is attached once.
             let _ = self.drain.set(drain);
         }

@@ -1,0 +1,314 @@
+//! Frames over a socket, with limits in time. Linux.
+//!
+//! A descriptor may come with a frame, by its first byte (`SCM_RIGHTS`). No call waits for longer
+//! than its limits, and none raises `SIGPIPE`.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
+    sendmsg, shutdown, socket_with,
+};
+
+use crate::credentials::Peer;
+use crate::frame::{FrameError, HEADER, frame, payload_len};
+
+/// One end of a connection.
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+/// use std::time::Duration;
+///
+/// use probe_protocol::Channel;
+///
+/// let (one, other) = UnixStream::pair()?;
+/// let (one, other) = (Channel::new(one.into())?, Channel::new(other.into())?);
+/// let second = Duration::from_secs(1);
+/// one.send(b"payload", None, second).unwrap();
+/// assert_eq!(other.receive(Some(second), second).unwrap().unwrap().payload, b"payload");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+}
+
+/// A frame that has come.
+///
+/// ```
+/// use probe_protocol::Received;
+///
+/// fn len(received: &Received) -> usize {
+///     received.payload.len()
+/// }
+/// # assert_eq!(len(&Received { payload: vec![1], file: None }), 1);
+/// ```
+#[derive(Debug)]
+pub struct Received {
+    /// Its payload.
+    pub payload: Vec<u8>,
+    /// The descriptor that came with it.
+    pub file: Option<OwnedFd>,
+}
+
+/// The reason why a frame was not sent or received.
+///
+/// ```
+/// use probe_protocol::ChannelError;
+///
+/// assert_eq!(ChannelError::TimedOut.to_string(), "the other side took too long");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// The other side did not read or write in time.
+    TimedOut,
+    /// The other side has ended the connection within a frame, or no longer reads.
+    Ended,
+    /// The bytes are no frame.
+    Frame(FrameError),
+    /// The system's reason.
+    System(io::Error),
+}
+
+impl fmt::Display for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimedOut => f.write_str("the other side took too long"),
+            Self::Ended => f.write_str("the other side has ended the connection"),
+            Self::Frame(error) => error.fmt(f),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ChannelError {}
+
+impl From<Errno> for ChannelError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::PIPE | Errno::CONNRESET => Self::Ended,
+            error => Self::System(error.into()),
+        }
+    }
+}
+
+impl From<FrameError> for ChannelError {
+    fn from(error: FrameError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+/// Time to the end of a limit; `None` if there is none.
+#[derive(Clone, Copy)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn after(limit: Option<Duration>) -> Self {
+        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    fn left(self) -> Option<Duration> {
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Channel {
+    /// Takes one end of a connection.
+    ///
+    /// # Errors
+    /// The system's, if the socket can't be made non-blocking.
+    pub fn new(socket: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Self { socket })
+    }
+
+    /// Connects to a socket. Waits while too many others wait for the same process.
+    ///
+    /// # Errors
+    /// [`ChannelError::System`]: `ECONNREFUSED` if no process listens; `ENOENT` if there is no such
+    /// socket. [`ChannelError::TimedOut`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use probe_protocol::Channel;
+    ///
+    /// assert!(Channel::connect("/nowhere".as_ref(), Duration::from_secs(1)).is_err());
+    /// ```
+    pub fn connect(path: &Path, within: Duration) -> Result<Self, ChannelError> {
+        let deadline = Deadline::after(Some(within));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let address = SocketAddrUnix::new(path)?;
+        loop {
+            match connect(&socket, &address) {
+                Ok(()) => return Ok(Self { socket }),
+                Err(Errno::INTR) => (),
+                // The kernel tells nobody when there is room again.
+                Err(Errno::AGAIN) if !within.is_zero() && deadline.left() != Some(Duration::ZERO) => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                Err(Errno::AGAIN) => return Err(ChannelError::TimedOut),
+                Err(error) => return Err(ChannelError::System(error.into())),
+            }
+        }
+    }
+
+    /// Returns the process at the other end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn peer(&self) -> io::Result<Peer> {
+        Peer::of(self.socket.as_fd())
+    }
+
+    /// Sends a frame with this payload, and a descriptor with it.
+    ///
+    /// # Errors
+    /// [`ChannelError`]. A part of the frame may have been sent then.
+    pub fn send(
+        &self,
+        payload: &[u8],
+        file: Option<BorrowedFd<'_>>,
+        within: Duration,
+    ) -> Result<(), ChannelError> {
+        let frame = frame(payload)?;
+        let deadline = Deadline::after(Some(within));
+        let (mut rest, mut file) = (frame.as_slice(), file);
+        while !rest.is_empty() {
+            match self.send_some(rest, file) {
+                Ok(sent) => (rest, file) = (&rest[sent..], None),
+                Err(Errno::INTR) => (),
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, deadline)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_some(&self, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<usize, Errno> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = file.as_slice();
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(files));
+        }
+        sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
+    }
+
+    /// Receives a frame: waits for its first byte up to `first`, or for ever, and then for the rest
+    /// of it. Returns `None` if the other side has ended the connection before a frame.
+    ///
+    /// # Errors
+    /// [`ChannelError`]. The connection is of no further use then.
+    pub fn receive(&self, first: Option<Duration>, rest: Duration) -> Result<Option<Received>, ChannelError> {
+        let mut file = None;
+        let mut header = [0; HEADER];
+        let begun = self.receive_some(&mut header, Deadline::after(first), &mut file)?;
+        if begun == 0 {
+            return Ok(None);
+        }
+        let deadline = Deadline::after(Some(rest));
+        self.receive_all(&mut header[begun..], deadline, &mut file)?;
+        let mut payload = vec![0; payload_len(header)?];
+        self.receive_all(&mut payload, deadline, &mut file)?;
+        Ok(Some(Received { payload, file }))
+    }
+
+    fn receive_all(
+        &self,
+        mut into: &mut [u8],
+        deadline: Deadline,
+        file: &mut Option<OwnedFd>,
+    ) -> Result<(), ChannelError> {
+        while !into.is_empty() {
+            match self.receive_some(into, deadline, file)? {
+                0 => return Err(ChannelError::Ended),
+                received => into = &mut into[received..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives at least one byte, or none at the connection's end.
+    fn receive_some(
+        &self,
+        into: &mut [u8],
+        deadline: Deadline,
+        file: &mut Option<OwnedFd>,
+    ) -> Result<usize, ChannelError> {
+        loop {
+            // More descriptors than one do not fit, and the kernel closes those that do not.
+            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let parts = &mut [IoSliceMut::new(into)];
+            match recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => {
+                    for message in control.drain() {
+                        let RecvAncillaryMessage::ScmRights(files) = message else { continue };
+                        for it in files {
+                            if file.replace(it).is_some() {
+                                return Err(FrameError::Malformed.into());
+                            }
+                        }
+                    }
+                    return Ok(received.bytes);
+                }
+                Err(Errno::INTR) => (),
+                Err(Errno::AGAIN) => self.wait(PollFlags::IN, deadline)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn wait(&self, event: PollFlags, deadline: Deadline) -> Result<(), ChannelError> {
+        loop {
+            let left = deadline.left();
+            if left == Some(Duration::ZERO) {
+                return Err(ChannelError::TimedOut);
+            }
+            // A limit beyond what the kernel can represent is none.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&self.socket, event)], left.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => (),
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the other side ends the connection, or sends something. Returns whether it did.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ChannelError> {
+        match self.wait(PollFlags::IN, Deadline::after(Some(at_most))) {
+            Ok(()) => Ok(true),
+            Err(ChannelError::TimedOut) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends the connection, also if another process has inherited the descriptor.
+    pub fn end(&self) {
+        // It may have ended already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

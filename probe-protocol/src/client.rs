@@ -1,0 +1,324 @@
+//! A blocking client. Linux.
+//!
+//! Life cycle: [`Client::connect`] finds the program's socket, checks that it is that program's,
+//! and exchanges greetings ▸ each method sends a request and waits for its answer ▸ dropping the
+//! client ends the connection, and all of its attachments that it has not kept.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::channel::{Channel, ChannelError};
+use crate::directory::file_name;
+use crate::error::ClientError;
+use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
+use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request, Status};
+use crate::target::{PATIENCE, Target, at};
+
+/// A connection to a running program.
+///
+/// An attachment stays until it is detached, or until the client is dropped, its process ends, or
+/// the program ends. [`Attach::keep`] and [`Client::keep`] let an attachment outlive the client.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use probe_protocol::{Attach, Client};
+///
+/// let mut client = Client::connect(4711)?;
+/// let attached = client.attach(&Attach::new("net::**=count"))?;
+/// // A sleep that ends early if the program ends.
+/// let has_ended = client.wait_for_end(Duration::from_secs(5))?;
+/// if !has_ended {
+///     client.pause(attached.id)?; // the report's numbers are final
+///     println!("{}", client.report(attached.id, 0, "json")?.text);
+///     client.detach(attached.id)?;
+/// }
+/// # Ok::<(), probe_protocol::ClientError>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    channel: Channel,
+    hello: Hello,
+    path: PathBuf,
+    last: u32,
+    patience: Duration,
+}
+
+/// A report, and the lines that complete it.
+///
+/// ```no_run
+/// # let mut client = probe_protocol::Client::connect(4711)?;
+/// let report = client.report(1, 0, "csv")?;
+/// print!("{}", report.text);
+/// report.notes.iter().for_each(|note| eprintln!("{note}"));
+/// # Ok::<(), probe_protocol::ClientError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Report {
+    /// The report, in the asked format.
+    pub text: String,
+    /// Lines that the format has no place for. A report as text ends with its notes.
+    pub notes: Vec<String>,
+}
+
+impl Client {
+    /// Connects to a process. The process may run in a container: its socket is looked for in its
+    /// own file system, and by its own id. The socket of a program that is gone or has become
+    /// another one is removed.
+    ///
+    /// # Errors
+    /// [`ClientError`]; [`ClientError::NoAgent`] if the process serves no socket.
+    pub fn connect(pid: u32) -> Result<Self, ClientError> {
+        let target = Target::new(pid)?;
+        let mut looked = Vec::new();
+        for folder in target.folders() {
+            let path = folder.join(file_name(target.inner));
+            match target.connect(&folder, &path)? {
+                Some(channel) => return Self::begin(channel, path),
+                None => looked.push(path),
+            }
+        }
+        Err(ClientError::NoAgent { pid, looked })
+    }
+
+    /// Connects to a socket by its path, whoever serves it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn connect_to(path: &Path) -> Result<Self, ClientError> {
+        let channel = Channel::connect(path, PATIENCE).map_err(|error| at(path, error))?;
+        Self::begin(channel, path.to_owned())
+    }
+
+    fn begin(channel: Channel, path: PathBuf) -> Result<Self, ClientError> {
+        // An agent that refuses may have ended the connection already. It has said why.
+        match channel.send(&greeting(), None, PATIENCE) {
+            Ok(()) | Err(ChannelError::Ended) => (),
+            Err(error) => return Err(at(&path, error)),
+        }
+        let received = channel.receive(Some(PATIENCE), PATIENCE).map_err(|error| at(&path, error))?;
+        let welcome = decode_welcome(&received.ok_or(ClientError::Ended)?.payload)?;
+        let hello = welcome.map_err(ClientError::Failed)?;
+        Ok(Self { channel, hello, path, last: 0, patience: PATIENCE })
+    }
+
+    /// Returns who answers.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Returns the socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sets how long to wait for an answer, or for a part of one; ten seconds by default. A program
+    /// with a million probes may take a second to switch them all.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Lists the probes of a selector, or all if it is empty, by their numbers.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn list(&mut self, selector: &str) -> Result<Vec<Probe>, ClientError> {
+        let mut all = Vec::new();
+        self.list_each(selector, |probe| all.push(probe))?;
+        Ok(all)
+    }
+
+    /// Calls `each` with the probes of a selector, as they come.
+    ///
+    /// # Errors
+    /// [`ClientError`]. Some probes may have come before.
+    pub fn list_each(&mut self, selector: &str, mut each: impl FnMut(Probe)) -> Result<(), ClientError> {
+        self.ask(Request::List { selector: selector.to_owned() }, None)?;
+        loop {
+            match self.answer()? {
+                Body::Probes(probes) => probes.into_iter().for_each(&mut each),
+                Body::Done(_) => return Ok(()),
+                _ => return Err(ClientError::Unexpected),
+            }
+        }
+    }
+
+    /// Returns the program's status.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        self.ask(Request::Status, None)?;
+        match self.answer()? {
+            Body::Status(status) => Ok(status),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Attaches consumers.
+    ///
+    /// # Errors
+    /// [`ClientError`]; nothing stays attached then. If no answer came in time, the program may
+    /// still attach them, until this client is dropped.
+    pub fn attach(&mut self, attach: &Attach) -> Result<Attached, ClientError> {
+        self.attach_with(attach, None)
+    }
+
+    /// Attaches one `trace`, which the program writes to this open file while it runs. The file's
+    /// [name](Attach::output) chooses the format.
+    ///
+    /// The program writes from the file's beginning, with its own descriptor. Truncate the file
+    /// before. [`detach`](Self::detach) returns once the file is whole.
+    ///
+    /// ```no_run
+    /// use std::fs::File;
+    ///
+    /// use probe_protocol::{Attach, Client};
+    ///
+    /// let mut client = Client::connect(4711)?;
+    /// let file = File::create("run.pftrace").unwrap();
+    /// let attach = Attach { output: Some("run.pftrace".to_owned()), ..Attach::new("net::**=trace") };
+    /// let attached = client.record(&attach, &file)?;
+    /// // …
+    /// client.pause(attached.id)?;
+    /// println!("{}", client.report(attached.id, 0, "txt")?.text);
+    /// client.detach(attached.id)?;
+    /// # Ok::<(), probe_protocol::ClientError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn record(&mut self, attach: &Attach, file: &File) -> Result<Attached, ClientError> {
+        self.attach_with(attach, Some(file.as_fd()))
+    }
+
+    fn attach_with(
+        &mut self,
+        attach: &Attach,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Attached, ClientError> {
+        self.ask(Request::Attach(attach.clone()), file)?;
+        match self.answer()? {
+            Body::Attached(attached) => Ok(attached),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Returns the current report of a consumer: its place in the attachment's text, from 0. The
+    /// format is the ending of a report's file, such as `txt` or `json`.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn report(&mut self, attachment: u32, consumer: u32, format: &str) -> Result<Report, ClientError> {
+        self.ask(Request::Report { attachment, consumer, format: format.to_owned() }, None)?;
+        let mut report = Report::default();
+        loop {
+            match self.answer()? {
+                Body::Text(text) => report.text.push_str(&text),
+                Body::Done(Done { notes }) => return Ok(Report { notes, ..report }),
+                _ => return Err(ClientError::Unexpected),
+            }
+        }
+    }
+
+    /// Writes what a flight recorder (`trace(flight)`) holds to this open file, in the format of
+    /// this ending: `pftrace`, `probetrace`, `json`, `folded`. Returns notes on missing parts.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn snapshot(
+        &mut self,
+        attachment: u32,
+        consumer: u32,
+        format: &str,
+        file: &File,
+    ) -> Result<Vec<String>, ClientError> {
+        let request = Request::Snapshot { attachment, consumer, format: format.to_owned() };
+        self.do_it(request, Some(file.as_fd()))
+    }
+
+    /// Makes an attachment's sites latent, so that its reports are final.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn pause(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
+        self.do_it(Request::Pause { attachment }, None)
+    }
+
+    /// Makes a paused attachment's sites active again.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn resume(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
+        self.do_it(Request::Resume { attachment }, None)
+    }
+
+    /// Detaches. Returns notes on missing parts of a trace's file.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn detach(&mut self, attachment: u32) -> Result<Vec<String>, ClientError> {
+        self.do_it(Request::Detach { attachment }, None)
+    }
+
+    /// Lets an attachment outlive this client. Any client may detach it then.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn keep(&mut self, attachment: u32) -> Result<(), ClientError> {
+        self.do_it(Request::Keep { attachment }, None).map(drop)
+    }
+
+    /// Waits at most for this time, and returns early if the program ends the connection. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// [`ClientError::System`].
+    pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ClientError> {
+        self.channel.wait_for_end(at_most).map_err(|error| at(&self.path, error))
+    }
+
+    fn do_it(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<Vec<String>, ClientError> {
+        self.ask(request, file)?;
+        match self.answer()? {
+            Body::Done(Done { notes }) => Ok(notes),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    fn ask(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        let call = encode_call(&Call { id: self.last, request });
+        match self.channel.send(&call, file, self.patience) {
+            // It may have said why.
+            Ok(()) | Err(ChannelError::Ended) => Ok(()),
+            Err(error) => Err(at(&self.path, error)),
+        }
+    }
+
+    /// Returns the next part of the answer. Answers to earlier requests, which came too late, are
+    /// skipped.
+    fn answer(&mut self) -> Result<Body, ClientError> {
+        loop {
+            let received = self.channel.receive(Some(self.patience), self.patience);
+            let received = received.map_err(|error| at(&self.path, error))?.ok_or(ClientError::Ended)?;
+            match decode_reply(&received.payload)? {
+                Reply { id, body: Body::Failed(failure) } if id == self.last || id == 0 => {
+                    return Err(ClientError::Failed(failure));
+                }
+                Reply { id, body } if id == self.last => return Ok(body),
+                Reply { .. } => (),
+            }
+        }
+    }
+}
+
+impl AsFd for Client {
+    /// Returns the socket, to wait for its end beside other descriptors. Its bytes are this
+    /// client's to read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}

@@ -1,0 +1,237 @@
+//! The sockets' place: a folder that one user alone can use. Linux.
+//!
+//! `$XDG_RUNTIME_DIR/latent-probes/PID.sock`, or else `/tmp/latent-probes-UID/PID.sock`. A program
+//! binds its socket under another name and renames it once it listens. So a socket of that name
+//! that refuses connections belongs to nobody, and any process may remove it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::Duration;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::process::geteuid;
+
+use crate::channel::{Channel, ChannelError};
+use crate::error::{DirectoryError, MAX_PATH};
+
+const NAME: &str = "latent-probes";
+
+/// The variable that names the folder of a user's sockets.
+pub(crate) const RUNTIME: &str = "XDG_RUNTIME_DIR";
+
+const OTHERS: u32 = 0o077;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Returns the folder of this user's sockets, and makes it if it is not there.
+///
+/// `XDG_RUNTIME_DIR` counts if it is an absolute path of a folder that this user owns and that no
+/// other user may change; otherwise the folder is in `/tmp`.
+///
+/// # Errors
+/// [`DirectoryError`]. A folder that another user owns or may use is never used, nor a link to one.
+///
+/// ```no_run
+/// println!("{}", probe_protocol::own_directory()?.display());
+/// # Ok::<(), probe_protocol::DirectoryError>(())
+/// ```
+pub fn own_directory() -> Result<PathBuf, DirectoryError> {
+    let uid = geteuid().as_raw();
+    let runtime = env::var_os(RUNTIME).map(PathBuf::from).filter(|path| is_private_parent(path, uid));
+    let path = if let Some(runtime) = runtime {
+        runtime.join(NAME)
+    } else {
+        check_parent(Path::new("/tmp"), uid)?;
+        fallback(uid)
+    };
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(DirectoryError::System { path, error })
+        }
+        _ => check(&path, uid).map(|()| path),
+    }
+}
+
+fn fallback(uid: u32) -> PathBuf {
+    format!("/tmp/{NAME}-{uid}").into()
+}
+
+fn is_private_parent(path: &Path, uid: u32) -> bool {
+    let is_own = |it: Metadata| it.is_dir() && it.uid() == uid && it.mode() & OTHERS_WRITE == 0;
+    path.is_absolute() && fs::symlink_metadata(path).is_ok_and(is_own)
+}
+
+/// Checks that no other user can put another folder in place of one below.
+fn check_parent(path: &Path, uid: u32) -> Result<(), DirectoryError> {
+    let of = |error| DirectoryError::System { path: path.to_owned(), error };
+    let it = fs::metadata(path).map_err(of)?;
+    let is_safe = [0, uid].contains(&it.uid()) && (it.mode() & OTHERS_WRITE == 0 || it.mode() & STICKY != 0);
+    let problem = "other users may rename folders in it";
+    if is_safe { Ok(()) } else { Err(DirectoryError::Unsafe { path: path.to_owned(), problem }) }
+}
+
+/// Checks that a folder is this user's alone.
+fn check(path: &Path, uid: u32) -> Result<(), DirectoryError> {
+    let of = |error| DirectoryError::System { path: path.to_owned(), error };
+    let it = fs::symlink_metadata(path).map_err(of)?;
+    unsafe_because(&it, &[uid])
+        .map_or(Ok(()), |problem| Err(DirectoryError::Unsafe { path: path.to_owned(), problem }))
+}
+
+/// Returns what makes a folder unsafe that one of these users should own.
+pub(crate) fn unsafe_because(it: &Metadata, owners: &[u32]) -> Option<&'static str> {
+    if it.is_symlink() {
+        Some("it is a symbolic link")
+    } else if !it.is_dir() {
+        Some("it is not a folder")
+    } else if !owners.contains(&it.uid()) {
+        Some("another user owns it")
+    } else if it.mode() & OTHERS != 0 {
+        Some("its mode is not 0700, so other users may use it")
+    } else {
+        None
+    }
+}
+
+/// Returns the path of a process's socket in a folder.
+///
+/// # Errors
+/// [`DirectoryError::TooLong`].
+///
+/// ```
+/// let path = probe_protocol::socket_path("/run/user/1000/latent-probes".as_ref(), 7)?;
+/// assert_eq!(path.to_str(), Some("/run/user/1000/latent-probes/7.sock"));
+/// # Ok::<(), probe_protocol::DirectoryError>(())
+/// ```
+pub fn socket_path(directory: &Path, pid: u32) -> Result<PathBuf, DirectoryError> {
+    let path = directory.join(file_name(pid));
+    // The name under which it is bound is one byte longer.
+    if path.as_os_str().len() < MAX_PATH { Ok(path) } else { Err(DirectoryError::TooLong { path }) }
+}
+
+pub(crate) fn file_name(pid: u32) -> String {
+    format!("{pid}.sock")
+}
+
+/// Returns the folders in which a user's process may have its socket, the likeliest first.
+pub(crate) fn candidates(uid: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
+    let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
+    let mut all: Vec<_> = runtime.into_iter().map(|it| it.join(NAME)).collect();
+    for further in [format!("/run/user/{uid}/{NAME}").into(), fallback(uid)] {
+        if !all.contains(&further) {
+            all.push(further);
+        }
+    }
+    all
+}
+
+/// Returns whether no process listens at a socket. Waits for no one.
+///
+/// ```
+/// use std::os::unix::net::UnixListener;
+///
+/// let path = std::env::temp_dir().join(format!("stale-{}.sock", std::process::id()));
+/// let listener = UnixListener::bind(&path)?;
+/// assert!(!probe_protocol::is_stale(&path));
+/// drop(listener);
+/// assert!(probe_protocol::is_stale(&path));
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn is_stale(path: &Path) -> bool {
+    let is_socket = || fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    match Channel::connect(path, Duration::ZERO) {
+        Err(ChannelError::System(error)) if error.kind() == io::ErrorKind::ConnectionRefused => is_socket(),
+        _ => false,
+    }
+}
+
+/// Removes a socket at which no process listens. Returns whether it did. If a process makes a new
+/// one of the same name meanwhile, that one stays.
+///
+/// ```
+/// assert!(!probe_protocol::remove_stale("/nowhere/7.sock".as_ref()));
+/// ```
+pub fn remove_stale(path: &Path) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
+    if !is_stale(path) {
+        return false;
+    }
+    let mut aside = OsString::from(format!(".{}-", process::id()));
+    aside.push(name);
+    let aside = folder.join(aside);
+    if fs::rename(path, &aside).is_err() {
+        return false;
+    }
+    if is_stale(&aside) {
+        return fs::remove_file(&aside).is_ok();
+    }
+    // If there is a newer one by now, this one is out of reach, and goes with its process.
+    if renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).is_err() {
+        let _ = fs::remove_file(&aside);
+    }
+    false
+}
+
+/// Removes the sockets of processes that are gone from a folder. Looks at a limited number of
+/// files, and connects to none of a process that is there.
+///
+/// ```no_run
+/// probe_protocol::remove_all_stale(&probe_protocol::own_directory()?);
+/// # Ok::<(), probe_protocol::DirectoryError>(())
+/// ```
+pub fn remove_all_stale(directory: &Path) {
+    /// Enough for a machine's programs, and soon done.
+    const AT_MOST: usize = 1000;
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.take(AT_MOST).flatten() {
+        if pid_of(&entry.path()).is_some_and(|pid| !is_running(pid)) {
+            remove_stale(&entry.path());
+        }
+    }
+}
+
+/// Returns whether there is such a process, or no way to know.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let proc = Path::new("/proc");
+    proc.join(pid.to_string()).exists() || !proc.join("self").exists()
+}
+
+/// Returns the process whose socket this is: `7.sock`, or `.7.sock` before it listens.
+pub(crate) fn pid_of(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.trim_start_matches('.').strip_suffix(".sock")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sockets() {
+        for (path, pid) in
+            [("/a/7.sock", Some(7)), ("/a/.7.sock", Some(7)), ("/a/b.sock", None), ("/a/7", None)]
+        {
+            assert_eq!(pid_of(path.as_ref()), pid, "{path}");
+        }
+    }
+
+    #[test]
+    fn candidates_are_looked_at_once() {
+        let all = candidates(7, Some("/run/user/7".into()));
+        assert_eq!(all, ["/run/user/7/latent-probes", "/tmp/latent-probes-7"].map(PathBuf::from));
+        let all = candidates(7, Some("relative".into()));
+        assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn a_path_must_fit_into_a_sockets_address() {
+        let folder = |bytes: usize| PathBuf::from(format!("/{}", "a".repeat(bytes - 1)));
+        assert!(socket_path(&folder(99), 7).is_ok());
+        assert!(matches!(socket_path(&folder(100), 7), Err(DirectoryError::TooLong { .. })));
+    }
+}

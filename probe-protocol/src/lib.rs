@@ -1,0 +1,69 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # A session
+//! 1. The client connects, and sends [`greeting`] as its first frame.
+//! 2. The agent answers with a [welcome](decode_welcome): its [`Hello`], or a [`Failure`] and the
+//!    connection's end.
+//! 3. The client sends a [`Call`]; the agent answers with one [`Reply`] or several of the same
+//!    number. The last one's body [is the end](Body::is_last). The agent handles one request after
+//!    another, in their order.
+//! 4. The client ends the connection, or its process ends. The agent detaches all of its
+//!    attachments that are not kept.
+//!
+//! [`Client`] does all of that. A client that begins a frame finishes it within five seconds, and
+//! reads an answer within five seconds; the agent ends the connection otherwise. Between requests a
+//! client may wait for as long as it likes.
+//!
+//! | limit | |
+//! |---|---|
+//! | a frame's payload | [`MAX_FRAME`], 128 KiB |
+//! | descriptors with a frame | one, with its first byte |
+//! | clients of a program | 8 |
+//! | attachments of all clients, kept ones included | 64 |
+//! | a text to attach, a selector | 64 KiB |
+//!
+//! # Platforms
+//! The messages and frames are the same everywhere. The socket, and with it [`Client`], is for
+//! Linux.
+#![deny(unsafe_code)]
+
+mod error;
+mod failure;
+mod frame;
+mod message;
+
+#[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
+mod client;
+#[cfg(target_os = "linux")]
+mod credentials;
+#[cfg(target_os = "linux")]
+mod directory;
+#[cfg(target_os = "linux")]
+mod listener;
+#[cfg(target_os = "linux")]
+mod passed;
+#[cfg(target_os = "linux")]
+mod target;
+
+pub use error::{ClientError, DirectoryError, MAX_PATH};
+pub use failure::{Failure, FailureKind};
+pub use frame::{
+    FrameError, MAGIC, MAX_FRAME, VERSION, after_greeting, decode_call, decode_reply, decode_welcome,
+    encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
+};
+pub use message::{
+    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, Done, Hello, Probe, ProbeField, Reply,
+    Request, Status,
+};
+#[cfg(target_os = "linux")]
+pub use {
+    channel::{Channel, ChannelError, Received},
+    client::{Client, Report},
+    credentials::Peer,
+    directory::{is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
+    listener::{BindError, Listener},
+    passed::writable,
+    target::{AgentSocket, sockets},
+};

@@ -1,0 +1,277 @@
+//! A program's socket. Linux.
+//!
+//! Life cycle: [`Listener::bind`] binds the socket under another name, listens, and gives it its
+//! own name, so that a client never finds one that does not listen ▸ [`wait`](Listener::wait) and
+//! [`accept`](Listener::accept) ▸ [`remove`](Listener::remove) takes the name away.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+
+use crate::channel::Channel;
+use crate::directory::{is_stale, own_directory, socket_path};
+use crate::error::DirectoryError;
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// A socket to which clients connect.
+///
+/// ```no_run
+/// use probe_protocol::Listener;
+///
+/// let listener = Listener::bind(std::process::id())?;
+/// listener.wait().unwrap();
+/// if let Some(client) = listener.accept().unwrap() {
+///     println!("process {} has connected", client.peer().unwrap().pid);
+/// }
+/// listener.remove();
+/// # Ok::<(), probe_protocol::BindError>(())
+/// ```
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// The device and the number of the socket's file.
+    file: (u64, u64),
+    /// The number of the socket itself.
+    inode: u64,
+}
+
+/// The reason why a program has no socket.
+///
+/// ```
+/// use probe_protocol::BindError;
+///
+/// let error = BindError::NoSocket { path: "/tmp/7.sock".into() };
+/// assert_eq!(error.to_string(), "/tmp/7.sock is in the way, and is not a socket; remove it");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BindError {
+    /// There is no safe folder for it.
+    Directory(DirectoryError),
+    /// Another file has its name.
+    NoSocket {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A process serves a socket of this name.
+    Served {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    System {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(f),
+            Self::NoSocket { path } => {
+                write!(f, "{} is in the way, and is not a socket; remove it", path.display())
+            }
+            Self::Served { path } => write!(
+                f,
+                "{} is served already: by another copy of probe-runtime in this program, or by a process of \
+                 another namespace, whose XDG_RUNTIME_DIR should be another folder",
+                path.display()
+            ),
+            Self::System { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl Error for BindError {}
+
+impl Listener {
+    /// Makes the socket of this process, in its user's folder. Replaces one that an earlier process
+    /// of the same id, or an earlier program of this process, has left.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub fn bind(pid: u32) -> Result<Self, BindError> {
+        let path = own_directory().and_then(|folder| socket_path(&folder, pid));
+        Self::bind_to(path.map_err(BindError::Directory)?)
+    }
+
+    fn bind_to(path: PathBuf) -> Result<Self, BindError> {
+        match fs::symlink_metadata(&path) {
+            Ok(it) if !it.file_type().is_socket() => return Err(BindError::NoSocket { path }),
+            Ok(_) if !is_stale(&path) => return Err(BindError::Served { path }),
+            _ => (),
+        }
+        match Self::listening(&path) {
+            Ok((socket, file)) => {
+                let inode = fstat(&socket).map_or(0, |it| it.st_ino);
+                Ok(Self { socket, path, file, inode })
+            }
+            Err(error) => Err(BindError::System { path, error }),
+        }
+    }
+
+    fn listening(path: &Path) -> io::Result<(OwnedFd, (u64, u64))> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = path.with_file_name(format!(".{name}"));
+        // A process that was killed between the next steps has left it.
+        let _ = fs::remove_file(&beside);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        bind(&socket, &SocketAddrUnix::new(&beside)?)?;
+        let published = fs::set_permissions(&beside, Permissions::from_mode(0o600)).and_then(|()| {
+            listen(&socket, BACKLOG)?;
+            let it = fs::symlink_metadata(&beside)?;
+            fs::rename(&beside, path)?;
+            Ok((it.dev(), it.ino()))
+        });
+        if published.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        Ok((socket, published?))
+    }
+
+    /// Returns the socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until a client connects. The thread does not wake up before.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&self) -> io::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None) {
+                Ok(0) | Err(Errno::INTR) => (),
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Accepts a client that waits. Returns `None` if none does.
+    ///
+    /// # Errors
+    /// The system's: too many open files, no memory; `EBADF` if the program has closed the
+    /// descriptor, though its number may be another file's by now.
+    pub fn accept(&self) -> io::Result<Option<Channel>> {
+        if fstat(&self.socket).map_or(0, |it| it.st_ino) != self.inode {
+            return Err(Errno::BADF.into());
+        }
+        match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => Channel::new(socket).map(Some),
+            // The client may have left already.
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the socket's file, if it is still this socket's.
+    pub fn remove(&self) {
+        let is_own = |it: fs::Metadata| (it.dev(), it.ino()) == self.file;
+        if fs::symlink_metadata(&self.path).is_ok_and(is_own) {
+            // Without the right to remove it, it stays as one that nobody serves.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::process;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("{name}-{}", process::id()));
+            fs::create_dir(&folder).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_served_one_is_not() {
+        let folder = Folder::new("bound");
+        let path = folder.0.join("7.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(is_stale(&path));
+        let listener = Listener::bind_to(path.clone()).unwrap();
+        assert!(!is_stale(&path));
+        assert!(matches!(Listener::bind_to(path.clone()), Err(BindError::Served { .. })));
+        let names: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(names, ["7.sock"]);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        listener.remove();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn another_file_stays() {
+        let folder = Folder::new("foreign");
+        let path = folder.0.join("7.sock");
+        fs::write(&path, "mine").unwrap();
+        assert!(matches!(Listener::bind_to(path.clone()), Err(BindError::NoSocket { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        fs::remove_file(&path).unwrap();
+        let listener = Listener::bind_to(path.clone()).unwrap();
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        listener.remove();
+        assert!(path.exists(), "it is not its own");
+    }
+
+    #[test]
+    fn frames_go_both_ways_and_end_with_the_connection() {
+        let folder = Folder::new("channel");
+        let listener = Listener::bind_to(folder.0.join("7.sock")).unwrap();
+        let second = Duration::from_secs(10);
+        let client = Channel::connect(listener.path(), second).unwrap();
+        listener.wait().unwrap();
+        let agent = listener.accept().unwrap().unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        let file = fs::File::open("/dev/null").unwrap();
+        client.send(b"one", Some(file.as_fd()), second).unwrap();
+        client.send(b"", None, second).unwrap();
+        let received = agent.receive(None, second).unwrap().unwrap();
+        assert_eq!((received.payload.as_slice(), received.file.is_some()), (&b"one"[..], true));
+        let received = agent.receive(None, second).unwrap().unwrap();
+        assert_eq!((received.payload.as_slice(), received.file.is_some()), (&b""[..], false));
+        agent.end();
+        assert!(client.receive(None, second).unwrap().is_none());
+        assert!(matches!(client.send(b"two", None, second), Err(crate::ChannelError::Ended)));
+    }
+}

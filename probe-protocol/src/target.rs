@@ -1,0 +1,185 @@
+//! Finding the sockets of programs. Linux.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::geteuid;
+
+use crate::channel::{Channel, ChannelError};
+use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, remove_stale, unsafe_because};
+use crate::error::{ClientError, DirectoryError};
+
+/// The time that a client waits for an answer, unless told otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A socket in a user's folder, and the process whose it is.
+///
+/// ```no_run
+/// for socket in probe_protocol::sockets() {
+///     println!("{} {}", socket.pid, socket.path.display());
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentSocket {
+    /// The process.
+    pub pid: u32,
+    /// Its socket.
+    pub path: PathBuf,
+}
+
+/// Returns the sockets of running programs of this user, and for root of all users, by process.
+/// Removes those of programs that are gone.
+///
+/// A program may have become another one (`exec`) that serves no socket. Connecting finds that out.
+///
+/// ```no_run
+/// assert!(probe_protocol::sockets().iter().all(|socket| socket.pid != 0));
+/// ```
+pub fn sockets() -> Vec<AgentSocket> {
+    let uid = geteuid().as_raw();
+    let mut folders = candidates(uid, env::var_os(RUNTIME));
+    if uid == 0 {
+        let of = |parent: &str| fs::read_dir(parent).into_iter().flatten().flatten().map(|it| it.path());
+        folders.extend(of("/run/user").map(|it| it.join("latent-probes")));
+        let is_fallback = |it: &PathBuf| {
+            it.file_name().is_some_and(|it| it.to_string_lossy().starts_with("latent-probes-"))
+        };
+        folders.extend(of("/tmp").filter(is_fallback));
+    }
+    let mut found = BTreeMap::new();
+    for folder in folders {
+        let Ok(it) = fs::symlink_metadata(&folder) else { continue };
+        if unsafe_because(&it, &[if uid == 0 { it.uid() } else { uid }]).is_some() {
+            continue;
+        }
+        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path()) {
+            let Some(pid) = pid_of(&path) else { continue };
+            if !is_running(pid) {
+                remove_stale(&path);
+            } else if path.file_name().is_some_and(|it| *it == *file_name(pid)) {
+                found.entry(pid).or_insert(path);
+            }
+        }
+    }
+    found.into_iter().map(|(pid, path)| AgentSocket { pid, path }).collect()
+}
+
+/// The process to connect to, by what `/proc` says of it.
+pub(crate) struct Target {
+    pid: u32,
+    /// Its id in its own namespace of processes.
+    pub(crate) inner: u32,
+    uid: u32,
+    /// The path of its file system from here; empty if it is this process's.
+    root: PathBuf,
+    runtime: Option<OsString>,
+}
+
+impl Target {
+    pub(crate) fn new(pid: u32) -> Result<Self, ClientError> {
+        let of = PathBuf::from(format!("/proc/{pid}"));
+        let uid = fs::metadata(&of).map_err(|_| ClientError::NoProcess(pid))?.uid();
+        let own = fs::metadata("/").ok();
+        let other = fs::metadata(of.join("root/.")).ok();
+        let place = |it: &fs::Metadata| (it.dev(), it.ino());
+        let is_elsewhere = other.as_ref().is_some_and(|it| own.as_ref().map(place) != Some(place(it)));
+        let status = fs::read_to_string(of.join("status")).unwrap_or_default();
+        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let inner = inner.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
+        // Without the right to read its variables, it has the same as this process, as a rule.
+        let runtime = fs::read(of.join("environ")).ok().map_or_else(|| env::var_os(RUNTIME), |it| named(&it));
+        Ok(Self {
+            pid,
+            inner: inner.unwrap_or(pid),
+            uid,
+            root: if is_elsewhere { of.join("root") } else { PathBuf::new() },
+            runtime,
+        })
+    }
+
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let folders = candidates(self.uid, self.runtime.clone()).into_iter();
+        let below = |folder: PathBuf| match folder.strip_prefix("/") {
+            Ok(relative) if !self.root.as_os_str().is_empty() => self.root.join(relative),
+            _ => folder,
+        };
+        folders.map(below).collect()
+    }
+
+    /// Connects to its socket in a folder. Returns `None` if there is none.
+    pub(crate) fn connect(&self, folder: &Path, path: &Path) -> Result<Option<Channel>, ClientError> {
+        let system = |error: io::Error| ClientError::System { path: path.to_owned(), error };
+        // The folder that is checked is the folder that is used.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match open(folder, flags, Mode::empty()).map_err(io::Error::from) {
+            Ok(opened) => File::from(opened),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let problem = "it is a symbolic link, or not a folder";
+                return Err(DirectoryError::Unsafe { path: folder.to_owned(), problem }.into());
+            }
+            Err(error) => return Err(system(error)),
+        };
+        let owners = [self.uid, geteuid().as_raw(), 0];
+        if let Some(problem) = unsafe_because(&opened.metadata().map_err(system)?, &owners) {
+            return Err(DirectoryError::Unsafe { path: folder.to_owned(), problem }.into());
+        }
+        let near = format!("/proc/self/fd/{}/{}", opened.as_raw_fd(), file_name(self.inner));
+        let channel = match Channel::connect(near.as_ref(), PATIENCE) {
+            Ok(channel) => channel,
+            Err(ChannelError::System(error)) => {
+                return match error.kind() {
+                    io::ErrorKind::NotFound => Ok(None),
+                    io::ErrorKind::ConnectionRefused => {
+                        remove_stale(path);
+                        Ok(None)
+                    }
+                    _ => Err(system(error)),
+                };
+            }
+            Err(error) => return Err(at(path, error)),
+        };
+        let served_by = channel.peer().map_err(system)?.pid;
+        if served_by != self.pid {
+            return Err(ClientError::Foreign { path: path.to_owned(), served_by });
+        }
+        Ok(Some(channel))
+    }
+}
+
+/// Returns the error of a socket.
+pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
+    match error {
+        ChannelError::TimedOut => ClientError::TimedOut,
+        ChannelError::Ended => ClientError::Ended,
+        ChannelError::Frame(error) => ClientError::Frame(error),
+        ChannelError::System(error) => ClientError::System { path: path.to_owned(), error },
+    }
+}
+
+/// Returns the folder of sockets that a process's variables name.
+fn named(environ: &[u8]) -> Option<OsString> {
+    let is_named = |it: &[u8]| Some(it.strip_prefix(RUNTIME.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environ.split(|byte| *byte == 0).find_map(is_named).map(OsString::from_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_found_among_others() {
+        let environ = b"A=XDG_RUNTIME_DIR=/no\0XDG_RUNTIME_DIR=/run/user/7\0B=1\0";
+        assert_eq!(named(environ), Some("/run/user/7".into()));
+        assert_eq!(named(b"XDG_RUNTIME_DIRS=/no\0"), None);
+    }
+}

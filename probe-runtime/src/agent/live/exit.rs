@@ -1,0 +1,37 @@
+//! The program's end: the socket's file goes, and the files of traces are whole.
+
+use std::mem;
+use std::sync::Once;
+
+use super::state::lock;
+use crate::os;
+use crate::os::cancel::Uncancellable;
+use crate::os::fork;
+
+/// Makes [`at_exit`] run.
+pub(super) fn prepare() {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        // Without it, the file stays as one that nobody serves.
+        let _ = os::exit::install(at_exit);
+    });
+}
+
+extern "C" fn at_exit() {
+    let _whole = Uncancellable::new();
+    let (listener, attachments) = {
+        let mut state = lock();
+        if state.process != fork::process() {
+            return;
+        }
+        (state.listener.take(), state.all().cloned().collect::<Vec<_>>())
+    };
+    if let Some(listener) = listener {
+        listener.remove();
+        // Its thread has a share of it, and still runs.
+        mem::forget(listener);
+    }
+    attachments.iter().for_each(|it| drop(it.flush()));
+    // Other threads may still hit probes. The process ends, so nothing needs to be detached.
+    mem::forget(attachments);
+}

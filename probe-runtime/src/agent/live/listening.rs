@@ -1,0 +1,99 @@
+//! The thread that waits for clients.
+
+use std::io;
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use probe_protocol::{Listener, remove_all_stale};
+
+use super::out::refuse;
+use super::state::{Arrived, lock};
+use super::{exit, forks, say, session, threads};
+use crate::error::Error;
+use crate::os;
+use crate::os::fork;
+use crate::os::masked::Masked;
+
+/// The thread's name.
+const NAME: &str = "probe-agent";
+
+/// The time until the next client is accepted, where the system had no descriptor or no memory for
+/// one.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
+    forks::require()?;
+    let mut state = lock();
+    if state.process != fork::process() {
+        // A bare `clone` has run no hooks.
+        forks::close_inherited(&mut state);
+    }
+    if let Some(listener) = &state.listener {
+        return Ok(listener.path().to_owned());
+    }
+    let inherited = state.inherited();
+    let listener = Listener::bind(process::id()).map_err(|it| Error::Agent { problem: it.to_string() })?;
+    exit::prepare();
+    // A process's first barrier takes tens of milliseconds from its second thread on. If there is
+    // another thread already, the agent's own thread waits for it.
+    if threads() == 1 {
+        os::heavy_barrier();
+    }
+    let listener = Arc::new(listener);
+    let path = listener.path().to_owned();
+    let masked = Masked::new();
+    let of_thread = Arc::clone(&listener);
+    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || listen(&of_thread));
+    drop(masked);
+    if let Err(error) = thread {
+        listener.remove();
+        return Err(Error::Thread(error));
+    }
+    (state.listener, state.process) = (Some(listener), fork::process());
+    drop(state);
+    // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
+    drop(inherited);
+    Ok(path)
+}
+
+fn listen(listener: &Listener) {
+    os::heavy_barrier();
+    listener.path().parent().into_iter().for_each(remove_all_stale);
+    let mut has_failed = false;
+    loop {
+        if let Err(error) = listener.wait() {
+            return say(&format!("no more clients are served: {error}"));
+        }
+        let accepted = lock().accept(listener);
+        match accepted {
+            Ok(Some(arrived)) => serve(arrived),
+            Ok(None) => (),
+            Err(error) if is_closed(&error) => {
+                return say("no more clients are served: the program has closed the agent's socket");
+            }
+            Err(error) => {
+                if !has_failed {
+                    say(&format!("a client can't be served: {error}"));
+                }
+                has_failed = true;
+                thread::sleep(AFTER_FAILURE);
+                continue;
+            }
+        }
+        has_failed = false;
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EINVAL))
+}
+
+fn serve(arrived: Arrived) {
+    match arrived {
+        Arrived::Served { number, channel, peer } => session::start(number, channel, peer),
+        Arrived::Refused(channel, failure) => refuse(&channel, failure),
+    }
+}

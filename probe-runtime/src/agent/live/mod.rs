@@ -1,0 +1,52 @@
+//! The agent, on Linux.
+//!
+//! ```text
+//! listening (a thread) ──▶ session (a thread for each client) ──▶ requests ──▶ control, spec
+//!                  └──▶ state ◀──┘                                   └──▶ attachments
+//! ```
+//! One lock guards [the state](state): the connected clients, and their attachments. No thread
+//! waits for anything else while it holds the lock, and no consumer runs.
+
+mod attachments;
+mod exit;
+mod forks;
+mod listening;
+mod listing;
+mod out;
+mod reporting;
+mod requests;
+mod session;
+mod state;
+mod stop;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use crate::os;
+
+pub(super) use listening::start_here;
+
+/// The time within which a client must finish a frame that it has begun, and read an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most clients at a time.
+const MOST_CLIENTS: usize = 8;
+
+/// The most attachments of all clients, kept ones included.
+const MOST_ATTACHMENTS: usize = 64;
+
+/// Bytes of probes, or of a report, in one frame. One more probe fits.
+const PART: usize = 32 << 10;
+
+/// Writes a line to stderr.
+fn say(line: &str) {
+    // If stderr is closed, there is no other place to write to.
+    let _ = os::stderr::write(format!("PROBE_AGENT: {line}\n").as_bytes());
+}
+
+/// Returns the number of threads of this process; 0 if it is not known.
+fn threads() -> u64 {
+    // A folder has a link from its parent, one from itself, and one from each folder in it.
+    fs::metadata("/proc/self/task").map_or(0, |it| it.nlink().saturating_sub(2))
+}

@@ -1,0 +1,39 @@
+//! The way to a client.
+
+use std::time::Duration;
+
+use probe_protocol::{Body, Channel, ChannelError, Failure, Peer, Reply, encode_reply, encode_welcome};
+
+use super::PATIENCE;
+use super::stop::Stop;
+
+/// A connected client.
+#[derive(Clone, Copy)]
+pub(super) struct Session {
+    pub(super) number: u64,
+    pub(super) peer: Peer,
+}
+
+/// The way to a client, for the answer to one request.
+pub(super) struct Out<'a> {
+    pub(super) channel: &'a Channel,
+    pub(super) id: u32,
+}
+
+impl Out<'_> {
+    /// Sends a part of the answer.
+    pub(super) fn send(&self, body: Body) -> Result<(), Stop> {
+        self.last(body).map_err(Stop::Channel)
+    }
+
+    /// Sends the end of the answer.
+    pub(super) fn last(&self, body: Body) -> Result<(), ChannelError> {
+        self.channel.send(&encode_reply(&Reply { id: self.id, body }), None, PATIENCE)
+    }
+}
+
+/// Says why a client is not served. It need not read that.
+pub(super) fn refuse(channel: &Channel, failure: Failure) {
+    let _ = channel.send(&encode_welcome(&Err(failure)), None, Duration::ZERO);
+    channel.end();
+}

@@ -1,0 +1,103 @@
+//! Reports and snapshots of attachments.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use probe_protocol::{Body, Done, FailureKind};
+
+use super::PART;
+use super::attachments::{ClientAttachment, has_snapshots};
+use super::out::Out;
+use super::stop::{Stop, bounded_lines, failed};
+#[cfg(feature = "metrics")]
+use crate::dispatch::lost_hits;
+#[cfg(feature = "metrics")]
+use crate::metrics::Metrics;
+use crate::spec::{Format, Rendered, SpecAttachment, endings};
+
+/// Returns a consumer, and the format of this ending.
+fn chosen<'a>(
+    attachment: &'a ClientAttachment,
+    consumer: u32,
+    format: &str,
+) -> Result<(&'a SpecAttachment, Format), Stop> {
+    let Some(one) = attachment.consumers.iter().nth(consumer as usize) else {
+        let (id, len) = (attachment.id, attachment.consumers.len());
+        let message = format!("attachment {id} has no consumer {consumer}; it has {len}, from 0");
+        return Err(failed(FailureKind::Unknown, message));
+    };
+    let known = one.formats().iter().copied().find(|it| it.ending() == format);
+    let Some(format) = known else {
+        let format = super::stop::cut(format.to_owned(), 20);
+        let (name, has) = (one.consumer(), endings(one.formats()));
+        let message = format!("`{name}` has no report as .{format}; it has {has}");
+        return Err(failed(FailureKind::Malformed, message));
+    };
+    Ok((one, format))
+}
+
+/// Sends the current report of a consumer.
+pub(super) fn report(
+    attachment: &ClientAttachment,
+    consumer: u32,
+    format: &str,
+    out: &Out<'_>,
+) -> Result<Body, Stop> {
+    let (one, format) = chosen(attachment, consumer, format)?;
+    if one.reported().is_streamed(format) {
+        let message = format!("a report as .{} goes to a file; ask for a snapshot", format.ending());
+        return Err(failed(FailureKind::Malformed, message));
+    }
+    let (content, notes) = match format {
+        Format::Text => (one.to_string(), Vec::new()),
+        #[cfg(feature = "metrics")]
+        Format::Prometheus => {
+            let mut metrics = Metrics::default();
+            one.reported().measure(&mut metrics);
+            metrics.count_lost(lost_hits());
+            (metrics.to_prometheus(), one.notes())
+        }
+        _ => {
+            let Rendered { content, missing } = one.reported().report(format);
+            (content, one.notes().into_iter().chain(missing).collect())
+        }
+    };
+    let mut rest = content.as_str();
+    while !rest.is_empty() {
+        let end = (0..=PART.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(0);
+        let (part, after) = rest.split_at(end);
+        out.send(Body::Text(part.to_owned()))?;
+        rest = after;
+    }
+    Ok(Body::Done(Done { notes: bounded_lines(notes) }))
+}
+
+/// Writes what a flight recorder holds to a file.
+pub(super) fn snapshot(
+    attachment: &ClientAttachment,
+    consumer: u32,
+    format: &str,
+    file: Option<File>,
+) -> Result<Body, Stop> {
+    let (one, format) = chosen(attachment, consumer, format)?;
+    if !has_snapshots(one) || !one.reported().is_streamed(format) {
+        let message = format!(
+            "`{}` has no snapshots as .{}; `trace(flight)` has: as .pftrace, .probetrace, .json and .folded",
+            one.consumer(),
+            format.ending()
+        );
+        return Err(failed(FailureKind::Malformed, message));
+    }
+    let Some(file) = file else {
+        return Err(failed(FailureKind::Protocol, "the snapshot's file is missing"));
+    };
+    let mut file = BufWriter::new(file);
+    let written = one.reported().write(format, &mut file).and_then(|missing| {
+        file.flush()?;
+        Ok(missing)
+    });
+    match written {
+        Ok(missing) => Ok(Body::Done(Done { notes: bounded_lines(missing) })),
+        Err(error) => Err(failed(FailureKind::File, format!("the snapshot can't be written: {error}"))),
+    }
+}

@@ -1,0 +1,168 @@
+//! Clients, and their attachments.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use probe_protocol::{Channel, Failure, FailureKind, Listener, Peer};
+
+use super::attachments::ClientAttachment;
+use super::forks;
+use super::{MOST_ATTACHMENTS, MOST_CLIENTS};
+
+static STATE: Mutex<State> = Mutex::new(State::new());
+
+/// The state of this process's agent.
+pub(super) struct State {
+    /// `None` before the start, and in a forked child.
+    pub(super) listener: Option<Arc<Listener>>,
+    /// The process whose listener it is.
+    pub(super) process: u64,
+    clients: BTreeMap<u64, Client>,
+    last_client: u64,
+    attachments: BTreeMap<u32, Arc<ClientAttachment>>,
+    /// Attachments that are being made.
+    coming: usize,
+    last_attachment: u32,
+    /// Attachments of a parent's clients, to be dropped when this process starts its own agent.
+    inherited: Vec<Arc<ClientAttachment>>,
+}
+
+/// A connected client.
+struct Client {
+    channel: Arc<Channel>,
+}
+
+/// A client that has connected.
+pub(super) enum Arrived {
+    /// It is served, under this number.
+    Served { number: u64, channel: Arc<Channel>, peer: Peer },
+    /// It is not.
+    Refused(Channel, Failure),
+}
+
+/// Locks the state. Forks wait meanwhile.
+pub(super) fn lock() -> MutexGuard<'static, State> {
+    forks::prepare();
+    unprepared()
+}
+
+/// Locks the state as forks do.
+pub(super) fn unprepared() -> MutexGuard<'static, State> {
+    // The state is consistent after each step, so a panic under the lock does no harm.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    const fn new() -> Self {
+        Self {
+            listener: None,
+            process: 0,
+            clients: BTreeMap::new(),
+            last_client: 0,
+            attachments: BTreeMap::new(),
+            coming: 0,
+            last_attachment: 0,
+            inherited: Vec::new(),
+        }
+    }
+
+    /// Accepts a client. Under the lock, so that no forked child has a descriptor of which it knows
+    /// nothing.
+    pub(super) fn accept(&mut self, listener: &Listener) -> io::Result<Option<Arrived>> {
+        let Some(channel) = listener.accept()? else { return Ok(None) };
+        let peer = channel.peer()?;
+        if !peer.is_allowed() {
+            let message = "only processes of the program's user, or of root, may ask it";
+            return Ok(Some(Arrived::Refused(channel, Failure::new(FailureKind::Denied, message))));
+        }
+        if self.clients.len() >= MOST_CLIENTS {
+            let message = format!("{MOST_CLIENTS} clients are connected, which is the most; end one of them");
+            return Ok(Some(Arrived::Refused(channel, Failure::new(FailureKind::Limit, message))));
+        }
+        self.last_client += 1;
+        let (number, channel) = (self.last_client, Arc::new(channel));
+        self.clients.insert(number, Client { channel: Arc::clone(&channel) });
+        Ok(Some(Arrived::Served { number, channel, peer }))
+    }
+
+    pub(super) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    pub(super) fn is_connected(&self, client: u64) -> bool {
+        self.clients.contains_key(&client)
+    }
+
+    /// Reserves room for an attachment. [`add`](Self::add) or [`give_up`](Self::give_up) follows.
+    pub(super) fn reserve(&mut self) -> Result<(), Failure> {
+        if self.attachments.len() + self.coming >= MOST_ATTACHMENTS {
+            let message = format!("there are {MOST_ATTACHMENTS} attachments, which is the most; detach one");
+            return Err(Failure::new(FailureKind::Limit, message));
+        }
+        self.coming += 1;
+        Ok(())
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.coming -= 1;
+    }
+
+    /// Adds an attachment, and returns its number.
+    pub(super) fn add(&mut self, make: impl FnOnce(u32) -> ClientAttachment) -> Arc<ClientAttachment> {
+        self.coming -= 1;
+        loop {
+            self.last_attachment = self.last_attachment.checked_add(1).unwrap_or(1);
+            if !self.attachments.contains_key(&self.last_attachment) {
+                break;
+            }
+        }
+        let attachment = Arc::new(make(self.last_attachment));
+        self.attachments.insert(self.last_attachment, Arc::clone(&attachment));
+        attachment
+    }
+
+    /// Returns an attachment that this client may use: its own one, or one that was kept.
+    pub(super) fn find(&self, id: u32, client: u64) -> Result<Arc<ClientAttachment>, Failure> {
+        let Some(found) = self.attachments.get(&id) else {
+            return Err(Failure::new(FailureKind::Unknown, format!("there is no attachment {id}")));
+        };
+        if found.client != client && !found.is_kept() {
+            let message =
+                format!("attachment {id} belongs to process {}, which is connected", found.peer.pid);
+            return Err(Failure::new(FailureKind::Denied, message));
+        }
+        Ok(Arc::clone(found))
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> Option<Arc<ClientAttachment>> {
+        self.attachments.remove(&id)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<ClientAttachment>> {
+        self.attachments.values()
+    }
+
+    /// Ends a client's connection. Returns its attachments that it has not kept.
+    pub(super) fn leave(&mut self, client: u64) -> Vec<Arc<ClientAttachment>> {
+        self.clients.remove(&client);
+        let is_left = |it: &Arc<ClientAttachment>| it.client == client && !it.is_kept();
+        let (left, others) = mem::take(&mut self.attachments).into_iter().partition(|(_, it)| is_left(it));
+        self.attachments = others;
+        BTreeMap::into_values(left).collect()
+    }
+
+    /// Takes out the sockets of the process that this one was forked from. Its attachments stay
+    /// until this process starts an agent: dropping them would call the dynamic linker.
+    pub(super) fn inherit(&mut self) -> (Option<Arc<Listener>>, Vec<Arc<Channel>>) {
+        self.coming = 0;
+        self.inherited.extend(mem::take(&mut self.attachments).into_values());
+        let clients = mem::take(&mut self.clients).into_values();
+        (self.listener.take(), clients.map(|client| client.channel).collect())
+    }
+
+    pub(super) fn inherited(&mut self) -> Vec<Arc<ClientAttachment>> {
+        mem::take(&mut self.inherited)
+    }
+}

@@ -1,0 +1,46 @@
+//! An idle agent.
+
+use probe_protocol::Attach;
+
+use crate::target::{Target, serve, until};
+
+#[test]
+#[ignore = "other tests play it, in children"]
+fn scenario() {
+    match probe_tests::scenario::to_play().as_str() {
+        "serve" => serve(),
+        other => panic!("{other}"),
+    }
+}
+
+/// Calls that take some time, on any machine.
+const CALLS: u64 = 50_000_000;
+
+#[test]
+fn an_idle_agent_does_not_wake_up() {
+    let mut target = Target::new();
+    // Its thread sleeps, once it has begun.
+    let mut before = 0;
+    until(|| {
+        let now = target.number("switches");
+        let is_settled = now != 0 && now == before;
+        before = now;
+        target.number("work 1000000");
+        is_settled.then_some(())
+    });
+    let mut client = target.client();
+    let attached = client.attach(&Attach::new("agent::even=count")).unwrap();
+    client.detach(attached.id).unwrap();
+    // It has woken up for the client, and sleeps again.
+    let connected = until(|| {
+        let now = target.number("switches");
+        (now != before).then_some(now)
+    });
+    target.number("busy");
+    let begun = target.number("calls");
+    until(|| (target.number("calls") - begun >= CALLS).then_some(()));
+    assert_eq!(target.number("switches"), connected);
+    assert_eq!(target.number("wrong"), 0);
+    drop(client);
+    target.until(|status| status.clients == 1);
+}

@@ -1,0 +1,234 @@
+//! Sessions of clients that behave.
+
+use std::os::unix::fs::MetadataExt;
+use std::process;
+
+use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind, Probe};
+use serde_json::Value;
+
+use crate::target::{Target, serve, until};
+
+#[test]
+#[ignore = "other tests play it, in children"]
+fn scenario() {
+    match probe_tests::scenario::to_play().as_str() {
+        "serve" => serve(),
+        other => panic!("{other}"),
+    }
+}
+
+const HITS: &str = "agent::work kind=entry=count";
+
+/// The failure of a request.
+fn failure<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Failure {
+    match result {
+        Err(ClientError::Failed(failure)) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn hits(client: &mut Client, attachment: u32) -> u64 {
+    let report: Value = serde_json::from_str(&client.report(attachment, 0, "json").unwrap().text).unwrap();
+    report["rows"].as_array().unwrap().iter().map(|row| row["hits"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_client_lists_attaches_reads_and_detaches() {
+    let mut target = Target::new();
+    let socket = target.socket();
+    assert_eq!(socket.parent().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+    let mut client = target.client();
+    let hello = client.hello().clone();
+    assert_eq!((hello.pid, hello.runtime.as_str()), (target.pid(), env!("CARGO_PKG_VERSION")));
+    assert_eq!(hello.executable, std::env::current_exe().unwrap().display().to_string());
+
+    let probes = client.list("agent::work, agent::even").unwrap();
+    let shown = |it: &Probe| {
+        let fields: Vec<_> = it.fields.iter().map(|it| (it.name.clone(), it.ty.clone())).collect();
+        (it.path.clone(), it.kind.clone(), fields, it.sites, it.state.clone())
+    };
+    let mut all: Vec<_> = probes.iter().map(shown).collect();
+    all.sort();
+    let field = |name: &str| vec![(name.to_owned(), Some("u64".to_owned()))];
+    let of =
+        |path: &str, kind: &str, fields| (path.to_owned(), kind.to_owned(), fields, 1, "latent".to_owned());
+    assert_eq!(
+        all,
+        [
+            of("agent::even", "point", field("half")),
+            of("agent::work", "entry", field("x")),
+            of("agent::work", "exit", vec![]),
+        ]
+    );
+    let work = probes.iter().find(|it| it.kind == "entry").unwrap();
+    assert_eq!(work.file, "tests/tests/agent/main.rs");
+    assert_eq!(
+        (work.group.as_deref(), work.doc.as_deref(), work.object.as_str()),
+        (Some("agents"), Some("the work of the program"), "")
+    );
+    assert!(client.list("").unwrap().len() >= probes.len());
+
+    let attached = client.attach(&Attach::new(format!("{HITS}, agent::*=latency"))).unwrap();
+    let [count, latency] = attached.consumers.as_slice() else { panic!("{attached:?}") };
+    assert_eq!((count.consumer.as_str(), count.probes, count.sites, count.refused), ("count", 1, 1, 0));
+    assert_eq!((latency.selector.as_str(), latency.probes), ("agent::*", 3));
+    assert_eq!(count.formats, ["txt", "json", "csv", "prom"]);
+    let state = client.list("agent::work kind=entry").unwrap().remove(0).state;
+    assert_eq!(state, "active");
+    assert_ne!(target.number("text"), 0);
+
+    assert_eq!(target.number("work 10"), 145);
+    assert_eq!(hits(&mut client, attached.id), 10);
+    let text = client.report(attached.id, 0, "txt").unwrap().text;
+    assert!(text.lines().any(|line| line.starts_with("agent::work") && line.ends_with(" 10")), "{text}");
+    let prometheus = client.report(attached.id, 0, "prom").unwrap().text;
+    assert!(prometheus.contains("kind=\"entry\"") && prometheus.contains("} 10\n"), "{prometheus}");
+    let latencies: Value =
+        serde_json::from_str(&client.report(attached.id, 1, "json").unwrap().text).unwrap();
+    assert_eq!(latencies["rows"][0]["calls"], 10);
+
+    let status = client.status().unwrap();
+    let [info] = status.attachments.as_slice() else { panic!("{status:?}") };
+    assert_eq!(
+        (info.id, info.is_kept, info.client, info.is_connected),
+        (attached.id, false, process::id(), true)
+    );
+    assert_eq!((status.clients, status.of_program, status.lost_hits), (1, 0, 0));
+    assert!(status.threads >= 3 && status.probes >= 3, "{status:?}");
+
+    client.pause(attached.id).unwrap();
+    assert_eq!((target.number("work 10"), target.number("text")), (145, 0));
+    assert_eq!(hits(&mut client, attached.id), 10);
+    client.resume(attached.id).unwrap();
+    assert_eq!((target.number("work 10"), hits(&mut client, attached.id)), (145, 20));
+    assert!(client.detach(attached.id).unwrap().is_empty());
+    target.is_as_before();
+    assert!(client.status().unwrap().attachments.is_empty());
+    drop(client);
+    assert!(target.end().success());
+    assert!(!socket.exists(), "it goes with the program");
+    assert_eq!(target.said(), "");
+}
+
+#[test]
+fn an_attachment_goes_with_its_client_unless_it_is_kept() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    let left = client.attach(&Attach::new(HITS)).unwrap();
+    let kept = client.attach(&Attach { keep: true, ..Attach::new("agent::even=count") }).unwrap();
+    let late = client.attach(&Attach::new("agent::work kind=exit=count")).unwrap();
+    client.keep(late.id).unwrap();
+    drop(client);
+    let status = target.until(|status| status.attachments.len() == 2);
+    assert_eq!(status.attachments.iter().map(|it| it.id).collect::<Vec<_>>(), [kept.id, late.id]);
+    assert!(status.attachments.iter().all(|it| it.is_kept && !it.is_connected));
+    assert_eq!(target.number("work 10"), 145);
+
+    let mut other = target.client();
+    assert_eq!((hits(&mut other, kept.id), hits(&mut other, late.id)), (5, 10));
+    assert_eq!(failure(other.report(left.id, 0, "txt")).kind, FailureKind::Unknown);
+    other.detach(kept.id).unwrap();
+    other.detach(late.id).unwrap();
+    target.is_as_before();
+}
+
+#[test]
+fn two_clients_do_not_disturb_each_other() {
+    let mut target = Target::new();
+    let (mut one, mut other) = (target.client(), target.client());
+    let first = one.attach(&Attach::new(HITS)).unwrap();
+    assert_eq!(target.number("work 10"), 145);
+    let second = other.attach(&Attach::new(HITS)).unwrap();
+    assert_eq!(target.number("work 10"), 145);
+    assert_eq!((hits(&mut one, first.id), hits(&mut other, second.id)), (20, 10));
+    let denied = failure(other.detach(first.id));
+    assert_eq!(denied.kind, FailureKind::Denied);
+    let problem = format!("attachment {} belongs to process {}, which is connected", first.id, process::id());
+    assert_eq!(denied.message, problem);
+    drop(one);
+    target.until(|status| status.attachments.len() == 1);
+    assert_eq!((target.number("work 10"), hits(&mut other, second.id)), (145, 20));
+    drop(other);
+    target.until(|status| status.attachments.is_empty());
+    target.is_as_before();
+}
+
+#[test]
+fn mistakes_say_where_and_change_nothing() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    let attach = |client: &mut Client, spec: &str| failure(client.attach(&Attach::new(spec)));
+    let unknown = attach(&mut client, "agent::work=cuont");
+    assert_eq!((unknown.kind, unknown.at), (FailureKind::Malformed, Some(12)));
+    assert!(unknown.message.contains("`cuont` is not a consumer; there is count"), "{unknown}");
+    let misspelt = attach(&mut client, "agent::wrok=count");
+    assert_eq!((misspelt.kind, misspelt.at), (FailureKind::NoMatch, None));
+    assert!(misspelt.message.contains("did you mean `agent::work`"), "{misspelt}");
+    let selector = failure(client.list("agent::work:x"));
+    assert_eq!((selector.kind, selector.at), (FailureKind::Malformed, Some(11)));
+    let both = "agent::work=count, agent::wrok=count";
+    assert_eq!(attach(&mut client, both).kind, FailureKind::NoMatch);
+    for spec in [
+        "agent::work=trace(file=/tmp/a.pftrace)",
+        "agent::work=trace(flight, map=/tmp/a.probetrace)",
+        "agent::work=trace(flight, panic=/tmp/a.pftrace)",
+        "agent::work=trace",
+    ] {
+        assert_eq!(attach(&mut client, spec).kind, FailureKind::Unable, "{spec}");
+    }
+    let trigger = attach(&mut client, "when latency(agent::work) > 5ms: snapshot, agent::*=trace(flight)");
+    assert_eq!(trigger.kind, FailureKind::Malformed);
+    assert!(trigger.message.contains("a trigger writes files"), "{trigger}");
+    target.is_as_before();
+
+    let attached = client.attach(&Attach::new("agent::work, agent::wrok=count")).unwrap();
+    assert!(attached.consumers[0].notes[0].contains("agent::wrok"), "{attached:?}");
+    let format = failure(client.report(attached.id, 0, "svg"));
+    assert_eq!(format.message, "`count` has no report as .svg; it has txt, json, csv, prom");
+    let consumer = failure(client.report(attached.id, 1, "txt"));
+    assert_eq!(consumer.kind, FailureKind::Unknown);
+    assert_eq!(failure(client.detach(77)).message, "there is no attachment 77");
+    client.detach(attached.id).unwrap();
+    target.is_as_before();
+}
+
+#[test]
+fn there_is_no_agent_unless_somebody_asks() {
+    let mut target = Target::with(&[]);
+    let Err(ClientError::NoAgent { pid, looked }) = Client::connect(target.pid()) else { panic!() };
+    assert_eq!(pid, target.pid());
+    assert_eq!(looked[0], target.socket());
+    assert_eq!(target.number("switches"), 0);
+    // One call does, and says where; a second one changes nothing.
+    assert_eq!(target.ask("start"), target.socket().display().to_string());
+    assert_eq!(target.ask("start"), target.socket().display().to_string());
+    assert_eq!(target.client().status().unwrap().clients, 1);
+    assert!(matches!(Client::connect(u32::MAX >> 1), Err(ClientError::NoProcess(_))));
+}
+
+#[test]
+fn the_programs_own_attachments_are_counted_apart() {
+    let target = Target::with(&[("PROBE_AGENT", "1"), ("PROBES", "agent::work=count, agent::even=count")]);
+    let mut client = target.client();
+    let attached = client.attach(&Attach::new(HITS)).unwrap();
+    let status = client.status().unwrap();
+    assert_eq!((status.of_program, status.attachments.len()), (2, 1));
+    client.detach(attached.id).unwrap();
+    assert_eq!(client.status().unwrap().of_program, 2);
+}
+
+#[test]
+fn clients_and_attachments_are_limited() {
+    let target = Target::new();
+    let mut clients: Vec<_> = (0..8).map(|_| target.client()).collect();
+    let refused = failure(Client::connect(target.pid()));
+    assert_eq!(refused.kind, FailureKind::Limit);
+    drop(clients.pop());
+    let mut client = until(|| Client::connect(target.pid()).ok());
+    for _ in 0..64 {
+        client.attach(&Attach::new(HITS)).unwrap();
+    }
+    assert_eq!(failure(clients[0].attach(&Attach::new(HITS))).kind, FailureKind::Limit);
+    drop((client, clients));
+    target.until(|status| status.clients == 1 && status.attachments.is_empty());
+}
