@@ -8,6 +8,7 @@ if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile 
     for features in --no-default-features --features=std,agent,finstrument,latency,call-tree,profiler,metrics,perf,serde,trace,tracing --features=off; do
         cargo "+$oldest" check -p probe-runtime "$features" --target-dir target/oldest
     done
+    cargo "+$oldest" check -p probe-cli --target-dir target/oldest
     cargo "+$oldest" check -p probe-build --features parallel --target-dir target/oldest
     # Expansions need the same.
     cargo "+$oldest" test -p probe-tests --test sites --target-dir target/oldest -- macros:: futures:: futures_forms::

@@ -52,8 +52,8 @@ pub enum Command {
     Report(Report),
     /// Compares two traces or reports: what became slower, and by how much
     ///
-    /// Compares the mean times of each function's calls. The error holds in 95 of 100 comparisons if
-    /// both runs are typical. Two runs of one program may differ by more.
+    /// Compares the mean times of each function's calls. The error holds in 95 of 100 comparisons
+    /// if both runs are typical. Two runs of one program may differ by more.
     Diff(Diff),
     /// Tells what this machine and this process allow, and what to do
     ///

@@ -193,13 +193,9 @@ mod shipping_latent_probes {}
 #[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}
 
-/// Parts of reports for the tools of the same version, so that both look alike. Not public API: it
-/// changes with any version.
 #[doc(hidden)]
 #[cfg(feature = "std")]
-pub mod __tools {
-    pub use crate::report::{Table, Time};
-}
+pub mod __tools;
 
 /// The items that macro expansions name. Not public API: it changes only with the ABI's version.
 #[doc(hidden)]

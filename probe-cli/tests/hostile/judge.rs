@@ -4,7 +4,7 @@ use probe_cli::audit::audit;
 use probe_cli::elf::Image;
 use probe_cli::tables::ObjectProbes;
 
-/// What a file had.
+/// The numbers of a file's parts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Seen {
     pub files: usize,
@@ -22,7 +22,7 @@ impl Seen {
     }
 }
 
-/// Reads a file; returns what it had, or the error.
+/// Reads a file; returns the numbers of its parts, or the error.
 pub fn read(file: Vec<u8>) -> Result<Seen, String> {
     let image = Image::read("it", Box::new(file)).map_err(|error| error.to_string())?;
     let object = ObjectProbes::of(&image).map_err(|error| error.to_string())?;

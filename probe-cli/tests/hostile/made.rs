@@ -12,7 +12,7 @@ pub struct Made {
     pub relocations: Vec<[u64; 3]>,
 }
 
-/// Where the parts of a file lie.
+/// The places of a file's parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     pub text: u64,
@@ -26,7 +26,7 @@ pub const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 pub const DEFINITION: usize = 192;
 const HEADER: u64 = 64;
 const PROGRAM_HEADER: u64 = 56;
-/// Where the text begins.
+/// The beginning of the text.
 pub const TEXT: u64 = 512;
 
 impl Made {
