@@ -158,6 +158,11 @@ fn a_stopped_program_answers_later() {
         assert_eq!(unsafe { libc::kill(target.pid().cast_signed(), signal) }, 0);
     };
     send(libc::SIGSTOP);
+    // Until each of its threads has stopped.
+    let mut status = 0;
+    // SAFETY: a place for the result. The program goes on to be this process's child.
+    assert!(unsafe { libc::waitpid(target.pid().cast_signed(), &raw mut status, libc::WUNTRACED) } > 0);
+    assert!(libc::WIFSTOPPED(status), "{status:#x}");
     client.set_patience(Duration::from_millis(50));
     for _ in 0..3 {
         assert!(matches!(client.list(""), Err(ClientError::TimedOut)));
