@@ -5,6 +5,14 @@ source "$(dirname "$0")/../common.sh"
 
 tools
 
+step 'whole unit tests'
+PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
+
+# The lane `release` plays slices of the first two, and none of the tests of C code.
+step 'whole stress of optimised code, and C code beside an optimised runtime'
+PROBE_TEST_WHOLE=1 cargo test "${optimised[@]}" --test patching --test built -- \
+    live:: stress:: c_backtrace:: c_registers:: c_api_values:: c_toggle:: c_paired::
+
 step 'whole integration tests'
 PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 
