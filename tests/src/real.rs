@@ -38,7 +38,7 @@ pub struct CodeBase {
     pub is_cpp: bool,
     /// Flags for the compiler.
     pub flags: &'static [&'static str],
-    /// The level of optimisation of the builds by `probe_build`.
+    /// The level of optimisation of the builds with probes.
     pub opt_level: u32,
     /// Libraries to link.
     pub libraries: &'static [&'static str],
@@ -60,7 +60,7 @@ pub struct Counted {
 }
 
 /// A way to compile a code base. All ways use the same compiler; all but [`Way::Reference`] and
-/// [`Way::Counted`] optimise: `probe_build` by [`CodeBase::opt_level`], the others by 2.
+/// [`Way::Counted`] optimise: those with probes by [`CodeBase::opt_level`], the others by 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Unchanged.

@@ -124,7 +124,7 @@ fn hash_files(folder: &Path, key: &mut DefaultHasher) {
 const fn opt_level(base: &CodeBase, way: Way) -> u32 {
     match way {
         Way::Reference | Way::Counted => 0,
-        Way::EntryReturn | Way::InstrumentFunctions => base.opt_level,
+        Way::EntryReturn | Way::InstrumentFunctions | Way::Hooks => base.opt_level,
         _ => 2,
     }
 }
