@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,7 +78,10 @@ impl Recorders {
 impl Recorder {
     /// Returns the file of a snapshot: `run-12.pftrace` has `run-12-snapshot-1.pftrace` beside it.
     fn file(&self, format: Format, number: Option<u32>) -> PathBuf {
-        let mut name = self.report.file_stem().unwrap_or_default().to_owned();
+        let stem = Path::new(self.report.file_stem().unwrap_or_default());
+        let is_double = stem.extension() == Some("firefox".as_ref());
+        let mut name =
+            if is_double { stem.file_stem().unwrap_or_default() } else { stem.as_os_str() }.to_owned();
         name.push("-snapshot");
         number.into_iter().for_each(|number| name.push(format!("-{number}")));
         name.push(format!(".{}", format.ending()));
@@ -95,6 +98,7 @@ mod tests {
         for (report, format, number, file) in [
             ("/tmp/run-12.pftrace", Format::Perfetto, Some(1), "/tmp/run-12-snapshot-1.pftrace"),
             ("/tmp/app.2.json", Format::Json, Some(12), "/tmp/app.2-snapshot-12.json"),
+            ("/tmp/app.2.firefox.json", Format::Firefox, Some(1), "/tmp/app.2-snapshot-1.firefox.json"),
             ("app.2-1-trace.txt", Format::Perfetto, None, "app.2-1-trace-snapshot.pftrace"),
         ] {
             let reported: Weak<Attachment<Trace>> = Weak::new();
