@@ -58,8 +58,10 @@ struct Control {
     state: AtomicU64,
     /// The error that keeps a child from having a file.
     error: AtomicU64,
-    /// Hits of the parent's threads that no ring has.
-    inherited: AtomicU64,
+    /// Hits of the parent's threads that no ring has, as [`Running::unseen`] counts them.
+    ///
+    /// [`Running::unseen`]: super::running::Running::unseen
+    inherited: [AtomicU64; 2],
     file: [AtomicU64; 2],
 }
 
@@ -144,13 +146,13 @@ impl RingFile {
 
     /// Makes sure that there is memory for the rings of this process. `inherited` counts hits that
     /// no ring has. Returns whether there is some. Only a child's first hits do anything.
-    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> u64) -> bool {
+    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> [u64; 2]) -> bool {
         let control = self.control();
         loop {
             match control.state.compare_exchange(NEW, MAKING, AcqRel, Acquire) {
                 Ok(_) => {
                     let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
-                    control.inherited.store(inherited(), Relaxed);
+                    control.inherited.iter().zip(inherited()).for_each(|(at, hits)| at.store(hits, Relaxed));
                     control.state.store(self.begin_in_child(clock), Release);
                 }
                 // Another thread of the child is about to have a file.
@@ -182,8 +184,8 @@ impl RingFile {
     }
 
     /// Returns the hits of the parent's threads that no ring has.
-    pub(super) fn inherited(&self) -> u64 {
-        self.control().inherited.load(Relaxed)
+    pub(super) fn inherited(&self) -> [u64; 2] {
+        self.control().inherited.each_ref().map(|hits| hits.load(Relaxed))
     }
 
     /// Returns the file of this process; `None` if its rings are private memory, or not begun.
