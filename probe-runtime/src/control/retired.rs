@@ -10,7 +10,7 @@
 //! the wait. A later operation frees whatever other hits may still be reading
 //! ([`Limbo`](crate::dispatch::Limbo)).
 
-use super::counters::counts;
+use super::counters::count;
 use super::garbage::{Detached, Garbage};
 use super::lock::lock;
 use crate::dispatch::{Awaited, CounterAt, Fenced, Vacated, wait};
@@ -67,8 +67,8 @@ fn free(garbage: Vec<Garbage>) {
             Garbage::Detached(detached) => {
                 let Detached { subscription, counters, used } = *detached;
                 // A consumer that is dropped may still ask for it.
-                let suppressed = counters.clone().take(1).map(|number| Some(CounterAt::new(number)));
-                subscription.keep_suppressed(counts(&suppressed).iter().sum());
+                let suppressed = counters.clone().next().map(CounterAt::new);
+                subscription.keep_suppressed(suppressed.map_or(0, count));
                 drop(subscription.take_unreachable());
                 ranges.push((counters, used));
             }

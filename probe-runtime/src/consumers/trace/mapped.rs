@@ -9,7 +9,7 @@
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
 //! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
 //! handler interrupted, and in which that forked, ends in both processes: its last stores may go
-//! where the parent's go.
+//! where the parent's go, and the child may count it as its own.
 
 // Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
 // the `RingFile`.
@@ -58,9 +58,9 @@ struct Control {
     state: AtomicU64,
     /// The error that keeps a child from having a file.
     error: AtomicU64,
-    /// Hits of the parent's threads that no ring has, as [`Running::unseen`] counts them.
-    ///
-    /// [`Running::unseen`]: super::running::Running::unseen
+    /// Whether `inherited` is known.
+    has_inherited: AtomicU64,
+    /// Hits of the parent that no ring has: those without a ring, and those inside of others.
     inherited: [AtomicU64; 2],
     file: [AtomicU64; 2],
 }
@@ -106,6 +106,7 @@ impl RingFile {
         })?;
         file.note(file.parent);
         file.control().state.store(IN_FILE, Release);
+        file.control().has_inherited.store(1, Relaxed);
         Ok(file)
     }
 
@@ -144,15 +145,14 @@ impl RingFile {
         unsafe { PerThread::in_place(words, place) }
     }
 
-    /// Makes sure that there is memory for the rings of this process. `inherited` counts hits that
-    /// no ring has. Returns whether there is some. Only a child's first hits do anything.
-    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> [u64; 2]) -> bool {
+    /// Makes sure that there is memory for the rings of this process. Returns whether there is
+    /// some. Only a child's first hits do anything.
+    pub(super) fn settle(&self, clock: Clock) -> bool {
         let control = self.control();
         loop {
             match control.state.compare_exchange(NEW, MAKING, AcqRel, Acquire) {
                 Ok(_) => {
                     let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
-                    control.inherited.iter().zip(inherited()).for_each(|(at, hits)| at.store(hits, Relaxed));
                     control.state.store(self.begin_in_child(clock), Release);
                 }
                 // Another thread of the child is about to have a file.
@@ -183,9 +183,15 @@ impl RingFile {
         }
     }
 
-    /// Returns the hits of the parent's threads that no ring has.
-    pub(super) fn inherited(&self) -> [u64; 2] {
-        self.control().inherited.each_ref().map(|hits| hits.load(Relaxed))
+    /// Returns the hits of the parent that no ring has. `all` counts them, with this process's own.
+    /// A child asks before its first such hit, when it has one thread.
+    pub(super) fn inherited(&self, all: impl Fn() -> [u64; 2]) -> [u64; 2] {
+        let control = self.control();
+        if control.has_inherited.load(Relaxed) == 0 {
+            control.inherited.iter().zip(all()).for_each(|(at, hits)| at.store(hits, Relaxed));
+            control.has_inherited.store(1, Relaxed);
+        }
+        control.inherited.each_ref().map(|hits| hits.load(Relaxed))
     }
 
     /// Returns the file of this process; `None` if its rings are private memory, or not begun.

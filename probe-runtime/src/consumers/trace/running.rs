@@ -147,6 +147,7 @@ impl Running {
 
     /// Counts a hit that no ring can have.
     fn count(&self, event: &Event<'_>) {
+        self.inherited();
         if let Some(local) = self.ringless.of(event) {
             local.head().store(local.head().load(Relaxed) + 1, Relaxed);
         }
@@ -158,7 +159,8 @@ impl Running {
         let Some(file) = &self.file else { return true };
         let number = self.rings.number(&local).unwrap_or_default() as u64;
         Ring { head: local.head(), words: local.parts() }.set_number(number);
-        file.settle(self.clock, || [self.all_ringless(), self.all_nested()])
+        self.inherited();
+        file.settle(self.clock)
     }
 
     #[inline(never)]
@@ -213,8 +215,16 @@ impl Running {
     /// Returns the number of hits of threads for which there was no ring, or only a full one; and
     /// of hits inside of other hits. Takes no lock.
     pub(super) fn unseen(&self) -> [u64; 2] {
-        let [ringless, nested] = self.file.as_ref().map_or([0; 2], RingFile::inherited);
-        [self.all_ringless() - ringless, self.all_nested().saturating_sub(nested)]
+        let ([ringless, nested], all) = (self.inherited(), self.all_unseen());
+        [all[0].saturating_sub(ringless), all[1].saturating_sub(nested)]
+    }
+
+    fn inherited(&self) -> [u64; 2] {
+        self.file.as_ref().map_or([0; 2], |file| file.inherited(|| self.all_unseen()))
+    }
+
+    fn all_unseen(&self) -> [u64; 2] {
+        [self.all_ringless(), self.all_nested()]
     }
 
     fn all_nested(&self) -> u64 {

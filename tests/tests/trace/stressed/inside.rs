@@ -1,8 +1,10 @@
-//! Hits inside of other hits: each is counted, however the trace ends, and once in each process.
+//! Hits that no ring has: those inside of other hits, and those of threads without a ring. Each is
+//! counted, however the trace ends, and once in each process.
 #![cfg(target_os = "linux")]
 
 use std::fmt;
 use std::path::Path;
+use std::thread;
 
 use probe_runtime::{Attachment, Trace, point, probe, select};
 use probe_tests::folder::Folder;
@@ -74,4 +76,31 @@ fn a_child_has_its_own() {
     let found = trace.unwrap().finish().unwrap();
     assert_eq!((found.written, found.lost), (3, 6));
     assert_eq!(totals(&path), (3, 6));
+}
+
+#[test]
+fn a_child_has_its_own_hits_without_a_ring() {
+    let _turn = turn();
+    let folder = Folder::new("trace-ringless-child");
+    let path = folder.join("it.probetrace");
+    let mut trace = Some(attach(Trace::first().ring_size(4096).total_size(4096).in_file(&path)));
+    let elsewhere = |times: u64| {
+        thread::scope(|scope| _ = scope.spawn(|| (0..times).for_each(|_| formatted())));
+    };
+    // This thread has the only ring.
+    formatted();
+    elsewhere(3);
+    let status = in_a_child(|| {
+        let trace = trace.take().unwrap();
+        assert_eq!((trace.totals().written, trace.totals().lost), (0, 0));
+        // Before the child has a file.
+        elsewhere(5);
+        assert_eq!((trace.totals().written, trace.totals().lost), (0, 10));
+        formatted();
+        let found = trace.finish().unwrap();
+        assert_eq!((found.written, found.lost), (2, 10));
+    });
+    assert_eq!(status, 0);
+    let found = trace.unwrap().finish().unwrap();
+    assert_eq!((found.written, found.lost), (2, 6));
 }
