@@ -1,12 +1,12 @@
 //! Firefox Profiler's processed profile, as JSON, by the crate `fxprof-processed-profile`.
 //!
-//! - Calls and polls are markers of their threads, from begin to end, with their fields. Futures and
-//!   their waits are markers of one row of tracks more, `futures`, for each process.
+//! - Calls and polls are markers of their threads, from begin to end, with their fields. Each
+//!   process has one track more, `futures`, with markers of futures and their waits.
 //! - The time between two changes of a thread's open calls is a sample of these calls, whose weight
-//!   is that time. So the call tree and the flame graph have the self times that folded stacks have.
+//!   is that time. So the call tree and the flame graph have the self times of folded stacks.
 //!   Weights are nanoseconds; if one is longer than 2.1 s, they are tens of them, and so on. A
 //!   thread counts as busy while a traced call is open.
-//! - A point whose only number is a counter's value has a graph.
+//! - A point that is a counter has a graph.
 //!
 //! Memory: the profile. Its format is one of columns, so nothing can be written before the end.
 
@@ -63,7 +63,7 @@ pub(super) struct Firefox<W> {
 struct Process {
     handle: ProcessHandle,
     id: u32,
-    /// Where futures are shown.
+    /// The row of its futures.
     futures: Option<ThreadHandle>,
 }
 
@@ -206,7 +206,7 @@ impl<W: Write> Firefox<W> {
         }
         profile.set_interval(SamplingInterval::from_nanos(unit));
         for open in threads.values_mut() {
-            // What a sample has not told is the next one's.
+            // The next sample tells the remainder of one.
             let (mut weight, mut busy) = (0_u64, 0_u64);
             for Sample { at, stack, nanoseconds } in open.samples.drain(..) {
                 let own = if stack.is_some() { nanoseconds } else { 0 };
