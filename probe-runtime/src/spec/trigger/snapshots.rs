@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use super::super::reported::Reported;
 use crate::consumers::Trace;
 use crate::control::Attachment;
 use crate::patch::TextPolicy;
-use crate::report::Staged;
+use crate::report::{Staged, file};
 
 /// An attached flight recorder.
 pub(in crate::spec) struct Recorder {
@@ -78,14 +78,11 @@ impl Recorders {
 impl Recorder {
     /// Returns the file of a snapshot: `run-12.pftrace` has `run-12-snapshot-1.pftrace` beside it.
     fn file(&self, format: Format, number: Option<u32>) -> PathBuf {
-        let stem = Path::new(self.report.file_stem().unwrap_or_default());
-        let is_double = stem.extension() == Some("firefox".as_ref());
-        let mut name =
-            if is_double { stem.file_stem().unwrap_or_default() } else { stem.as_os_str() }.to_owned();
+        let mut name = file::without_ending(&self.report).into_os_string();
         name.push("-snapshot");
         number.into_iter().for_each(|number| name.push(format!("-{number}")));
         name.push(format!(".{}", format.ending()));
-        self.report.with_file_name(name)
+        name.into()
     }
 }
 
