@@ -71,7 +71,7 @@ const FLIGHT: &str = "**::environment::asked=trace(flight, size=64K)";
 
 #[test]
 fn each_format_has_the_calls_and_the_trace_stands_beside() {
-    for ending in ["json", "folded", "pftrace", "probetrace"] {
+    for ending in ["json", "firefox.json", "folded", "pftrace", "probetrace"] {
         for way in ["returns", "exits"] {
             let folder = Folder::new(&format!("trace-environment-{ending}-{way}"));
             let output = run(way, ALL, &format!("run.{ending}"), &folder);
@@ -91,6 +91,11 @@ fn each_format_has_the_calls_and_the_trace_stands_beside() {
                 let events: serde_json::Value = serde_json::from_str(&text).unwrap();
                 let begun = events.as_array().unwrap().iter().filter(|event| event["ph"] == "B").count();
                 assert_eq!(begun, 1000);
+            }
+            if ending == "firefox.json" {
+                let text = fs::read_to_string(folder.join("run.firefox.json")).unwrap();
+                let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(profile["threads"][0]["markers"]["length"], 1000);
             }
         }
     }

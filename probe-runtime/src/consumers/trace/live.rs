@@ -76,7 +76,7 @@ impl Output {
     }
 
     /// Writes all that was recorded before, so that the file is whole until there is more.
-    pub(super) fn flush(&mut self, running: &Running, nested: u64) -> io::Result<()> {
+    pub(super) fn flush(&mut self, running: &Running) -> io::Result<()> {
         self.pass(running)?;
         let Self::Native(file) = self else { return Ok(()) };
         file.reopen()?;
@@ -86,14 +86,14 @@ impl Output {
             }
             file.words(block::RING, ring.number(), &ring.head_words())?;
         }
-        snapshot::end(running, nested, file)?;
+        snapshot::end(running, file)?;
         file.close()
     }
 
     /// Ends the file. No thread may hit any more.
-    pub(super) fn finish(&mut self, running: &Running, nested: u64) -> io::Result<()> {
+    pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
         match self {
-            Self::Native(_) => self.flush(running, nested),
+            Self::Native(_) => self.flush(running),
             Self::Perfetto(live) => {
                 let now = words_of(Moment::now(running.clock));
                 convert(running, |rings| live.finish(&now, rings)).map(drop)

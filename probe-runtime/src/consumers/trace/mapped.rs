@@ -59,8 +59,8 @@ struct Control {
     state: AtomicU64,
     /// The error that keeps a child from having a file.
     error: AtomicU64,
-    /// Hits of the parent's threads that no ring has.
-    inherited: AtomicU64,
+    /// Hits of the parent that no ring has: those without a ring, and those inside of others.
+    inherited: [AtomicU64; 2],
     file: [AtomicU64; 2],
 }
 
@@ -146,13 +146,13 @@ impl RingFile {
     /// Makes sure that there is memory for the rings of this process, before it counts a hit.
     /// Returns whether there is some. Only a child's first hits do anything.
     /// `inherited` counts hits that no ring has.
-    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> u64) -> bool {
+    pub(super) fn settle(&self, clock: Clock, inherited: impl Fn() -> [u64; 2]) -> bool {
         let control = self.control();
         loop {
             match control.state.load(Acquire) {
                 NEW if control.state.compare_exchange(NEW, MAKING, AcqRel, Relaxed).is_ok() => {
                     let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
-                    control.inherited.store(inherited(), Relaxed);
+                    control.inherited.iter().zip(inherited()).for_each(|(at, hits)| at.store(hits, Relaxed));
                     control.state.store(self.begin_in_child(clock), Release);
                 }
                 NEW => (),
@@ -189,9 +189,11 @@ impl RingFile {
         }
     }
 
-    /// Returns the hits of the parent's threads that no ring has.
-    pub(super) fn inherited(&self) -> u64 {
-        self.control().inherited.load(Relaxed)
+    /// Returns the hits of the parent that no ring has. `None` in a child that has not settled.
+    pub(super) fn inherited(&self) -> Option<[u64; 2]> {
+        let control = self.control();
+        let is_known = ![NEW, MAKING].contains(&control.state.load(Acquire));
+        is_known.then(|| control.inherited.each_ref().map(|hits| hits.load(Relaxed)))
     }
 
     /// Returns the file of this process; `None` if its rings are private memory, or not begun.

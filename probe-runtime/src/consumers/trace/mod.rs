@@ -161,7 +161,7 @@ impl Trace {
     /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
-    /// Attaching creates the file, and replaces one of this name. If its disk gets full, one line on
+    /// Attaching creates the file, and replaces one of this name. If its disk gets full, a line on
     /// stderr says so, the file has the events until then, and later ones are lost.
     ///
     /// ```
@@ -380,9 +380,11 @@ impl Consumer for Trace {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        if let (Some(path), Some(running)) = (&self.panics_to, self.running.get()) {
+        let Some(running) = self.running.get() else { return Ok(()) };
+        running.count_nested(switch.suppressed_hits());
+        if let Some(path) = &self.panics_to {
             // A trace is attached once.
-            let _ = self.on_panic.set(OnPanic::new(path, running, switch)?);
+            let _ = self.on_panic.set(OnPanic::new(path, running)?);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod crowds;
 mod endings;
 mod full;
 mod handlers;
+mod inside;
 mod outputs;
 
 use std::cell::Cell;
