@@ -1,5 +1,5 @@
-//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, those of `probe-runtime`, and those
-//! of `probe-cli` stand one above the other, as ARCHITECTURE.md says: each names those below it only.
+//! The rooms of each crate stand one above the other, as ARCHITECTURE.md says: each names those below
+//! it only. The crates that others here build on are rooms to these, too.
 
 mod circles;
 mod paths;

@@ -282,41 +282,6 @@ impl Trace {
         self
     }
 
-    /// Writes a [snapshot](crate::Attachment::snapshot) of a [`recorder`](Self::recorder) or of
-    /// [`first`](Self::first) to this file each time a thread panics, as long as the trace is
-    /// attached. So the file has the events before the last panic, also where a panic aborts the
-    /// program (`panic = "abort"`) or is caught.
-    ///
-    /// The program's panic hook runs afterwards. A hook that is set later replaces this one, unless
-    /// it calls the previous one; so set yours before. `%p` in the name stands for the process's
-    /// id, as for [`in_file`](Self::in_file).
-    ///
-    /// Attaching returns an error if `%` stands for something else, or if the thread panics.
-    ///
-    /// ```
-    /// use probe_runtime::{Trace, probe, select};
-    ///
-    /// #[probe]
-    /// fn divide(by: u32) -> u32 {
-    ///     7 / by
-    /// }
-    /// divide(1);
-    ///
-    /// # let path = std::env::temp_dir().join(format!("panic-{}.probetrace", std::process::id()));
-    /// // let path = "panic.probetrace";
-    /// let trace = Trace::recorder().snapshot_on_panic(&path);
-    /// let _trace = select("**::divide")?.attach(trace)?;
-    /// assert!(std::thread::spawn(|| divide(0)).join().is_err());
-    /// assert!(path.exists());
-    /// # std::fs::remove_file(path).unwrap();
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    #[must_use]
-    pub fn snapshot_on_panic(mut self, path: impl Into<PathBuf>) -> Self {
-        self.panics_to = Some(path.into());
-        self
-    }
-
     /// Returns whether there are snapshots: the events stay in memory, or in a file of rings.
     pub(crate) fn is_in_memory(&self) -> bool {
         !matches!(self.keep, Keep::File(_))
