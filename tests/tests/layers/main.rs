@@ -1,5 +1,5 @@
-//! The rooms of each crate stand one above the other, as ARCHITECTURE.md says: each names those below
-//! it only. The crates that others here build on are rooms to these, too.
+//! The rooms of each crate stand one above the other, as ARCHITECTURE.md says: each names those
+//! below it only. The crates that others here build on are rooms to these, too.
 
 mod circles;
 mod paths;

@@ -10,9 +10,9 @@
 //! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
 //! handler interrupted, and in which that forked, ends in both processes. Of its stores in the
 //! child, only those go to the parent's file that the parent makes, too: it looks at the head after
-//! it has loaded all that a store depends on. If the handler stays in the child until the parent has
-//! come to the same part of its ring again, such a store can replace words of a later record there.
-//! A check before each word would cost each hit.
+//! it has loaded all that a store depends on. If the handler stays in the child until the parent
+//! has come to the same part of its ring again, such a store can replace words of a later record
+//! there. A check before each word would cost each hit.
 
 // Safety: relies on memory of `os::mapped`, which is zeroed at first and stays mapped as long as
 // the `RingFile`.

@@ -20,6 +20,7 @@ mod definitions;
 mod dormant;
 mod drain;
 mod file;
+mod files;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod live;
@@ -233,52 +234,6 @@ impl Trace {
     #[must_use]
     pub fn text_limit(mut self, bytes: usize) -> Self {
         self.text_limit = bytes;
-        self
-    }
-
-    /// Keeps the rings of a [`recorder`](Self::recorder) or of [`first`](Self::first) in this file,
-    /// which the process maps (Linux). `probe-trace` reads it at any time, also after the process
-    /// was killed, has aborted, or has become another program: it has each event up to that moment.
-    /// Hits cost the same.
-    ///
-    /// - Attaching replaces a file of this name, and reserves room on the disk for
-    ///   [all rings](Self::total_size). The end of the attachment gives unused room back.
-    /// - `%p` in the name stands for the process's id, `%%` for `%`.
-    /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
-    ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its
-    ///   file, its rings are private memory, and its reports say so.
-    /// - If another program cuts the file off, the events behind its end are lost, and reports say
-    ///   so. The program goes on: a handler of `SIGBUS` puts other memory there, and passes all
-    ///   other signals on. It needs that threads which hit probes don't block that signal, and that
-    ///   handlers which are installed later pass on signals that they don't know.
-    /// - The system writes the file to the disk when it likes. After that, the first store to a
-    ///   page takes the thread into the kernel. A file in `/dev/shm` has no such pauses. If the
-    ///   machine stops, the events that were not written to the disk are lost.
-    ///
-    /// Attaching returns an error if the disk has no such room, if `path` is there and no file, or
-    /// on other systems.
-    ///
-    /// ```
-    /// # #[cfg(target_os = "linux")] {
-    /// use probe_runtime::{Trace, probe, select};
-    ///
-    /// #[probe]
-    /// fn step() {}
-    /// step();
-    ///
-    /// # let path = std::env::temp_dir().join("last-%p.probetrace");
-    /// // let path = "/dev/shm/last-%p.probetrace";
-    /// let trace = select("**::step")?.attach(Trace::recorder().in_file(&path))?;
-    /// step();
-    /// // Wherever the program ends, the file has these events.
-    /// assert_eq!(trace.finish()?.written, 2);
-    /// # std::fs::remove_file(std::env::temp_dir().join(format!("last-{}.probetrace", std::process::id()))).unwrap();
-    /// # }
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    #[must_use]
-    pub fn in_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rings_in = Some(path.into());
         self
     }
 

@@ -11,14 +11,14 @@
 
 use std::io;
 use std::panic;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Once, TryLockError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::name::Name;
 use super::running::Running;
-use super::{Trace, file, snapshot};
+use super::{file, snapshot};
 use crate::error::Error;
 use crate::os;
 use crate::os::fork;
@@ -34,43 +34,6 @@ static ALL: Mutex<Vec<Weak<OnPanic>>> = Mutex::new(Vec::new());
 
 /// The longest wait for another thread that panics, too.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-impl Trace {
-    /// Writes a [snapshot](crate::Attachment::snapshot) of a [`recorder`](Self::recorder) or of
-    /// [`first`](Self::first) to this file each time a thread panics, as long as the trace is
-    /// attached. So the file has the events before the last panic, also where a panic aborts the
-    /// program (`panic = "abort"`) or is caught.
-    ///
-    /// The program's panic hook runs afterwards. A hook that is set later replaces this one, unless
-    /// it calls the previous one; so set yours before. `%p` in the name stands for the process's
-    /// id, as for [`in_file`](Self::in_file).
-    ///
-    /// Attaching returns an error if `%` stands for something else, or if the thread panics.
-    ///
-    /// ```
-    /// use probe_runtime::{Trace, probe, select};
-    ///
-    /// #[probe]
-    /// fn divide(by: u32) -> u32 {
-    ///     7 / by
-    /// }
-    /// divide(1);
-    ///
-    /// # let path = std::env::temp_dir().join(format!("panic-{}.probetrace", std::process::id()));
-    /// // let path = "panic.probetrace";
-    /// let trace = Trace::recorder().snapshot_on_panic(&path);
-    /// let _trace = select("**::divide")?.attach(trace)?;
-    /// assert!(std::thread::spawn(|| divide(0)).join().is_err());
-    /// assert!(path.exists());
-    /// # std::fs::remove_file(path).unwrap();
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    #[must_use]
-    pub fn snapshot_on_panic(mut self, path: impl Into<PathBuf>) -> Self {
-        self.panics_to = Some(path.into());
-        self
-    }
-}
 
 impl OnPanic {
     /// Writes snapshots to this file from now on, until the last share is dropped.

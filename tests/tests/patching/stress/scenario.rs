@@ -60,10 +60,7 @@ pub struct Done {
 
 /// Plays a scenario that has `part` of the toggles of a whole run.
 pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
-    let (least, kinds) = match whole::is_asked_for() {
-        true => (WHOLE, PLAYS.len()),
-        false => (SLICE, PLAYS_OF_SLICE),
-    };
+    let (least, kinds) = if whole::is_asked_for() { (WHOLE, PLAYS.len()) } else { (SLICE, PLAYS_OF_SLICE) };
     let asked = u128::from(part) * u128::from(soak_toggles().max(least)) / u128::from(WHOLE);
     let asked = u64::try_from(asked).expect("fewer");
     let (began, lasts) = (Instant::now(), Duration::from_secs(soak_seconds()) / SCENARIOS);
