@@ -8,6 +8,11 @@ step() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 # Nothing is built twice here: what incremental builds keep would only be disk.
 export CARGO_INCREMENTAL=0
 
+# The arguments of optimised builds of the integration tests. Packages without sites stay
+# unoptimised, which takes far less time to compile.
+optimised=(--release --config 'profile.release.package."*".opt-level=0' \
+    --config 'profile.release.package.probe-build.opt-level=0' -p probe-tests)
+
 # Installs missing tools if it can. An argument is `command=package`, or one name for both. The
 # tests that need a missing tool say so and go on.
 need() {

@@ -6,6 +6,8 @@
 //! `probe_agent` says whether the feature `agent` has a system that it works on, and probes.
 //! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or
 //! `seen` (each on its first hit; under Miri, which has no linker).
+//! `probe_system` is `linux` where that system is asked for memory and for its threads, also if no
+//! code is patched.
 //! All follow the target, never the host.
 
 use std::env;
@@ -19,6 +21,10 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_in_place)");
     println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_discovers)");
+    println!("cargo::rustc-check-cfg=cfg(probe_system, values(\"linux\"))");
+    if is_linux() {
+        println!("cargo::rustc-cfg=probe_system=\"linux\"");
+    }
     println!("cargo::rustc-check-cfg=cfg(probe_agent)");
     if is_discovering() {
         println!("cargo::rustc-cfg=probe_discovers");
@@ -57,8 +63,17 @@ fn is_seen() -> bool {
     is_set("PROBE_SEEN") || is_set("MIRI") && !is_set("PROBE_IN_PLACE")
 }
 
+fn target(name: &str) -> String {
+    env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default()
+}
+
+/// Whether `probe-patch` has the services of Linux for this target; its build script decides alike.
+fn is_linux() -> bool {
+    let is_alike = ["x86_64", "aarch64", "riscv64", "loongarch64"].contains(&target("ARCH").as_str());
+    target("OS") == "linux" && target("POINTER_WIDTH") == "64" && is_alike && !is_seen() && !is_off()
+}
+
 fn backend() -> &'static str {
-    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     // The systems on which `linkme` can collect the definitions.
     let collects =
         ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];

@@ -5,4 +5,4 @@ source "$(dirname "$0")/../common.sh"
 tools
 
 step 'tests of the portable backend'
-RUSTFLAGS='--cfg probe_portable' cargo test -p probe-patch -p probe-runtime -p probe-tests -p probe-metrics-tests --target-dir target/portable
+RUSTFLAGS='--cfg probe_portable' cargo test -p probe-patch -p probe-runtime -p probe-tests --target-dir target/portable

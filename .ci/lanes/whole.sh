@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# Whole tests in place of slices, the tests of other people's crates, then each pair of features.
+# Whole tests in place of slices, the tests of other people's crates, each pair of features, then
+# the lane `judges`.
 # Runs only by name, before a release: it takes long. See tests/README.md.
 source "$(dirname "$0")/../common.sh"
 
 tools
+
+step 'whole unit tests'
+PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
+
+# The lane `release` plays slices of the first two, and none of the tests of C code.
+step 'whole stress of optimised code, and C code beside an optimised runtime'
+PROBE_TEST_WHOLE=1 cargo test "${optimised[@]}" --test patching --test built -- \
+    live:: stress:: c_backtrace:: c_registers:: c_api_values:: c_toggle:: c_paired::
 
 step 'whole integration tests'
 PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
@@ -14,3 +23,5 @@ cargo test -p probe-tests --test built crates::all_of_them -- --ignored
 # A pair shows whatever a third feature could hide or break.
 step 'lints of all pairs of features'
 features 2
+
+.ci/lanes/judges.sh

@@ -1,13 +1,12 @@
 //! The crate's error type.
 
-use std::borrow::Cow;
 use std::error;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
-use crate::selector::{SelectorError, pointed};
+use crate::selector::{SelectorError, did_you_mean, pointed, shortened};
 
 /// The reason why a request failed. `Debug` prints the same text as `Display`, so `main` may return
 /// it.
@@ -144,14 +143,7 @@ impl fmt::Display for Error {
                     (_, _, 0) => write!(f, "this program has no probes"),
                     ([], [], 1) => write!(f, "this program has one other probe"),
                     ([], [], n) => write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)"),
-                    ([], nearest, _) => write!(f, "did you mean `{}`?", nearest.join("`, `")),
-                    (wider, ..) => {
-                        let wider = wider.iter().map(|(selector, n)| {
-                            let s = if *n == 1 { "" } else { "s" };
-                            format!("`{}` ({n} probe{s})", shortened(selector))
-                        });
-                        write!(f, "did you mean {}?", wider.collect::<Vec<_>>().join(", "))
-                    }
+                    (wider, nearest, _) => did_you_mean(wider, nearest, f),
                 }?;
                 for object in unread {
                     write!(
@@ -218,15 +210,6 @@ impl fmt::Display for Error {
             Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
             Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
         }
-    }
-}
-
-/// Returns the selector, cut to a length that people still read.
-pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
-    const SHOWN: usize = 200;
-    match selector.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &selector[..end]).into(),
-        None => selector.into(),
     }
 }
 

@@ -150,7 +150,7 @@ pub use {
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
-    selector::{Selectable, Selector, SelectorError},
+    selector::{Selectable, Selector, SelectorError, Suggestions},
     self_test::{SelfTest, self_test},
     spec::{Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register},
     syntax::{ParseError, Setting},
@@ -192,6 +192,10 @@ mod shipping_latent_probes {}
 #[cfg(all(doctest, feature = "metrics", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}
+
+#[doc(hidden)]
+#[cfg(feature = "std")]
+pub mod __tools;
 
 /// The items that macro expansions name. Not public API: it changes only with the ABI's version.
 #[doc(hidden)]

@@ -34,6 +34,18 @@ impl Folder {
         fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self { path, process }
     }
+
+    /// Returns the names of the files and folders inside, sorted.
+    ///
+    /// # Panics
+    /// If the folder can't be read, or if a name is no text.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.path).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
 }
 
 impl Deref for Folder {
@@ -97,7 +109,7 @@ mod tests {
     fn it_is_there_until_it_is_dropped() {
         let [one, other] = [(); 2].map(|()| Folder::new("name"));
         fs::write(one.join("file"), "text").unwrap();
-        assert_eq!(fs::read_dir(&*other).unwrap().count(), 0);
+        assert_eq!((one.names(), other.names()), (vec!["file".to_owned()], vec![]));
         let path = one.to_path_buf();
         drop(one);
         assert_eq!((path.exists(), other.exists()), (false, true));

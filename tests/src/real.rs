@@ -18,7 +18,7 @@ pub mod object_file;
 pub mod workload;
 
 pub use build::Built;
-pub use known::{CLIPPER, SQLITE, ZLIB};
+pub use known::{CLIPPER, SQLITE, ZLIB, sqlite};
 pub use workload::Loaded;
 
 /// Sources of a package of the registry, and a workload.
@@ -38,6 +38,8 @@ pub struct CodeBase {
     pub is_cpp: bool,
     /// Flags for the compiler.
     pub flags: &'static [&'static str],
+    /// The level of optimisation of the builds with probes.
+    pub opt_level: u32,
     /// Libraries to link.
     pub libraries: &'static [&'static str],
     /// Prefixes of function names that the source does not have: macros or the compiler make them.
@@ -58,7 +60,7 @@ pub struct Counted {
 }
 
 /// A way to compile a code base. All ways use the same compiler; all but [`Way::Reference`] and
-/// [`Way::Counted`] the same optimisation.
+/// [`Way::Counted`] optimise: those with probes by [`CodeBase::opt_level`], the others by 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Unchanged.

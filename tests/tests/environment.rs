@@ -145,7 +145,7 @@ fn so_is_one_in_where_reports_go() {
     says(
         "environment::store=count",
         "/tmp/probes.jsn",
-        "column 12: `.jsn` is no report's ending; there are txt, json, csv, svg, folded, prom, pftrace, probetrace\n  \
+        "column 12: `.jsn` is no report's ending; there are txt, json, csv, svg, folded, prom, pftrace, firefox.json, probetrace\n  \
          /tmp/probes.jsn\n  \
          \x20          ^",
     );

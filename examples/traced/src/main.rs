@@ -1,7 +1,7 @@
 //! A trace of a program that counts words, with threads and futures.
 //!
 //! ```text
-//! cargo run --release -p traced [FILE.pftrace | FILE.json | FILE.folded]
+//! cargo run --release -p traced [FILE.pftrace | FILE.json | FILE.firefox.json | FILE.folded]
 //! ```
 //!
 //! One thread fetches pages as futures, several at a time. Workers count the words of each page and

@@ -36,7 +36,9 @@ fn each_call_of_each_page_is_in_the_trace() {
     assert_eq!(count(&trace, r#""ph":"i","name":"traced::words""#), 60);
     assert_eq!(count(&trace, r#""ph":"C","name":"traced::words""#), 60);
     assert_eq!(count(&trace, r#""name":"traced::count""#), 2 * 60);
-    assert_eq!(count(&trace, r#""name":"worker 1""#), 1);
+    // One worker may find no page.
+    let workers = (0..3).filter(|it| count(&trace, &format!(r#""name":"worker {it}""#)) == 1);
+    assert!((1..=3).contains(&workers.count()), "{trace}");
     assert!(!path.with_extension("probetrace").exists());
 }
 
@@ -47,7 +49,7 @@ fn a_trace_for_perfetto_is_written_at_once() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let has = |text: &str| trace.windows(text.len()).any(|part| part == text.as_bytes());
     // Names of threads, of a future's track, and of a counter; the file of a source location.
-    for text in ["worker 1", "traced::fetch", "traced::words known", "traced/src/main.rs"] {
+    for text in ["fetcher", "traced::fetch", "traced::words known", "traced/src/main.rs"] {
         assert!(has(text), "{text}");
     }
     assert!(!path.with_extension("probetrace").exists());

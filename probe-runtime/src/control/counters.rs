@@ -106,6 +106,11 @@ pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<CounterAt>> 
     counts
 }
 
+/// Returns the sum of all threads' counters at one place. Uses no heap.
+pub(super) fn count(place: CounterAt) -> u64 {
+    slots().map(|slot| slot.count(place)).sum()
+}
+
 /// Returns the sums of a range of counters, as [`counts`] does.
 pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
     counts(&range.map(CounterAt::new).map(Some))

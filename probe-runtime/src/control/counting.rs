@@ -30,7 +30,7 @@ mod interleavings;
 use super::Wants;
 use super::attached::Attached;
 use super::attachments::{Attachments, is_paused};
-use super::counters::counts;
+use super::counters::{count, counts};
 use super::members::Turning;
 use super::parts::Part;
 use crate::dispatch::CounterAt;
@@ -113,7 +113,6 @@ impl Attachments {
     /// Returns the number of an attachment's suppressed hits.
     pub(super) fn suppressed(&self, attachment: usize) -> u64 {
         let attached = self.attached(attachment).filter(|attached| attached.wants != Wants::Counts);
-        let counter = attached.map(|attached| CounterAt::new(attached.counters.start));
-        counts(&std::iter::once(counter)).iter().sum()
+        attached.map_or(0, |attached| count(CounterAt::new(attached.counters.start)))
     }
 }

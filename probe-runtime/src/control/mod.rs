@@ -76,6 +76,8 @@ use text::{HeldText, close_text, forget_unloaded_text, is_still_open, open_text}
 pub use attachment::Attachment;
 pub use consumer::Consumer;
 pub use hold::Hold;
+#[cfg(feature = "trace")]
+pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::select;

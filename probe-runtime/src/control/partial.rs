@@ -5,10 +5,14 @@ use std::sync::{Arc, Weak};
 
 use super::Wants;
 use super::attached::Attached;
+#[cfg(feature = "trace")]
+use super::counters::count;
 use super::lock::{Locked, lock, with_objects};
 use super::refuse;
 use super::retired::tidy;
 use super::state::Control;
+#[cfg(feature = "trace")]
+use crate::dispatch::CounterAt;
 use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -101,11 +105,12 @@ impl Switch {
         self.set_counting(probes, false);
     }
 
-    /// See [`Attachment::suppressed`](crate::Attachment::suppressed); 0 if the attachment is gone.
+    /// Returns where the attachment's suppressed hits are counted; `None` if it is gone.
     #[cfg(feature = "trace")]
-    pub(crate) fn suppressed(&self) -> u64 {
+    pub(crate) fn suppressed_hits(&self) -> Option<SuppressedHits> {
         let locked = lock();
-        self.find(&locked).map_or(0, |_| locked.attachments.suppressed(self.number))
+        let counter = CounterAt::new(self.find(&locked)?.counters.start);
+        Some(SuppressedHits { counter, subscription: Weak::clone(&self.subscription) })
     }
 
     /// Returns how many hits of each of these probes were counted so far, by all threads, instead
@@ -286,8 +291,45 @@ impl Control {
     }
 }
 
+/// The count of an attachment's [suppressed](crate::Attachment::suppressed) hits, which is read
+/// without a lock and without the heap. Stays right while the consumer is dropped.
+#[cfg(feature = "trace")]
+#[derive(Clone, Debug)]
+pub(crate) struct SuppressedHits {
+    counter: CounterAt,
+    subscription: Weak<Subscription>,
+}
+
+#[cfg(feature = "trace")]
+impl SuppressedHits {
+    pub(crate) fn now(&self) -> u64 {
+        self.subscription.upgrade().map_or(0, |of| of.suppressed(|| count(self.counter)))
+    }
+}
+
 impl fmt::Debug for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Switch").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "trace"))]
+mod tests {
+    use super::*;
+
+    /// As a panic hook does, on a thread that may hold the lock.
+    #[test]
+    fn suppressed_hits_are_read_while_the_lock_is_held() {
+        let subscription = Arc::new(Subscription::new(Arc::new(|_: &crate::Event<'_>| ())));
+        let counter = CounterAt::new(0);
+        let hits = SuppressedHits { counter, subscription: Arc::downgrade(&subscription) };
+        let locked = lock();
+        assert_eq!(hits.now(), count(counter));
+        drop(locked);
+        // The counter is another attachment's then.
+        subscription.keep_suppressed(7);
+        assert_eq!(hits.now(), 7);
+        drop(subscription);
+        assert_eq!(hits.now(), 0);
     }
 }

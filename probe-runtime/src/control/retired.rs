@@ -10,9 +10,10 @@
 //! the wait. A later operation frees whatever other hits may still be reading
 //! ([`Limbo`](crate::dispatch::Limbo)).
 
+use super::counters::count;
 use super::garbage::{Detached, Garbage};
 use super::lock::lock;
-use crate::dispatch::{Awaited, Fenced, Vacated, wait};
+use crate::dispatch::{Awaited, CounterAt, Fenced, Vacated, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 
@@ -65,6 +66,9 @@ fn free(garbage: Vec<Garbage>) {
             Garbage::Hooks(hooks) => drop(hooks),
             Garbage::Detached(detached) => {
                 let Detached { subscription, counters, used } = *detached;
+                // A consumer that is dropped may still ask for it.
+                let suppressed = counters.clone().next().map(CounterAt::new);
+                subscription.keep_suppressed(suppressed.map_or(0, count));
                 drop(subscription.take_unreachable());
                 ranges.push((counters, used));
             }

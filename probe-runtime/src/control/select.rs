@@ -10,9 +10,9 @@ use crate::abi::Definition;
 use crate::error::Error;
 use crate::patch::UnmatchedTerm;
 use crate::registry::ProbeId;
-use crate::selector::{Selector, nearest};
+use crate::selector::Selector;
 
-/// The number of suggestions.
+/// The number of terms whose error has suggestions.
 const SHOWN: usize = 3;
 
 /// Returns the probes that a selector names. [`Selector`] describes the grammar: `net::*`,
@@ -93,36 +93,17 @@ fn nothing_of(control: &Control, term: &str) -> Option<String> {
 
 /// Returns the reason why a selector names nothing, with suggestions.
 fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
-    let all = || definitions(control).map(|(_, definition)| definition);
-    let skipped = all()
-        .filter(|definition| parsed.matches(*definition))
-        .filter_map(|definition| Some((definition.path().to_owned(), definition.skipped()?.to_owned())));
-    let mut skipped: Vec<_> = skipped.collect();
+    let all: Vec<_> = definitions(control).map(|(_, definition)| definition).collect();
+    let mut skipped: Vec<_> = (all.iter())
+        .filter(|definition| parsed.matches(**definition))
+        .filter_map(|definition| Some((definition.path().to_owned(), definition.skipped()?.to_owned())))
+        .collect();
     if !skipped.is_empty() {
         crate::order::sort_by(&mut skipped, Ord::cmp);
         return Error::Skipped { selector: selector.to_owned(), skipped };
     }
-    let probes = || all().filter(|definition| definition.skipped().is_none());
-    let mut wider: Vec<(String, usize)> = Vec::new();
-    for candidate in parsed.wider() {
-        let Ok(parsed) = Selector::parse(&candidate) else { continue };
-        let count = probes().filter(|definition| parsed.matches(*definition)).count();
-        // The same number of probes means the same probes under a longer name.
-        if count != 0 && wider.len() < SHOWN && wider.iter().all(|(_, known)| *known != count) {
-            wider.push((candidate, count));
-        }
-    }
-    let mut known: Vec<_> = all().filter_map(|definition| definition.note("group")).collect();
-    crate::order::sort_by(&mut known, Ord::cmp);
-    known.dedup();
-    let mut alike = Vec::new();
-    for group in parsed.unknown_groups(&known) {
-        alike.extend(nearest(group, &mut known.iter().copied()).iter().map(|it| format!("group={it}")));
-    }
-    if let Some(path) = parsed.path() {
-        alike.extend(nearest(path, &mut all().map(Definition::path)));
-    }
-    alike.truncate(SHOWN);
-    let (selector, unread, probes) = (selector.to_owned(), unreadable_objects(), probes().count());
-    Error::NoMatch { selector, probes, wider, nearest: alike, unread }
+    let probes = all.iter().copied().filter(|definition| definition.skipped().is_none());
+    let suggested = parsed.suggest_among(&probes, all.iter().copied());
+    let (selector, unread, probes) = (selector.to_owned(), unreadable_objects(), probes.count());
+    Error::NoMatch { selector, probes, wider: suggested.wider, nearest: suggested.nearest, unread }
 }

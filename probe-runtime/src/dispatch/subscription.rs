@@ -8,7 +8,7 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
@@ -40,6 +40,8 @@ pub(crate) struct Subscription {
     /// Set before the first hook is made, if the consumer has one.
     recorder: OnceLock<Recorder>,
     failure: OnceLock<String>,
+    /// The hits that were suppressed, once their counter is given back.
+    suppressed: OnceLock<u64>,
 }
 
 const _: () = {
@@ -110,7 +112,23 @@ impl Subscription {
             silence: AtomicU32::new(0),
             recorder: OnceLock::new(),
             failure: OnceLock::new(),
+            suppressed: OnceLock::new(),
         }
+    }
+
+    /// Keeps the number of suppressed hits, whose counter is set back afterwards.
+    pub(crate) fn keep_suppressed(&self, hits: u64) {
+        let _ = self.suppressed.set(hits);
+        fence(Ordering::Release);
+    }
+
+    /// Returns the number of suppressed hits. `count` reads their counter.
+    #[cfg(feature = "trace")]
+    pub(crate) fn suppressed(&self, count: impl FnOnce() -> u64) -> u64 {
+        let hits = count();
+        // A counter that reads as set back was kept before.
+        fence(Ordering::Acquire);
+        self.suppressed.get().copied().unwrap_or(hits)
     }
 
     /// Returns the consumer.

@@ -220,10 +220,12 @@ impl Pattern {
     }
 }
 
-/// Returns the part of the file name after its last dot.
+/// Returns the part of the file name after its last dot, or the ending of a format that has a dot.
 fn ending(text: &str) -> Option<&str> {
     let name = text.rsplit(is_separator).next().unwrap_or(text);
-    name.rsplit_once('.').map(|(_, ending)| ending)
+    let mut double = Format::ALL.iter().map(|format| format.ending()).filter(|it| it.contains('.'));
+    let is_whole = |ending: &&str| name.strip_suffix(*ending).is_some_and(|before| before.ends_with('.'));
+    double.find(is_whole).or_else(|| name.rsplit_once('.').map(|(_, ending)| ending))
 }
 
 /// Groups the indices of equal paths, each group ascending; groups are in the order of the paths.
@@ -284,6 +286,8 @@ mod tests {
     fn the_ending_says_the_format() {
         for (value, format, at) in [
             ("a.b.json", Format::Json, 3),
+            ("a.b.firefox.json", Format::Firefox, 3),
+            ("firefox.json", Format::Json, 7),
             ("%p.folded", Format::Folded, 2),
             ("a.svg", Format::Svg, 1),
             ("a.csv", Format::Csv, 1),

@@ -24,10 +24,11 @@ use watch::Watching;
 use when::When;
 
 use crate::control::{has_no_probes, probes, select};
-use crate::error::{Error, shortened};
+use crate::error::Error;
 use crate::os;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
+use crate::selector::shortened;
 use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
 use crate::syntax::ParseError;
 
@@ -74,10 +75,10 @@ const OUT: &str = "PROBES_OUT";
 ///   flame graph) and `.folded`; with the feature `metrics`, for `count` and `latency` also `.prom`
 ///   (Prometheus's text, for the node exporter's textfile collector).
 /// - `trace` reports as `.pftrace` (for <https://ui.perfetto.dev>), `.json` (Chrome's viewers),
-///   `.folded`, and `.probetrace`, which the crate `probe-trace` reads. A `.pftrace` or a
-///   `.probetrace` is itself the file that grows while the program runs. For other formats that
-///   file stands beside the report, as `.probetrace`. Without `PROBES_OUT` it is
-///   `PROGRAM-PROCESS-NUMBER-CONSUMER.probetrace` in the working directory.
+///   `.firefox.json` (the Firefox Profiler), `.folded`, and `.probetrace`, which the crate
+///   `probe-trace` reads. A `.pftrace` or a `.probetrace` is itself the file that grows while the
+///   program runs. For other formats that file stands beside the report, as `.probetrace`. Without
+///   `PROBES_OUT` it is `PROGRAM-PROCESS-NUMBER-CONSUMER.probetrace` in the working directory.
 /// - Reports as `.txt` and `.prom` may share a file. In other formats, several consumers need `%c`
 ///   or `%n` in the name.
 /// - A forked child reports its own hits and those inherited from its parent when it exits. Without

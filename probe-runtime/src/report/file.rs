@@ -36,6 +36,13 @@ pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
     new_beside(path, create)
 }
 
+/// Returns the path without its ending; `.firefox.json` is one.
+#[cfg(feature = "trace")]
+pub(crate) fn without_ending(path: &Path) -> PathBuf {
+    let path = path.with_extension("");
+    if path.extension() == Some("firefox".as_ref()) { path.with_extension("") } else { path }
+}
+
 /// Creates a file that nobody has.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)

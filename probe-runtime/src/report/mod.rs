@@ -15,7 +15,6 @@ mod notes;
 mod row;
 mod staged;
 mod table;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "trace"))]
 mod units;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
@@ -38,9 +37,8 @@ pub(crate) use row::Row;
 #[cfg(feature = "perf")]
 pub(crate) use row::decimal;
 pub(crate) use staged::Staged;
-pub(crate) use table::Table;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "trace"))]
-pub(crate) use units::Time;
+pub use table::Table;
+pub use units::Time;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::calls::LeftOut;

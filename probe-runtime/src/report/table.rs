@@ -3,7 +3,7 @@
 use std::{fmt, iter};
 
 /// Rows under a heading.
-pub(crate) struct Table {
+pub struct Table {
     columns: usize,
     /// The text of all cells in one string: a row has about ten cells, and tables have thousands of
     /// rows.
@@ -18,14 +18,18 @@ struct CellEnd {
 }
 
 impl Table {
-    pub(crate) fn new(heading: &[&str]) -> Self {
+    /// Begins a table with these columns.
+    pub fn new(heading: &[&str]) -> Self {
         let mut table = Self { columns: heading.len(), text: String::new(), cells: Vec::new() };
         heading.iter().for_each(|name| table.cell(name));
         table
     }
 
     /// Adds a row with as many cells as the heading.
-    pub(crate) fn row(&mut self, row: Vec<String>) {
+    ///
+    /// # Panics
+    /// If the number of cells is another one.
+    pub fn row(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.columns, "a cell for each column");
         row.into_iter().for_each(|cell| self.cell(&cell));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A time in nanoseconds. It is shown in the unit that leaves one to three digits before the point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Time(pub(crate) u64);
+pub struct Time(pub u64);
 
 /// The length of each unit in nanoseconds, and its name.
 const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];

@@ -21,6 +21,7 @@ mod path;
 mod pointed;
 mod segment;
 mod selectable;
+mod suggest;
 mod term;
 mod wider;
 mod words;
@@ -28,10 +29,12 @@ mod words;
 pub use error::SelectorError;
 pub use parsed::Selector;
 pub use selectable::Selectable;
+pub use suggest::Suggestions;
 
 pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;
-pub(crate) use pointed::pointed;
+pub(crate) use pointed::{pointed, shortened};
+pub(crate) use suggest::did_you_mean;
 pub(crate) use words::TextWords;
 
 /// Greatest length of a selector, in bytes.

@@ -1,5 +1,6 @@
-//! A text with a caret below a place in it.
+//! Selectors in messages: with a caret below a place in it, or cut to a length.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Number of characters shown on each side of the place.
@@ -18,6 +19,15 @@ pub(crate) fn pointed(text: &str, at: usize, f: &mut fmt::Formatter<'_>) -> fmt:
     let column = lead.chars().count() + before.chars().count() + 1;
     writeln!(f, "  {shown}")?;
     write!(f, "  {:>column$}", "^")
+}
+
+/// Returns the selector, cut to a length that people still read.
+pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 200;
+    match selector.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &selector[..end]).into(),
+        None => selector.into(),
+    }
 }
 
 #[cfg(test)]

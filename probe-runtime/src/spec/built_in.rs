@@ -195,8 +195,9 @@ impl Reporter for Trace {
         &["flight", "first", "map", "panic", "file", "size", "ring", "cut"];
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
-        &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Trace];
-    const STREAMED: &'static [Format] = &[Format::Json, Format::Folded, Format::Perfetto, Format::Trace];
+        &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
+    const STREAMED: &'static [Format] =
+        &[Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
     const TEXT_HAS_NOTES: bool = true;
 
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
@@ -212,12 +213,13 @@ impl Reporter for Trace {
             Format::Json => trace.write_as(export::Format::Chrome, out),
             Format::Folded => trace.write_as(export::Format::Folded, out),
             Format::Perfetto => trace.write_as(export::Format::Perfetto, out),
+            Format::Firefox => trace.write_as(export::Format::Firefox, out),
             _ => trace.write_native(out),
         }
     }
 
     fn report(trace: &Attachment<Self>, format: Format) -> Rendered {
-        if format != Format::Json && format != Format::Folded {
+        if !matches!(format, Format::Json | Format::Folded | Format::Firefox) {
             return trace.to_string().into();
         }
         let mut content = Vec::new();

@@ -24,12 +24,14 @@ pub enum Format {
     Prometheus,
     /// A trace for Perfetto (<https://ui.perfetto.dev>).
     Perfetto,
+    /// A trace for the Firefox Profiler (<https://profiler.firefox.com>).
+    Firefox,
     /// A trace as the crate `probe-trace` reads it.
     Trace,
 }
 
 impl Format {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Text,
         Self::Json,
         Self::Csv,
@@ -37,6 +39,7 @@ impl Format {
         Self::Folded,
         Self::Prometheus,
         Self::Perfetto,
+        Self::Firefox,
         Self::Trace,
     ];
 
@@ -50,6 +53,7 @@ impl Format {
             Self::Folded => "folded",
             Self::Prometheus => "prom",
             Self::Perfetto => "pftrace",
+            Self::Firefox => "firefox.json",
             Self::Trace => "probetrace",
         }
     }

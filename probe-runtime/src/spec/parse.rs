@@ -9,10 +9,10 @@ use super::table::{ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
 use super::writes::Writes;
 use crate::control::select;
-use crate::error::{Error, shortened};
+use crate::error::Error;
 use crate::patch::{TextPolicy, UnmatchedTerm};
 use crate::registry::ProbeId;
-use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, too_long};
+use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, shortened, too_long};
 use crate::syntax::{ParseError, begins_trigger, split_options, with_options};
 
 /// A consumer for the probes of a selector.

@@ -7,10 +7,12 @@ use std::{fmt, path::Path};
 /// ```
 /// use probe_trace::export::Format;
 /// assert_eq!(Format::from_path("run.pftrace"), Ok(Format::Perfetto));
+/// assert_eq!(Format::from_path("run.json"), Ok(Format::Chrome));
+/// assert_eq!(Format::from_path("run.firefox.json"), Ok(Format::Firefox));
 /// let error = Format::from_path("run.svg").unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "can't tell the format of `run.svg` from its ending: use `.pftrace`, `.perfetto-trace`, `.json`, or `.folded`"
+///     "can't tell the format of `run.svg` from its ending: use `.pftrace`, `.perfetto-trace`, `.json`, `.firefox.json`, or `.folded`"
 /// );
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,6 +22,8 @@ pub enum Format {
     Perfetto,
     /// Chrome's trace events as a JSON array, which many viewers read: `.json`.
     Chrome,
+    /// Firefox Profiler's processed profile, for <https://profiler.firefox.com>: `.firefox.json`.
+    Firefox,
     /// Folded stacks for flame graphs, weighted by self time in nanoseconds: `.folded`.
     Folded,
 }
@@ -31,8 +35,11 @@ impl Format {
     /// If the ending is not one of those that [`Format`] lists.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, UnknownFormat> {
         let path = path.as_ref();
+        let is_firefox =
+            path.file_stem().is_some_and(|it| Path::new(it).extension() == Some("firefox".as_ref()));
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("pftrace" | "perfetto-trace") => Ok(Self::Perfetto),
+            Some("json") if is_firefox => Ok(Self::Firefox),
             Some("json") => Ok(Self::Chrome),
             Some("folded") => Ok(Self::Folded),
             _ => Err(UnknownFormat { path: path.display().to_string() }),
@@ -57,7 +64,7 @@ impl fmt::Display for UnknownFormat {
         write!(
             f,
             "can't tell the format of `{}` from its ending: \
-             use `.pftrace`, `.perfetto-trace`, `.json`, or `.folded`",
+             use `.pftrace`, `.perfetto-trace`, `.json`, `.firefox.json`, or `.folded`",
             self.path
         )
     }

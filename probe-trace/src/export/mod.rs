@@ -2,18 +2,21 @@
 //!
 //! [`export`] pairs a trace's hits ([`calls`](crate::calls)) and writes each step at once, so it
 //! never holds a trace in memory. It keeps threads, paths, and open calls and futures; folded
-//! stacks also keep one sum for each distinct stack.
+//! stacks also keep one sum for each distinct stack. Firefox Profiler's format is the exception: it
+//! has no place for a part, so its export holds all of it.
 
 #[cfg(feature = "chrome")]
 mod chrome;
-#[cfg(any(feature = "chrome", feature = "perfetto"))]
+#[cfg(any(feature = "chrome", feature = "firefox", feature = "perfetto"))]
 mod counter;
 mod error;
+#[cfg(feature = "firefox")]
+mod firefox;
 mod folded;
 mod format;
 #[cfg(feature = "perfetto")]
 mod live;
-#[cfg(any(feature = "chrome", feature = "perfetto"))]
+#[cfg(any(feature = "chrome", feature = "firefox", feature = "perfetto"))]
 mod name;
 #[cfg(feature = "perfetto")]
 mod perfetto;
@@ -33,8 +36,9 @@ use sink::Sink;
 use crate::calls::Calls;
 
 /// Writes items, which come in the order of time, in this format. `clocks` is a [reading] of all
-/// clocks, such as [`Trace::clocks`](crate::Trace::clocks). With it, Perfetto knows the calendar
-/// time, and can show the trace beside one of the kernel; other formats have no place for it.
+/// clocks, such as [`Trace::clocks`](crate::Trace::clocks). With it, Perfetto and the Firefox
+/// Profiler know the calendar time, and Perfetto can show the trace beside one of the kernel; other
+/// formats have no place for it.
 ///
 /// ```
 /// use probe_trace::{Item, export::{Format, export}};
@@ -49,7 +53,10 @@ use crate::calls::Calls;
 /// - [`Error::Items`] if an item is an error. The output then has the items before, and is whole.
 /// - [`Error::Write`] if the writer has an error.
 /// - [`Error::Disabled`] if the format's feature is not enabled.
-#[cfg_attr(not(feature = "perfetto"), expect(unused_variables, reason = "only Perfetto has the clocks"))]
+#[cfg_attr(
+    not(any(feature = "firefox", feature = "perfetto")),
+    expect(unused_variables, reason = "these alone have the clocks")
+)]
 pub fn export<E>(
     format: Format,
     clocks: Option<[u64; reading::WORDS]>,
@@ -70,6 +77,10 @@ pub fn export<E>(
         Format::Chrome => drive(chrome::Chrome::new(&mut writer)?, items)?,
         #[cfg(not(feature = "chrome"))]
         Format::Chrome => return Err(Error::Disabled { feature: "chrome" }),
+        #[cfg(feature = "firefox")]
+        Format::Firefox => drive(firefox::Firefox::new(&mut writer, clocks), items)?,
+        #[cfg(not(feature = "firefox"))]
+        Format::Firefox => return Err(Error::Disabled { feature: "firefox" }),
         Format::Folded => drive(folded::Folded::new(&mut writer), items)?,
     }
     Ok(writer.flush()?)

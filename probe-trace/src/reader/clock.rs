@@ -23,6 +23,8 @@ pub(super) struct Clock {
     /// Those that count, in their order by both clocks; never empty.
     readings: Vec<Reading>,
     error: u64,
+    /// The largest error near a sleep of the machine.
+    doubt: u64,
     /// Readings that contradict the earlier ones.
     contradicting: usize,
 }
@@ -61,7 +63,7 @@ impl Clock {
         if readings.is_empty() {
             readings.push(Reading { ticks: 0, width: 0, nanoseconds: 0 });
         }
-        let mut clock = Self { readings, error: 0, contradicting };
+        let mut clock = Self { readings, error: 0, doubt: 0, contradicting };
         let off = |it: &Reading| clock.time(it.ticks).abs_diff(it.nanoseconds);
         let residual = all.iter().map(off).max().unwrap_or_default();
         let width =
@@ -75,7 +77,7 @@ impl Clock {
     pub(super) fn between(from: Reading, to: Reading) -> Self {
         let passes = to.ticks > from.ticks && to.nanoseconds >= from.nanoseconds;
         let readings = if passes { vec![from, to] } else { vec![to] };
-        Self { readings, error: 0, contradicting: 0 }
+        Self { readings, error: 0, doubt: 0, contradicting: 0 }
     }
 
     /// Returns the first reading.
@@ -106,6 +108,12 @@ impl Clock {
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
+    /// Counts a sleep of the machine between these times of two readings. One of the clocks went on
+    /// then, so a time between the readings that count around it may be anywhere between them.
+    pub(super) fn doubt(&mut self, [from, to]: [u64; 2]) {
+        self.doubt = self.doubt.max(to.saturating_sub(from).saturating_add(2 * APART));
+    }
+
     fn span(&self, from: u64, to: u64) -> u64 {
         self.time(to).saturating_sub(self.time(from))
     }
@@ -113,7 +121,7 @@ impl Clock {
     /// Returns by how much a time may be off, in nanoseconds; `None` if one reading alone does not
     /// tell the rate.
     pub(super) fn error(&self) -> Option<u64> {
-        (self.readings.len() > 1).then_some(self.error)
+        (self.readings.len() > 1).then_some(self.error.max(self.doubt))
     }
 
     /// Returns the number of readings that contradict earlier ones, as of a counter that was reset.
@@ -162,6 +170,20 @@ mod tests {
         assert_eq!(clock.contradicting(), 1);
         assert_eq!(clock.error(), None);
         assert_eq!(clock.time(1_010), 500_000_010);
+    }
+
+    #[test]
+    fn a_time_near_a_sleep_is_between_two_readings() {
+        // The counter went on for two seconds, of which the machine slept one and a half.
+        let all = [0, 1_000_000_000, 3_000_000_000, 4_000_000_000];
+        let times = [0, 1_000_000_000, 1_500_000_000, 2_500_000_000];
+        let mut clock =
+            Clock::new(all.into_iter().zip(times).map(|(at, time)| reading(at, 20, time)).collect());
+        assert_eq!(clock.error(), Some(10));
+        // 0.4 s after a reading, before the sleep.
+        assert_eq!(clock.time(1_400_000_000), 1_100_000_000);
+        clock.doubt([1_000_000_000, 1_500_000_000]);
+        assert_eq!(clock.error(), Some(700_000_000));
     }
 
     #[test]

@@ -23,6 +23,9 @@ const LARGEST: u64 = 1 << 27;
 /// A machine that sleeps does so for longer, in nanoseconds; readings of two clocks that were
 /// interrupted differ by less.
 const SLEEP: u64 = 1_000_000_000;
+/// The calendar's clock was set by more than this, in nanoseconds, or the machine slept; readings
+/// of both clocks differ by less.
+const CHANGE: u128 = 1_000_000;
 /// The most bytes of definitions that are believed, as of a million probes.
 const MOST_DEFINITIONS: u64 = 1 << 28;
 /// Bytes of a program's name that are kept.
@@ -43,6 +46,8 @@ pub(super) struct TraceFile {
     pub(super) boot: [u64; 2],
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, at the beginning.
     pub(super) real: i128,
+    /// The same at later times of `CLOCK_MONOTONIC`, where it has changed.
+    later: Vec<(u64, i128)>,
     /// All clocks at the beginning.
     pub(super) first: [u64; reading::WORDS],
     /// By ring, and in the order in which they were written.
@@ -56,6 +61,9 @@ pub(super) struct TraceFile {
     /// Nanoseconds that the machine slept before the last reading, since it was started, and how
     /// many of them were after the first reading.
     slept: (u64, u64),
+    /// `CLOCK_MONOTONIC` at the last reading, and at those before and after each sleep.
+    read: u64,
+    sleeps: Vec<[u64; 2]>,
     pub(super) problems: Vec<String>,
 }
 
@@ -117,7 +125,8 @@ impl TraceFile {
             definitions: HashMap::new(),
             clock: Clock::new(Vec::new()),
             boot: [words[header::BOOT], words[header::BOOT + 1]],
-            real: i128::from(first[reading::REAL]) - i128::from(first[reading::MONOTONIC]),
+            real: real(first),
+            later: Vec::new(),
             first: first.try_into().unwrap_or_default(),
             sub_buffers: Vec::new(),
             heads: HashMap::new(),
@@ -125,12 +134,15 @@ impl TraceFile {
             is_closed: words[header::STATE] == state::CLOSED,
             is_mapped: false,
             slept: (slept_before(first), 0),
+            read: first[reading::MONOTONIC],
+            sleeps: Vec::new(),
             problems: Vec::new(),
         };
         let mut readings = vec![reading_of(first)];
         let shape = [words[header::SUB_BUFFERS], sub_buffer_words];
         file.scan(length, shape, &mut readings).map_err(system)?;
         file.clock = Clock::new(readings);
+        file.sleeps.iter().for_each(|around| file.clock.doubt(*around));
         file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
         // A part of a sub-buffer may come before the whole one.
         file.sub_buffers.dedup_by(|later, earlier| {
@@ -175,7 +187,7 @@ impl TraceFile {
                 block::READING if words >= reading::WORDS => {
                     let Some(words) = self.words_at(content, reading::WORDS, length)? else { break };
                     readings.push(reading_of(&words));
-                    self.note_sleep(&words);
+                    self.note(&words);
                 }
                 block::RING if words >= ring::WORDS => {
                     let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
@@ -215,13 +227,27 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Adds the time that the machine slept between the last reading and this one.
-    fn note_sleep(&mut self, words: &[u64]) {
+    /// Notes whether the machine slept between the last reading and this one, and whether the
+    /// calendar has changed.
+    fn note(&mut self, words: &[u64]) {
         let before = slept_before(words);
         let slept = before.saturating_sub(self.slept.0);
+        let now = words[reading::MONOTONIC];
         if slept >= SLEEP {
             self.slept = (before, self.slept.1.saturating_add(slept));
+            self.sleeps.push([self.read, now]);
         }
+        let last = self.later.last().map_or(self.real, |(_, real)| *real);
+        if (real(words) - last).unsigned_abs() >= CHANGE {
+            self.later.push((now, real(words)));
+        }
+        self.read = now;
+    }
+
+    /// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at this time of the latter.
+    pub(super) fn real_at(&self, time: i128) -> i128 {
+        let before = self.later.partition_point(|(at, _)| i128::from(*at) <= time).checked_sub(1);
+        before.map_or(self.real, |last| self.later[last].1)
     }
 
     /// Notes the problem of the damaged block with this number, if it is one of the first.
@@ -249,7 +275,7 @@ impl TraceFile {
         if self.slept.1 != 0 {
             let seconds = self.slept.1.saturating_add(500_000_000) / 1_000_000_000;
             self.problems.push(format!(
-                "the machine slept for {seconds} s, which times leave out; times within a second of that may be off by as much"
+                "the machine slept for {seconds} s, which times leave out; times between the two readings around that are less exact"
             ));
         }
         if self.clock.contradicting() != 0 {
@@ -307,6 +333,11 @@ pub(super) fn reading_of(words: &[u64]) -> Reading {
         width: words[reading::WIDTH],
         nanoseconds: words[reading::MONOTONIC],
     }
+}
+
+/// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at a reading.
+fn real(words: &[u64]) -> i128 {
+    i128::from(words[reading::REAL]) - i128::from(words[reading::MONOTONIC])
 }
 
 /// Returns the time that the machine slept until a reading: only one of the clocks goes on then.

@@ -141,14 +141,19 @@ impl Trace {
     }
 
     /// Returns by how many nanoseconds a time may be off on its own machine's clock; `None` if a
-    /// file does not tell.
+    /// file does not tell. If the machine slept, that is what a time near the sleep may be off: the
+    /// distance of the two readings around it, which is about a second in a trace that was written
+    /// to a file.
     pub fn clock_error(&self) -> Option<u64> {
         self.files.iter().map(|file| file.clock.error()).try_fold(0, |most, error| Some(most.max(error?)))
     }
 
-    /// Returns the calendar time of an item's time, in nanoseconds since 1970.
+    /// Returns the calendar time of an item's time, in nanoseconds since 1970, by the first file's
+    /// last reading of both clocks before. So it follows a clock that was set, and a machine that
+    /// slept.
     pub fn wall_time(&self, time: u64) -> u64 {
-        let time = i128::from(time) + self.files.first().map_or(0, |file| file.real);
+        let time = i128::from(time);
+        let time = time + self.files.first().map_or(0, |file| file.real_at(time));
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 

@@ -34,7 +34,7 @@ impl Seen {
 }
 
 /// All formats.
-pub const FORMATS: [Format; 3] = [Format::Perfetto, Format::Chrome, Format::Folded];
+pub const FORMATS: [Format; 4] = [Format::Perfetto, Format::Chrome, Format::Firefox, Format::Folded];
 
 /// Reads files, merges them and exports them in these formats; panics if a rule is broken.
 pub fn judge(files: &[&[u8]], formats: &[Format]) -> Seen {

@@ -31,7 +31,7 @@ fn files_that_any_bytes_shape() {
         files.push(shape(&choices));
         if files.len() > below(&mut random, 2) {
             let all: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
-            seen.add(judge(&all, &FORMATS[turn % 3..][..1]));
+            seen.add(judge(&all, &FORMATS[turn % FORMATS.len()..][..1]));
             files.clear();
         }
     }
@@ -59,7 +59,7 @@ fn good_files_with_changed_bytes() {
                 _ => bytes[at] ^= 1 << below(&mut random, 8),
             }
         }
-        seen.add(judge(&[&bytes], &FORMATS[turn % 3..][..1]));
+        seen.add(judge(&[&bytes], &FORMATS[turn % FORMATS.len()..][..1]));
     }
     assert!(seen.files > EACH / 2 && seen.events > EACH * 5, "{seen:?}");
 }

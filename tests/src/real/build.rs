@@ -121,9 +121,10 @@ fn hash_files(folder: &Path, key: &mut DefaultHasher) {
     }
 }
 
-const fn opt_level(way: Way) -> u32 {
+const fn opt_level(base: &CodeBase, way: Way) -> u32 {
     match way {
         Way::Reference | Way::Counted => 0,
+        Way::EntryReturn | Way::InstrumentFunctions | Way::Hooks => base.opt_level,
         _ => 2,
     }
 }
@@ -132,7 +133,13 @@ const fn opt_level(way: Way) -> u32 {
 macro_rules! configured {
     ($build:expr, $base:expr, $out:expr, $way:expr) => {{
         let mut build = $build;
-        build.target(TARGET).host(TARGET).opt_level(opt_level($way)).debug(false).pic(true).warnings(false);
+        build
+            .target(TARGET)
+            .host(TARGET)
+            .opt_level(opt_level($base, $way))
+            .debug(false)
+            .pic(true)
+            .warnings(false);
         build.out_dir($out).cargo_metadata(false).cpp($base.is_cpp).flag("-fvisibility=hidden");
         for flag in $base.flags {
             build.flag(flag);

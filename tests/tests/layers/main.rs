@@ -1,6 +1,5 @@
-//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, and above them those of
-//! `probe-runtime`, stand one above the other, as ARCHITECTURE.md says: each names those below it
-//! only.
+//! The rooms of each crate stand one above the other, as ARCHITECTURE.md says: each names those
+//! below it only. The crates that others here build on are rooms to these, too.
 
 mod circles;
 mod paths;
@@ -12,19 +11,22 @@ use std::path::{Path, PathBuf};
 use paths::File;
 use syn::visit::Visit;
 
-/// The crates. The others stand below the last one. To it, each is one more room, which only rooms
-/// name whose exception says so: its parts stand on several levels.
-const CRATES: [&str; 4] = ["probe_patch", "probe_trace", "probe_protocol", "probe_runtime"];
+/// The crates.
+const CRATES: [&str; 5] = ["probe_patch", "probe_trace", "probe_protocol", "probe_runtime", "probe_cli"];
 
 /// A crate's sources.
 fn root(krate: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate.replace('_', "-")).join("src")
 }
 
-/// The crates that one stands on.
+/// The crates that one stands on. To it, each is one more room, which only rooms name whose
+/// exception says so: its parts stand on several levels.
 fn below(krate: &str) -> &'static [&'static str] {
-    let [below @ .., last] = &CRATES;
-    if krate == *last { below } else { &[] }
+    match krate {
+        "probe_runtime" => &["probe_patch", "probe_trace", "probe_protocol"],
+        "probe_cli" => &["probe_trace", "probe_protocol", "probe_runtime"],
+        _ => &[],
+    }
 }
 
 const ARCHITECTURE: &str = include_str!("../../../ARCHITECTURE.md");
@@ -115,9 +117,11 @@ impl Source {
     }
 }
 
-/// All files of a crate, found from `lib.rs` on by their declarations.
+/// All files of a crate, found from `lib.rs` and `main.rs` on by their declarations.
 fn sources(krate: &str) -> Vec<Source> {
-    let mut found = vec![Source::read(root(krate).join("lib.rs"), Vec::new(), false)];
+    let roots = ["lib.rs", "main.rs"].map(|name| root(krate).join(name));
+    let roots = roots.into_iter().filter(|it| it.is_file());
+    let mut found: Vec<_> = roots.map(|it| Source::read(it, Vec::new(), false)).collect();
     let mut next = 0;
     while let Some(source) = found.get(next) {
         let mut declared = Vec::new();

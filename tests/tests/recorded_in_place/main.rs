@@ -39,6 +39,10 @@ fn call_both(x: u64) {
 fn events(path: &Path) -> Vec<TraceEvent> {
     let mut trace = Read::open(&[path]).unwrap();
     assert_eq!(trace.problems(), &[] as &[String]);
+    events_of(&mut trace)
+}
+
+fn events_of(trace: &mut Read) -> Vec<TraceEvent> {
     let event = |item| if let Item::Event(event) = item { Some(event) } else { None };
     trace.items().map(Result::unwrap).filter_map(event).collect()
 }

@@ -132,18 +132,34 @@ fn stamps_are_the_systems_time_on_all_processors_and_in_all_processes() {
 
 #[test]
 fn a_machine_that_slept_is_noticed() {
+    const SLEPT: u64 = 3_600_000_000_000;
     let _turn = turn();
     let folder = Folder::new("trace-slept");
     let path = folder.join("slept.probetrace");
     record(&path);
     let mut file = fs::read(&path).unwrap();
-    // The last block is a reading; the clock that goes on in sleep is its last word.
-    let at = file.len() - 8;
-    let boot = u64::from_le_bytes(file[at..].try_into().unwrap());
+    let was = Read::read([("file", Cursor::new(file.clone()))]).unwrap();
+    // The last block is a reading. Its last words are the clocks that go on in sleep.
+    let words = |file: &[u8], from_end: usize| {
+        let at = file.len() - 8 * from_end;
+        u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
+    };
+    let [monotonic, real] =
+        [reading::MONOTONIC, reading::REAL].map(|word| words(&file, reading::WORDS - word));
     let block = file.len() - 8 * (block::WORDS + reading::WORDS) + 8 * block::KIND_AT;
     assert_eq!(file[block..block + 8], block::READING.to_le_bytes());
-    file[at..].copy_from_slice(&(boot + 3_600_000_000_000).to_le_bytes());
+    for word in [reading::BOOT, reading::REAL] {
+        let from_end = reading::WORDS - word;
+        let (at, slept) = (file.len() - 8 * from_end, words(&file, from_end) + SLEPT);
+        file[at..at + 8].copy_from_slice(&slept.to_le_bytes());
+    }
     let trace = Read::read([("file", Cursor::new(file))]).unwrap();
     let [problem] = trace.problems() else { panic!("{:?}", trace.problems()) };
     assert!(problem.starts_with("file: the machine slept for 3600 s, which times leave out"), "{problem}");
+    // It was between two readings, at any time.
+    assert!(was.clock_error().unwrap() < 200_000_000, "{:?}", was.clock_error());
+    assert!(trace.clock_error().unwrap() >= 200_000_000, "{:?}", trace.clock_error());
+    // The calendar goes on in sleep.
+    assert_eq!(trace.wall_time(monotonic - 1), was.wall_time(monotonic - 1));
+    assert_eq!(trace.wall_time(monotonic), real + SLEPT);
 }

@@ -51,14 +51,6 @@ fn run(way: &str, probes: &str, out: &str, folder: &Folder) -> Output {
     output
 }
 
-fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<_> = (fs::read_dir(&**folder).unwrap())
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// The numbers that the entries of a trace have.
 fn numbers(folder: &Folder, name: &str) -> Vec<String> {
     let mut trace = Read::open(&[folder.join(name)]).unwrap();
@@ -79,7 +71,7 @@ const FLIGHT: &str = "**::environment::asked=trace(flight, size=64K)";
 
 #[test]
 fn each_format_has_the_calls_and_the_trace_stands_beside() {
-    for ending in ["json", "folded", "pftrace", "probetrace"] {
+    for ending in ["json", "firefox.json", "folded", "pftrace", "probetrace"] {
         for way in ["returns", "exits"] {
             let folder = Folder::new(&format!("trace-environment-{ending}-{way}"));
             let output = run(way, ALL, &format!("run.{ending}"), &folder);
@@ -88,17 +80,22 @@ fn each_format_has_the_calls_and_the_trace_stands_beside() {
             expected.dedup();
             if ending == "pftrace" {
                 // It was written while the program ran.
-                assert_eq!(names(&folder), ["run.pftrace"], "{output:?}");
+                assert_eq!(folder.names(), ["run.pftrace"], "{output:?}");
                 assert_eq!(ends(&folder.join("run.pftrace")), 1000);
                 continue;
             }
-            assert_eq!(names(&folder), expected, "{output:?}");
+            assert_eq!(folder.names(), expected, "{output:?}");
             assert_eq!(numbers(&folder, "run.probetrace"), up_to(1000));
             if ending == "json" {
                 let text = fs::read_to_string(folder.join("run.json")).unwrap();
                 let events: serde_json::Value = serde_json::from_str(&text).unwrap();
                 let begun = events.as_array().unwrap().iter().filter(|event| event["ph"] == "B").count();
                 assert_eq!(begun, 1000);
+            }
+            if ending == "firefox.json" {
+                let text = fs::read_to_string(folder.join("run.firefox.json")).unwrap();
+                let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(profile["threads"][0]["markers"]["length"], 1000);
             }
         }
     }
@@ -110,7 +107,7 @@ fn a_trace_for_perfetto_makes_no_other_format() {
     let output = run("returns", &format!("{ALL}(file=mine.pftrace)"), "run.json", &folder);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("mine.pftrace is written for Perfetto while the program runs"), "{stderr}");
-    assert_eq!(names(&folder), ["mine.pftrace"]);
+    assert_eq!(folder.names(), ["mine.pftrace"]);
     assert_eq!(ends(&folder.join("mine.pftrace")), 1000);
 }
 
@@ -118,13 +115,13 @@ fn a_trace_for_perfetto_makes_no_other_format() {
 fn a_recorder_leaves_its_report_and_nothing_else() {
     let folder = Folder::new("trace-environment-flight");
     run("returns", FLIGHT, "flight.probetrace", &folder);
-    assert_eq!(names(&folder), ["flight.probetrace"]);
+    assert_eq!(folder.names(), ["flight.probetrace"]);
     let numbers = numbers(&folder, "flight.probetrace");
     // A ring of 4 KiB has some of the latest calls, and the last one.
     assert!((10..1000).contains(&numbers.len()), "{numbers:?}");
     assert_eq!(numbers[..], up_to(1000)[1000 - numbers.len()..]);
     run("returns", FLIGHT, "flight.pftrace", &folder);
-    assert_eq!(names(&folder), ["flight.pftrace", "flight.probetrace"]);
+    assert_eq!(folder.names(), ["flight.pftrace", "flight.probetrace"]);
     assert!(fs::metadata(folder.join("flight.pftrace")).unwrap().len() > 1000);
 }
 
@@ -153,7 +150,7 @@ fn a_text_report_says_where_the_trace_is() {
     let folder = Folder::new("trace-environment-text");
     let output = run("returns", ALL, "", &folder);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let [name] = names(&folder).try_into().unwrap();
+    let [name] = folder.names().try_into().unwrap();
     assert!(
         stderr.contains("2000 events of 1 thread, and 0 lost; the trace is ") && stderr.contains(&name),
         "{name}: {stderr}"
@@ -165,12 +162,12 @@ fn a_text_report_says_where_the_trace_is() {
 fn a_forked_child_reports_a_recorder_to_its_own_file_and_no_trace_of_its_parents() {
     let folder = Folder::new("trace-environment-fork");
     run("forks", FLIGHT, "run-%p.probetrace", &folder);
-    let mut last: Vec<_> = names(&folder).iter().map(|name| numbers(&folder, name).pop().unwrap()).collect();
+    let mut last: Vec<_> = folder.names().iter().map(|name| numbers(&folder, name).pop().unwrap()).collect();
     last.sort();
     assert_eq!(last, ["1", "2"]);
     let folder = Folder::new("trace-environment-fork-file");
     let output = run("forks", ALL, "run-%p.probetrace", &folder);
-    assert_eq!(names(&folder).len(), 1, "{output:?}");
+    assert_eq!(folder.names().len(), 1, "{output:?}");
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("ends in a forked child; `flight` goes on there"), "{stderr}");
 }

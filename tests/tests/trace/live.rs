@@ -17,12 +17,12 @@ const END: u64 = 2;
 
 /// An event of a `.pftrace`.
 #[derive(Debug)]
-struct Event {
+pub struct Event {
     kind: u64,
     track: u64,
     time: u64,
     /// Arguments that are unsigned numbers.
-    numbers: Vec<u64>,
+    pub numbers: Vec<u64>,
     is_after_loss: bool,
 }
 
@@ -83,7 +83,7 @@ fn event(packet: &[u8]) -> Option<Event> {
 }
 
 /// Returns the events of the packets that are whole.
-fn events(path: &Path) -> Vec<Event> {
+pub fn events(path: &Path) -> Vec<Event> {
     let bytes = fs::read(path).unwrap_or_default();
     fields(&bytes).iter().filter_map(|(_, _, packet)| event(packet)).collect()
 }

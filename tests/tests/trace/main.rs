@@ -8,20 +8,16 @@ mod clocks;
 mod environment;
 mod faults;
 mod live;
-// These do not hold with the portable backend yet: hits of several threads, forks and kills.
-#[cfg(not(probe_portable))]
 mod mapped;
 mod nesting;
 mod panics;
 mod processes;
 mod replaced;
-#[cfg(not(probe_portable))]
 mod stressed;
 mod torn;
 mod triggers;
 mod values;
 mod when;
-#[cfg(not(probe_portable))]
 mod written_and_read;
 
 use std::path::Path;
@@ -48,12 +44,10 @@ fn scenario() {
     let scenario = probe_tests::scenario::to_play();
     match scenario.split_once(' ') {
         Some(("environment", way)) => environment::play(way),
-        #[cfg(not(probe_portable))]
         Some(("mapped", way)) => mapped::play(way),
         Some(("panics", way)) => panics::play(way),
         Some(("when", way)) => when::play(way),
         None if scenario == "clocks" => clocks::record_as_asked(),
-        #[cfg(not(probe_portable))]
         Some(("stressed", way)) => stressed::play(way),
         _ => processes::hits_for_ever(),
     }

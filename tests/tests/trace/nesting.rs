@@ -131,9 +131,8 @@ fn threads_without_a_ring_lose_their_hits() {
     assert_eq!(check(&super::items(&path)), (HITS, 0));
 }
 
-/// A thread that gets no memory takes none of the other threads' rings. The portable backend takes
-/// memory from the heap, which has some left.
-#[cfg(all(target_os = "linux", not(probe_portable)))]
+/// A thread that gets no memory takes none of the other threads' rings.
+#[cfg(target_os = "linux")]
 #[test]
 fn hits_without_memory_use_up_no_rings() {
     use probe_runtime::Count;

@@ -26,39 +26,30 @@ fn make(path: &Path) -> u64 {
 }
 
 /// Returns the events that can be read; `None` if the file is no trace.
-fn readable(path: &Path) -> Option<u64> {
+pub fn readable(path: &Path) -> Option<u64> {
     let mut trace = Read::open(&[path]).ok()?;
     let items = trace.items().take(100_000);
     Some(items.filter(|item| matches!(item, Ok(Item::Event(_)))).count() as u64)
 }
 
-#[test]
-fn a_file_that_ends_anywhere_is_read_up_to_there() {
-    let _turn = turn();
-    let folder = Folder::new("trace-torn");
-    let path = folder.join("torn.probetrace");
-    let mut before = make(&path);
-    assert_eq!(readable(&path), Some(before));
-    let file = OpenOptions::new().write(true).open(&path).unwrap();
+/// Shortens a file byte by byte. Of each length, a reader gets no more events than of the one
+/// before.
+pub fn cut_off_anywhere(path: &Path) {
+    let mut before = readable(path).unwrap();
+    let file = OpenOptions::new().write(true).open(path).unwrap();
     for length in (0..file.metadata().unwrap().len()).rev() {
         file.set_len(length).unwrap();
-        match readable(&path) {
-            Some(events) => assert!(events <= before, "{length} bytes: {events} after {before}"),
-            None => assert!(length < 512, "the header is whole"),
-        }
-        before = readable(&path).unwrap_or_default();
+        let events = readable(path);
+        assert!(events.is_some() || length < 512, "the header is whole");
+        assert!(events.unwrap_or_default() <= before, "{length} bytes: {events:?} after {before}");
+        before = events.unwrap_or_default();
     }
     assert_eq!(before, 0);
 }
 
-#[test]
-fn changed_bytes_do_no_harm() {
-    let _turn = turn();
-    let inputs = if whole::is_asked_for() { 100_000 } else { 10_000 };
-    let folder = Folder::new("trace-changed");
-    let (path, changed) = (folder.join("good.probetrace"), folder.join("changed.probetrace"));
-    make(&path);
-    let good = fs::read(&path).unwrap();
+/// Changes bytes of a file, and reads what became of it, so many times.
+pub fn change_anywhere(path: &Path, inputs: usize) {
+    let good = fs::read(path).unwrap();
     let mut random = Random::new(0xbad);
     let mut read = 0;
     for _ in 0..inputs {
@@ -73,8 +64,27 @@ fn changed_bytes_do_no_harm() {
                 _ => bytes[at] ^= 1 << random.below(8),
             }
         }
-        fs::write(&changed, &bytes).unwrap();
-        read += readable(&changed).unwrap_or_default();
+        fs::write(path, &bytes).unwrap();
+        read += readable(path).unwrap_or_default();
     }
     assert!(read > 0);
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_read_up_to_there() {
+    let _turn = turn();
+    let folder = Folder::new("trace-torn");
+    let path = folder.join("torn.probetrace");
+    let written = make(&path);
+    assert_eq!(readable(&path), Some(written));
+    cut_off_anywhere(&path);
+}
+
+#[test]
+fn changed_bytes_do_no_harm() {
+    let _turn = turn();
+    let folder = Folder::new("trace-changed");
+    let path = folder.join("changed.probetrace");
+    make(&path);
+    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 10_000 });
 }

@@ -10,7 +10,7 @@ use probe_runtime::{Error, Spec, attach_spec, probe};
 use probe_tests::folder::Folder;
 use probe_tests::scenario;
 use probe_tests::turn::turn;
-use probe_trace::{Item, Trace as Read, TraceEvent};
+use probe_trace::TraceEvent;
 
 /// Takes longer than the limit of the tests' triggers.
 const SLOW: Duration = Duration::from_millis(20);
@@ -108,20 +108,8 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The names of a folder's files, in order.
-fn names(folder: &Folder) -> Vec<String> {
-    let mut names: Vec<_> = (fs::read_dir(&**folder).unwrap())
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 fn events(folder: &Folder, name: &str) -> Vec<TraceEvent> {
-    let mut trace = Read::open(&[folder.join(name)]).unwrap();
-    assert_eq!(trace.problems(), &[] as &[String]);
-    let event = |item| if let Item::Event(event) = item { Some(event) } else { None };
-    trace.items().filter_map(|item| event(item.unwrap())).collect()
+    super::events(&folder.join(name))
 }
 
 /// The first fields of a function's entries.
@@ -138,7 +126,7 @@ fn a_slow_call_makes_one_snapshot_that_has_it() {
     for way in ["returns", "exits", "is ended", "goes on"] {
         let folder = Folder::new(&format!("when-{}", way.replace(' ', "-")));
         let output = run(way, &format!("{TRIGGER}, {RECORDER}"), "run.probetrace", &folder);
-        assert_eq!(names(&folder), ["run-snapshot-1.probetrace", "run.probetrace"], "{way}: {output:?}");
+        assert_eq!(folder.names(), ["run-snapshot-1.probetrace", "run.probetrace"], "{way}: {output:?}");
         let events = events(&folder, "run-snapshot-1.probetrace");
         let (queries, fetches) = (entries(&events, "::query"), entries(&events, "::fetch"));
         assert!(queries.len() >= 11 && queries[..11] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "{queries:?}");
@@ -182,7 +170,7 @@ fn who_ends_the_program_waits_for_no_arming() {
         let trigger = TRIGGER.replace("snapshot", "attach **::when::fetch for 1h, then snapshot");
         let probes = format!("**::when::query=trace(flight), {trigger}");
         let output = run(way, &probes, "run.probetrace", &folder);
-        assert_eq!(names(&folder), ["run-snapshot-1.probetrace", "run.probetrace"], "{output:?}");
+        assert_eq!(folder.names(), ["run-snapshot-1.probetrace", "run.probetrace"], "{output:?}");
         assert_eq!(entries(&events(&folder, "run-snapshot-1.probetrace"), "::query").len(), 11);
     }
 }
@@ -193,7 +181,7 @@ fn snapshots_are_numbered_up_to_a_limit_or_replace_each_other() {
     let folder = Folder::new("when-limit");
     let probes = format!("{RECORDER}, {}", options("at_most=2"));
     let output = run("is slow until there are two", &probes, "run.json", &folder);
-    assert_eq!(names(&folder), ["run-snapshot-1.json", "run-snapshot-2.json", "run.json"]);
+    assert_eq!(folder.names(), ["run-snapshot-1.json", "run-snapshot-2.json", "run.json"]);
     let stderr = said(&output);
     let last = stderr.lines().rfind(|line| line.contains("the snapshot is ")).unwrap();
     let [file, end] = ["/run-snapshot-2.json", "; it is the last of 2, as `at_most` says"];
@@ -201,7 +189,7 @@ fn snapshots_are_numbered_up_to_a_limit_or_replace_each_other() {
     let folder = Folder::new("when-replace");
     let probes = format!("{RECORDER}, {}", options("replace"));
     let output = run("is slow until it is replaced", &probes, "run.probetrace", &folder);
-    assert_eq!(names(&folder), ["run-snapshot.probetrace", "run.probetrace"]);
+    assert_eq!(folder.names(), ["run-snapshot.probetrace", "run.probetrace"]);
     assert_eq!(entries(&events(&folder, "run-snapshot.probetrace"), "::query").last(), Some(&11));
     assert!(said(&output).matches("the snapshot is ").count() > 1);
 }
@@ -213,7 +201,7 @@ fn each_recorder_has_its_snapshot_and_each_trigger_its_number() {
     let recorders = "**::when::query=trace(flight, size=1M), **::when::fetch=trace(first, size=1M)";
     let probes = format!("{TRIGGER}, {recorders}, {second}, **::when::query=count");
     run("returns", &probes, "", &folder);
-    let files = names(&folder);
+    let files = folder.names();
     let named = |ending: &str| files.iter().filter(|name| name.ends_with(ending)).count();
     assert_eq!(
         [
@@ -233,7 +221,7 @@ fn each_recorder_has_its_snapshot_and_each_trigger_its_number() {
 fn a_text_that_is_attached_again_keeps_the_snapshots_of_the_first_time() {
     let folder = Folder::new("when-again");
     run("is attached again", "**::when::query=count", "", &folder);
-    let names = names(&folder);
+    let names = folder.names();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(
         names[0].ends_with("-snapshot-1.pftrace") && names[1].ends_with("-snapshot-2.pftrace"),
@@ -245,7 +233,7 @@ fn a_text_that_is_attached_again_keeps_the_snapshots_of_the_first_time() {
 fn a_forked_child_has_no_trigger() {
     let folder = Folder::new("when-fork");
     let output = run("forks", &format!("{TRIGGER}, {RECORDER}"), "run-%p.probetrace", &folder);
-    let names = names(&folder);
+    let names = folder.names();
     let snapshots: Vec<_> = names.iter().filter(|name| name.contains("snapshot")).collect();
     assert_eq!((names.len(), snapshots.len()), (3, 1), "{names:?} {output:?}");
     let [_, child] = names.iter().filter(|name| !name.contains("snapshot")).collect::<Vec<_>>()[..] else {
@@ -275,12 +263,12 @@ fn what_can_not_be_attached_is_named_and_the_rest_is_attached() {
         let output = run("returns", &format!("{trigger}, {RECORDER}"), "run.probetrace", &folder);
         let stderr = said(&output);
         assert!(stderr.contains(&format!("PROBES: `{trigger}` is not attached: {problem}")), "{stderr}");
-        assert_eq!(names(&folder), ["run.probetrace"]);
+        assert_eq!(folder.names(), ["run.probetrace"]);
     }
     let trigger = TRIGGER.replace("query", "query, **::when::other");
     let output = run("returns", &format!("{trigger}, {RECORDER}"), "run.probetrace", &folder);
     assert!(said(&output).contains("PROBES: no probe matches `**::when::other`"), "{output:?}");
-    assert_eq!(names(&folder).len(), 2);
+    assert_eq!(folder.names().len(), 2);
 }
 
 #[test]

@@ -123,18 +123,49 @@ const VARIANTS: [&[&str]; 9] = [
     &["-fno-asynchronous-unwind-tables", "-fno-exceptions"],
 ];
 
-fn check_all(compilers: [&str; 2], source: &str, levels: &[&str], sites: Sites) {
-    for compiler in compilers.into_iter().filter(|compiler| is_here(compiler)) {
-        for level in levels {
-            for variant in VARIANTS {
-                // Without exceptions, this source is not valid C++. The other variant takes too
-                // long.
-                if source == CXX && (variant.contains(&"-fno-exceptions") || variant.contains(&"-fno-plt")) {
-                    continue;
-                }
-                check(compiler, source, &[&[*level], variant].concat(), sites);
+/// Whether each level is tried with each variant by each compiler. The integration tests read the
+/// same variable.
+fn is_whole() -> bool {
+    std::env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1")
+}
+
+/// Returns the flags for one of two compilers. In a slice, each level goes with other variants, and
+/// each variant with one level. Both compilers have each level, and one of them each variant.
+fn flags(compiler: usize, levels: &[&'static str], is_whole: bool) -> Vec<Vec<&'static str>> {
+    let mut flags = Vec::new();
+    for (at, variant) in VARIANTS.iter().enumerate() {
+        for (level_at, level) in levels.iter().enumerate() {
+            // Half of the variants with their own level, and each level without further flags.
+            let is_turn = variant.is_empty() || at % 2 == compiler && at % levels.len() == level_at;
+            if is_whole || is_turn {
+                flags.push([&[*level], *variant].concat());
             }
         }
+    }
+    flags
+}
+
+fn check_all(compilers: [&str; 2], source: &str, levels: &[&'static str], sites: Sites) {
+    for (at, compiler) in compilers.into_iter().enumerate().filter(|(_, compiler)| is_here(compiler)) {
+        for flags in flags(at, levels, is_whole()) {
+            // Without exceptions, this source is not valid C++. The other variant takes too long.
+            if source == CXX && (flags.contains(&"-fno-exceptions") || flags.contains(&"-fno-plt")) {
+                continue;
+            }
+            check(compiler, source, &flags, sites);
+        }
+    }
+}
+
+#[test]
+fn a_slice_has_each_level_and_variant() {
+    for levels in [&LEVELS[..], &["-O2"]] {
+        let [gnu, clang] = [0, 1].map(|compiler| flags(compiler, levels, false));
+        for of_one in [&gnu, &clang] {
+            assert!(levels.iter().all(|level| of_one.contains(&vec![*level])));
+        }
+        let all = [gnu, clang].concat();
+        assert!(VARIANTS.iter().all(|variant| all.iter().any(|flags| flags[1..] == **variant)));
     }
 }
 

@@ -41,7 +41,7 @@ pub fn has_membarrier() -> bool {
 /// its own page, so that calls don't disturb each other.
 fn interrupt_all() -> bool {
     let len = super::text::page_size();
-    let page = super::memory::zeroed(len);
+    let page = crate::os::memory::zeroed(len);
     if page.is_null() {
         return false;
     }

@@ -21,7 +21,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use super::thread;
+use crate::os::thread;
 
 /// The rights of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]

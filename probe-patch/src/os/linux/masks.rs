@@ -6,12 +6,14 @@
 //!
 //! | in every reading, the thread blocks the signal and | conclusion |
 //! |---|---|
-//! | has had two ticks of processor time | it blocks for good: no thread's creation or end takes that long |
+//! | has had a tick of processor time more, three times | it blocks for good: no thread's creation or end takes that long |
 //! | was asleep; its mask leaves out the C library's own signals | it blocks for good: the program set the mask, and the thread waits |
 //! | was asleep; its mask has signals of the C library | it may be waiting for its creator, or ending |
 //! | could have run, but did not get to | it waits for a processor, for as long as the machine is overloaded |
 //!
-//! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has ended
+//! Ticks that are new in one reading count once: while a virtual machine waits for a processor, its
+//! kernel charges the time to the thread that happens to run. Threads of the third and the fourth
+//! kind are waited for, up to `LIMIT`. A thread that has ended
 //! or is ending executes none of the program's code, nor does one of the kernel (of `io_uring`).
 //! In emulators (gVisor, qemu-user), `stat` shows an empty mask for every thread. So this thread
 //! first blocks a signal and reads its own; if that is not shown, the masks are unknown.
@@ -30,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::thread::id;
+use crate::os::thread::id;
 
 /// A thread that blocks the signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,8 +47,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 const READINGS: u32 = 64;
 /// The pause between later readings. The first ones follow each other at once.
 const BETWEEN_READINGS: Duration = Duration::from_micros(500);
-/// Ticks of processor time (10 ms each) that no thread's creation or end takes.
-const LONG: u64 = 2;
+/// Number of readings with new ticks of processor time (10 ms each) that no thread's creation or
+/// end has.
+const LONG: u32 = 3;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33. The C library keeps them out of a program's masks.
@@ -128,15 +131,17 @@ fn shows_masks(this: u32) -> io::Result<bool> {
 struct Suspect {
     thread: u32,
     birth: u64,
+    /// Processor time by the latest reading.
     ticks: u64,
-    has_run: bool,
+    /// Number of readings with more ticks than the one before.
+    runs: u32,
     has_slept: bool,
 }
 
 impl Suspect {
     /// Reads the thread's state. Returns `None` if it does not block the signal, or is gone.
     fn new(thread: u32) -> io::Result<Option<Self>> {
-        let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, has_run: false, has_slept: true };
+        let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, runs: 0, has_slept: true };
         read(thread, |stat| stat.map(seen))
     }
 
@@ -144,14 +149,20 @@ impl Suspect {
     fn still_blocks(&mut self) -> io::Result<bool> {
         read(self.thread, |stat| {
             let Some(stat) = stat.filter(|stat| stat.birth == self.birth) else { return false };
-            self.has_run |= stat.ticks.saturating_sub(self.ticks) >= LONG;
-            self.has_slept &= stat.state != b'R';
+            self.note(stat);
             true
         })
     }
 
+    /// Notes a reading of a thread that still blocks the signal.
+    fn note(&mut self, stat: Stat) {
+        self.runs += u32::from(stat.ticks > self.ticks);
+        self.ticks = stat.ticks;
+        self.has_slept &= stat.state != b'R';
+    }
+
     fn is_for_good(&self) -> bool {
-        self.has_run || self.has_slept && self.has_own_mask()
+        self.runs >= LONG || self.has_slept && self.has_own_mask()
     }
 
     /// Returns whether the thread blocks the signal by a mask of the program's own. That is no
@@ -374,12 +385,24 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "reads /proc")]
     fn who_has_ended_since_the_last_reading_is_not_guilty() {
-        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, has_run: false, has_slept: true };
+        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, runs: 0, has_slept: true };
         assert!(!suspect(u32::MAX).is_for_good());
         let before = change_mask(libc::SIG_BLOCK, Some(TRAP));
         assert!(suspect(id()).is_for_good());
         change_mask(libc::SIG_SETMASK, Some(before));
         assert!(!suspect(id()).is_for_good(), "it has unblocked the signal");
+    }
+
+    #[test]
+    fn ticks_that_come_at_once_are_one_run() {
+        let mut suspect = Suspect { thread: u32::MAX, birth: 0, ticks: 7, runs: 0, has_slept: true };
+        let mut is_for_good_at = |ticks| {
+            suspect.note(Stat { state: b'R', ticks, birth: 0 });
+            suspect.is_for_good()
+        };
+        assert!(!is_for_good_at(100), "the machine was away");
+        assert!(!is_for_good_at(100) && !is_for_good_at(101) && !is_for_good_at(101));
+        assert!(is_for_good_at(102));
     }
 
     #[test]

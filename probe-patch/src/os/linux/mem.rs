@@ -30,7 +30,7 @@ use std::ptr;
 
 use super::super::fork::process;
 use super::text::page_size;
-use super::thread::{errno, set_errno};
+use crate::os::thread::{errno, set_errno};
 
 /// A way to this process's memory. Its calls are async-signal-safe and keep `errno`.
 #[derive(Debug)]

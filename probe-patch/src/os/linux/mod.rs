@@ -4,11 +4,9 @@ pub mod cancel;
 pub mod maps;
 pub mod masks;
 pub mod mem;
-pub mod memory;
 pub mod objects;
 pub mod pin;
 pub mod text;
-pub mod thread;
 pub mod tracer;
 pub mod trap;
 

@@ -52,7 +52,7 @@ pub fn is_writable(addr: usize) -> Option<bool> {
     // waits at either address.
     let done = unsafe { libc::syscall(libc::SYS_futex, NOBODY_WAITS.as_ptr(), wake, 0, 0, word, ADD_0) };
     match done {
-        -1 if super::thread::errno() == libc::EFAULT => Some(false),
+        -1 if crate::os::thread::errno() == libc::EFAULT => Some(false),
         -1 => None,
         _ => Some(true),
     }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use super::masks::action as action_of;
 use super::text::page_size;
-use super::thread::{errno, set_errno};
 use crate::os::chained::Chained;
+use crate::os::thread::{errno, set_errno};
 
 /// Returns whether the `int3` at an address was this crate's. It returns `true` once the thread may
 /// execute the instruction there.

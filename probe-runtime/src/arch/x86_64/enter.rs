@@ -43,6 +43,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::record::record;
+use super::saved::{leave, pop, push};
 use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 use crate::dispatch::{PROBE, THREAD, ThreadSlot, UNMARKED, head};
@@ -92,12 +93,8 @@ macro_rules! enter {
             ".cfi_offset rdi, -16",
             concat!(".cfi_val_offset rsp, ", $step),
             "endbr64", // reached by a jump through memory
-            "push rax",
-            ".cfi_def_cfa_offset 24",
-            ".cfi_offset rax, -24",
-            "push rcx",
-            ".cfi_def_cfa_offset 32",
-            ".cfi_offset rcx, -32",
+            push!("rax", 24),
+            push!("rcx", 32),
             "mov rax, [rip + {enter}.slot@GOTTPOFF]",
             "mov rax, fs:[rax]",
             "test rax, rax",
@@ -115,16 +112,7 @@ macro_rules! enter {
             "2:",
             "mov qword ptr [rax], 0",
             ".cfi_remember_state",
-            "pop rcx",
-            ".cfi_def_cfa_offset 24",
-            ".cfi_restore rcx",
-            "pop rax",
-            ".cfi_def_cfa_offset 16",
-            ".cfi_restore rax",
-            "pop rdi",
-            ".cfi_def_cfa_offset 8",
-            ".cfi_restore rdi",
-            "ret",
+            leave!(),
             ".cfi_restore_state",
             $($record,)?
             "4:",
@@ -142,10 +130,7 @@ macro_rules! enter {
             "test rcx, rcx",
             "jz 2b",
             "6:",
-            "push rbp",
-            // Offsets are absolute: the assembler does not count from a restored state.
-            ".cfi_def_cfa_offset 40",
-            ".cfi_offset rbp, -40",
+            push!("rbp", 40),
             "mov rbp, rsp",
             ".cfi_def_cfa_register rbp",
             "push rdx",
@@ -184,13 +169,7 @@ macro_rules! enter {
             "pop rdx",
             "pop rbp",
             ".cfi_def_cfa rsp, 32",
-            "pop rcx",
-            ".cfi_def_cfa_offset 24",
-            "pop rax",
-            ".cfi_def_cfa_offset 16",
-            "pop rdi",
-            ".cfi_def_cfa_offset 8",
-            "ret",
+            leave!(),
             ".cfi_endproc",
             enter = sym enter,
             unmarked = sym UNMARKED,

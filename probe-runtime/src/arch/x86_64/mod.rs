@@ -16,6 +16,8 @@ mod record;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
 #[cfg(feature = "std")]
+mod saved;
+#[cfg(feature = "std")]
 pub(crate) mod stub;
 #[cfg(feature = "std")]
 mod vectors;

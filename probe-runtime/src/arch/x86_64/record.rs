@@ -44,15 +44,9 @@ macro_rules! record {
     (with_fields) => {
         record!(
             [
-                "push r8\n",
-                ".cfi_def_cfa_offset 56\n",
-                ".cfi_offset r8, -56\n",
-                "push r9\n",
-                ".cfi_def_cfa_offset 64\n",
-                ".cfi_offset r9, -64\n",
-                "push r10\n",
-                ".cfi_def_cfa_offset 72\n",
-                ".cfi_offset r10, -72\n",
+                push!("r8", 56),
+                push!("r9", 64),
+                push!("r10", 72),
             ],
             [
                 "movzx esi, byte ptr [rdi + {field_count}]\n",
@@ -105,27 +99,17 @@ macro_rules! record {
                 "add [rcx + {position}], rsi\n",
             ],
             [
-                "pop r10\n",
-                ".cfi_def_cfa_offset 64\n",
-                ".cfi_restore r10\n",
-                "pop r9\n",
-                ".cfi_def_cfa_offset 56\n",
-                ".cfi_restore r9\n",
-                "pop r8\n",
-                ".cfi_def_cfa_offset 48\n",
-                ".cfi_restore r8\n",
+                pop!("r10", 64),
+                pop!("r9", 56),
+                pop!("r8", 48),
             ]
         )
     };
-    ([$($push:literal,)*], [$($store:literal,)*], [$($pop:literal,)*]) => {
+    ([$($push:expr,)*], [$($store:literal,)*], [$($pop:expr,)*]) => {
         concat!(
             "8:\n",
-            "push rdx\n",
-            ".cfi_def_cfa_offset 40\n",
-            ".cfi_offset rdx, -40\n",
-            "push rsi\n",
-            ".cfi_def_cfa_offset 48\n",
-            ".cfi_offset rsi, -48\n",
+            push!("rdx", 40),
+            push!("rsi", 48),
             $($push,)*
             "mov rdx, [rdi + 8]\n",
             "test rdx, rdx\n",
@@ -166,22 +150,9 @@ macro_rules! record {
             "mov qword ptr [rax], 0\n",
             ".cfi_remember_state\n",
             $($pop,)*
-            "pop rsi\n",
-            ".cfi_def_cfa_offset 40\n",
-            ".cfi_restore rsi\n",
-            "pop rdx\n",
-            ".cfi_def_cfa_offset 32\n",
-            ".cfi_restore rdx\n",
-            "pop rcx\n",
-            ".cfi_def_cfa_offset 24\n",
-            ".cfi_restore rcx\n",
-            "pop rax\n",
-            ".cfi_def_cfa_offset 16\n",
-            ".cfi_restore rax\n",
-            "pop rdi\n",
-            ".cfi_def_cfa_offset 8\n",
-            ".cfi_restore rdi\n",
-            "ret\n",
+            pop!("rsi", 40),
+            pop!("rdx", 32),
+            leave!(),
             ".cfi_restore_state\n",
             "9:\n", // call the consumer
             "mov rax, [rip + {enter}.slot@GOTTPOFF]\n",
@@ -189,12 +160,8 @@ macro_rules! record {
             "inc qword ptr [rax + 16]\n", // the call has ended
             "mov qword ptr [rax], 1\n",
             $($pop,)*
-            "pop rsi\n",
-            ".cfi_def_cfa_offset 40\n",
-            ".cfi_restore rsi\n",
-            "pop rdx\n",
-            ".cfi_def_cfa_offset 32\n",
-            ".cfi_restore rdx\n",
+            pop!("rsi", 40),
+            pop!("rdx", 32),
             "jmp 5f\n",
         )
     };

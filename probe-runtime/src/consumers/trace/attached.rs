@@ -16,9 +16,7 @@ impl Attachment<Trace> {
     /// Returns the hits that were written and lost so far. The sum is exact when no thread is in a
     /// hit.
     pub fn totals(&self) -> TraceTotals {
-        let mut totals = self.recorded();
-        totals.lost += self.suppressed();
-        totals
+        self.recorded()
     }
 
     /// Writes what the rings hold to a file, and returns the totals so far. No thread waits for it,
@@ -32,15 +30,14 @@ impl Attachment<Trace> {
         if let Keep::File(other) = &self.keep {
             return Err(at(path, &no_snapshots(other)));
         }
-        let nested = self.suppressed();
-        let written = self.running.get().map_or(Ok(()), |running| snapshot::to_file(running, nested, path));
+        let written = self.running.get().map_or(Ok(()), |running| snapshot::to_file(running, path));
         written.map(|()| self.totals()).map_err(|error| at(path, &error))
     }
 
     /// Writes a whole file with the content of the rings.
     pub(super) fn copy_to(&self, mut out: impl Write) -> io::Result<()> {
         let Some(running) = self.running.get() else { return Ok(()) };
-        snapshot::write(running, self.suppressed(), &mut out)?;
+        snapshot::write(running, &mut out)?;
         out.flush()
     }
 
@@ -51,8 +48,7 @@ impl Attachment<Trace> {
     /// # Errors
     /// [`Error::Consumer`] with the system's error if the file could not be written.
     pub fn flush(&self) -> Result<TraceTotals, Error> {
-        let nested = self.suppressed();
-        self.drain.get().map_or(Ok(()), |drain| drain.flush(nested))?;
+        self.drain.get().map_or(Ok(()), Drain::flush)?;
         Ok(self.totals())
     }
 
@@ -64,8 +60,7 @@ impl Attachment<Trace> {
     /// program has cut off the file [that holds the rings](Trace::in_file).
     pub fn finish(self) -> Result<TraceTotals, Error> {
         self.untyped().end_hits();
-        let nested = self.suppressed();
-        self.end(nested)?;
+        self.end()?;
         Ok(self.totals())
     }
 }
@@ -77,19 +72,19 @@ pub(super) fn no_snapshots(path: &Path) -> io::Error {
 }
 
 impl Trace {
-    /// Returns the hits that the rings have, and those for which they had no room.
+    /// Returns the hits that the rings have, and those that they lack.
     pub(super) fn recorded(&self) -> TraceTotals {
         let Some(running) = self.running.get() else { return TraceTotals::default() };
-        let none = TraceTotals { written: 0, lost: running.ringless() };
+        let none = TraceTotals { written: 0, lost: running.unseen().iter().sum() };
         running.rings().fold(none, |sum, ring| {
             let (written, lost) = ring.totals();
             TraceTotals { written: sum.written + written, lost: sum.lost + lost }
         })
     }
 
-    fn end(&self, nested: u64) -> Result<(), Error> {
-        let closed = self.running.get().map_or(Ok(()), |running| running.close(nested));
-        self.drain.get().map_or(closed, |drain| drain.finish(nested))
+    fn end(&self) -> Result<(), Error> {
+        let closed = self.running.get().map_or(Ok(()), |running| running.close());
+        self.drain.get().map_or(closed, Drain::finish)
     }
 
     /// Returns the file that the rings of this process lie in, if there is one, and a line about
@@ -103,7 +98,7 @@ impl Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         // The thread that writes has said what went wrong.
-        let _ = self.end(0);
+        let _ = self.end();
         if self.drain.get().is_some_and(Drain::is_parents) {
             std::mem::forget(self.drain.take());
         }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -39,8 +39,6 @@ pub(super) struct Drain {
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
-    /// Hits inside of hits, which no ring knows.
-    nested: AtomicU64,
     flushes: Mutex<Flushes>,
     flushed: Condvar,
 }
@@ -64,7 +62,7 @@ impl Drain {
             masked::wake_in_time();
             let mut work = || {
                 drain(&running, &of_thread, &mut output)?;
-                output.finish(&running, of_thread.nested.load(Ordering::Relaxed))
+                output.finish(&running)
             };
             let written = catch_unwind(AssertUnwindSafe(&mut work))
                 .unwrap_or_else(|_| Err(io::Error::other("the thread that writes it has panicked")));
@@ -87,11 +85,10 @@ impl Drain {
     }
 
     /// Waits until the file has everything that was recorded before.
-    pub(super) fn flush(&self, nested: u64) -> Result<(), Error> {
+    pub(super) fn flush(&self) -> Result<(), Error> {
         if self.is_parents() {
             return Ok(());
         }
-        self.shared.nested.fetch_max(nested, Ordering::Relaxed);
         let mut flushes = self.shared.flushes();
         flushes.asked += 1;
         let own = flushes.asked;
@@ -106,11 +103,10 @@ impl Drain {
     }
 
     /// Writes what the rings still hold, and closes the file. No thread may hit any more.
-    pub(super) fn finish(&self, nested: u64) -> Result<(), Error> {
+    pub(super) fn finish(&self) -> Result<(), Error> {
         if self.is_parents() {
             return Ok(());
         }
-        self.shared.nested.fetch_max(nested, Ordering::Relaxed);
         self.shared.is_over.store(true, Ordering::Release);
         self.wake();
         let thread = self.thread().take();
@@ -146,7 +142,7 @@ fn drain(running: &Running, shared: &Shared, output: &mut Output) -> io::Result<
         }
         let asked = shared.flushes().asked;
         if asked != shared.flushes().done {
-            output.flush(running, shared.nested.load(Ordering::Relaxed))?;
+            output.flush(running)?;
             shared.flushes().done = asked;
             shared.flushed.notify_all();
         }

@@ -166,5 +166,7 @@ pub(super) fn at(path: &Path, error: &io::Error) -> Error {
 }
 
 pub(super) fn problem(path: &Path, error: &io::Error) -> String {
-    format!("the trace can't be written to {}: {error}", path.display())
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let advice = if is_full { "; make room there, or choose a file on another disk" } else { "" };
+    format!("the trace can't be written to {}: {error}{advice}", path.display())
 }

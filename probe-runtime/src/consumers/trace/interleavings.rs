@@ -118,7 +118,9 @@ impl World {
         };
         let shape = Shape { sub_buffers, words: words as u64, when_full };
         let words = (0..words * usize::try_from(sub_buffers).unwrap()).map(word).collect();
-        Arc::new(Self { head: Head::default(), words, shape })
+        let world = Self { head: Head::default(), words, shape };
+        world.ring().begin(0);
+        Arc::new(world)
     }
 
     fn ring(&self) -> Ring<'_> {

@@ -33,26 +33,34 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 }
 
 impl Output {
-    /// Creates the file. A regular file of this name is replaced at once, not cut: another trace
-    /// may be writing it, and goes on with it. A pipe or another stream is written in place.
-    /// A file that is open already is written as it is.
+    /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
+    /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
+    /// pipe or another stream is written in place, and so is a file that is open already.
     pub(super) fn begin(running: &Running, path: &Path, opened: Option<&File>) -> io::Result<Self> {
-        let file = if let Some(opened) = opened {
-            opened.try_clone()?
-        } else if file::is_stream(path) {
-            File::create(path)?
-        } else {
-            // No file beside must stay.
-            let _whole = Uncancellable::new();
-            file::replace(path, file::create)?
-        };
-        let about = running.about(false);
-        if !is_perfetto(path) {
-            return TraceFile::begin(file, &about).map(Self::Native);
+        let form = if is_perfetto(path) { Self::perfetto } else { Self::native };
+        if let Some(opened) = opened {
+            return form(running, opened.try_clone()?);
         }
+        if file::is_stream(path) {
+            return form(running, File::create(path)?);
+        }
+        // No file beside must stay.
+        let _whole = Uncancellable::new();
+        file::replace(path, |beside| form(running, file::create(beside)?))
+    }
+
+    fn native(running: &Running, file: File) -> io::Result<Self> {
+        TraceFile::begin(file, &running.about(false)).map(Self::Native)
+    }
+
+    fn perfetto(running: &Running, file: File) -> io::Result<Self> {
         let mut head = Vec::new();
-        TraceFile::begin(&mut head, &about)?;
-        Ok(Self::Perfetto(Box::new(Live::new(head, file)?)))
+        TraceFile::begin(&mut head, &running.about(false))?;
+        let mut live = Box::new(Live::new(head, file)?);
+        // No thread hits yet.
+        let mut rings = Converted { shape: running.shape, rings: Vec::new() };
+        live.advance(&words_of(running.began), &mut rings)?;
+        Ok(Self::Perfetto(live))
     }
 
     /// Writes what the threads have written. Returns the largest number of sub-buffers of one ring
@@ -68,7 +76,7 @@ impl Output {
     }
 
     /// Writes all that was recorded before, so that the file is whole until there is more.
-    pub(super) fn flush(&mut self, running: &Running, nested: u64) -> io::Result<()> {
+    pub(super) fn flush(&mut self, running: &Running) -> io::Result<()> {
         self.pass(running)?;
         let Self::Native(file) = self else { return Ok(()) };
         file.reopen()?;
@@ -78,14 +86,14 @@ impl Output {
             }
             file.words(block::RING, ring.number(), &ring.head_words())?;
         }
-        snapshot::end(running, nested, file)?;
+        snapshot::end(running, file)?;
         file.close()
     }
 
     /// Ends the file. No thread may hit any more.
-    pub(super) fn finish(&mut self, running: &Running, nested: u64) -> io::Result<()> {
+    pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
         match self {
-            Self::Native(_) => self.flush(running, nested),
+            Self::Native(_) => self.flush(running),
             Self::Perfetto(live) => {
                 let now = words_of(Moment::now(running.clock));
                 convert(running, |rings| live.finish(&now, rings)).map(drop)

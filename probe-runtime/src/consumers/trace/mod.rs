@@ -20,6 +20,7 @@ mod definitions;
 mod dormant;
 mod drain;
 mod file;
+mod files;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod live;
@@ -161,7 +162,8 @@ impl Trace {
     /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
-    /// Attaching creates the file, and replaces one of this name.
+    /// Attaching creates the file, and replaces one of this name. If its disk gets full, a line on
+    /// stderr says so, the file has the events until then, and later ones are lost.
     ///
     /// ```
     /// use probe_runtime::{Trace, probe, select};
@@ -235,87 +237,6 @@ impl Trace {
         self
     }
 
-    /// Keeps the rings of a [`recorder`](Self::recorder) or of [`first`](Self::first) in this file,
-    /// which the process maps (Linux). `probe-trace` reads it at any time, also after the process
-    /// was killed, has aborted, or has become another program: it has each event up to that moment.
-    /// Hits cost the same.
-    ///
-    /// - Attaching replaces a file of this name, and reserves room on the disk for
-    ///   [all rings](Self::total_size). The end of the attachment gives unused room back.
-    /// - `%p` in the name stands for the process's id, `%%` for `%`.
-    /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
-    ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its
-    ///   file, its rings are private memory, and its reports say so.
-    /// - If another program cuts the file off, the events behind its end are lost, and reports say
-    ///   so. The program goes on: a handler of `SIGBUS` puts other memory there, and passes all
-    ///   other signals on. It needs that threads which hit probes don't block that signal, and that
-    ///   handlers which are installed later pass on signals that they don't know.
-    /// - The system writes the file to the disk when it likes. After that, the first store to a
-    ///   page takes the thread into the kernel. A file in `/dev/shm` has no such pauses. If the
-    ///   machine stops, the events that were not written to the disk are lost.
-    ///
-    /// Attaching returns an error if the disk has no such room, if `path` is there and no file, or
-    /// on other systems.
-    ///
-    /// ```
-    /// # #[cfg(target_os = "linux")] {
-    /// use probe_runtime::{Trace, probe, select};
-    ///
-    /// #[probe]
-    /// fn step() {}
-    /// step();
-    ///
-    /// # let path = std::env::temp_dir().join("last-%p.probetrace");
-    /// // let path = "/dev/shm/last-%p.probetrace";
-    /// let trace = select("**::step")?.attach(Trace::recorder().in_file(&path))?;
-    /// step();
-    /// // Wherever the program ends, the file has these events.
-    /// assert_eq!(trace.finish()?.written, 2);
-    /// # std::fs::remove_file(std::env::temp_dir().join(format!("last-{}.probetrace", std::process::id()))).unwrap();
-    /// # }
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    #[must_use]
-    pub fn in_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.rings_in = Some(path.into());
-        self
-    }
-
-    /// Writes a [snapshot](crate::Attachment::snapshot) of a [`recorder`](Self::recorder) or of
-    /// [`first`](Self::first) to this file each time a thread panics, as long as the trace is
-    /// attached. So the file has the events before the last panic, also where a panic aborts the
-    /// program (`panic = "abort"`) or is caught.
-    ///
-    /// The program's panic hook runs afterwards. A hook that is set later replaces this one, unless
-    /// it calls the previous one; so set yours before. `%p` in the name stands for the process's
-    /// id, as for [`in_file`](Self::in_file).
-    ///
-    /// Attaching returns an error if `%` stands for something else, or if the thread panics.
-    ///
-    /// ```
-    /// use probe_runtime::{Trace, probe, select};
-    ///
-    /// #[probe]
-    /// fn divide(by: u32) -> u32 {
-    ///     7 / by
-    /// }
-    /// divide(1);
-    ///
-    /// # let path = std::env::temp_dir().join(format!("panic-{}.probetrace", std::process::id()));
-    /// // let path = "panic.probetrace";
-    /// let trace = Trace::recorder().snapshot_on_panic(&path);
-    /// let _trace = select("**::divide")?.attach(trace)?;
-    /// assert!(std::thread::spawn(|| divide(0)).join().is_err());
-    /// assert!(path.exists());
-    /// # std::fs::remove_file(path).unwrap();
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    #[must_use]
-    pub fn snapshot_on_panic(mut self, path: impl Into<PathBuf>) -> Self {
-        self.panics_to = Some(path.into());
-        self
-    }
-
     /// Returns whether there are snapshots: the events stay in memory, or in a file of rings.
     pub(crate) fn is_in_memory(&self) -> bool {
         !matches!(self.keep, Keep::File(_))
@@ -379,9 +300,11 @@ impl Consumer for Trace {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        if let (Some(path), Some(running)) = (&self.panics_to, self.running.get()) {
+        let Some(running) = self.running.get() else { return Ok(()) };
+        running.count_nested(switch.suppressed_hits());
+        if let Some(path) = &self.panics_to {
             // A trace is attached once.
-            let _ = self.on_panic.set(OnPanic::new(path, running, switch)?);
+            let _ = self.on_panic.set(OnPanic::new(path, running)?);
         }
         Ok(())
     }

@@ -6,7 +6,8 @@
 //! of it may call it.
 //!
 //! The standard library calls hooks before it unwinds or aborts, so this works with
-//! `panic = "abort"`, too.
+//! `panic = "abort"`, too. The panicking thread may hold any lock of the program or of this crate;
+//! a snapshot takes none but the list of traces, and waits for that one not for ever.
 
 use std::io;
 use std::panic;
@@ -18,7 +19,6 @@ use std::time::{Duration, Instant};
 use super::name::Name;
 use super::running::Running;
 use super::{file, snapshot};
-use crate::control::Switch;
 use crate::error::Error;
 use crate::os;
 use crate::os::fork;
@@ -27,7 +27,6 @@ use crate::os::fork;
 pub(super) struct OnPanic {
     name: Name,
     running: Weak<Running>,
-    switch: Switch,
     process: u64,
 }
 
@@ -42,7 +41,7 @@ impl OnPanic {
     /// # Errors
     /// If the path can't be used, if this thread panics, or if other threads write snapshots of
     /// panics for too long.
-    pub(super) fn new(path: &Path, running: &Arc<Running>, switch: Switch) -> Result<Arc<Self>, Error> {
+    pub(super) fn new(path: &Path, running: &Arc<Running>) -> Result<Arc<Self>, Error> {
         static HOOK: Once = Once::new();
         let name = Name::new(path).map_err(|error| file::at(path, &error))?;
         if thread::panicking() {
@@ -60,7 +59,7 @@ impl OnPanic {
             }));
         });
         let process = fork::process();
-        let new = Arc::new(Self { name, running: Arc::downgrade(running), switch, process });
+        let new = Arc::new(Self { name, running: Arc::downgrade(running), process });
         remember(Arc::downgrade(&new), PATIENCE).map_err(|error| file::at(path, &error))?;
         Ok(new)
     }
@@ -68,7 +67,7 @@ impl OnPanic {
     fn write(&self) {
         let Some(running) = self.running.upgrade() else { return };
         let path = self.name.path(std::process::id(), self.process != fork::process());
-        if let Err(error) = snapshot::to_file(&running, self.switch.suppressed(), &path) {
+        if let Err(error) = snapshot::to_file(&running, &path) {
             let line = format!("{}\n", file::problem(&path, &error));
             let _ = os::stderr::write(line.as_bytes());
         }

@@ -18,12 +18,13 @@ mod in_file;
 #[path = "ring/losses.rs"]
 mod losses;
 
-use losses::Late;
+use std::sync::atomic::compiler_fence;
 
+use losses::Late;
 use probe_trace::layout::{control, event, ring, sub_buffer};
 
 // The standard library's, or those of the model checker.
-use super::atomic::Ordering::{Acquire, Relaxed, Release};
+use super::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use super::atomic::{AtomicU64, fence};
 
 /// A ring's state, which only its thread writes.
@@ -54,6 +55,9 @@ pub(super) struct Head {
     name: [AtomicU64; 2],
     /// The ring's number in files. The order of rings in memory changes as threads come.
     number: AtomicU64,
+    /// 1 in the process that has [begun](Ring::begin) the ring. Where rings lie in a file, a child
+    /// finds 0.
+    is_own: AtomicU64,
     late: Late,
     /// Events of threads that never got a sub-buffer here, since an earlier thread has left the
     /// ring full. They count as those of threads without a ring.
@@ -72,6 +76,25 @@ const _: () = {
     assert!(super::definitions::number(0) == 1);
     assert!(event::word(1, 1, 0) == 1 << head::PROBE_SHIFT | 1 << head::PAYLOAD_SHIFT);
 };
+
+impl Head {
+    /// The words that files have, and their places there.
+    fn shown(&self) -> [(usize, &AtomicU64); 11] {
+        [
+            (ring::POSITION, &self.position),
+            (ring::WRITTEN, &self.written),
+            (ring::LOST, &self.lost),
+            (ring::LOST_NOW, &self.lost_now),
+            (ring::GAP_BEGIN, &self.gap_begin),
+            (ring::GAP_END, &self.gap_end),
+            (ring::DRAINED, &self.drained),
+            (ring::THREAD, &self.thread),
+            (ring::TID, &self.tid),
+            (ring::NAME, &self.name[0]),
+            (ring::NAME + 1, &self.name[1]),
+        ]
+    }
+}
 
 /// The policy for events that come when all sub-buffers are full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,14 +167,15 @@ impl<'a> Ring<'a> {
         let head = self.head;
         let position = head.position.load(Relaxed);
         let ticks = hit.now.wrapping_sub(head.base.load(Relaxed));
+        let start = at(position.wrapping_sub(head.lap.load(Relaxed)));
         let is_ready = position + (payload as u64) < head.end.load(Relaxed)
-            && head.thread.load(Relaxed) == hit.thread
             && head.generation.load(Relaxed) == u64::from(hit.generation);
+        // A child that was forked meanwhile finds no thread.
+        compiler_fence(Acquire);
         let Ok(ticks) = u32::try_from(ticks) else { return false };
-        if !is_ready {
+        if !is_ready || head.thread.load(Relaxed) != hit.thread {
             return false;
         }
-        let start = at(position.wrapping_sub(head.lap.load(Relaxed)));
         let room = self.words.get(start..start.wrapping_add(1 + payload)).and_then(<[_]>::split_first);
         let Some((word, words)) = room else { return false };
         if !store(words) {
@@ -195,8 +219,13 @@ impl<'a> Ring<'a> {
             head.base.store(hit.now, Relaxed);
             ticks = Ok(0);
         }
-        let position = head.position.load(Relaxed);
-        let start = at(position - head.lap.load(Relaxed));
+        let position = head.position.load(Acquire);
+        let start = at(position.wrapping_sub(head.lap.load(Acquire)));
+        if self.is_fresh() {
+            // This child's later hits begin the ring, whatever this one has left in the head.
+            head.thread.store(0, Relaxed);
+            return None;
+        }
         let (event, payload) = self.words.get(start..=start + at(payload))?.split_first()?;
         Some(Room { payload, event, position, ticks: ticks.unwrap_or_default() })
     }
@@ -211,22 +240,33 @@ impl<'a> Ring<'a> {
 
     /// Writes a control record of this kind and these values; there is room.
     fn control(self, hit: Hit, words: &[u64]) {
-        let position = self.head.position.load(Relaxed);
-        let start = at(position - self.head.lap.load(Relaxed));
+        let position = self.head.position.load(Acquire);
+        let start = at(position.wrapping_sub(self.head.lap.load(Relaxed)));
         #[expect(clippy::cast_possible_truncation, reason = "the time of a control record says nothing")]
         let ticks = hit.now.wrapping_sub(self.head.base.load(Relaxed)) as u32;
         let word = event::word(event::CONTROL, words.len(), ticks);
-        for (place, word) in self.words[start..].iter().zip([word].iter().chain(words)) {
-            place.store(*word, Relaxed);
+        let places = self.words.get(start..).unwrap_or_default();
+        for (place, word) in places.iter().zip([word].iter().chain(words)) {
+            self.put(place, *word, Relaxed);
         }
         self.head.position.store(position + 1 + words.len() as u64, Release);
+    }
+
+    /// Stores a word that others read. In a child that a signal handler has forked in the middle of
+    /// this hit, the head is empty and the memory may be the parent's, so it stores nothing. All
+    /// that the word and its place come from is loaded before.
+    fn put(self, place: &AtomicU64, word: u64, order: Ordering) {
+        compiler_fence(Acquire);
+        if !self.is_fresh() {
+            place.store(word, order);
+        }
     }
 
     /// Goes on in the next sub-buffer. `None` if it is not free.
     #[cold]
     fn turn(self, shape: Shape, hit: Hit, identity: impl FnOnce(bool) -> Identity) -> Option<()> {
         let head = self.head;
-        let position = head.position.load(Relaxed);
+        let position = head.position.load(Acquire);
         let is_first = position == 0;
         let current = position.saturating_sub(1) / shape.words;
         let next = if is_first { 0 } else { current + 1 };
@@ -241,7 +281,8 @@ impl<'a> Ring<'a> {
             return None;
         }
         if !is_first {
-            self.header(shape, current, sub_buffer::USED).store(position - current * shape.words, Release);
+            let used = self.header(shape, current, sub_buffer::USED);
+            self.put(used, position - current * shape.words, Release);
         }
         let identity = identity(head.thread.load(Relaxed) == hit.thread);
         if let Some((tid, name)) = identity.thread {
@@ -253,7 +294,7 @@ impl<'a> Ring<'a> {
         let base = hit.now;
         let (read_at, width, monotonic) = identity.reading.unwrap_or_default();
         let number = |at| self.header(shape, next, at);
-        number(sub_buffer::SEQUENCE).store(0, Relaxed);
+        self.put(number(sub_buffer::SEQUENCE), 0, Relaxed);
         fence(Release);
         let lost_now = head.lost_now.load(Relaxed);
         let gap = |at: &AtomicU64| if lost_now == 0 { 0 } else { at.load(Relaxed) };
@@ -273,16 +314,16 @@ impl<'a> Ring<'a> {
             (sub_buffer::GAP_END, gap(&head.gap_end)),
             (sub_buffer::GENERATION, u64::from(hit.generation)),
         ] {
-            number(at).store(word, Relaxed);
+            self.put(number(at), word, Relaxed);
         }
         let begin = next * shape.words + HEADER;
         let lap = (next - next % shape.sub_buffers) * shape.words;
         // Memory that was not used yet is zero.
         let is_clear = next < shape.sub_buffers || self.tail(shape).is_none();
         if !is_clear {
-            self.words[at(begin - lap)].store(0, Relaxed);
+            self.put(&self.words[at(begin - lap)], 0, Relaxed);
         }
-        number(sub_buffer::SEQUENCE).store(next + 1, Release);
+        self.put(number(sub_buffer::SEQUENCE), next + 1, Release);
         head.lost_now.store(0, Relaxed);
         head.base.store(base, Relaxed);
         head.generation.store(u64::from(hit.generation), Relaxed);
@@ -297,26 +338,34 @@ impl<'a> Ring<'a> {
         self.head.end.load(Relaxed).saturating_sub(self.head.position.load(Relaxed)) >= words
     }
 
-    /// Returns whether nobody has written to the ring in this process.
+    /// Returns whether nobody has begun the ring in this process.
     pub(super) fn is_fresh(self) -> bool {
-        self.head.thread.load(Relaxed) == 0
+        self.head.is_own.load(Relaxed) == 0
+    }
+
+    /// Begins the ring, with its number in files. A child's head may have what the hit in whose
+    /// middle it was forked has left there.
+    pub(super) fn begin(self, number: u64) {
+        let Self { head, .. } = self;
+        let others = [&head.end, &head.origin, &head.base, &head.generation, &head.lap];
+        let shown = head.shown().map(|(_, of)| of);
+        shown.into_iter().chain(others).for_each(|of| of.store(0, Relaxed));
+        self.forget_late();
+        head.number.store(number, Relaxed);
+        head.is_own.store(1, Relaxed);
     }
 
     fn header(self, shape: Shape, number: u64, word: usize) -> &'a AtomicU64 {
         &self.words[at(number % shape.sub_buffers * shape.words) + word]
     }
 
-    /// Returns whether a record was written; from then on the ring has its number.
+    /// Returns whether a record was written in this process.
     pub(super) fn has_begun(self) -> bool {
-        self.head.position.load(Acquire) != 0
+        self.head.position.load(Acquire) != 0 && !self.is_fresh()
     }
 
     pub(super) fn number(self) -> u64 {
         self.head.number.load(Relaxed)
-    }
-
-    pub(super) fn set_number(self, number: u64) {
-        self.head.number.store(number, Relaxed);
     }
 
     pub(super) fn drained(self) -> u64 {
@@ -335,23 +384,8 @@ impl<'a> Ring<'a> {
 
     /// Returns the ring's head as files have it.
     pub(super) fn head_words(self) -> [u64; ring::WORDS] {
-        let head = self.head;
         let mut words = [0; ring::WORDS];
-        for (at, of) in [
-            (ring::POSITION, &head.position),
-            (ring::WRITTEN, &head.written),
-            (ring::LOST, &head.lost),
-            (ring::LOST_NOW, &head.lost_now),
-            (ring::GAP_BEGIN, &head.gap_begin),
-            (ring::GAP_END, &head.gap_end),
-            (ring::DRAINED, &head.drained),
-            (ring::THREAD, &head.thread),
-            (ring::TID, &head.tid),
-            (ring::NAME, &head.name[0]),
-            (ring::NAME + 1, &head.name[1]),
-        ] {
-            words[at] = of.load(Relaxed);
-        }
+        self.head.shown().into_iter().for_each(|(at, of)| words[at] = of.load(Relaxed));
         words
     }
 }

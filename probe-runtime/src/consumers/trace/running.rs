@@ -1,6 +1,7 @@
 //! The rings of an attached trace, and the way of a hit into them.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -13,7 +14,7 @@ use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
 use crate::clock::Clock;
-use crate::control::ProbeSet;
+use crate::control::{ProbeSet, SuppressedHits};
 use crate::dispatch::{Event, Recorder};
 use crate::error::Error;
 use crate::os;
@@ -39,6 +40,8 @@ pub(super) struct Running {
     rings: PerThread<Head, AtomicU64>,
     /// The file that the rings lie in. Dropped after them.
     pub(super) file: Option<RingFile>,
+    /// Hits inside of other hits, once the trace is attached.
+    nested: OnceLock<SuppressedHits>,
     /// Hits of threads for which there was no ring.
     ringless: PerThread<AtomicU64, ()>,
     /// Number of rings, and the most that there may be.
@@ -83,6 +86,7 @@ impl Running {
             definitions,
             rings,
             file,
+            nested: OnceLock::new(),
             ringless: PerThread::new(0)?,
             made: AtomicUsize::new(0),
             most,
@@ -127,6 +131,8 @@ impl Running {
     /// Records a hit of a thread that may not have a ring yet.
     #[cold]
     fn first(&self, event: &Event<'_>, hit: Hit) {
+        // Before this process counts a hit that no ring has.
+        self.settle();
         // Its hits are as many as those of a thread that comes too late. They take no number.
         if self.rings.is_refused(event) {
             return self.count(event);
@@ -136,7 +142,9 @@ impl Running {
         let number = if is_left { self.made.fetch_update(Relaxed, Relaxed, more).ok() } else { None };
         let Some(number) = number else { return self.count(event) };
         if let Some(local) = self.rings.of(event) {
-            Ring { head: local.head(), words: local.parts() }.set_number(number as u64);
+            if !self.begin(local, number as u64) {
+                return self.count(event);
+            }
             self.record(event, hit, local);
         }
     }
@@ -148,20 +156,34 @@ impl Running {
         }
     }
 
-    /// Lets a fresh ring lie in the file of this process. Returns whether there is memory for it.
+    /// Lets the rings lie in the file of this process. Returns whether there is memory for them.
     #[cold]
-    fn settle(&self, local: Local<'_, Head, AtomicU64>) -> bool {
-        let Some(file) = &self.file else { return true };
-        let number = self.rings.number(&local).unwrap_or_default() as u64;
-        Ring { head: local.head(), words: local.parts() }.set_number(number);
-        file.settle(self.clock, || self.all_ringless())
+    fn settle(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.settle(self.clock, || self.all_unseen()))
+    }
+
+    /// Begins a ring in this process. In files, its number is that of its place. Returns whether
+    /// there is memory for it.
+    #[cold]
+    fn begin(&self, local: Local<'_, Head, AtomicU64>, number: u64) -> bool {
+        let number = self.rings.number(&local).map_or(number, |number| number as u64);
+        loop {
+            if !self.settle() {
+                return false;
+            }
+            Ring { head: local.head(), words: local.parts() }.begin(number);
+            // A signal handler may have forked meanwhile.
+            if self.file.as_ref().is_none_or(RingFile::is_settled) {
+                return true;
+            }
+        }
     }
 
     #[inline(never)]
     fn record(&self, event: &Event<'_>, hit: Hit, local: Local<'_, Head, AtomicU64>) {
         let ring = Ring { head: local.head(), words: local.parts() };
         // A forked child finds the heads empty, and a file of its own.
-        if ring.is_fresh() && !self.settle(local) {
+        if ring.is_fresh() && !self.begin(local, 0) {
             return self.count(event);
         }
         let bound = record::bound(event, self.text_limit);
@@ -193,16 +215,34 @@ impl Running {
     }
 
     /// Writes the totals to the file that the rings lie in. No thread hits any more.
-    pub(super) fn close(&self, nested: u64) -> Result<(), Error> {
+    pub(super) fn close(&self) -> Result<(), Error> {
         let Some(file) = &self.file else { return Ok(()) };
         let used = self.rings().inspect(|ring| ring.close(self.shape)).map(|ring| ring.number() + 1).max();
-        file.finish([self.ringless(), nested], Moment::now(self.clock), used.unwrap_or_default())
+        file.finish(self.unseen(), Moment::now(self.clock), used.unwrap_or_default())
     }
 
-    /// Returns the number of hits of threads for which there was no ring, or only a full one.
-    pub(super) fn ringless(&self) -> u64 {
-        let inherited = self.file.as_ref().map_or(0, RingFile::inherited);
-        self.all_ringless() - inherited
+    /// Notes where hits inside of other hits are counted.
+    pub(super) fn count_nested(&self, hits: Option<SuppressedHits>) {
+        if let Some(hits) = hits {
+            let _ = self.nested.set(hits);
+        }
+    }
+
+    /// Returns the number of hits of threads for which there was no ring, or only a full one; and
+    /// of hits inside of other hits. Takes no lock.
+    pub(super) fn unseen(&self) -> [u64; 2] {
+        let inherited = self.file.as_ref().map_or(Some([0; 2]), RingFile::inherited);
+        let Some([ringless, nested]) = inherited else { return [0; 2] };
+        let all = self.all_unseen();
+        [all[0].saturating_sub(ringless), all[1].saturating_sub(nested)]
+    }
+
+    fn all_unseen(&self) -> [u64; 2] {
+        [self.all_ringless(), self.all_nested()]
+    }
+
+    fn all_nested(&self) -> u64 {
+        self.nested.get().map_or(0, SuppressedHits::now)
     }
 
     fn all_ringless(&self) -> u64 {

@@ -1,10 +1,11 @@
 //! The options of `trace` in `PROBES`: `trace(flight, size=64M)`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::live::is_perfetto;
 use super::{Keep, Trace};
+use crate::report::file::without_ending;
 use crate::report::program;
 use crate::syntax::{ParseError, Setting, size};
 
@@ -75,12 +76,20 @@ impl Trace {
     pub(crate) fn follow(&mut self, report: &Path) {
         if self.follows_report {
             let is_file = is_perfetto(report) && fs::metadata(report).map_or(true, |it| it.is_file());
-            let path = if is_file { report.to_owned() } else { report.with_extension(ENDING) };
+            let path = if is_file { report.to_owned() } else { beside(report) };
             // If there is no folder, creating the file fails and says so.
             let _ = path.parent().map(fs::create_dir_all);
             self.keep = Keep::File(path);
         }
     }
+}
+
+/// Returns the file of a trace whose report this is.
+fn beside(report: &Path) -> PathBuf {
+    let mut path = without_ending(report).into_os_string();
+    path.push(".");
+    path.push(ENDING);
+    path.into()
 }
 
 /// The ending of files that `probe-trace` reads.
@@ -119,6 +128,8 @@ mod tests {
         let mut trace_of_report = trace("").unwrap();
         trace_of_report.follow(Path::new("/tmp/run-12.json"));
         assert_eq!(trace_of_report.keep, Keep::File("/tmp/run-12.probetrace".into()));
+        trace_of_report.follow(Path::new("/tmp/run.2.firefox.json"));
+        assert_eq!(trace_of_report.keep, Keep::File("/tmp/run.2.probetrace".into()));
         trace_of_report.follow(Path::new("/tmp/run-12.pftrace"));
         assert_eq!(trace_of_report.keep, Keep::File("/tmp/run-12.pftrace".into()));
         let mut named = trace("file=mine").unwrap();

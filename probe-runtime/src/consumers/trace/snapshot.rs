@@ -15,10 +15,10 @@ use crate::report::file;
 
 /// Writes a snapshot to a file, which appears whole, and replaces one of this name. A pipe or
 /// another stream is written in place.
-pub(super) fn to_file(running: &Running, nested: u64, path: &Path) -> io::Result<()> {
+pub(super) fn to_file(running: &Running, path: &Path) -> io::Result<()> {
     let write_to = |file: fs::File| {
         let mut out = io::BufWriter::with_capacity(1 << 16, file);
-        write(running, nested, &mut out)?;
+        write(running, &mut out)?;
         out.flush()
     };
     if file::is_stream(path) {
@@ -29,12 +29,12 @@ pub(super) fn to_file(running: &Running, nested: u64, path: &Path) -> io::Result
 
 /// Writes a whole file with the rings' present content. Threads go on meanwhile; the file lacks the
 /// events that they write after their ring was copied.
-pub(super) fn write(running: &Running, nested: u64, out: impl Write) -> io::Result<()> {
+pub(super) fn write(running: &Running, out: impl Write) -> io::Result<()> {
     let mut file = TraceFile::begin(out, &running.about(true))?;
     for ring in running.rings() {
         copy(running, ring, &mut file)?;
     }
-    end(running, nested, &mut file)?;
+    end(running, &mut file)?;
     Ok(())
 }
 
@@ -53,8 +53,8 @@ fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) ->
 }
 
 /// Writes the last blocks of a file.
-pub(super) fn end<W: Write>(running: &Running, nested: u64, file: &mut TraceFile<W>) -> io::Result<()> {
-    file.words(block::UNSEEN, 0, &[running.ringless(), nested])?;
+pub(super) fn end<W: Write>(running: &Running, file: &mut TraceFile<W>) -> io::Result<()> {
+    file.words(block::UNSEEN, 0, &running.unseen())?;
     file.reading(Moment::now(running.clock))
 }
 

@@ -1,6 +1,11 @@
-//! Any other system, by the standard library alone.
+//! Where no code is patched: Linux's memory and threads, and any other system by the standard
+//! library alone.
+
+#[cfg(probe_system = "linux")]
+pub(crate) use probe_patch::__runtime::os::{memory, thread};
 
 /// Memory for slots.
+#[cfg(not(probe_system = "linux"))]
 pub(crate) mod memory {
     // Safety: relies on the allocator's contract alone.
     #![expect(unsafe_code, reason = "see above")]
@@ -31,6 +36,7 @@ pub(crate) mod memory {
 }
 
 /// Threads.
+#[cfg(not(probe_system = "linux"))]
 pub(crate) mod thread {
     // Safety: relies on callers, who pass only values that the installed call may take.
     #![expect(unsafe_code, reason = "see above")]

@@ -12,7 +12,7 @@ use super::super::reported::Reported;
 use crate::consumers::Trace;
 use crate::control::Attachment;
 use crate::patch::TextPolicy;
-use crate::report::Staged;
+use crate::report::{Staged, file};
 
 /// An attached flight recorder.
 pub(in crate::spec) struct Recorder {
@@ -78,11 +78,11 @@ impl Recorders {
 impl Recorder {
     /// Returns the file of a snapshot: `run-12.pftrace` has `run-12-snapshot-1.pftrace` beside it.
     fn file(&self, format: Format, number: Option<u32>) -> PathBuf {
-        let mut name = self.report.file_stem().unwrap_or_default().to_owned();
+        let mut name = file::without_ending(&self.report).into_os_string();
         name.push("-snapshot");
         number.into_iter().for_each(|number| name.push(format!("-{number}")));
         name.push(format!(".{}", format.ending()));
-        self.report.with_file_name(name)
+        name.into()
     }
 }
 
@@ -95,6 +95,7 @@ mod tests {
         for (report, format, number, file) in [
             ("/tmp/run-12.pftrace", Format::Perfetto, Some(1), "/tmp/run-12-snapshot-1.pftrace"),
             ("/tmp/app.2.json", Format::Json, Some(12), "/tmp/app.2-snapshot-12.json"),
+            ("/tmp/app.2.firefox.json", Format::Firefox, Some(1), "/tmp/app.2-snapshot-1.firefox.json"),
             ("app.2-1-trace.txt", Format::Perfetto, None, "app.2-1-trace-snapshot.pftrace"),
         ] {
             let reported: Weak<Attachment<Trace>> = Weak::new();

@@ -47,10 +47,9 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
         Language::C => (
             &[
                 "-O0 -g",
-                "-Os -g -fcf-protection=full -ffunction-sections",
                 "-O3 -mno-red-zone -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none",
             ],
-            &["-O2 -g -fcf-protection=full", "-O3 -fno-plt"],
+            &["-O2 -g -fcf-protection=full", "-Os -fno-plt -ffunction-sections"],
         ),
         Language::Cpp if is_whole => (
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt -ffunction-sections"],

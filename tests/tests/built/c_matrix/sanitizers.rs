@@ -2,7 +2,7 @@
 //! the child.
 //!
 //! Their own code is in the functions, before and after each access; the sites lie where they lie
-//! without it, and count the same.
+//! without it, and count the same. A slice has one language of each compiler for each sanitizer.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -18,13 +18,16 @@ use super::{play_all, reference};
 fn undefined_behaviour() {
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         let flags = "-O1 -g -fsanitize=undefined -fsanitize-undefined-trap-on-error";
-        with_both(compiler, Language::C, flags, &[]);
         let without = match compiler {
             Compiler::Gcc => "",
             // With it, clang 14 makes no object of a coroutine, with or without sites.
             Compiler::Clang => "-fno-sanitize=function",
         };
-        with_both(compiler, Language::Cpp, &format!("{flags} {without}"), &[]);
+        for (language, flags) in [(Language::C, flags), (Language::Cpp, &format!("{flags} {without}"))] {
+            if is_played(compiler, language, Language::C) {
+                with_both(compiler, language, flags, &[]);
+            }
+        }
     }
 }
 
@@ -36,7 +39,8 @@ fn addresses() {
             Compiler::Gcc => ("libasan.so", "-O1 -g -fsanitize=address"),
             Compiler::Clang => ("libclang_rt.asan-x86_64.so", "-O1 -g -fsanitize=address -shared-libsan"),
         };
-        for language in [Language::C, Language::Cpp] {
+        let languages = [Language::C, Language::Cpp];
+        for language in languages.into_iter().filter(|it| is_played(compiler, *it, Language::Cpp)) {
             let Some(first) = runtime_of(compiler, language, runtime) else { continue };
             let variables = vec![("LD_PRELOAD", first), ("ASAN_OPTIONS", options.into())];
             with_both(compiler, language, flags, &variables);
@@ -51,7 +55,8 @@ fn races() {
     let options =
         "report_signal_unsafe=0:handle_segv=0:ignore_interceptors_accesses=1:exitcode=66:halt_on_error=1";
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
-        for language in [Language::C, Language::Cpp] {
+        let languages = [Language::C, Language::Cpp];
+        for language in languages.into_iter().filter(|it| is_played(compiler, *it, Language::C)) {
             // Code of either compiler calls the same functions, and the shared one of clang 14
             // crashes on kernels of today, in an empty program, too.
             let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
@@ -59,6 +64,11 @@ fn races() {
             with_both(compiler, language, "-O1 -g -fsanitize=thread", &variables);
         }
     }
+}
+
+/// Whether a language is played: each, or in a slice this one by gcc, and the other by clang.
+fn is_played(compiler: Compiler, language: Language, by_gcc: Language) -> bool {
+    whole::is_asked_for() || (language == by_gcc) == (compiler == Compiler::Gcc)
 }
 
 /// Plays both strategies, or one for each language in a slice, with further variables.

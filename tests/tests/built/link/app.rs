@@ -114,48 +114,67 @@ fn lld_fat_lto() {
     }
 }
 
+/// A slice has one program for three settings of the next tests. Each setting compiles the runtime
+/// anew.
 #[test]
-fn lld_thin_lto() {
-    check_app(&configuration("lld_thin_lto").release().setting("LTO", "thin"), Linker::Lld, &expected());
+fn lld_thin_lto_static_aborting() {
+    if whole::is_asked_for() {
+        println!("left out: the whole has a test of each setting");
+        return;
+    }
+    let configuration = configuration("lld_thin_lto_static_aborting").release();
+    check_aborting(&configuration.setting("LTO", "thin").setting("PANIC", "abort").flags(&[STATIC]));
 }
 
 #[test]
+fn lld_thin_lto() {
+    if whole::has("lld_thin_lto") {
+        check_app(&configuration("lld_thin_lto").release().setting("LTO", "thin"), Linker::Lld, &expected());
+    }
+}
+
+/// A slice has so many units of the program alone, in `lld_stripped`.
+#[test]
 fn lld_codegen_units_256() {
-    check_app(
-        &configuration("lld_codegen_units_256").release_on_plain_runtime().setting("CODEGEN_UNITS", "256"),
-        Linker::Lld,
-        &expected(),
-    );
+    if whole::has("lld_codegen_units_256") {
+        let configuration = configuration("lld_codegen_units_256").release().setting("CODEGEN_UNITS", "256");
+        check_app(&configuration, Linker::Lld, &expected());
+    }
 }
 
 #[test]
 fn lld_panic_abort() {
-    let built = check_app(
-        &configuration("lld_panic_abort").release_on_plain_runtime().setting("PANIC", "abort"),
-        Linker::Lld,
-        &expected_without_unwinding(),
-    );
-    // Without unwinding there is one way out.
+    if whole::has("lld_panic_abort") {
+        check_aborting(&configuration("lld_panic_abort").release().setting("PANIC", "abort"));
+    }
+}
+
+#[test]
+fn lld_crt_static() {
+    if whole::has("lld_crt_static") {
+        let configuration = configuration("lld_crt_static").release().flags(&[STATIC]);
+        check_app(&configuration, Linker::Lld, &expected());
+    }
+}
+
+const STATIC: &str = "-Ctarget-feature=+crt-static";
+
+/// Without unwinding there is one way out.
+fn check_aborting(configuration: &Configuration) {
+    let built = check_app(configuration, Linker::Lld, &expected_without_unwinding());
     let transcript = Transcript::parse(&built.run("app", &[]));
     assert_eq!(transcript.sites[&("app::may_panic".to_owned(), "exit".to_owned())], 1);
 }
 
 #[test]
-fn lld_crt_static() {
-    check_app(
-        &configuration("lld_crt_static").release_on_plain_runtime().flags(&["-Ctarget-feature=+crt-static"]),
-        Linker::Lld,
-        &expected(),
-    );
-}
-
-#[test]
 fn lld_stripped() {
-    let built = check_app(
-        &configuration("lld_stripped").release_on_plain_runtime().flags_of_program(&["-Cstrip=symbols"]),
-        Linker::Lld,
-        &expected(),
-    );
+    let flags: &[&str] = if whole::is_asked_for() {
+        &["-Cstrip=symbols"]
+    } else {
+        &["-Cstrip=symbols", "-Ccodegen-units=256"]
+    };
+    let configuration = configuration("lld_stripped").release_on_plain_runtime().flags_of_program(flags);
+    let built = check_app(&configuration, Linker::Lld, &expected());
     let bytes = built.bytes("app");
     assert_eq!(SiteTable::parse(&bytes).file().symbols().count(), 0, "symbols in {}", built.description());
 }
@@ -174,9 +193,12 @@ fn gnu_release() {
     );
 }
 
+/// A slice has a static program here, in place of `gnu_crt_static`.
 #[test]
 fn gnu_fat_lto() {
-    check_app(&configuration("gnu_fat_lto").release().setting("LTO", "fat"), Linker::Gnu, &expected());
+    let flags: &[&str] = if whole::is_asked_for() { &[] } else { &[STATIC] };
+    let configuration = configuration("gnu_fat_lto").release().setting("LTO", "fat").flags(flags);
+    check_app(&configuration, Linker::Gnu, &expected());
 }
 
 #[test]
@@ -191,11 +213,10 @@ fn gnu_start_stop_gc() {
 
 #[test]
 fn gnu_crt_static() {
-    check_app(
-        &configuration("gnu_crt_static").release_on_plain_runtime().flags(&["-Ctarget-feature=+crt-static"]),
-        Linker::Gnu,
-        &expected_with_uncalled_kept(),
-    );
+    if whole::has("gnu_crt_static") {
+        let configuration = configuration("gnu_crt_static").release().flags(&[STATIC]);
+        check_app(&configuration, Linker::Gnu, &expected_with_uncalled_kept());
+    }
 }
 
 /// No site, no note, no definition: the program is as if it had never had probes.

@@ -4,7 +4,7 @@
 
 use probe_runtime::finstrument::{Reason, Unpatched};
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
-use probe_tests::real::{SQLITE, Way, checks};
+use probe_tests::real::{Way, checks, sqlite};
 
 use crate::sqlite_counts::ROOT;
 
@@ -12,12 +12,12 @@ const ROWS: u64 = 10_000;
 
 #[test]
 fn discovered() {
-    checks::in_a_child(&SQLITE, ROOT, "discovered::discovered", Way::Hooks, |_| all_are_discovered());
+    checks::in_a_child(&sqlite(), ROOT, "discovered::discovered", Way::Hooks, |_| all_are_discovered());
 }
 
 fn all_are_discovered() {
     let [reference, by_hand, hooked] =
-        [Way::Reference, Way::Counted, Way::Hooks].map(|way| SQLITE.load(ROOT, way));
+        [Way::Reference, Way::Counted, Way::Hooks].map(|way| sqlite().load(ROOT, way));
     let digest = reference.workload(ROWS);
     assert_eq!(by_hand.workload(ROWS), digest);
     assert_eq!(probes(), [], "nothing before the first call");
@@ -45,7 +45,7 @@ fn all_are_discovered() {
     assert_eq!(stats.discovered, stats.patched + kept.len() - shared().count());
     // All but functions with jumps through tables, and functions inlined in ones without hooks.
     assert!(kept.len() <= 15 && stats.tail_jumps >= 250, "{stats:?} {kept:?}");
-    for (function, calls) in SQLITE.counted.iter().zip(by_hand.counters()) {
+    for (function, calls) in sqlite().counted.iter().zip(by_hand.counters()) {
         assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");
     }
 

@@ -15,6 +15,7 @@ use probe_tests::turn::turn;
 use probe_tests::whole;
 use probe_trace::Trace as Read;
 
+use super::super::torn::{change_anywhere, cut_off_anywhere, readable};
 use super::{attach, counted, stories};
 
 fn cut(path: &Path, length: u64) {
@@ -178,13 +179,6 @@ fn a_reader_beside_running_threads_sees_whole_events() {
     trace.finish().unwrap();
 }
 
-/// Returns the number of events that can be read, up to a limit; `None` if the file is no trace.
-fn readable(path: &Path) -> Option<u64> {
-    let mut trace = Read::open(&[path]).ok()?;
-    let items = trace.items().take(100_000);
-    Some(items.filter(|item| matches!(item, Ok(probe_trace::Item::Event(_)))).count() as u64)
-}
-
 #[test]
 fn a_file_that_ends_anywhere_is_read_up_to_there() {
     let _turn = turn();
@@ -193,43 +187,17 @@ fn a_file_that_ends_anywhere_is_read_up_to_there() {
     let trace = attach(Trace::recorder().ring_size(4096).total_size(4096).in_file(&path));
     (0..200).for_each(|x| _ = counted(x));
     drop(trace);
-    let mut before = readable(&path).unwrap();
-    assert!(before > 100);
-    for length in (0..path.metadata().unwrap().len()).rev() {
-        cut(&path, length);
-        match readable(&path) {
-            Some(events) => assert!(events <= before, "{length} bytes: {events} after {before}"),
-            None => assert!(length < 512, "the header is whole"),
-        }
-        before = readable(&path).unwrap_or_default();
-    }
-    assert_eq!(before, 0);
+    assert!(readable(&path).unwrap() > 100);
+    cut_off_anywhere(&path);
 }
 
 #[test]
 fn changed_bytes_do_no_harm() {
     let _turn = turn();
     let folder = Folder::new("trace-mapped-changed");
-    let (path, changed) = (folder.join("good.probetrace"), folder.join("changed.probetrace"));
+    let path = folder.join("changed.probetrace");
     let trace = attach(Trace::recorder().ring_size(4096).total_size(4096).in_file(&path));
     (0..200).for_each(|x| _ = counted(x));
     drop(trace);
-    let good = fs::read(&path).unwrap();
-    let mut random = Random::new(0xbad);
-    let mut read = 0;
-    for _ in 0..if whole::is_asked_for() { 100_000 } else { 5_000 } {
-        let mut bytes = good.clone();
-        for _ in 0..=random.below(4) {
-            let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();
-            match random.below(4) {
-                0 => bytes[at] = 0,
-                1 => bytes[at] = u8::MAX,
-                2 => bytes[at & !7..].iter_mut().take(8).for_each(|byte| *byte = u8::MAX),
-                _ => bytes[at] ^= 1 << random.below(8),
-            }
-        }
-        fs::write(&changed, &bytes).unwrap();
-        read += readable(&changed).unwrap_or_default();
-    }
-    assert!(read > 0);
+    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 5_000 });
 }

@@ -6,7 +6,9 @@
 
 mod crowds;
 mod endings;
+mod full;
 mod handlers;
+mod inside;
 mod outputs;
 
 use std::cell::Cell;
@@ -21,6 +23,7 @@ use probe_trace::{FieldValue, Item, Kind, ThreadId, Trace as Read};
 pub fn play(way: &str) {
     match way.split_once(' ') {
         Some(("fills", _)) => outputs::play(),
+        Some(("full", way)) => full::play(way),
         _ => endings::play(way),
     }
 }

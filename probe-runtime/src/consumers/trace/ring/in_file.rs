@@ -7,6 +7,8 @@
 //!   thread clears a part of the sub-buffer before it writes there.
 //! - The number of a sub-buffer is zero while its header is written, as for readers in the process.
 //! - The position is not in the file, so no change of the file leads a store astray.
+//! - A child that a signal handler has forked in the middle of a hit finds the head empty, and the
+//!   parent's file in its memory. It notices the first before it stores a word.
 //!
 //! Cost: a store for each word that is used again. The words of a part are cleared at once, shortly
 //! before they are written, when the processor has to fetch their cache lines anyway.
@@ -14,7 +16,7 @@
 use probe_trace::layout::ring;
 
 use super::super::atomic::AtomicU64;
-use super::super::atomic::Ordering::{Relaxed, Release};
+use super::super::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{Ring, Shape, at};
 
 /// Words that are cleared at once.
@@ -26,7 +28,7 @@ impl<'a> Ring<'a> {
     #[cold]
     pub(super) fn clear(self, shape: Shape, wanted: u64) -> bool {
         let head = self.head;
-        let (position, end) = (head.position.load(Relaxed), head.end.load(Relaxed));
+        let (position, end) = (head.position.load(Acquire), head.end.load(Acquire));
         // After a lost event, another sub-buffer begins.
         if self.tail(shape).is_none() || head.lost_now.load(Relaxed) != 0 || position == 0 {
             return false;
@@ -38,7 +40,8 @@ impl<'a> Ring<'a> {
         // The word behind the last event of the cleared part stays zero.
         let until = limit.min((position + wanted).max(end + CLEARED) + 1);
         let lap = head.lap.load(Relaxed);
-        self.words[at(end - lap)..at(until - lap)].iter().for_each(|word| word.store(0, Relaxed));
+        let words = self.words.get(at(end.wrapping_sub(lap))..at(until - lap)).unwrap_or_default();
+        words.iter().for_each(|word| self.put(word, 0, Relaxed));
         head.end.store(if until == limit { limit } else { until - 1 }, Relaxed);
         true
     }
@@ -53,8 +56,8 @@ impl<'a> Ring<'a> {
         let Some(tail) = self.tail(shape) else { return };
         let words = self.head_words();
         let parts = [ring::THREAD, ring::TID, ring::GAP_BEGIN, ring::GAP_END, ring::LOST_NOW];
-        parts.into_iter().for_each(|at| tail[at].store(words[at], Relaxed));
-        tail[ring::LOST].store(words[ring::LOST], Release);
+        parts.into_iter().for_each(|at| self.put(&tail[at], words[at], Relaxed));
+        self.put(&tail[ring::LOST], words[ring::LOST], Release);
     }
 
     /// Tells the whole head to the file that the ring lies in, once no thread writes any more.

@@ -70,6 +70,12 @@ impl Ring<'_> {
         }
     }
 
+    /// Forgets what another process has lost.
+    pub(super) fn forget_late(self) {
+        let Late { thread, lost, begin, end } = &self.head.late;
+        [thread, lost, begin, end, &self.head.ringless].into_iter().for_each(|of| of.store(0, Relaxed));
+    }
+
     fn give_up_late(self) {
         let Self { head, .. } = self;
         head.ringless.store(self.ringless(), Relaxed);

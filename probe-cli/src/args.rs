@@ -1,0 +1,184 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+
+/// Lists, checks and reports latent probes from outside of the program.
+///
+/// A selector names probes: `net::**`, `**::handle kind=entry`, `@server.rs:42`, `group=db`,
+/// `net::*, !net::poll`. Quote it, since shells take `*` and `!` for themselves.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(name = "probectl", version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    /// Writes JSON in place of a table
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  audit, diff --fail or doctor has found something
+  2  the command line is wrong, or a selector in it
+  3  a file can't be read or written
+  4  no probe matches the selector";
+
+/// A command, with its arguments.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum Command {
+    /// Lists the probes of a file, without running it
+    ///
+    /// The file may be stripped. A field's type is that of its value in the code. A probe without
+    /// sites was optimised away.
+    List(List),
+    /// Checks each site of a file
+    ///
+    /// Shows the place of each site, the way it is switched, and its state. Findings are sites that
+    /// can't be switched safely, and tables that can't be read. Ends with 1 if there is one.
+    Audit(Audit),
+    /// Converts traces for other tools
+    ///
+    /// The ending of OUT tells its format: .pftrace or .perfetto-trace for Perfetto, .json for
+    /// Chrome's trace events, .folded for flame graphs. Traces of several processes become one time
+    /// line.
+    Convert(Convert),
+    /// Reports the calls in traces, a row for each function
+    ///
+    /// Traces of several processes are merged. With --json, the report is one that `diff` reads.
+    Report(Report),
+    /// Compares two traces or reports: what became slower, and by how much
+    ///
+    /// Compares the mean times of each function's calls. The error holds in 95 of 100 comparisons
+    /// if both runs are typical. Two runs of one program may differ by more.
+    Diff(Diff),
+    /// Tells what this machine and this process allow, and what to do
+    ///
+    /// Ends with 1 if sites can't be switched here.
+    Doctor,
+    /// Writes completions for a shell to stdout
+    Completions(Completions),
+    /// Writes the manual page to stdout: `probectl man | man -l -`
+    Man(Man),
+}
+
+/// The arguments of `list`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct List {
+    /// An executable or a shared object
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Which probes [default: all]
+    pub selector: Option<String>,
+    /// Describes the file itself in place of its probes
+    #[arg(long, conflicts_with = "selector")]
+    pub objects: bool,
+}
+
+/// The arguments of `audit`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Audit {
+    /// An executable or a shared object
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Shows findings and totals only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// The arguments of `convert`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Convert {
+    /// Traces: .probetrace files
+    #[arg(required = true, value_hint = ValueHint::FilePath, value_name = "IN")]
+    pub traces: Vec<PathBuf>,
+    /// The file to write
+    #[arg(value_hint = ValueHint::FilePath, value_name = "OUT")]
+    pub out: PathBuf,
+}
+
+/// The arguments of `report`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Report {
+    /// Traces: .probetrace files
+    #[arg(required = true, value_hint = ValueHint::FilePath, value_name = "FILE")]
+    pub traces: Vec<PathBuf>,
+    /// Shows so many rows
+    #[arg(long, value_name = "ROWS")]
+    pub top: Option<usize>,
+}
+
+/// The arguments of `diff`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Diff {
+    /// A trace, or what `report --json` wrote
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// Another one, of the same program later
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+    /// Ends with 1 if a function is slower by more than this, its error subtracted: 10%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail: Option<Percent>,
+}
+
+/// The arguments of `completions`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// The arguments of `man`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Man {
+    /// The command whose page to write [default: that of probectl itself]
+    pub command: Option<String>,
+}
+
+/// A part of a hundred, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Percent(pub u32);
+
+impl Percent {
+    /// Returns the part of one.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 100_000.0
+    }
+}
+
+fn percent(text: &str) -> Result<Percent, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=1e6).contains(&percent) => {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+            let thousandths = (percent * 1e3).round() as u32;
+            Ok(Percent(thousandths))
+        }
+        _ => Err(format!("`{text}` is no percentage; write `10%` or `2.5%`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn percentages() {
+        assert_eq!(percent("10%"), Ok(Percent(10_000)));
+        assert_eq!(percent("2.5"), Ok(Percent(2_500)));
+        for text in ["", "%", "-1%", "nan", "1e9", "x"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
+}

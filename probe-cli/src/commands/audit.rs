@@ -1,0 +1,144 @@
+//! `audit`: each site of a file, and the findings.
+
+use std::fmt::Write;
+
+use probe_runtime::__tools::Table;
+use serde::Serialize;
+
+use crate::args;
+use crate::audit::{Audit, AuditedSite, audit};
+use crate::elf::Image;
+use crate::json::{SCHEMA, document};
+use crate::output::{Exit, Failure, Shown};
+use crate::progress::Progress;
+use crate::tables::{Form, ObjectProbes};
+use crate::text::{clean, count};
+
+pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Shown, Failure> {
+    let _progress = Progress::start(&format!("reading {}", args.file.display()), 0);
+    let image = Image::open(&args.file).map_err(Failure::input)?;
+    let object = ObjectProbes::of(&image).map_err(Failure::input)?;
+    let audit = audit(&image, &object).map_err(Failure::input)?;
+    let mut shown = match (is_json, args.quiet || audit.sites.is_empty()) {
+        (true, is_quiet) => Shown::text(as_json(&object, &audit, is_quiet)?),
+        (false, true) => Shown::text(totals(&object, &audit)),
+        (false, false) => Shown::table(table(&audit) + &totals(&object, &audit)),
+    };
+    if audit.functions_by.is_empty() && !audit.sites.is_empty() {
+        let note = "nothing tells where functions begin: the file has neither symbols nor unwind tables";
+        shown.notes.push(note.to_owned());
+    }
+    if audit.findings.count != 0 {
+        shown.exit = Exit::Finding;
+    }
+    Ok(shown)
+}
+
+/// Returns how the site is switched.
+fn switched(audited: &AuditedSite<'_>) -> &'static str {
+    if audited.site.is_in_one_word() { "one write" } else { "int3, straddles" }
+}
+
+fn form(audited: &AuditedSite<'_>) -> &'static str {
+    if audited.site.form == Form::Jump { "jmp" } else { "call" }
+}
+
+fn table(audit: &Audit<'_>) -> String {
+    let mut table = Table::new(&["site", "in word", "switched by", "form", "state", "kind", "probe"]);
+    for audited in &audit.sites {
+        let AuditedSite { probe, site } = audited;
+        table.row(vec![
+            format!("{:#x}", site.addr),
+            site.offset_in_word().to_string(),
+            switched(audited).to_owned(),
+            form(audited).to_owned(),
+            site.state().name().to_owned(),
+            probe.kind.name().to_owned(),
+            clean(&probe.path).into_owned(),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {
+    let mut text = String::new();
+    let one_word = audit.sites.iter().filter(|it| it.site.is_in_one_word()).count();
+    let straddling = audit.sites.len() - one_word;
+    // Writing to a string never fails.
+    let _ = write!(text, "{} of ", count(object.sites, "site"));
+    let probes = object.probes.iter().filter(|probe| probe.skipped.is_none()).count();
+    let _ = writeln!(
+        text,
+        "{}: {one_word} switched by one write, {straddling} through int3",
+        count(probes as u64, "probe")
+    );
+    let elsewhere: u64 = object.elsewhere.values().sum();
+    if elsewhere != 0 {
+        let _ = writeln!(text, "{} of probes that other objects define", count(elsewhere, "more site"));
+    }
+    let findings = &audit.findings;
+    let _ = writeln!(text, "{}", count(findings.count, "finding"));
+    for finding in &findings.shown {
+        let problem = clean(&finding.problem);
+        let _ = match finding.site {
+            Some(site) => writeln!(text, "  the site at {site:#x}: {problem}"),
+            None => writeln!(text, "  {problem}"),
+        };
+    }
+    let unshown = findings.count - findings.shown.len() as u64;
+    if unshown != 0 {
+        let _ = writeln!(text, "  and {unshown} more");
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    schema: u64,
+    command: &'a str,
+    file: &'a str,
+    functions_by: &'a str,
+    findings: u64,
+    found: Vec<FindingRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct FindingRow<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<u64>,
+    problem: &'a str,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    site: u64,
+    in_word: u64,
+    switched_by: &'a str,
+    form: &'a str,
+    state: &'a str,
+    kind: &'a str,
+    probe: &'a str,
+}
+
+fn as_json(object: &ObjectProbes, audit: &Audit<'_>, is_quiet: bool) -> Result<String, Failure> {
+    let found = audit.findings.shown.iter();
+    let head = Head {
+        schema: SCHEMA,
+        command: "audit",
+        file: &object.name,
+        functions_by: audit.functions_by,
+        findings: audit.findings.count,
+        found: found.map(|it| FindingRow { site: it.site, problem: &it.problem }).collect(),
+    };
+    let sites: &[AuditedSite<'_>] = if is_quiet { &[] } else { &audit.sites };
+    let rows = sites.iter().map(|audited| Row {
+        site: audited.site.addr,
+        in_word: audited.site.offset_in_word(),
+        switched_by: switched(audited),
+        form: form(audited),
+        state: audited.site.state().name(),
+        kind: audited.probe.kind.name(),
+        probe: &audited.probe.path,
+    });
+    document(&head, rows)
+}

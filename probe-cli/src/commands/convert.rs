@@ -1,0 +1,37 @@
+//! `convert`: traces for other tools.
+
+use probe_trace::export::{Error, Format, export};
+
+use crate::args;
+use crate::measured::open;
+use crate::output::{Exit, Failure, Shown};
+use crate::staged::Staged;
+use crate::text::count;
+
+pub(super) fn run(args: &args::Convert) -> Result<Shown, Failure> {
+    let format = Format::from_path(&args.out).map_err(|error| Failure::Usage(error.to_string()))?;
+    let out = args.out.display();
+    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
+    let (mut trace, _progress) = open(&args.traces).map_err(Failure::Input)?;
+    let clocks = trace.clocks();
+    let mut notes = trace.problems().to_vec();
+    let mut exit = Exit::Done;
+    let mut file = Staged::create(&args.out).map_err(unwritable)?;
+    let mut items = trace.items();
+    match export(format, clocks, items.by_ref(), &mut file) {
+        Ok(()) => (),
+        // The output has all that came before, and is whole.
+        Err(Error::Items(error)) => {
+            notes.push(format!("the trace can't be read further, so {out} ends there: {error}"));
+            exit = Exit::Input;
+        }
+        Err(Error::Write(error)) => return Err(unwritable(error)),
+        Err(error) => return Err(Failure::input(error)),
+    }
+    let undefined = items.undefined();
+    if undefined != 0 {
+        notes.push(format!("{} of probes without a definition were left out", count(undefined, "event")));
+    }
+    file.finish().map_err(unwritable)?;
+    Ok(Shown { notes, exit, ..Shown::text(String::new()) })
+}

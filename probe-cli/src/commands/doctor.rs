@@ -1,0 +1,62 @@
+//! `doctor`: checks of this machine and this process.
+
+use std::env;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use probe_runtime::__tools::Table;
+use serde::Serialize;
+
+use crate::doctor::{Check, Machine, Verdict, checks};
+use crate::json::{SCHEMA, document};
+use crate::output::{Exit, Failure, Shown};
+use crate::text::clean;
+
+#[derive(Serialize)]
+struct Head {
+    schema: u64,
+    command: &'static str,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    check: &'a str,
+    result: &'a str,
+    seen: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    advice: &'a str,
+}
+
+pub(super) fn run(is_json: bool) -> Result<Shown, Failure> {
+    let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let checks = checks(&Machine::this(), &probe_runtime::self_test(), folder.as_deref());
+    let mut shown = if is_json {
+        let rows = checks.iter().map(|check| Row {
+            check: check.name,
+            result: check.verdict.name(),
+            seen: &check.seen,
+            advice: check.advice,
+        });
+        Shown::text(document(&Head { schema: SCHEMA, command: "doctor" }, rows)?)
+    } else {
+        Shown::table(text(&checks))
+    };
+    if checks.iter().any(|check| check.verdict == Verdict::Bad) {
+        shown.exit = Exit::Finding;
+    }
+    Ok(shown)
+}
+
+fn text(checks: &[Check]) -> String {
+    let mut table = Table::new(&["check", "result", "seen"]);
+    for check in checks {
+        let row = [check.name, check.verdict.name(), &clean(&check.seen)];
+        table.row(row.map(str::to_owned).to_vec());
+    }
+    let mut text = format!("{table}\n");
+    for check in checks.iter().filter(|check| !check.advice.is_empty()) {
+        // Writing to a string never fails.
+        let _ = writeln!(text, "{}: {}", check.name, check.advice);
+    }
+    text
+}

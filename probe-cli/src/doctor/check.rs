@@ -1,0 +1,50 @@
+//! The result of one check.
+
+/// How a check ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is as it should be.
+    Good,
+    /// Something works less well, or not for everybody.
+    Limited,
+    /// Probes can't be switched.
+    Bad,
+}
+
+impl Verdict {
+    /// Returns the word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Limited => "limited",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// One thing that was checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Check {
+    /// The subject.
+    pub name: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The observation.
+    pub seen: String,
+    /// A remedy; empty where none is needed.
+    pub advice: &'static str,
+}
+
+impl Check {
+    pub(super) fn good(name: &'static str, seen: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Good, seen: seen.into(), advice: "" }
+    }
+
+    pub(super) fn limited(name: &'static str, seen: impl Into<String>, advice: &'static str) -> Self {
+        Self { name, verdict: Verdict::Limited, seen: seen.into(), advice }
+    }
+
+    pub(super) fn bad(name: &'static str, seen: impl Into<String>, advice: &'static str) -> Self {
+        Self { name, verdict: Verdict::Bad, seen: seen.into(), advice }
+    }
+}

@@ -1,0 +1,252 @@
+//! The loaded part of a file, by address.
+
+use std::fs::File;
+use std::path::Path;
+
+use object::elf;
+
+use super::error::{ElfError, Problem};
+use super::layout::{Header, LE, ProgramHeader, read};
+use super::pages::{Pages, Source};
+
+/// The loader's view of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectType {
+    /// An executable at a fixed address.
+    Executable,
+    /// A shared object, or an executable that may be loaded at any address.
+    Shared,
+}
+
+impl ObjectType {
+    /// Returns its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Executable => "executable",
+            Self::Shared => "position-independent",
+        }
+    }
+}
+
+/// A part of the file that is loaded.
+#[derive(Clone, Debug)]
+struct Segment {
+    addr: u64,
+    /// End of its bytes from the file.
+    end: u64,
+    offset: u64,
+    is_text: bool,
+}
+
+/// A file, as it would lie in memory. Addresses are those of the file, before any loading address
+/// is added.
+pub struct Image {
+    name: String,
+    pub(super) pages: Pages,
+    pub(super) header: Header,
+    object_type: ObjectType,
+    /// In the order of their addresses; they don't overlap.
+    segments: Vec<Segment>,
+    /// Offsets, addresses, sizes and alignments of notes.
+    pub(super) notes: Vec<[u64; 4]>,
+    /// Offset and size of the dynamic section.
+    pub(super) dynamic: Option<(u64, u64)>,
+}
+
+impl Image {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If it can't be read, or is no executable or shared object of x86-64 Linux.
+    pub fn open(path: &Path) -> Result<Self, ElfError> {
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::read(&name, Box::new(file)),
+            Err(error) => Err(ElfError::new(&name, error.into())),
+        }
+    }
+
+    /// Reads a file from elsewhere.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open).
+    pub fn read(name: &str, source: Box<dyn Source>) -> Result<Self, ElfError> {
+        Self::parse(name, source).map_err(|problem| ElfError::new(name, problem))
+    }
+
+    fn parse(name: &str, source: Box<dyn Source>) -> Result<Self, Problem> {
+        let pages = Pages::new(source)?;
+        let (header, object_type) = header(&pages)?;
+        let mut image = Self {
+            name: name.to_owned(),
+            pages,
+            header,
+            object_type,
+            segments: Vec::new(),
+            notes: Vec::new(),
+            dynamic: None,
+        };
+        image.read_program_headers()?;
+        Ok(image)
+    }
+
+    fn read_program_headers(&mut self) -> Result<(), Problem> {
+        let (start, many) = (self.header.e_phoff.get(LE), self.header.e_phnum.get(LE));
+        if many == 0 || self.header.e_phentsize.get(LE) != 56 {
+            return Err(Problem::Damaged("it has no program headers".to_owned()));
+        }
+        for number in 0..u64::from(many) {
+            let header = start.checked_add(number * 56);
+            let header = header.map(|at| read::<ProgramHeader, 56>(&self.pages, at)).transpose()?.flatten();
+            let Some(header) = header else {
+                let length = self.pages.length();
+                let problem = format!("program header {number} of {many} lies behind its end at {length}");
+                return Err(Problem::Damaged(problem));
+            };
+            self.note_program_header(number, &header)?;
+        }
+        self.segments.sort_by_key(|segment| segment.addr);
+        match self.segments.windows(2).find(|pair| pair[0].end > pair[1].addr) {
+            None => Ok(()),
+            Some(pair) => {
+                let (one, other) = (pair[0].addr, pair[1].addr);
+                Err(Problem::Damaged(format!("its segments at {one:#x} and {other:#x} overlap")))
+            }
+        }
+    }
+
+    fn note_program_header(&mut self, number: u64, header: &ProgramHeader) -> Result<(), Problem> {
+        let kind = header.p_type.get(LE);
+        if ![elf::PT_LOAD, elf::PT_NOTE, elf::PT_DYNAMIC].contains(&kind) {
+            return Ok(());
+        }
+        let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
+        let (addr, length) = (header.p_vaddr.get(LE), self.pages.length());
+        if offset.checked_add(size).is_none_or(|end| end > length) || addr.checked_add(size).is_none() {
+            let problem = format!(
+                "segment {number} has {size} bytes from {offset} on, and the file ends at {length}: it was cut off"
+            );
+            return Err(Problem::Damaged(problem));
+        }
+        match kind {
+            elf::PT_LOAD if size != 0 => self.segments.push(Segment {
+                addr,
+                end: addr + size,
+                offset,
+                is_text: header.p_flags.get(LE).0 & elf::PF_X.0 != 0,
+            }),
+            elf::PT_NOTE => self.notes.push([offset, addr, size, header.p_align.get(LE)]),
+            elf::PT_DYNAMIC => self.dynamic = Some((offset, size)),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    /// Returns the file's name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the file's length in bytes.
+    pub fn length(&self) -> u64 {
+        self.pages.length()
+    }
+
+    /// Returns the loader's view of the file.
+    pub fn object_type(&self) -> ObjectType {
+        self.object_type
+    }
+
+    /// Makes an error about this file.
+    pub fn error(&self, problem: Problem) -> ElfError {
+        ElfError::new(&self.name, problem)
+    }
+
+    /// Returns the segment that has these bytes, all of them.
+    fn segment(&self, addr: u64, len: u64) -> Option<&Segment> {
+        let at = self.segments.partition_point(|segment| segment.addr <= addr).checked_sub(1)?;
+        let segment = &self.segments[at];
+        addr.checked_add(len).is_some_and(|end| end <= segment.end).then_some(segment)
+    }
+
+    /// Returns the bytes at an address; `None` if the file does not fill them.
+    pub(crate) fn bytes<const N: usize>(&self, addr: u64) -> Result<Option<[u8; N]>, Problem> {
+        match self.offset(addr, N as u64) {
+            Some(offset) => self.pages.bytes(offset),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a number of bytes at an address; `None` if the file does not fill them.
+    pub(crate) fn text(&self, addr: u64, len: usize) -> Result<Option<Vec<u8>>, Problem> {
+        let Some(offset) = self.offset(addr, len as u64) else { return Ok(None) };
+        let mut bytes = vec![0; len];
+        Ok(self.pages.fill(offset, &mut bytes)?.then_some(bytes))
+    }
+
+    /// Returns the place in the file of bytes at an address.
+    pub(super) fn offset(&self, addr: u64, len: u64) -> Option<u64> {
+        let segment = self.segment(addr, len)?;
+        Some(segment.offset + (addr - segment.addr))
+    }
+
+    /// Returns whether the file fills these bytes.
+    pub(crate) fn is_mapped(&self, addr: u64, len: u64) -> bool {
+        self.segment(addr, len).is_some()
+    }
+
+    /// Returns whether these bytes are code.
+    pub(crate) fn is_text(&self, addr: u64, len: u64) -> bool {
+        self.segment(addr, len).is_some_and(|segment| segment.is_text)
+    }
+}
+
+/// Reads the header, and checks that the file is of the one kind whose sites can be read.
+fn header(pages: &Pages) -> Result<(Header, ObjectType), Problem> {
+    let foreign = |what| Err(Problem::Foreign(what));
+    let unsuitable = |why: String| Err(Problem::Unsuitable(why));
+    let ident: [u8; 16] = match pages.bytes(0)? {
+        Some(ident) => ident,
+        None if pages.length() == 0 => return foreign("empty"),
+        None => return foreign("no ELF file"),
+    };
+    match ident {
+        [0x7f, b'E', b'L', b'F', ..] => (),
+        [b'!', b'<', b'a', b'r', b'c', b'h', b'>', ..] => {
+            return foreign("an archive of object files, before linking");
+        }
+        [b'p', b'r', b'o', b'b', b'e', b't', b'r', b'c', ..] => {
+            return foreign("a trace, which `probectl report` reads");
+        }
+        [b'#', b'!', ..] => return foreign("a script"),
+        _ => return foreign("no ELF file"),
+    }
+    if ident[4] != elf::ELFCLASS64.0 {
+        return unsuitable("has 32 bits: sites that are patched exist on 64-bit x86 only".to_owned());
+    }
+    if ident[5] != elf::ELFDATA2LSB.0 {
+        return unsuitable("is big-endian: sites that are patched exist on x86-64 only".to_owned());
+    }
+    let Some(header) = read::<Header, 64>(pages, 0)? else {
+        return Err(Problem::Damaged("it ends within its header".to_owned()));
+    };
+    let machine = header.e_machine.get(LE);
+    if machine != elf::EM_X86_64 {
+        let machine = match machine {
+            elf::EM_AARCH64 => "AArch64".to_owned(),
+            elf::EM_RISCV => "RISC-V".to_owned(),
+            other => format!("machine {}", other.0),
+        };
+        return unsuitable(format!(
+            "is for {machine}: only x86-64 has sites that a file shows; run it there with PROBES=list"
+        ));
+    }
+    let object_type = match header.e_type.get(LE) {
+        elf::ET_EXEC => ObjectType::Executable,
+        elf::ET_DYN => ObjectType::Shared,
+        elf::ET_REL => return foreign("an object file, before linking"),
+        elf::ET_CORE => return foreign("a core dump"),
+        other => return unsuitable(format!("has the unknown type {}", other.0)),
+    };
+    Ok((header, object_type))
+}

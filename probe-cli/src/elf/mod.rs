@@ -1,0 +1,25 @@
+//! ELF files of x86-64, as far as probes need them: loaded memory, notes, relocations, and where
+//! functions begin.
+//!
+//! ```text
+//! file ──▶ pages (bounded cache) ──▶ image: segments ─┬─▶ notes
+//!                                                     ├─▶ dynamic: relocated pointers
+//!                                                     └─▶ functions
+//! ```
+//! Program headers alone lead to the loaded parts, so stripping hides nothing. No number in a file
+//! is believed. Each is compared with the file's length, and memory has a bound of its own.
+
+mod dynamic;
+mod error;
+mod functions;
+mod image;
+mod layout;
+mod notes;
+mod pages;
+
+pub use dynamic::{Pointer, Pointers};
+pub use error::{ElfError, Problem};
+pub use functions::{Functions, functions};
+pub use image::{Image, ObjectType};
+pub use notes::{NoteAt, Notes, notes};
+pub use pages::Source;

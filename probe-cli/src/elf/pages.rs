@@ -1,0 +1,158 @@
+//! A file's bytes, read in blocks as they are asked for.
+//!
+//! Memory: at most [`MOST`] blocks, whatever the file's length and whatever it says. Tables are
+//! read in order, so hardly any block is read twice.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::error::Problem;
+
+/// Bytes of a block.
+const BLOCK: u64 = 1 << 15;
+/// Blocks that are kept: 64 MiB.
+const MOST: usize = 1 << 11;
+
+/// A file, or bytes in memory.
+pub trait Source {
+    /// Returns the number of bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills the slice with the bytes from `at` on.
+    ///
+    /// # Errors
+    /// The system's, and one if there are fewer bytes.
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn length(&self) -> io::Result<u64> {
+        let metadata = self.metadata()?;
+        if metadata.is_file() {
+            return Ok(metadata.len());
+        }
+        Err(io::Error::other(if metadata.is_dir() { "it is a folder" } else { "it is no regular file" }))
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(into, at)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let from = self.get(at..).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// The file.
+pub(super) struct Pages {
+    source: Box<dyn Source>,
+    length: u64,
+    blocks: RefCell<HashMap<u64, Box<[u8]>>>,
+}
+
+impl Pages {
+    pub(super) fn new(source: Box<dyn Source>) -> io::Result<Self> {
+        let length = source.length()?;
+        Ok(Self { source, length, blocks: RefCell::default() })
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns the bytes at a place of the file; `None` if the file has fewer.
+    pub(super) fn bytes<const N: usize>(&self, at: u64) -> Result<Option<[u8; N]>, Problem> {
+        let mut bytes = [0; N];
+        Ok(self.fill(at, &mut bytes)?.then_some(bytes))
+    }
+
+    /// Fills the slice with the bytes at a place of the file; returns whether the file has as many.
+    pub(super) fn fill(&self, mut at: u64, mut into: &mut [u8]) -> Result<bool, Problem> {
+        if at.checked_add(into.len() as u64).is_none_or(|end| end > self.length) {
+            return Ok(false);
+        }
+        let mut blocks = self.blocks.borrow_mut();
+        while !into.is_empty() {
+            let number = at / BLOCK;
+            if !blocks.contains_key(&number) {
+                if blocks.len() == MOST {
+                    blocks.clear();
+                }
+                let start = number * BLOCK;
+                let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
+                self.source.read_at(&mut block, start)?;
+                blocks.insert(number, block.into());
+            }
+            let Some(block) = blocks.get(&number) else { return Ok(false) };
+            let from = &block[usize_of(at % BLOCK)..];
+            let many = from.len().min(into.len());
+            into[..many].copy_from_slice(&from[..many]);
+            into = &mut into[many..];
+            at += many as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Converts a number that is below [`BLOCK`], or equal to it.
+fn usize_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_of_the_file_and_nothing_behind_it() {
+        let file: Vec<u8> = (0..3 * BLOCK + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let pages = Pages::new(Box::new(file.clone())).unwrap();
+        for at in [0, 5, BLOCK - 3, 2 * BLOCK - 8, 3 * BLOCK - 1] {
+            let bytes: [u8; 8] = pages.bytes(at).unwrap().unwrap();
+            assert_eq!(bytes, file[usize_of(at)..][..8]);
+        }
+        let mut whole = vec![0; file.len()];
+        assert!(pages.fill(0, &mut whole).unwrap());
+        assert_eq!(whole, file);
+        for at in [3 * BLOCK, u64::MAX - 3, u64::MAX] {
+            assert_eq!(pages.bytes::<8>(at).unwrap(), None);
+        }
+    }
+
+    /// A file as long as can be, all of it zeros.
+    struct Endless;
+
+    impl Source for Endless {
+        fn length(&self) -> io::Result<u64> {
+            Ok(u64::MAX)
+        }
+
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn memory_has_a_bound() {
+        let pages = Pages::new(Box::new(Endless)).unwrap();
+        for number in 0..3 * MOST as u64 {
+            assert_eq!(pages.bytes(number * BLOCK * 1000).unwrap(), Some([0; 4]));
+            assert!(pages.blocks.borrow().len() <= MOST);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod audit;
+pub mod commands;
+mod compared;
+pub mod doctor;
+pub mod elf;
+mod json;
+mod measured;
+pub mod output;
+mod progress;
+mod staged;
+pub mod tables;
+pub mod text;

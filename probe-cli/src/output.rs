@@ -1,0 +1,139 @@
+//! The output of a command, and its exit code.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::builder::styling::{AnsiColor, Effects, Style};
+
+use crate::text::{json, lines};
+
+const HEADING: Style = Style::new().effects(Effects::BOLD);
+const ERROR: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
+
+/// How `probectl` ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// All is done.
+    Done = 0,
+    /// `audit`, `diff --fail` or `doctor` has found something.
+    Finding = 1,
+    /// The command line is wrong, or a selector in it.
+    Usage = 2,
+    /// A file can't be read or written.
+    Input = 3,
+    /// No probe matches.
+    NoMatch = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The output of a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// For stdout: text or a JSON document.
+    pub out: String,
+    /// Whether the first line of the text is a heading.
+    pub has_heading: bool,
+    /// For stderr, a line each.
+    pub notes: Vec<String>,
+    /// How the command ends.
+    pub exit: Exit,
+}
+
+impl Shown {
+    /// Shows a text, and ends well.
+    pub fn text(out: String) -> Self {
+        Self { out, has_heading: false, notes: Vec::new(), exit: Exit::Done }
+    }
+
+    /// Shows a text whose first line is a heading.
+    pub fn table(out: String) -> Self {
+        Self { has_heading: true, ..Self::text(out) }
+    }
+}
+
+/// Why a command failed, and what to do.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line is wrong.
+    Usage(String),
+    /// A file can't be read or written.
+    Input(String),
+    /// No probe matches.
+    NoMatch(String),
+}
+
+impl Failure {
+    /// Returns how the command ends.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::Input(_) => Exit::Input,
+            Self::NoMatch(_) => Exit::NoMatch,
+        }
+    }
+
+    /// A file can't be read or written.
+    pub fn input(error: impl fmt::Display) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(text) | Self::Input(text) | Self::NoMatch(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// Writes the output of a command, with control characters escaped. Colours are for terminals only,
+/// and for those who want them: see `NO_COLOR`.
+pub fn print(result: Result<Shown, Failure>) -> Exit {
+    match result {
+        Ok(shown) => {
+            for note in &shown.notes {
+                say(Style::new(), "note: ", note);
+            }
+            match write(&shown) {
+                // Nobody reads any further, as after `| head`.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => shown.exit,
+                Err(error) => {
+                    say(ERROR, "error: ", &format!("stdout can't be written: {error}"));
+                    Exit::Input
+                }
+                Ok(()) => shown.exit,
+            }
+        }
+        Err(failure) => {
+            say(ERROR, "error: ", &failure.to_string());
+            failure.exit()
+        }
+    }
+}
+
+fn write(shown: &Shown) -> io::Result<()> {
+    let is_json = shown.out.starts_with('{');
+    let text = if is_json { json(&shown.out) } else { lines(&shown.out) };
+    let mut out = anstream::stdout().lock();
+    let rest = match text.split_once('\n').filter(|_| shown.has_heading && io::stdout().is_terminal()) {
+        Some((heading, rest)) => {
+            writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
+            rest
+        }
+        None => &text,
+    };
+    out.write_all(rest.as_bytes())?;
+    out.flush()
+}
+
+/// Writes a line to stderr.
+fn say(style: Style, what: &str, text: &str) {
+    // There is nowhere else to say that stderr is closed.
+    let _ = writeln!(anstream::stderr(), "{style}{what}{style:#}{}", lines(text));
+}

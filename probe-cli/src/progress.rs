@@ -1,0 +1,79 @@
+//! A line on a terminal while something takes longer than a second.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::text::clean;
+
+const AFTER: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Shows the progress of some work as long as it lives, if stderr is a terminal.
+pub struct Progress {
+    done: Arc<AtomicU64>,
+    /// Ends the thread that shows it, when it is dropped.
+    shown: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Progress {
+    /// Begins. `total` is the whole work, in any unit; 0 if that is not known.
+    pub fn start(what: &str, total: u64) -> Self {
+        let done = Arc::new(AtomicU64::new(0));
+        let (sender, receiver) = mpsc::channel::<()>();
+        let (what, counted) = (clean(what).into_owned(), Arc::clone(&done));
+        let show = move || {
+            let begin = Instant::now();
+            let mut wait = AFTER;
+            let mut is_shown = false;
+            while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let line = line(&what, counted.load(Ordering::Relaxed), total, begin.elapsed());
+                let _ = write!(io::stderr(), "\r\x1b[K{line}");
+                (wait, is_shown) = (EVERY, true);
+            }
+            if is_shown {
+                let _ = write!(io::stderr(), "\r\x1b[K");
+            }
+        };
+        let shown = io::stderr().is_terminal().then(|| (sender, thread::spawn(show)));
+        Self { done, shown }
+    }
+
+    /// Returns the counter of the work that is done.
+    pub fn done(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.shown.take() {
+            drop(sender);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    match (u128::from(done) * 100).checked_div(total.into()) {
+        Some(percent) => format!("{what}: {} %, {seconds} s", percent.min(99)),
+        None => format!("{what}: {seconds} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_shown_where_the_whole_is_known() {
+        let three = Duration::from_secs(3);
+        assert_eq!(line("reading a", 50, 200, three), "reading a: 25 %, 3 s");
+        assert_eq!(line("reading a", 300, 200, three), "reading a: 99 %, 3 s");
+        assert_eq!(line("reading a", 50, 0, three), "reading a: 3 s");
+    }
+}

@@ -1,0 +1,73 @@
+//! Definitions that are one probe: they agree in path, file, line, column and kind.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::probe::Probe;
+use super::record::Record;
+use probe_runtime::Type;
+
+/// The probes, and which definition belongs to which.
+#[derive(Default)]
+pub(super) struct Grouped {
+    pub(super) probes: Vec<Probe>,
+    /// Places of probes, by their definitions' numbers in the table.
+    places: Vec<Option<u32>>,
+    /// Places of probes, by hashes of their identities.
+    known: HashMap<u64, Vec<u32>>,
+    /// Types of fields according to their sites, by probe and field: `None` where sites disagree.
+    types: HashMap<(u32, u8), Option<Type>>,
+}
+
+impl Grouped {
+    /// Adds the next definition of the table.
+    pub(super) fn add(&mut self, probe: Option<Probe>) {
+        let place = probe.map(|probe| self.place(probe));
+        self.places.push(place);
+    }
+
+    fn place(&mut self, probe: Probe) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        identity(&probe).hash(&mut hasher);
+        let alike = self.known.entry(hasher.finish()).or_default();
+        let same = |place: &&u32| identity(&self.probes[**place as usize]) == identity(&probe);
+        if let Some(place) = alike.iter().find(same) {
+            return *place;
+        }
+        // A table has at most 1 GiB, so few enough definitions.
+        let place = u32::try_from(self.probes.len()).unwrap_or(u32::MAX);
+        alike.push(place);
+        self.probes.push(probe);
+        place
+    }
+
+    /// Adds a record of the definition with this number. Returns whether there is such a one.
+    pub(super) fn note(&mut self, definition: usize, record: Record) -> bool {
+        let Some(Some(place)) = self.places.get(definition).copied() else { return false };
+        match record {
+            Record::Site(site) => self.probes[place as usize].sites.push(site),
+            Record::Type(field, ty) => match self.types.entry((place, field)) {
+                Entry::Vacant(entry) => _ = entry.insert(ty),
+                Entry::Occupied(mut entry) if *entry.get() != ty => _ = entry.insert(None),
+                Entry::Occupied(_) => (),
+            },
+        }
+        true
+    }
+
+    /// Returns the probes, with their fields' types.
+    pub(super) fn finish(mut self) -> Vec<Probe> {
+        for ((place, field), ty) in self.types {
+            let fields = &mut self.probes[place as usize].fields;
+            if let Some(field) = fields.get_mut(usize::from(field)) {
+                field.ty = field.ty.or(ty);
+            }
+        }
+        self.probes
+    }
+}
+
+fn identity(probe: &Probe) -> (&str, &str, u32, u32, u8) {
+    (&probe.path, &probe.file, probe.line, probe.column, probe.kind as u8)
+}

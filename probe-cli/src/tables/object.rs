@@ -1,0 +1,131 @@
+//! One file's tables.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use super::definition::{self, Definitions};
+use super::grouped::Grouped;
+use super::probe::Probe;
+use super::record::Records;
+use super::unread::Unread;
+use crate::elf::{ElfError, Image, NoteAt, ObjectType, Pointers, Problem, notes};
+use crate::text::hex;
+
+/// Bytes of a table that are read: five million definitions. Nobody builds more, and a sparse file
+/// may claim any number.
+const LONGEST: u64 = 1 << 30;
+/// How often all bytes of the file may be read as text of definitions. An entry and its exit share
+/// their text, as do copies of a definition.
+const SHARED: u64 = 16;
+
+/// The probes of one file.
+#[derive(Debug)]
+pub struct ObjectProbes {
+    /// The file.
+    pub name: String,
+    /// The loader's view of it.
+    pub object_type: ObjectType,
+    /// The build's id, in hexadecimal.
+    pub build_id: Option<String>,
+    /// The probes, in the order of the table.
+    pub probes: Vec<Probe>,
+    /// Number of sites.
+    pub sites: u64,
+    /// Unreadable parts.
+    pub unread: Unread,
+    /// Symbols of other objects whose probes have sites here, with the number of sites.
+    pub elsewhere: BTreeMap<String, u64>,
+    /// The type of a note that a later version wrote.
+    pub later: Option<u32>,
+}
+
+/// Reads a file's probes. A file without any has an empty list.
+///
+/// # Errors
+/// If the file can't be read, is no executable or shared object of x86-64 Linux, or its headers are
+/// damaged.
+pub fn read(path: &Path) -> Result<ObjectProbes, ElfError> {
+    ObjectProbes::of(&Image::open(path)?)
+}
+
+impl ObjectProbes {
+    /// Reads the probes of a file that is open.
+    ///
+    /// # Errors
+    /// As those of [`read`].
+    pub fn of(image: &Image) -> Result<Self, ElfError> {
+        Self::parse(image).map_err(|problem| image.error(problem))
+    }
+
+    fn parse(image: &Image) -> Result<Self, Problem> {
+        let notes = notes(image)?;
+        let mut object = Self {
+            name: image.name().to_owned(),
+            object_type: image.object_type(),
+            build_id: notes.build_id.map(|id| hex(&id).replace(' ', "")),
+            probes: Vec::new(),
+            sites: 0,
+            unread: Unread::default(),
+            elsewhere: BTreeMap::new(),
+            later: notes.later,
+        };
+        if let Some(note) = notes.probes {
+            object.read_tables(image, note)?;
+        }
+        object.sites = object.probes.iter().map(|probe| probe.sites.len() as u64).sum();
+        Ok(object)
+    }
+
+    fn read_tables(&mut self, image: &Image, note: NoteAt) -> Result<(), Problem> {
+        let records = table(image, note, 0, "records")?;
+        let definitions = table(image, note, 2, "definitions")?;
+        let pointers = Pointers::read(image, &definitions)?;
+        let mut grouped = Grouped::default();
+        let room = image.length().saturating_mul(SHARED);
+        let mut reader = Definitions { image, pointers: &pointers, room };
+        let many = (definitions.end - definitions.start) / definition::LEN;
+        for number in 0..many {
+            let at = definitions.start + number * definition::LEN;
+            grouped.add(reader.read(at, &mut self.unread)?);
+        }
+        let mut reader =
+            Records { image, pointers: &pointers, unread: &mut self.unread, elsewhere: &mut self.elsewhere };
+        reader.read(records.start, records.end, &mut |at, record, definition, unread| {
+            let offset = definition.wrapping_sub(definitions.start);
+            let number = usize::try_from(offset / definition::LEN).unwrap_or(usize::MAX);
+            if offset % definition::LEN != 0 || !grouped.note(number, record) {
+                unread.add(|| {
+                    format!(
+                        "the record at {at:#x} leads to {definition:#x}, which is no definition of its table"
+                    )
+                });
+            }
+        })?;
+        self.probes = grouped.finish();
+        Ok(())
+    }
+}
+
+/// Returns the addresses of the table that begins at the note's offset with this number.
+fn table(image: &Image, note: NoteAt, first: usize, what: &str) -> Result<Range<u64>, Problem> {
+    let end =
+        |number: usize| note.addr.wrapping_add(8 * number as u64).wrapping_add_signed(note.offsets[number]);
+    let (start, stop) = (end(first), end(first + 1));
+    // A table that the linker dropped has equal ends, which may be anywhere.
+    if start == stop {
+        return Ok(0..0);
+    }
+    let damaged = |why: &str| {
+        let at = note.addr;
+        let problem =
+            format!("its note at {at:#x} says that its {what} are at {start:#x} to {stop:#x}, {why}");
+        Err(Problem::Damaged(problem))
+    };
+    match stop.checked_sub(start) {
+        None => damaged("backwards"),
+        Some(len) if len > LONGEST => damaged("more than any program has"),
+        Some(len) if !image.is_mapped(start, len) => damaged("which is not in the file"),
+        Some(_) => Ok(start..stop),
+    }
+}

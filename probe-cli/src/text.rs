@@ -1,0 +1,110 @@
+//! Text that came from somewhere else: names in a file, in a trace, of a process. It may hold
+//! anything, also what a terminal obeys.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Returns whether a terminal could obey the character, or show the text around it in another
+/// order: control characters, separators of lines and paragraphs, marks of direction.
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Escapes what a terminal could obey, as Rust does in a string: `\n`, `\u{1b}`.
+///
+/// ```
+/// assert_eq!(probe_cli::text::clean("app::handle"), "app::handle");
+/// assert_eq!(probe_cli::text::clean("\x1b[2J\n"), "\\u{1b}[2J\\n");
+/// ```
+pub fn clean(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_obeyed(c).then(|| c.escape_default().collect()))
+}
+
+/// Escapes the same, but for line feeds.
+///
+/// ```
+/// assert_eq!(probe_cli::text::lines("one\ntwo\r"), "one\ntwo\\r");
+/// ```
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| (c != '\n' && is_obeyed(c)).then(|| c.escape_default().collect()))
+}
+
+/// Escapes the same in a JSON document, where only strings can hold such characters.
+///
+/// ```
+/// assert_eq!(probe_cli::text::json("\"\u{9b}2J\""), "\"\\u009b2J\"");
+/// ```
+pub fn json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| (c != '\n' && is_obeyed(c)).then(|| format!("\\u{:04x}", u32::from(c))))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> Option<String>) -> Cow<'_, str> {
+    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match escape(c) {
+            Some(escaped) => out.push_str(&escaped),
+            None => out.push(c),
+        }
+    }
+    out.into()
+}
+
+/// Returns a number and its noun, in the right form.
+///
+/// ```
+/// assert_eq!(probe_cli::text::count(1, "probe"), "1 probe");
+/// assert_eq!(probe_cli::text::count(0, "probe"), "0 probes");
+/// ```
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns bytes in hexadecimal, with a space between two.
+///
+/// ```
+/// assert_eq!(probe_cli::text::hex(&[0x0f, 0x1f]), "0f 1f");
+/// ```
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(3 * bytes.len());
+    for (at, byte) in bytes.iter().enumerate() {
+        let space = if at == 0 { "" } else { " " };
+        // Writing to a string never fails.
+        let _ = write!(text, "{space}{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        for (text, shown) in [
+            ("é::ß", "é::ß"),
+            ("\u{7f}\u{9b}31m", "\\u{7f}\\u{9b}31m"),
+            ("a\u{202e}b\u{2066}", "a\\u{202e}b\\u{2066}"),
+            ("\u{2028}\t", "\\u{2028}\\t"),
+        ] {
+            assert_eq!(clean(text), shown);
+        }
+        assert_eq!(lines("\x1b]0;x\x07\n"), "\\u{1b}]0;x\\u{7}\n");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_left_to_obey(text: String) {
+            prop_assert!(!clean(&text).chars().any(is_obeyed));
+            prop_assert!(!lines(&text).chars().any(|c| c != '\n' && is_obeyed(c)));
+            let document = serde_json::to_string(&text).unwrap();
+            let shown = json(&document);
+            prop_assert!(!shown.chars().any(is_obeyed));
+            prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+        }
+    }
+}

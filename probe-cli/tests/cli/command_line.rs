@@ -1,0 +1,126 @@
+//! Help, mistakes, and what shells and manuals get.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use crate::ran::{Folder, fails, out, run, this};
+
+#[test]
+fn help_names_all_commands_and_exit_codes() {
+    let help = out(&["help"]);
+    for part in [
+        "Usage: probectl [OPTIONS] <COMMAND>",
+        "  list         Lists the probes of a file, without running it\n",
+        "  audit        Checks each site of a file\n",
+        "  convert      Converts traces for other tools\n",
+        "  report       Reports the calls in traces, a row for each function\n",
+        "  diff         Compares two traces or reports: what became slower, and by how much\n",
+        "  doctor       Tells what this machine and this process allow, and what to do\n",
+        "  completions  Writes completions for a shell to stdout\n",
+        "Exit codes:\n  0  done\n  1  audit,",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    assert!(out(&["--version"]).starts_with("probectl 0."));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let text = fails(2, &["lsit", "x"]);
+    assert!(text.contains("unrecognized subcommand 'lsit'") && text.contains("'list'"), "{text}");
+    assert!(fails(2, &["list"]).contains("<FILE>"));
+    assert!(fails(2, &[]).contains("Usage: probectl"));
+    let text = fails(2, &["diff", "a", "b", "--fail", "x"]);
+    assert!(text.contains("`x` is no percentage; write `10%` or `2.5%`"), "{text}");
+    let text = fails(2, &["list", &this(), "net::*, kind=entrance"]);
+    assert_eq!(
+        text,
+        "error: malformed selector, column 14: `entrance` is not a kind; there are entry, exit, point, drop, \
+         suspend, resume and replace\n  net::*, kind=entrance\n               ^\n"
+    );
+    assert_eq!(fails(2, &["man", "lst"]), "error: there is no command `lst`; see `probectl help`\n");
+}
+
+#[test]
+fn files_that_can_not_be_read_are_explained() {
+    let folder = Folder::new("unread");
+    let none = folder.0.join("none").display().to_string();
+    assert_eq!(
+        fails(3, &["list", &none]),
+        format!("error: {none} can't be read: No such file or directory (os error 2)\n")
+    );
+    let path = folder.0.display().to_string();
+    assert_eq!(fails(3, &["audit", &path]), format!("error: {path} can't be read: it is a folder\n"));
+    assert_eq!(fails(3, &["report", &path]), format!("error: {path} is a folder; name the traces in it\n"));
+    let text = folder.file("text", "some text that is long enough");
+    assert_eq!(
+        fails(3, &["list", &text]),
+        format!("error: {text} is no ELF file; give an executable or a shared object (ELF)\n")
+    );
+    assert_eq!(fails(3, &["list", "/dev/zero"]), "error: /dev/zero can't be read: it is no regular file\n");
+}
+
+#[test]
+fn shells_and_manuals_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = out(&["completions", shell]);
+        assert!(script.contains("probectl") && script.contains("audit"), "{shell}");
+    }
+    let page = out(&["man"]);
+    assert!(page.contains(".TH probectl 1") && page.contains("Exit codes:"), "{page}");
+    let page = out(&["man", "diff"]);
+    assert!(page.contains(".TH probectl-diff 1") && page.contains("fail"), "{page}");
+}
+
+#[test]
+fn control_characters_never_reach_a_terminal() {
+    let folder = Folder::new("control");
+    let path = folder.file("\x1b]0;title\x07", "no ELF file at all");
+    let text = fails(3, &["list", &path]);
+    assert!(text.contains("\\u{1b}]0;title\\u{7} is no ELF file"), "{text}");
+    assert!(!text.contains('\x1b'));
+}
+
+/// A reader that ends early, as `head` does, is no error.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_probectl"))
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!((child.wait().unwrap().code(), text.as_str()), (Some(0), ""));
+}
+
+/// A full disk is one.
+#[test]
+fn an_output_that_can_not_be_written_is_an_error() {
+    let Ok(full) = File::options().write(true).open("/dev/full") else {
+        println!("skipped: there is no /dev/full");
+        return;
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_probectl")).arg("man").stdout(full).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text.starts_with("error: stdout can't be written: No space left"), "{text}");
+}
+
+#[test]
+fn the_doctor_looks_at_this_machine() {
+    let ran = run(&["doctor"]);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    let names: Vec<_> = ran.out.lines().map(|line| line.split("  ").next().unwrap()).collect();
+    assert_eq!(names[..2], ["check", "system"]);
+    for name in ["self-test", "perf events", "ptrace", "uprobes", "user namespaces", "runtime folder"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    assert!(ran.out.contains("runtime folder: log in with"), "{}", ran.out);
+    let json: serde_json::Value = serde_json::from_str(&out(&["doctor", "--json"])).unwrap();
+    assert_eq!((&json["schema"], &json["command"]), (&1.into(), &"doctor".into()));
+    assert_eq!(json["rows"][0]["check"], "system");
+}

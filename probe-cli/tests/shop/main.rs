@@ -1,0 +1,77 @@
+//! Runs each command of `docs/probectl.md`, in its order, and compares what it prints.
+//!
+//! Numbers with units differ from run to run, so they count as equal. This program is also the one
+//! that the tour looks at: under the name `shop` it serves orders.
+
+mod blocks;
+mod orders;
+mod store;
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+const TOUR: &str = include_str!("../../../docs/probectl.md");
+
+fn main() -> ExitCode {
+    let name = env::args_os().next().map(PathBuf::from);
+    if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "shop") {
+        return orders::main();
+    }
+    // As test programs do when somebody asks for a list, or for other tests.
+    if env::args().any(|argument| argument == "--list" || argument == "--ignored") {
+        return ExitCode::SUCCESS;
+    }
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) || cfg!(probe_portable) || cfg!(probe_off)
+    {
+        println!("skipped: files of this build show no sites");
+        return ExitCode::SUCCESS;
+    }
+    let folder = env::temp_dir().join(format!("probectl-tour-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::copy(env::current_exe().expect("this program"), folder.join("shop")).expect("a copy");
+    let failed = take(&folder);
+    let _ = fs::remove_dir_all(&folder);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Takes the tour; returns the number of commands that print something else.
+fn take(folder: &Path) -> usize {
+    let commands = blocks::commands(TOUR);
+    assert!(commands.len() > 10, "there are commands in the tour: {}", commands.len());
+    let mut failed = 0;
+    for command in &commands {
+        let printed = run(folder, &command.line);
+        let (expected, found) = (blocks::shape(&command.prints), blocks::shape(&printed));
+        if expected != found {
+            failed += 1;
+            println!("FAILED: {}\nexpected:\n{}\nfound:\n{printed}", command.line, command.prints);
+        }
+    }
+    println!("{} commands, {failed} failed", commands.len());
+    failed
+}
+
+/// Runs a line in a shell; returns its output, with errors, and its exit code if that is not 0.
+fn run(folder: &Path, line: &str) -> String {
+    let bin = Path::new(env!("CARGO_BIN_EXE_probectl")).parent().expect("a folder");
+    let path = env::join_paths(
+        [bin.to_owned()].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
+    );
+    let output = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1; {line}")])
+        .current_dir(folder)
+        .env("PATH", path.expect("paths without colons"))
+        .env("XDG_RUNTIME_DIR", folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("there is a shell");
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if let Some(code) = output.status.code().filter(|code| *code != 0) {
+        writeln!(text, "exit code {code}").expect("a string takes all");
+    }
+    text
+}

@@ -1,0 +1,4 @@
+//! Parts of reports for the tools of the same version, so that both look alike. Not public API: it
+//! changes with any version.
+
+pub use crate::report::{Table, Time};
