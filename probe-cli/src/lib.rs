@@ -8,6 +8,7 @@ mod compared;
 pub mod doctor;
 pub mod elf;
 mod json;
+mod live;
 mod measured;
 pub mod output;
 mod progress;

@@ -28,6 +28,11 @@ impl Staged {
         Ok(Self { file, paths: Some((partial, path.to_owned())) })
     }
 
+    /// Returns the file, for others to write.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Ends the file and puts it in place.
     ///
     /// # Errors

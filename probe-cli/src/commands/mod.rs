@@ -5,8 +5,13 @@ mod audit;
 mod convert;
 mod diff;
 mod doctor;
+mod enable;
 mod list;
+mod listed;
+mod measure;
+mod record;
 mod report;
+mod status;
 mod written;
 
 use crate::args::{Arguments, Command};
@@ -24,6 +29,16 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Convert(convert) => convert::run(convert),
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
+        Command::Count(args) => measure::run(args, "count", is_json),
+        Command::Latency(args) => measure::run(args, "latency", is_json),
+        Command::Calls(args) => measure::run(args, "call-tree", is_json),
+        Command::Profile(args) => measure::run(args, "profile", is_json),
+        Command::Perf(args) => measure::run(args, "perf", is_json),
+        Command::Record(args) => record::run(args),
+        Command::Snapshot(args) => record::snapshot(args),
+        Command::Enable(args) => enable::run(args, is_json),
+        Command::Disable(args) => enable::disable(args, is_json),
+        Command::Status(args) => status::run(args, is_json),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(written::completions(completions)),
         Command::Man(man) => written::man(man),

@@ -65,7 +65,7 @@ fn a_table_as_the_runtime_prints_it() {
             "request:",
             "str,",
             "first:",
-            "text,",
+            "format,",
             "ratio:",
             "f64",
             "net"
@@ -83,7 +83,7 @@ fn type_name(ty: Type) -> &'static str {
         Type::U64 => "u64",
         Type::F64 => "f64",
         Type::Str => "str",
-        Type::Format => "text",
+        Type::Format => "format",
         other => panic!("no field here has {other:?}"),
     }
 }
