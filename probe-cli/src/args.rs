@@ -67,7 +67,7 @@ pub enum Command {
     ///
     /// Shows times as `count` shows numbers.
     Latency(Measure),
-    /// Measures who calls whom in a running program, as a tree
+    /// Draws the call tree of a running program, with times
     ///
     /// Shows trees as `count` shows numbers.
     Calls(Measure),
@@ -91,8 +91,8 @@ pub enum Command {
     Snapshot(Snapshot),
     /// Attaches consumers to a running program, in the grammar of PROBES
     ///
-    /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector alone
-    /// counts.
+    /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
+    /// alone counts.
     Enable(Enable),
     /// Detaches what `enable --keep` has attached, and shows the last reports
     Disable(Disable),

@@ -69,7 +69,7 @@ pub(super) fn running(running: &Running) -> Result<Program, Failure> {
     }
 }
 
-/// Returns the agent's notes on what was attached.
+/// Returns the agent's notes on an attachment.
 pub(super) fn notes(attached: &Attached) -> Vec<String> {
     attached.consumers.iter().flat_map(|consumer| consumer.notes.iter().cloned()).collect()
 }

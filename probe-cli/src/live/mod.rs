@@ -1,4 +1,4 @@
-//! Running programs: which one is meant, how long it is watched, and what is shown meanwhile.
+//! Running programs: the choice of one, the time for watching it, and the screen.
 //!
 //! The agent in the program makes everything latent when the connection ends. So nothing stays
 //! behind if `probectl` is killed, or its terminal is closed.

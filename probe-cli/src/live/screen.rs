@@ -7,7 +7,7 @@ use terminal_size::{Height, Width, terminal_size};
 
 use crate::text::lines;
 
-/// Where reports are shown.
+/// The place for reports: stdout.
 pub struct Screen {
     is_terminal: bool,
     /// Lines of the last report, which the next one replaces.

@@ -69,7 +69,7 @@ pub fn watch(
         }
         if next.is_some_and(|next| elapsed >= next) {
             show(client, elapsed)?;
-            // A display that is late leaves out what it missed.
+            // A late display skips the intervals that it missed.
             next = every.map(|every| every + begin.elapsed().max(elapsed));
         }
         let until = [time, next].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();

@@ -128,7 +128,7 @@ impl Program {
         until(|| is_so(&client.status().unwrap()));
     }
 
-    /// Checks that nothing is attached, that its text is that of its file, and that its results were
+    /// Checks that nothing is attached, that its text equals its file, and that its results are
     /// right.
     pub fn is_as_before(&mut self) {
         self.until(|status| status.attachments.is_empty());

@@ -1,5 +1,6 @@
-//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, those of `probe-runtime`, and those
-//! of `probe-cli` stand one above the other, as ARCHITECTURE.md says: each names those below it only.
+//! The rooms of `probe-patch`, `probe-trace` and `probe-protocol`, those of `probe-runtime`, and
+//! those of `probe-cli` stand one above the other, as ARCHITECTURE.md says: each names those below
+//! it only.
 
 mod circles;
 mod paths;
