@@ -62,41 +62,51 @@ pub enum Command {
     /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
     /// at the end, or one at each interval of --every. The probes are latent again when it ends,
     /// also if it is killed.
+    #[cfg(target_os = "linux")]
     Count(Measure),
     /// Measures how long calls take in a running program: mean, percentiles, maximum
     ///
     /// Shows times as `count` shows numbers.
+    #[cfg(target_os = "linux")]
     Latency(Measure),
     /// Draws the call tree of a running program, with times
     ///
     /// Shows trees as `count` shows numbers.
+    #[cfg(target_os = "linux")]
     Calls(Measure),
     /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
     ///
     /// Shows estimates as `count` shows numbers.
+    #[cfg(target_os = "linux")]
     Profile(Measure),
     /// Counts cycles, cache misses and page faults of functions in a running program
     ///
     /// Shows events as `count` shows numbers.
+    #[cfg(target_os = "linux")]
     Perf(Measure),
     /// Records a trace of a running program into a file
     ///
     /// The program writes the file while it runs. The ending of FILE tells the format: .pftrace for
     /// Perfetto, which can be opened at any time, or .probetrace for `report` and `convert`.
+    #[cfg(target_os = "linux")]
     Record(Record),
     /// Writes the latest events of a running program's flight recorder into a file
     ///
     /// `enable --keep -p PID '**=trace(flight)'` begins such a recorder. The ending of FILE tells
     /// the format: .pftrace, .probetrace, .json or .folded.
+    #[cfg(target_os = "linux")]
     Snapshot(Snapshot),
     /// Attaches consumers to a running program, in the grammar of PROBES
     ///
     /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
     /// alone counts.
+    #[cfg(target_os = "linux")]
     Enable(Enable),
     /// Detaches what `enable --keep` has attached, and shows the last reports
+    #[cfg(target_os = "linux")]
     Disable(Disable),
     /// Shows a running program: its probes, clients and attachments
+    #[cfg(target_os = "linux")]
     Status(Status),
     /// Tells what this machine and this process allow, and what to do
     ///

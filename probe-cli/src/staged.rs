@@ -29,6 +29,7 @@ impl Staged {
     }
 
     /// Returns the file, for others to write.
+    #[cfg(target_os = "linux")]
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use probe_protocol::Attach;
 use probe_runtime::Selector;
 
-use super::measure::{notes, report, running};
+use super::measure::{notes, report, running, written};
 use crate::args::{Disable, Enable};
-use crate::live::{Stop, failure, watch};
+use crate::live::{Screen, Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
 use crate::text::count;
 
@@ -19,24 +19,29 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     let spec = if is_selector { format!("{}=count", args.spec) } else { args.spec.clone() };
     let attach = Attach { keep: args.keep, ..Attach::new(spec) };
     let attached = program.client.attach(&attach).map_err(|error| failure(&error))?;
-    let mut text = String::new();
+    let mut said = String::new();
     for consumer in &attached.consumers {
         let (probes, sites) = (count(consumer.probes, "probe"), count(consumer.sites, "site"));
         // Writing to a string never fails.
         let _ = writeln!(
-            text,
+            said,
             "attachment {}: {} on {probes}, {sites} active, {} refused",
             attached.id, consumer.consumer, consumer.refused
         );
     }
     let mut notes = notes(&attached);
-    if !args.keep {
-        watch(&mut program.client, &stop, None, None, |_, _| Ok(()))?;
+    let mut text = String::new();
+    if is_json {
+        notes.extend(said.lines().map(str::to_owned));
+    } else {
+        // Somebody may wait for it.
+        written(Screen::stdout(false).finish(&said))?;
+    }
+    if !args.keep && watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? == Watched::Stopped {
         let many = u32::try_from(attached.consumers.len()).unwrap_or_default();
         for consumer in 0..many {
             text.push_str(&last(&mut program.client, attached.id, consumer, is_json)?);
         }
-        notes.push("detached".to_owned());
     }
     Ok(Shown { notes, ..Shown::text(text) })
 }

@@ -1,5 +1,6 @@
 //! `list`: the probes of a file, or of a running program.
 
+#[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
 
 use probe_runtime::__tools::Table;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::listed::{LeftOut, Listed, table};
 use crate::args::List;
 use crate::json::{SCHEMA, document};
+#[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
 use crate::output::{Failure, Shown};
 use crate::progress::Progress;
@@ -18,11 +20,13 @@ use crate::text::{clean, count};
 pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
     let selector = list.selector.as_deref().map(Selector::parse).transpose();
     let selector = selector.map_err(|error| Failure::Usage(error.to_string()))?;
+    #[cfg(target_os = "linux")]
     let pid = list.file.to_str().and_then(|text| text.parse().ok());
-    match pid.filter(|_| !list.file.exists()) {
-        Some(pid) => of_program(pid, list, is_json),
-        None => of_file(list, selector.as_ref(), is_json),
+    #[cfg(target_os = "linux")]
+    if let Some(pid) = pid.filter(|_| !list.file.exists()) {
+        return of_program(pid, list, is_json);
     }
+    of_file(list, selector.as_ref(), is_json)
 }
 
 fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
@@ -59,6 +63,7 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
     Ok(Shown { notes, ..shown(&head, &probes, is_json)? })
 }
 
+#[cfg(target_os = "linux")]
 fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
     let mut program = Program::by_id(pid)?;
     let executable = program.client.hello().executable.clone();

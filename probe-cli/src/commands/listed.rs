@@ -82,6 +82,7 @@ impl From<probe_protocol::Probe> for Listed {
 
 impl Listed {
     /// Returns the object that has the probe, and the number of its sites.
+    #[cfg(target_os = "linux")]
     pub(super) fn object(&self) -> (&str, u64) {
         (&self.object, self.sites)
     }

@@ -17,8 +17,8 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let mut program = target(&args.target)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| failure(&error))?;
-    let mut screen = Screen::stdout();
-    let shows = args.every.or_else(|| (screen.is_terminal() && !is_json).then_some(Duration::from_secs(1)));
+    let mut screen = Screen::stdout(is_json);
+    let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
@@ -99,7 +99,7 @@ fn last(client: &mut Client, attachment: u32, format: &str) -> Result<Option<Str
 }
 
 /// Ends the command where nobody reads its output any further.
-fn written(result: io::Result<()>) -> Result<(), Failure> {
+pub(super) fn written(result: io::Result<()>) -> Result<(), Failure> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::Closed,
         _ => Failure::Input(format!("stdout can't be written: {error}")),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use probe_protocol::{Attach, AttachmentInfo, ClientError};
 
@@ -10,6 +11,9 @@ use crate::args::{Record, Snapshot};
 use crate::live::{Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
 use crate::staged::Staged;
+
+/// The time for the program to finish a file.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
@@ -21,6 +25,8 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
     let out = args.out.display();
     let file = File::create(&args.out);
     let file = file.map_err(|error| Failure::Input(format!("{out} can't be written: {error}")))?;
+    // The program writes all that it has before it answers the last request.
+    program.client.set_patience(PATIENCE);
     let attach = Attach { output: Some(name), ..Attach::new(format!("{}=trace", args.selector)) };
     let attached = program.client.record(&attach, &file).map_err(|error| failure(&error))?;
     let mut notes = notes(&attached);
@@ -57,6 +63,7 @@ pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
     };
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
+    client.set_patience(PATIENCE);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
     let notes = client.snapshot(attachment, 0, &format, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;

@@ -1,28 +1,35 @@
 //! Reports one after the other: on a terminal each replaces the one before, into a pipe all are
 //! written.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size};
 
-use crate::text::lines;
+use crate::text::{json, lines};
 
 /// The place for reports: stdout.
 pub struct Screen {
+    is_json: bool,
     is_terminal: bool,
     /// Lines of the last report, which the next one replaces.
     shown: usize,
 }
 
 impl Screen {
-    /// Shows reports on stdout.
-    pub fn stdout() -> Self {
-        Self { is_terminal: io::stdout().is_terminal(), shown: 0 }
+    /// Shows reports on stdout: tables, or documents, which never replace each other.
+    pub fn stdout(is_json: bool) -> Self {
+        Self { is_json, is_terminal: !is_json && io::stdout().is_terminal(), shown: 0 }
     }
 
     /// Returns whether reports replace each other.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
+    }
+
+    /// Escapes characters that a terminal could obey.
+    fn cleaned<'a>(&self, report: &'a str) -> Cow<'a, str> {
+        if self.is_json { json(report) } else { lines(report) }
     }
 
     /// Shows a report in place of the last one.
@@ -31,7 +38,7 @@ impl Screen {
     /// The system's.
     pub fn show(&mut self, report: &str) -> io::Result<()> {
         let size = terminal_size().map_or((80, 24), |(Width(width), Height(height))| (width, height));
-        let cleaned = lines(report);
+        let cleaned = self.cleaned(report);
         let text = if self.is_terminal { fitting(&cleaned, size) } else { cleaned.into_owned() };
         let mut out = io::stdout().lock();
         if self.shown != 0 {
@@ -53,7 +60,7 @@ impl Screen {
             write!(out, "\x1b[{}A\x1b[J", self.shown)?;
         }
         self.shown = 0;
-        out.write_all(lines(report).as_bytes())?;
+        out.write_all(self.cleaned(report).as_bytes())?;
         out.flush()
     }
 }

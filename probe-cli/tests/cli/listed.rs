@@ -116,7 +116,8 @@ fn the_file_agrees_with_the_program() {
         return;
     }
     let mut known = probes();
-    known.retain(|probe| probe.skipped().is_none());
+    // Another test loads objects of C.
+    known.retain(|probe| probe.skipped().is_none() && probe.path().starts_with("cli::"));
     known.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
     let known: Vec<_> = known.iter().map(row).collect();
     let folder = Folder::new("stripped");

@@ -1,8 +1,10 @@
 //! Each command on a running program. Afterwards the program is as before.
 
+use std::io::{BufRead, BufReader};
+
 use serde_json::Value;
 
-use crate::program::{Folder, Program, out, run, words};
+use crate::program::{Folder, Program, out, run, spawn, words};
 
 const OWN: &str = "live::program::**";
 
@@ -31,14 +33,14 @@ fn hits_and_times_are_measured() {
     let folder = Folder::new("measure");
     let mut program = Program::start(&folder);
     let pid = program.pid();
-    let counted = out(&folder, &["count", "-p", &pid, OWN, "--for", "50ms"]);
+    let counted = program.measured(&folder, &["count", "-p", &pid, OWN]);
     let lines = words(&counted);
     assert_eq!(lines[0], ["probe", "kind", "sites", "hits"]);
     assert_eq!(lines.len(), 4);
     assert!(lines[1..].iter().all(|line| line[3].parse::<u64>().unwrap() > 0), "{counted}");
     program.is_as_before();
     for (command, heading) in [("latency", "function"), ("calls", "total"), ("profile", "function")] {
-        let text = out(&folder, &[command, "-p", &pid, OWN, "--for", "50ms"]);
+        let text = program.measured(&folder, &[command, "-p", &pid, OWN]);
         assert!(text.starts_with(heading) || text.trim_start().starts_with(heading), "{command}: {text}");
         assert!(text.contains("live::program::work"), "{command}: {text}");
         program.is_as_before();
@@ -50,8 +52,13 @@ fn hits_and_times_are_measured() {
     let json: Value = serde_json::from_str(&document).unwrap();
     assert_eq!((&json["consumer"], json["rows"].as_array().unwrap().len()), (&"count".into(), 3));
     // Into a pipe, each interval has a report of its own.
-    let text = out(&folder, &["count", "-p", &pid, OWN, "--for", "100ms", "--every", "20ms"]);
-    assert!(text.matches("probe  ").count() >= 2, "{text}");
+    let mut child = spawn(&folder, &["count", "-p", &pid, OWN, "--every", "1ms"]);
+    let mut headings = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert!(headings.any(|line| line.unwrap().starts_with("probe  ")));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
     program.is_as_before();
 }
 
@@ -62,11 +69,11 @@ fn traces_are_recorded_and_read() {
     let pid = program.pid();
     let path = |name: &str| folder.0.join(name).display().to_string();
     let (trace, perfetto) = (path("it.probetrace"), path("it.pftrace"));
-    let said = out(&folder, &["record", "-p", &pid, OWN, "-o", &trace, "--for", "50ms"]);
+    let said = program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &trace]);
     assert!(said.contains("events of 1 thread") && said.ends_with("the trace is it.probetrace\n"), "{said}");
     let report = run(&folder, &["report", &trace]);
     assert!(report.code == Some(0) && report.out.contains("live::program::work"), "{report:?}");
-    out(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto, "--for", "50ms"]);
+    program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto]);
     assert!(std::fs::metadata(perfetto).unwrap().len() > 1000);
     let ran = run(&folder, &["record", "-p", &pid, OWN, "-o", &path("it.svg")]);
     assert!(ran.code == Some(2) && ran.err.contains("use `.pftrace` or `.probetrace`"), "{ran:?}");
@@ -74,6 +81,8 @@ fn traces_are_recorded_and_read() {
     let ran = run(&folder, &["snapshot", "-p", &pid, "-o", &path("no.pftrace")]);
     assert!(ran.code == Some(3) && ran.err.contains("has no flight recorder; begin one"), "{ran:?}");
     out(&folder, &["enable", "--keep", "-p", &pid, "**=trace(flight)"]);
+    let calls = program.number("calls");
+    crate::program::until(|| program.number("calls") > calls + 50);
     let snapshot = path("snap.probetrace");
     out(&folder, &["snapshot", "-p", &pid, "-o", &snapshot]);
     let report = run(&folder, &["report", &snapshot]);
@@ -96,7 +105,7 @@ fn attachments_can_be_kept() {
     assert!(status.contains("3 probes") && status.contains("gone    yes"), "{status}");
     assert!(out(&folder, &["list", &pid]).lines().nth(1).unwrap().ends_with("active"));
     // Two at once.
-    let counted = out(&folder, &["count", "-p", &pid, OWN, "--for", "20ms"]);
+    let counted = program.measured(&folder, &["count", "-p", &pid, OWN]);
     assert!(counted.contains("live::program::work"), "{counted}");
     let ran = run(&folder, &["disable", "-p", &pid]);
     assert!(ran.code == Some(0) && ran.out.starts_with("probe  "), "{ran:?}");

@@ -42,6 +42,8 @@ fn scenario() {
         for number in (0..1000).cycle() {
             WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
             CALLS.fetch_add(1, Ordering::Relaxed);
+            // As programs that others use: not all of a processor.
+            thread::sleep(Duration::from_micros(20));
         }
     });
     say("ready");
@@ -122,6 +124,21 @@ impl Program {
         }
     }
 
+    /// Returns the output of a command that measures, which is stopped once the program has worked
+    /// for a while with the consumer attached.
+    #[track_caller]
+    pub fn measured(&mut self, folder: &Folder, arguments: &[&str]) -> String {
+        let before = attachments(self.child.id());
+        let child = spawn(folder, arguments);
+        self.until(|status| status.attachments.len() > before);
+        let calls = self.number("calls");
+        until(|| self.number("calls") > calls + 50);
+        signal("-INT", &child);
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
+        ran.out
+    }
+
     /// Waits until its status is as it should be.
     pub fn until(&self, is_so: impl Fn(&Status) -> bool) {
         let mut client = Client::connect(self.child.id()).unwrap();
@@ -149,6 +166,11 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the number of attachments in a program.
+fn attachments(pid: u32) -> usize {
+    Client::connect(pid).unwrap().status().unwrap().attachments.len()
 }
 
 /// Waits for a condition.
