@@ -1,6 +1,7 @@
 //! `agent`: the cost of other processes that ask the program. The time that starting the agent adds
 //! to the start of a program; enabling 10,000 sites over the socket, the first time in a process
-//! and again; the time from the client's connection to the first number that it has.
+//! and again; listing their probes; the time from the client's connection to the first number that
+//! it has.
 //!
 //! Each sample is a process, which this program runs: the kernel copies each page of code once in a
 //! process.
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use probe_benches::{IS_PATCHED, Scale, figure, median, monotonic_ns};
 use probe_protocol::{Attach, Client};
-use probe_runtime::{Error, agent, attach_spec, init_from_env};
+use probe_runtime::{Error, agent, attach_spec, init_from_env, probes};
 use probe_tests::folder::Folder;
 
 probe_benches::generated_functions!(5_000);
@@ -70,7 +71,9 @@ fn main() -> Result<(), Error> {
     let call = median(calls);
     figure("agent/start-added", format_args!("{call:.3}"), "ms", call / without, "the program's start");
     let of = |side: usize, step: usize| median(steps[side].iter().map(|it| it[step]).collect());
-    for (step, name) in ["enable-10k-first", "enable-10k-again", "to-first-number"].iter().enumerate() {
+    for (step, name) in
+        ["enable-10k-first", "enable-10k-again", "list-10k", "to-first-number"].iter().enumerate()
+    {
         let (inside, outside) = (of(0, step), of(1, step));
         figure(
             &format!("agent/{name}"),
@@ -145,7 +148,9 @@ fn inside() -> Result<(), Error> {
         let counts = attached[0].attachment::<probe_runtime::Count>().expect("it counts");
         assert_eq!(counts.report().patched() as u64, PROBES);
     }
-    println!("{} {}", took[0], took[1]);
+    let start = Instant::now();
+    assert!(probes().len() as u64 >= PROBES);
+    println!("{} {} {}", took[0], took[1], milliseconds(start));
     wait();
     Ok(())
 }
@@ -193,6 +198,9 @@ fn outside(folder: &Folder) -> Vec<f64> {
         assert_eq!(text.lines().filter(|line| line.ends_with(",1")).count(), 2, "an entry and an exit");
         client.detach(attached.id).expect("it is attached");
     }
+    let start = Instant::now();
+    assert_eq!(client.list("generated::**").expect("its probes").len() as u64, PROBES);
+    took.push(milliseconds(start));
     drop(client);
     program.end();
     took.push(first);

@@ -23,6 +23,9 @@ use rustix::net::{
 use crate::credentials::Peer;
 use crate::frame::{FrameError, HEADER, frame, payload_len};
 
+/// The time within which a frame that nobody waits for must be there as a whole.
+const REST: Duration = Duration::from_secs(5);
+
 /// One end of a connection.
 ///
 /// ```
@@ -288,15 +291,38 @@ impl Channel {
         }
     }
 
-    /// Waits until the other side ends the connection, or sends something. Returns whether it did.
+    /// Waits until the other side ends the connection. Frames that come meanwhile are dropped.
+    /// Returns whether it did.
     ///
     /// # Errors
-    /// The system's.
+    /// [`ChannelError`], but for [`ChannelError::TimedOut`] before a frame.
+    ///
+    /// ```
+    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
+    ///
+    /// use probe_protocol::Channel;
+    ///
+    /// let (one, other) = UnixStream::pair()?;
+    /// let channel = Channel::new(one.into())?;
+    /// assert!(!channel.wait_for_end(Duration::ZERO).unwrap());
+    /// drop(other);
+    /// assert!(channel.wait_for_end(Duration::from_secs(1)).unwrap());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn wait_for_end(&self, at_most: Duration) -> Result<bool, ChannelError> {
-        match self.wait(PollFlags::IN, Deadline::after(Some(at_most))) {
-            Ok(()) => Ok(true),
-            Err(ChannelError::TimedOut) => Ok(false),
-            Err(error) => Err(error),
+        let deadline = Deadline::after(Some(at_most));
+        loop {
+            match self.receive(deadline.left(), REST) {
+                Ok(None) | Err(ChannelError::Ended) => return Ok(true),
+                Ok(Some(_)) => (),
+                // A half of a frame, and then nothing.
+                Err(ChannelError::TimedOut) if deadline.left() != Some(Duration::ZERO) => {
+                    return Err(ChannelError::TimedOut);
+                }
+                Err(ChannelError::TimedOut) => return Ok(false),
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -95,8 +95,10 @@ impl Target {
         let status = fs::read_to_string(of.join("status")).unwrap_or_default();
         let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
         let inner = inner.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
-        // Without the right to read its variables, it has the same as this process, as a rule.
-        let runtime = fs::read(of.join("environ")).ok().map_or_else(|| env::var_os(RUNTIME), |it| named(&it));
+        // Without the right to read its variables, or while it becomes another program, it has the
+        // same as this process, as a rule.
+        let environ = fs::read(of.join("environ")).ok().filter(|it| !it.is_empty());
+        let runtime = environ.map_or_else(|| env::var_os(RUNTIME), |it| named(&it));
         Ok(Self {
             pid,
             inner: inner.unwrap_or(pid),

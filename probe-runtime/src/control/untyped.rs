@@ -98,6 +98,12 @@ impl Untyped {
         pause(self.number, &self.subscription, is_paused, self.policy.visibility)
     }
 
+    /// Makes the sites active again.
+    #[cfg(probe_agent)]
+    pub(crate) fn resume(&self) -> Report {
+        self.set_paused(false)
+    }
+
     /// Pauses for good, and waits until no thread is in the consumer, whatever the visibility. Hits
     /// under way pass it by.
     #[cfg(feature = "trace")]

@@ -10,8 +10,6 @@ use crate::control::Attachment;
 use crate::control::Untyped;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
-#[cfg(probe_agent)]
-use crate::patch::Report;
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
 pub(crate) trait Reported: Any + Send + Sync {
@@ -30,10 +28,6 @@ pub(crate) trait Reported: Any + Send + Sync {
 
     /// Makes the sites latent.
     fn pause(&self);
-
-    /// Makes them active again.
-    #[cfg(probe_agent)]
-    fn resume(&self) -> Report;
 
     #[cfg(probe_agent)]
     fn untyped(&self) -> &Untyped;
@@ -69,11 +63,6 @@ impl<C: Reporter> Reported for Attachment<C> {
     fn pause(&self) {
         // Sites that are refused stay as they are. The consumer's report is written by now.
         let _ = Attachment::pause(self);
-    }
-
-    #[cfg(probe_agent)]
-    fn resume(&self) -> Report {
-        Attachment::resume(self)
     }
 
     #[cfg(probe_agent)]

@@ -16,26 +16,27 @@ fn scenario() {
 /// Calls that take some time, on any machine.
 const CALLS: u64 = 50_000_000;
 
+/// Returns the times that the agent's thread has slept, once it sleeps for long.
+fn settled(target: &mut Target, before: u64) -> u64 {
+    let mut last = before;
+    until(|| {
+        let now = target.number("switches");
+        let is_settled = now != before && now == last;
+        last = now;
+        target.number("work 1000000");
+        is_settled.then_some(now)
+    })
+}
+
 #[test]
 fn an_idle_agent_does_not_wake_up() {
     let mut target = Target::new();
-    // Its thread sleeps, once it has begun.
-    let mut before = 0;
-    until(|| {
-        let now = target.number("switches");
-        let is_settled = now != 0 && now == before;
-        before = now;
-        target.number("work 1000000");
-        is_settled.then_some(())
-    });
+    let begun = settled(&mut target, 0);
     let mut client = target.client();
     let attached = client.attach(&Attach::new("agent::even=count")).unwrap();
     client.detach(attached.id).unwrap();
     // It has woken up for the client, and sleeps again.
-    let connected = until(|| {
-        let now = target.number("switches");
-        (now != before).then_some(now)
-    });
+    let connected = settled(&mut target, begun);
     target.number("busy");
     let begun = target.number("calls");
     until(|| (target.number("calls") - begun >= CALLS).then_some(()));

@@ -30,6 +30,9 @@ static WRONG: AtomicU64 = AtomicU64::new(0);
 
 /// Plays the program: it answers one line with another.
 pub(crate) fn serve() {
+    // Rust programs ignore it, and programs in C do not.
+    // SAFETY: the default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let text = Text::of_this_process();
     let mut guard: Option<EnvGuard> = Some(init_from_env().unwrap());
     let mut library = None;
@@ -214,7 +217,8 @@ impl Target {
 
     /// Waits until its status is as it should be.
     pub(crate) fn until(&self, is_so: impl Fn(&Status) -> bool) -> Status {
-        let mut client = self.client();
+        // Clients that have just left may still count.
+        let mut client = until(|| Client::connect(self.pid()).ok());
         until(|| {
             let status = client.status().unwrap();
             is_so(&status).then_some(status)

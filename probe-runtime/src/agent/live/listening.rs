@@ -93,7 +93,7 @@ fn is_closed(error: &io::Error) -> bool {
 
 fn serve(arrived: Arrived) {
     match arrived {
-        Arrived::Served { number, channel, peer } => session::start(number, channel, peer),
+        Arrived::Served { number, channel, peer } => session::start(number, &channel, peer),
         Arrived::Refused(channel, failure) => refuse(&channel, failure),
     }
 }

@@ -48,8 +48,11 @@ pub(super) fn answer(
             Ok(Body::Done(Done::default()))
         }
         Request::Resume { attachment } => {
-            let reports =
-                found(attachment)?.consumers.iter().map(|it| it.reported().resume()).collect::<Vec<_>>();
+            let reports = found(attachment)?
+                .consumers
+                .iter()
+                .map(|it| it.reported().untyped().resume())
+                .collect::<Vec<_>>();
             let refused = reports.iter().filter(|it| it.refused() != 0).map(ToString::to_string);
             Ok(Body::Done(Done { notes: bounded_lines(refused) }))
         }

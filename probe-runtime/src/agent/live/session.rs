@@ -40,14 +40,15 @@ impl Drop for Connection {
 }
 
 /// Starts the thread of a client.
-pub(super) fn start(number: u64, channel: Arc<Channel>, peer: Peer) {
-    let connection = Connection { session: Session { number, peer }, channel };
-    let of_thread = Arc::clone(&connection.channel);
+pub(super) fn start(number: u64, channel: &Arc<Channel>, peer: Peer) {
+    let (session, of_thread) = (Session { number, peer }, Arc::clone(channel));
     let _masked = Masked::new();
-    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || serve(&connection));
-    if let Err(error) = thread {
+    let serve = move || serve(&Connection { session, channel: of_thread });
+    if let Err(error) = thread::Builder::new().name(NAME.to_owned()).spawn(serve) {
         let message = format!("the program can't start a thread: {error}");
-        refuse(&of_thread, Failure::new(FailureKind::Limit, message));
+        refuse(channel, Failure::new(FailureKind::Limit, message));
+        // It has attached nothing.
+        let _ = lock().leave(number);
     }
 }
 
