@@ -27,7 +27,8 @@ const EXIT_CODES: &str = "Exit codes:
   1  audit, diff --fail or doctor has found something
   2  the command line is wrong, or a selector in it
   3  a file can't be read or written, or a program can't be asked
-  4  no probe matches the selector";
+  4  no probe matches the selector
+  130  ended by a second signal";
 
 /// A command, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use probe_protocol::Attach;
+use probe_protocol::{Attach, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
 
-use super::measure::{notes, report, running, written};
+use super::measure::{notes, running, written};
 use crate::args::{Disable, Enable};
 use crate::live::{Screen, Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
@@ -38,41 +38,43 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         written(Screen::stdout(false).finish(&said))?;
     }
     if !args.keep && watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? == Watched::Stopped {
-        let many = u32::try_from(attached.consumers.len()).unwrap_or_default();
-        for consumer in 0..many {
-            text.push_str(&last(&mut program.client, attached.id, consumer, is_json)?);
-        }
+        program.client.pause(attached.id).map_err(|error| failure(&error))?;
+        text = reports(&mut program.client, attached.id, is_json)?.concat();
     }
     Ok(Shown { notes, ..Shown::text(text) })
 }
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let mut program = running(&args.running)?;
-    let status = program.client.status().map_err(|error| failure(&error))?;
+    let client = &mut program.client;
+    let status = client.status().map_err(|error| failure(&error))?;
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
     let ids: Vec<_> = if args.attachments.is_empty() { kept.collect() } else { args.attachments.clone() };
-    let mut text = String::new();
+    let mut screen = Screen::stdout(is_json);
     let mut notes = Vec::new();
     for id in &ids {
-        program.client.pause(*id).map_err(|error| failure(&error))?;
-        let mut consumer = 0;
-        // An attachment has one consumer or several; the number is known to who attached it.
-        while let Ok(report) = last(&mut program.client, *id, consumer, is_json) {
-            text.push_str(&report);
-            consumer += 1;
-        }
-        notes.extend(program.client.detach(*id).map_err(|error| failure(&error))?);
+        client.pause(*id).map_err(|error| failure(&error))?;
+        let reports = reports(client, *id, is_json)?;
+        // Each report is written before the attachment goes: an error of a later one loses nothing.
+        written(screen.finish(&reports.concat()))?;
+        notes.extend(client.detach(*id).map_err(|error| failure(&error))?);
     }
     notes.push(format!("{} detached", count(ids.len() as u64, "attachment")));
-    Ok(Shown { notes, ..Shown::text(text) })
+    Ok(Shown { notes, ..Shown::text(String::new()) })
 }
 
-fn last(
-    client: &mut probe_protocol::Client,
-    attachment: u32,
-    consumer: u32,
-    is_json: bool,
-) -> Result<String, Failure> {
+/// Returns the reports of all consumers of an attachment. Its client knew their number.
+fn reports(client: &mut Client, attachment: u32, is_json: bool) -> Result<Vec<String>, Failure> {
     let format = if is_json { "json" } else { "txt" };
-    Ok(report(client, attachment, consumer, format)?.unwrap_or_default())
+    let mut reports = Vec::new();
+    for consumer in 0.. {
+        match client.report(attachment, consumer, format) {
+            Ok(report) => reports.push(report.text.trim_end().to_owned() + "\n"),
+            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Unknown => break,
+            // A consumer without such a report, as a flight recorder has none in JSON.
+            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => (),
+            Err(error) => return Err(failure(&error)),
+        }
+    }
+    Ok(reports)
 }

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     if let Some(report) = last.or(latest) {
         written(screen.finish(&report))?;
     }
-    // A program that was started here ends before this command does. Ctrl-C ends both.
+    // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
         notes.extend(program.finish());
     }

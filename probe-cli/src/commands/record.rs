@@ -1,6 +1,6 @@
 //! `record` and `snapshot`: traces of running programs, in files that are opened here.
 
-use std::fs::File;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,12 +23,19 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
     let mut program = target(&args.target)?;
     let out = args.out.display();
-    let file = File::create(&args.out);
-    let file = file.map_err(|error| Failure::Input(format!("{out} can't be written: {error}")))?;
+    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
+    if fs::metadata(&args.out).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Failure::Usage(format!(
+            "{out} is no regular file, which a program writes from its beginning"
+        )));
+    }
+    // An earlier file stays until the program has taken this one.
+    let staged = Staged::create(&args.out).map_err(unwritable)?;
     // The program writes all that it has before it answers the last request.
     program.client.set_patience(PATIENCE);
     let attach = Attach { output: Some(name), ..Attach::new(format!("{}=trace", args.selector)) };
-    let attached = program.client.record(&attach, &file).map_err(|error| failure(&error))?;
+    let attached = program.client.record(&attach, staged.file()).map_err(|error| failure(&error))?;
+    staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     let client = &mut program.client;
     let mut text = String::new();
@@ -43,7 +50,7 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
         }
     }
     if text.is_empty() {
-        notes.push(format!("the program has ended; {out} has its events"));
+        notes.push(format!("the connection has ended; {out} has the events until about then"));
     }
     if !stop.is_set() {
         notes.extend(program.finish());

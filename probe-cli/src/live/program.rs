@@ -101,15 +101,25 @@ impl Program {
 
     /// Ends the connection, and waits for the program's end if it was started here. Returns a note
     /// if that was a failure.
-    pub fn finish(self) -> Option<String> {
-        drop(self.client);
-        let status = self.started?.wait().ok()?;
+    pub fn finish(mut self) -> Option<String> {
+        let started = self.started.take();
+        drop(self);
+        let status = started?.wait().ok()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
     }
 
     /// Returns whether the program was started here.
     pub fn is_own(&self) -> bool {
         self.started.is_some()
+    }
+}
+
+impl Drop for Program {
+    /// Ends a program that was started here for a command that has failed, or was stopped.
+    fn drop(&mut self) {
+        if let Some(started) = &mut self.started {
+            end(started);
+        }
     }
 }
 

@@ -50,10 +50,14 @@ fn it_is_killed_at_any_moment() {
         let mut arguments = vec![commands[turn % commands.len()], "-p", &pid, OWN];
         arguments.extend(every);
         let mut child = spawn(&folder, &arguments);
-        // Random enough: from before it connects until it shows reports.
+        // In half of the turns once it is attached, else at any moment before or after.
+        if turn % 2 == 0 {
+            program.until(|status| !status.attachments.is_empty());
+        }
         thread::sleep(Duration::from_micros(turn as u64 * 7919 % 30_000));
         child.kill().unwrap();
         child.wait().unwrap();
+        program.until(|status| status.attachments.is_empty());
     }
     program.is_as_before();
 }

@@ -52,6 +52,9 @@ fn take(folder: &Path) -> usize {
         if command.line.contains('&') && command.line.contains("PROBE_AGENT=1") {
             await_socket(folder);
         }
+        if command.line.contains("KILL") {
+            await_detached(folder);
+        }
         let (expected, found) = (blocks::shape(&command.prints), blocks::shape(&printed));
         if expected != found {
             failed += 1;
@@ -69,6 +72,14 @@ fn await_socket(folder: &Path) {
     while fs::read_dir(&sockets).map_or(0, Iterator::count) == 0 {
         assert!(begin.elapsed() < Duration::from_secs(100), "it serves no socket");
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the program has noticed that its client is gone.
+fn await_detached(folder: &Path) {
+    let begin = Instant::now();
+    while run(folder, "probectl status -n shop").contains("count") {
+        assert!(begin.elapsed() < Duration::from_secs(100), "it stays attached");
     }
 }
 
