@@ -69,6 +69,13 @@ fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
     let executable = program.client.hello().executable.clone();
     let selector = list.selector.as_deref().unwrap_or_default();
     let mut probes = program.client.list(selector).map_err(|error| failure(&error))?;
+    let status = program.client.status().map_err(|error| failure(&error))?;
+    let mut notes = Vec::new();
+    if status.unreadable_records != 0 {
+        notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));
+    }
+    let later = status.unreadable_objects.iter();
+    notes.extend(later.map(|object| format!("{object} has probes of a later version of probe-runtime")));
     probes.sort_by(|a, b| (&a.path, &a.kind, a.line).cmp(&(&b.path, &b.kind, b.line)));
     let (mut listed, mut left_out) = (Vec::new(), Vec::new());
     for probe in probes {
@@ -94,17 +101,17 @@ fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
                 ..ObjectRow::default()
             })
             .collect();
-        return objects(&rows, is_json);
+        return Ok(Shown { notes, ..objects(&rows, is_json)? });
     }
     let head = Head {
         schema: SCHEMA,
         command: "list",
         file: &executable,
         build_id: None,
-        unread: 0,
+        unread: status.unreadable_records,
         skipped: left_out,
     };
-    shown(&head, &listed, is_json)
+    Ok(Shown { notes, ..shown(&head, &listed, is_json)? })
 }
 
 /// Shows the probes.
