@@ -36,14 +36,14 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         Watched::Ended => None,
     };
     if last.is_none() {
-        notes.push(match latest {
-            Some(_) => "the program has ended; this is the last report before".to_owned(),
-            None => "the program has ended before there was a report; ask for some by --every".to_owned(),
-        });
+        notes.push("the program has ended; this is the last report before".to_owned());
     }
-    if let Some(report) = last.or(latest) {
-        written(screen.finish(&report))?;
-    }
+    let Some(report) = last.or(latest) else {
+        return Err(Failure::Input(
+            "the program has ended before there was a report; ask for some by --every".to_owned(),
+        ));
+    };
+    written(screen.finish(&report))?;
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
         notes.extend(program.finish());

@@ -69,8 +69,8 @@ fn the_program_ends_meanwhile() {
     let child = counting(&folder, &program);
     program.kill();
     let ran = Ran::from(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""));
-    assert_eq!(ran.err, "note: the program has ended before there was a report; ask for some by --every\n");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
+    assert_eq!(ran.err, "error: the program has ended before there was a report; ask for some by --every\n");
     let ran =
         Ran::from(crate::program::probectl(&folder, &["status", "-p", &program.pid()]).output().unwrap());
     assert!(ran.code == Some(3) && ran.err.contains("there is no process"), "{ran:?}");
