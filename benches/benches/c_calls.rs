@@ -19,6 +19,7 @@ const SMALL: CodeBase = CodeBase {
     workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"),
     is_cpp: false,
     flags: &["-falign-loops=64", "-DSMALL=small"],
+    opt_level: 2,
     libraries: &[],
     made: &[],
     counted: &[],

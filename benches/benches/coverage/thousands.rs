@@ -58,6 +58,7 @@ pub fn build(root: &Path, functions: u64) -> PathBuf {
         workload: String::leak(source.to_str().expect("a path that is text").to_owned()),
         is_cpp: false,
         flags: &[],
+        opt_level: 2,
         libraries: &[],
         made: &[],
         counted: &[],

@@ -30,6 +30,7 @@ const MOLECULES: CodeBase = CodeBase {
     workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/molecules.c"),
     is_cpp: false,
     flags: &["-fopenmp"],
+    opt_level: 2,
     libraries: &[],
     made: &[],
     counted: &[],
