@@ -45,6 +45,8 @@ mod listener;
 #[cfg(target_os = "linux")]
 mod passed;
 #[cfg(target_os = "linux")]
+mod socket;
+#[cfg(target_os = "linux")]
 mod target;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};

@@ -24,6 +24,9 @@
 //!   attachments of its parent's clients: their sites are latent there. It may call [`start`]
 //!   itself, and then has a socket of its own. The child of a bare `clone` system call keeps its
 //!   parent's descriptors open until it does.
+//! - A program may close all descriptors by their numbers, and get the same numbers for its own
+//!   files. The agent ends its connections then, closes none of these files, and may be started
+//!   again once its thread has noticed: when the next client connects.
 //! - A program that becomes another one (`exec`) leaves the socket's file behind, with nobody
 //!   behind it. So does one that is killed. The next client that looks for the process removes it,
 //!   and so does the next agent of the same user.

@@ -5,7 +5,8 @@
 //!                  └──▶ state ◀──┘                                   └──▶ attachments
 //! ```
 //! One lock guards [the state](state): the connected clients, and their attachments. No thread
-//! waits for anything else while it holds the lock, and no consumer runs.
+//! waits for another one while it holds the lock, and no consumer runs. The start makes the socket
+//! under it, so that no forked child has one of which it knows nothing.
 
 mod attachments;
 mod exit;
