@@ -13,7 +13,7 @@ use rustix::io::Errno;
 pub(crate) struct Socket {
     /// `None` while it is dropped.
     descriptor: Option<OwnedFd>,
-    /// What the kernel said of it: no other open file has its device and its number there.
+    /// Has the device and the number there, which no other open file has.
     own: Stat,
 }
 

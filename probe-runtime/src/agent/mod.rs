@@ -17,7 +17,9 @@
 //! takes some 100 µs.
 //!
 //! No thread of the program waits for a client. A client that does not read its answers, or does
-//! not finish a request, is disconnected after five seconds, which a line on stderr says.
+//! not finish a request, is disconnected after five seconds, which a line on stderr says. The
+//! program's end waits for the last events in files that clients have opened, at most five seconds
+//! for all of them.
 //!
 //! # Processes
 //! - A forked child has no agent, does not serve its parent's socket, and has none of the
