@@ -122,7 +122,7 @@ pub struct Attach {
     pub keep: bool,
     /// The name of the file whose descriptor comes with this frame. The text then asks for one
     /// `trace`, which is written to that file while the program runs. The ending chooses the
-    /// format: `.pftrace` or `.probetrace`.
+    /// format: `.pftrace` or `.probetrace`. It has at most 4096 bytes, and no control character.
     pub output: Option<String>,
 }
 
@@ -300,6 +300,26 @@ pub struct AttachmentInfo {
     pub is_connected: bool,
     /// Milliseconds since it was attached.
     pub milliseconds: u64,
+    /// Its consumers, in the order of the text.
+    pub consumers: Vec<ConsumerInfo>,
+}
+
+/// One consumer of an attachment.
+///
+/// ```
+/// use probe_protocol::ConsumerInfo;
+///
+/// let recorder = ConsumerInfo { name: "trace".into(), has_snapshots: true, ..Default::default() };
+/// assert!(recorder.formats.is_empty());
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: String,
+    /// The endings of the formats of its reports.
+    pub formats: Vec<String>,
+    /// Whether it is a flight recorder, of which [`Request::Snapshot`] writes a copy to a file.
+    pub has_snapshots: bool,
 }
 
 /// Consumers that were attached.

@@ -37,7 +37,8 @@
 //! The folder is its owner's alone (mode 0700), and is not used otherwise. A client must run as the
 //! program's effective user, or as root. A program with raised rights (setuid, setgid,
 //! capabilities) ignores the variable. Clients attach the same consumers as the variable `PROBES`,
-//! but no file is written by its name: a client opens its files, and passes them on.
+//! but for the program's own that do not allow it (`Reporter::FOR_CLIENTS`). No file is written by
+//! its name: a client opens its files, and passes them on.
 
 #[cfg(not(probe_agent))]
 mod absent;

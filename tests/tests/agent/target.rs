@@ -14,12 +14,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{EnvGuard, agent, init_from_env};
+use probe_runtime::{EnvGuard, agent, init_from_env, register};
 use probe_tests::folder::Folder;
 use probe_tests::library::Library;
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
+use crate::own::Own;
 use crate::worked;
 
 /// Begins the lines of the program among those of the test harness.
@@ -39,6 +40,7 @@ pub(crate) fn serve() {
         libc::alarm(1800);
     }
     let text = Text::of_this_process();
+    register::<Own>().unwrap();
     let mut guard: Option<EnvGuard> = Some(init_from_env().unwrap());
     let mut library = None;
     say("ready");

@@ -9,6 +9,7 @@
 //! under it, so that no forked child has one of which it knows nothing.
 
 mod attachments;
+mod described;
 mod exit;
 mod forks;
 mod listening;
@@ -34,8 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The most clients at a time.
 const MOST_CLIENTS: usize = 8;
 
-/// The most attachments of all clients, kept ones included.
-const MOST_ATTACHMENTS: usize = 64;
+/// The most consumers of all clients, those of kept attachments included. A status with all of them
+/// fits into a frame, and so does the answer to a text with as many.
+const MOST_CONSUMERS: usize = 64;
 
 /// Bytes of probes, or of a report, in one frame. One more probe fits.
 const PART: usize = 32 << 10;
