@@ -1,9 +1,11 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use probe_runtime::__tools::interval;
 
 /// Lists, checks and reports latent probes from outside of the program.
 ///
@@ -24,13 +26,14 @@ const EXIT_CODES: &str = "Exit codes:
   0  done
   1  audit, diff --fail or doctor has found something
   2  the command line is wrong, or a selector in it
-  3  a file can't be read or written
-  4  no probe matches the selector";
+  3  a file can't be read or written, or a program can't be asked
+  4  no probe matches the selector
+  130  ended by a second signal";
 
 /// A command, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum Command {
-    /// Lists the probes of a file, without running it
+    /// Lists the probes of a file, without running it, or of a running program
     ///
     /// The file may be stripped. A field's type is that of its value in the code. A probe without
     /// sites was optimised away.
@@ -55,6 +58,57 @@ pub enum Command {
     /// Compares the mean times of each function's calls. The error holds in 95 of 100 comparisons
     /// if both runs are typical. Two runs of one program may differ by more.
     Diff(Diff),
+    /// Counts hits in a running program
+    ///
+    /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
+    /// at the end, or one at each interval of --every. The probes are latent again when it ends,
+    /// also if it is killed.
+    #[cfg(target_os = "linux")]
+    Count(Measure),
+    /// Measures how long calls take in a running program: mean, percentiles, maximum
+    ///
+    /// Shows times as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Latency(Measure),
+    /// Draws the call tree of a running program, with times
+    ///
+    /// Shows trees as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Calls(Measure),
+    /// Estimates calls and times of all functions of a running program, for 1 % of its CPU time
+    ///
+    /// Shows estimates as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Profile(Measure),
+    /// Counts cycles, cache misses and page faults of functions in a running program
+    ///
+    /// Shows events as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Perf(Measure),
+    /// Records a trace of a running program into a file
+    ///
+    /// The program writes the file while it runs. The ending of FILE tells the format: .pftrace for
+    /// Perfetto, which can be opened at any time, or .probetrace for `report` and `convert`.
+    #[cfg(target_os = "linux")]
+    Record(Record),
+    /// Writes the latest events of a running program's flight recorder into a file
+    ///
+    /// `enable --keep -p PID '**=trace(flight)'` begins such a recorder. The ending of FILE tells
+    /// the format: .pftrace, .probetrace, .json or .folded.
+    #[cfg(target_os = "linux")]
+    Snapshot(Snapshot),
+    /// Attaches consumers to a running program, in the grammar of PROBES
+    ///
+    /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
+    /// alone counts.
+    #[cfg(target_os = "linux")]
+    Enable(Enable),
+    /// Detaches what `enable --keep` has attached, and shows the last reports
+    #[cfg(target_os = "linux")]
+    Disable(Disable),
+    /// Shows a running program: its probes, clients and attachments
+    #[cfg(target_os = "linux")]
+    Status(Status),
     /// Tells what this machine and this process allow, and what to do
     ///
     /// Ends with 1 if sites can't be switched here.
@@ -68,12 +122,12 @@ pub enum Command {
 /// The arguments of `list`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct List {
-    /// An executable or a shared object
-    #[arg(value_hint = ValueHint::FilePath)]
+    /// An executable, a shared object, or the id of a process
+    #[arg(value_hint = ValueHint::FilePath, value_name = "FILE|PID")]
     pub file: PathBuf,
     /// Which probes [default: all]
     pub selector: Option<String>,
-    /// Describes the file itself in place of its probes
+    /// Describes the file, or the program's objects, in place of the probes
     #[arg(long, conflicts_with = "selector")]
     pub objects: bool,
 }
@@ -123,6 +177,109 @@ pub struct Diff {
     /// Ends with 1 if a function is slower by more than this, its error subtracted: 10%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail: Option<Percent>,
+}
+
+/// A running program.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Running {
+    /// A process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// The only process of this name that can be asked
+    #[arg(short, long, value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// A running program, or one to start.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Target {
+    /// A process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// The only process of this name that can be asked
+    #[arg(short, long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A program to start
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<String>,
+}
+
+/// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Measure {
+    /// Which probes
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
+    /// Shows it so often [default: 1s on a terminal, else at the end]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub every: Option<Duration>,
+}
+
+/// The arguments of `record`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Record {
+    /// Which probes
+    pub selector: String,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: PathBuf,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
+}
+
+/// The arguments of `snapshot`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Snapshot {
+    /// The number of the attachment, as `status` shows it [default: the only flight recorder]
+    pub attachment: Option<u32>,
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: PathBuf,
+}
+
+/// The arguments of `enable`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Enable {
+    /// Selectors and consumers: `net::**=latency, db::**=count`
+    pub spec: String,
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+    /// Leaves them attached
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// The arguments of `disable`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Disable {
+    /// Numbers of attachments, as `status` shows them [default: all that were kept]
+    pub attachments: Vec<u32>,
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
+}
+
+/// The arguments of `status`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Status {
+    /// The program.
+    #[command(flatten)]
+    pub running: Running,
 }
 
 /// The arguments of `completions`.

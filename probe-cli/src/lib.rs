@@ -8,6 +8,8 @@ mod compared;
 pub mod doctor;
 pub mod elf;
 mod json;
+#[cfg(target_os = "linux")]
+mod live;
 mod measured;
 pub mod output;
 mod progress;

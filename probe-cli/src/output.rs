@@ -21,7 +21,7 @@ pub enum Exit {
     Finding = 1,
     /// The command line is wrong, or a selector in it.
     Usage = 2,
-    /// A file can't be read or written.
+    /// A file can't be read or written, or a program can't be asked.
     Input = 3,
     /// No probe matches.
     NoMatch = 4,
@@ -67,6 +67,8 @@ pub enum Failure {
     Input(String),
     /// No probe matches.
     NoMatch(String),
+    /// Nobody reads the output any further.
+    Closed,
 }
 
 impl Failure {
@@ -76,6 +78,7 @@ impl Failure {
             Self::Usage(_) => Exit::Usage,
             Self::Input(_) => Exit::Input,
             Self::NoMatch(_) => Exit::NoMatch,
+            Self::Closed => Exit::Done,
         }
     }
 
@@ -87,8 +90,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(text) | Self::Input(text) | Self::NoMatch(text)) = self;
-        f.write_str(text)
+        match self {
+            Self::Usage(text) | Self::Input(text) | Self::NoMatch(text) => f.write_str(text),
+            Self::Closed => f.write_str("nobody reads the output any further"),
+        }
     }
 }
 
@@ -110,6 +115,7 @@ pub fn print(result: Result<Shown, Failure>) -> Exit {
                 Ok(()) => shown.exit,
             }
         }
+        Err(Failure::Closed) => Exit::Done,
         Err(failure) => {
             say(ERROR, "error: ", &failure.to_string());
             failure.exit()

@@ -28,6 +28,12 @@ impl Staged {
         Ok(Self { file, paths: Some((partial, path.to_owned())) })
     }
 
+    /// Returns the file, for others to write.
+    #[cfg(target_os = "linux")]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Ends the file and puts it in place.
     ///
     /// # Errors

@@ -2,3 +2,4 @@
 //! changes with any version.
 
 pub use crate::report::{Table, Time};
+pub use crate::syntax::interval;

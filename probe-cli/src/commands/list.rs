@@ -1,47 +1,126 @@
-//! `list`: the probes of a file.
+//! `list`: the probes of a file, or of a running program.
 
-use std::fmt::Write;
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
 
 use probe_runtime::__tools::Table;
-use probe_runtime::{Selector, Type};
+use probe_runtime::Selector;
 use serde::Serialize;
 
+use super::listed::{LeftOut, Listed, table};
 use crate::args::List;
 use crate::json::{SCHEMA, document};
+#[cfg(target_os = "linux")]
+use crate::live::{Program, failure};
 use crate::output::{Failure, Shown};
 use crate::progress::Progress;
-use crate::tables::{FieldOf, ObjectProbes, Probe, SiteState, read};
+use crate::tables::{ObjectProbes, Probe, read};
 use crate::text::{clean, count};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
     let selector = list.selector.as_deref().map(Selector::parse).transpose();
     let selector = selector.map_err(|error| Failure::Usage(error.to_string()))?;
+    #[cfg(target_os = "linux")]
+    let pid = list.file.to_str().and_then(|text| text.parse().ok());
+    #[cfg(target_os = "linux")]
+    if let Some(pid) = pid.filter(|_| !list.file.exists()) {
+        return of_program(pid, list, is_json);
+    }
+    of_file(list, selector.as_ref(), is_json)
+}
+
+fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
     let object = {
         let _progress = Progress::start(&format!("reading {}", list.file.display()), 0);
         read(&list.file).map_err(Failure::input)?
     };
     if list.objects {
-        return Ok(Shown { notes: doubts(&object), ..objects(&object, is_json)? });
+        let rows = [ObjectRow::of(&object)];
+        return Ok(Shown { notes: doubts(&object), ..objects(&rows, is_json)? });
     }
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
-    let selected = Selected { object: &object, selector: selector.as_ref() };
-    let mut probes = selected.of(&probes)?;
+    let mut probes = Selected { object: &object, selector }.of(&probes)?;
     let mut notes = doubts(&object);
-    if let Some(selector) = &selector {
+    if let Some(selector) = selector {
         let unmatched = selector.unmatched(probes.iter().copied());
         notes.extend(unmatched.into_iter().map(|term| format!("no probe matches `{term}`")));
     }
     probes.sort_by(|a, b| (&a.path, a.kind, a.line, a.column).cmp(&(&b.path, b.kind, b.line, b.column)));
-    let skipped: Vec<_> = match &selector {
-        Some(selector) => skipped.into_iter().filter(|probe| selector.matches(*probe)).collect(),
-        None => skipped,
+    let is_asked = |probe: &&&Probe| selector.is_none_or(|selector| selector.matches(**probe));
+    let left_out = skipped
+        .iter()
+        .filter(is_asked)
+        .filter_map(|probe| Some(LeftOut { probe: probe.path.clone(), reason: probe.skipped.clone()? }));
+    let head = Head {
+        schema: SCHEMA,
+        command: "list",
+        file: &object.name,
+        build_id: object.build_id.as_deref(),
+        unread: object.unread.count,
+        skipped: left_out.collect(),
     };
-    let shown = if is_json {
-        Shown::text(as_json(&object, &probes, &skipped)?)
+    let probes: Vec<_> = probes.into_iter().map(Listed::from).collect();
+    Ok(Shown { notes, ..shown(&head, &probes, is_json)? })
+}
+
+#[cfg(target_os = "linux")]
+fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
+    let mut program = Program::by_id(pid)?;
+    let executable = program.client.hello().executable.clone();
+    let selector = list.selector.as_deref().unwrap_or_default();
+    let mut probes = program.client.list(selector).map_err(|error| failure(&error))?;
+    let status = program.client.status().map_err(|error| failure(&error))?;
+    let mut notes = Vec::new();
+    if status.unreadable_records != 0 {
+        notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));
+    }
+    let later = status.unreadable_objects.iter();
+    notes.extend(later.map(|object| format!("{object} has probes of a later version of probe-runtime")));
+    probes.sort_by(|a, b| (&a.path, &a.kind, a.line).cmp(&(&b.path, &b.kind, b.line)));
+    let (mut listed, mut left_out) = (Vec::new(), Vec::new());
+    for probe in probes {
+        match &probe.skipped {
+            Some(reason) => left_out.push(LeftOut { probe: probe.path, reason: reason.clone() }),
+            None => listed.push(Listed::from(probe)),
+        }
+    }
+    if list.objects {
+        let mut by_object = BTreeMap::<&str, (usize, u64)>::new();
+        for probe in &listed {
+            let (object, sites) = probe.object();
+            let sum = by_object.entry(if object.is_empty() { &executable } else { object }).or_default();
+            *sum = (sum.0 + 1, sum.1 + sites);
+        }
+        let rows: Vec<_> = by_object
+            .into_iter()
+            .map(|(object, (probes, sites))| ObjectRow {
+                object,
+                ty: "loaded",
+                probes,
+                sites,
+                ..ObjectRow::default()
+            })
+            .collect();
+        return Ok(Shown { notes, ..objects(&rows, is_json)? });
+    }
+    let head = Head {
+        schema: SCHEMA,
+        command: "list",
+        file: &executable,
+        build_id: None,
+        unread: status.unreadable_records,
+        skipped: left_out,
+    };
+    Ok(Shown { notes, ..shown(&head, &listed, is_json)? })
+}
+
+/// Shows the probes.
+fn shown(head: &Head<'_>, probes: &[Listed], is_json: bool) -> Result<Shown, Failure> {
+    if is_json {
+        document(head, probes).map(Shown::text)
     } else {
-        Shown::table(as_text(&probes, &skipped))
-    };
-    Ok(Shown { notes, ..shown })
+        Ok(Shown::table(table(probes, &head.skipped)))
+    }
 }
 
 /// Which probes of a file are asked for.
@@ -105,73 +184,6 @@ fn doubts(object: &ObjectProbes) -> Vec<String> {
     notes
 }
 
-fn as_text(probes: &[&Probe], skipped: &[&Probe]) -> String {
-    let has_groups = probes.iter().any(|probe| probe.group.is_some());
-    let has_states = probes.iter().any(|probe| probe.state() != SiteState::Latent);
-    let mut heading = vec!["probe", "kind", "sites", "place", "fields"];
-    heading.extend(has_groups.then_some("group"));
-    heading.extend(has_states.then_some("state"));
-    let mut table = Table::new(&heading);
-    for probe in probes {
-        let mut row = vec![
-            clean(&probe.path).into_owned(),
-            probe.kind.name().to_owned(),
-            probe.sites.len().to_string(),
-            format!("{}:{}", clean(&probe.file), probe.line),
-            fields(&probe.fields),
-        ];
-        row.extend(has_groups.then(|| clean(probe.group.as_deref().unwrap_or_default()).into_owned()));
-        row.extend(has_states.then(|| probe.state().name().to_owned()));
-        table.row(row);
-    }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    let sites = probes.iter().map(|probe| probe.sites.len() as u64).sum();
-    // Writing to a string never fails.
-    let _ = writeln!(text, "{}, {}", count(probes.len() as u64, "probe"), count(sites, "site"));
-    if !skipped.is_empty() {
-        let functions = if skipped.len() == 1 { "function was" } else { "functions were" };
-        let _ = writeln!(text, "{} {functions} left out by the block around it:", skipped.len());
-        for probe in skipped {
-            let reason = probe.skipped.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "  {} ({})", clean(&probe.path), clean(reason));
-        }
-    }
-    text
-}
-
-/// Returns names and types: `bytes: u64, request`.
-fn fields(fields: &[FieldOf]) -> String {
-    let field = |field: &FieldOf| match field.ty {
-        Some(ty) => format!("{}: {}", clean(&field.name), type_name(ty)),
-        None => clean(&field.name).into_owned(),
-    };
-    fields.iter().map(field).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the name of a type, as Rust has it where it has one.
-fn type_name(ty: Type) -> &'static str {
-    match ty {
-        Type::U64 => "u64",
-        Type::I64 => "i64",
-        Type::U128 => "u128",
-        Type::I128 => "i128",
-        Type::F64 => "f64",
-        Type::Bool => "bool",
-        Type::Char => "char",
-        Type::Str => "str",
-        Type::Bytes => "bytes",
-        Type::Format => "text",
-        Type::CStr => "cstr",
-        Type::Absent => "absent",
-        Type::Opaque => "opaque",
-        Type::Failed => "failed",
-    }
-}
-
 #[derive(Serialize)]
 struct Head<'a> {
     schema: u64,
@@ -181,67 +193,7 @@ struct Head<'a> {
     build_id: Option<&'a str>,
     unread: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    skipped: Vec<SkippedRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct SkippedRow<'a> {
-    probe: &'a str,
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    probe: &'a str,
-    kind: &'a str,
-    file: &'a str,
-    line: u32,
-    sites: usize,
-    fields: Vec<FieldRow<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    doc: Option<&'a str>,
-    state: &'a str,
-}
-
-#[derive(Serialize)]
-struct FieldRow<'a> {
-    name: &'a str,
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    ty: Option<&'a str>,
-}
-
-impl<'a> FieldRow<'a> {
-    fn of(field: &'a FieldOf) -> Self {
-        Self { name: &field.name, ty: field.ty.map(type_name) }
-    }
-}
-
-fn as_json(object: &ObjectProbes, probes: &[&Probe], skipped: &[&Probe]) -> Result<String, Failure> {
-    let skipped = skipped
-        .iter()
-        .filter_map(|probe| Some(SkippedRow { probe: &probe.path, reason: probe.skipped.as_deref()? }));
-    let head = Head {
-        schema: SCHEMA,
-        command: "list",
-        file: &object.name,
-        build_id: object.build_id.as_deref(),
-        unread: object.unread.count,
-        skipped: skipped.collect(),
-    };
-    let rows = probes.iter().map(|probe| Row {
-        probe: &probe.path,
-        kind: probe.kind.name(),
-        file: &probe.file,
-        line: probe.line,
-        sites: probe.sites.len(),
-        fields: probe.fields.iter().map(FieldRow::of).collect(),
-        group: probe.group.as_deref(),
-        doc: probe.doc.as_deref(),
-        state: probe.state().name(),
-    });
-    document(&head, rows)
+    skipped: Vec<LeftOut>,
 }
 
 #[derive(Serialize)]
@@ -250,7 +202,7 @@ struct ObjectHead {
     command: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct ObjectRow<'a> {
     object: &'a str,
     #[serde(rename = "type")]
@@ -262,28 +214,35 @@ struct ObjectRow<'a> {
     build_id: Option<&'a str>,
 }
 
-fn objects(object: &ObjectProbes, is_json: bool) -> Result<Shown, Failure> {
-    let row = ObjectRow {
-        object: &object.name,
-        ty: object.object_type.name(),
-        probes: object.probes.iter().filter(|probe| probe.skipped.is_none()).count(),
-        sites: object.sites,
-        unread: object.unread.count,
-        elsewhere: object.elsewhere.values().sum(),
-        build_id: object.build_id.as_deref(),
-    };
+impl<'a> ObjectRow<'a> {
+    fn of(object: &'a ObjectProbes) -> Self {
+        Self {
+            object: &object.name,
+            ty: object.object_type.name(),
+            probes: object.probes.iter().filter(|probe| probe.skipped.is_none()).count(),
+            sites: object.sites,
+            unread: object.unread.count,
+            elsewhere: object.elsewhere.values().sum(),
+            build_id: object.build_id.as_deref(),
+        }
+    }
+}
+
+fn objects(rows: &[ObjectRow<'_>], is_json: bool) -> Result<Shown, Failure> {
     if is_json {
         let head = ObjectHead { schema: SCHEMA, command: "list" };
-        return document(&head, [row]).map(Shown::text);
+        return document(&head, rows).map(Shown::text);
     }
     let mut table = Table::new(&["object", "type", "probes", "sites", "unread", "build id"]);
-    table.row(vec![
-        clean(row.object).into_owned(),
-        row.ty.to_owned(),
-        row.probes.to_string(),
-        row.sites.to_string(),
-        row.unread.to_string(),
-        row.build_id.unwrap_or("none").to_owned(),
-    ]);
+    for row in rows {
+        table.row(vec![
+            clean(row.object).into_owned(),
+            row.ty.to_owned(),
+            row.probes.to_string(),
+            row.sites.to_string(),
+            row.unread.to_string(),
+            row.build_id.unwrap_or("-").to_owned(),
+        ]);
+    }
     Ok(Shown::table(format!("{table}\n")))
 }

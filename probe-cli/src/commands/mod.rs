@@ -5,8 +5,17 @@ mod audit;
 mod convert;
 mod diff;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod enable;
 mod list;
+mod listed;
+#[cfg(target_os = "linux")]
+mod measure;
+#[cfg(target_os = "linux")]
+mod record;
 mod report;
+#[cfg(target_os = "linux")]
+mod status;
 mod written;
 
 use crate::args::{Arguments, Command};
@@ -24,6 +33,26 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Convert(convert) => convert::run(convert),
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Count(args) => measure::run(args, "count", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Latency(args) => measure::run(args, "latency", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Calls(args) => measure::run(args, "call-tree", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Profile(args) => measure::run(args, "profile", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Perf(args) => measure::run(args, "perf", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Record(args) => record::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Snapshot(args) => record::snapshot(args),
+        #[cfg(target_os = "linux")]
+        Command::Enable(args) => enable::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Disable(args) => enable::disable(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Status(args) => status::run(args, is_json),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(written::completions(completions)),
         Command::Man(man) => written::man(man),

@@ -11,6 +11,8 @@ const KNOWN: u32 = 1;
 const DESCRIPTOR: u64 = 32;
 /// Type of the GNU notes that tell builds apart.
 const BUILD_ID: u32 = 3;
+/// Bytes of all notes that are read: more than a million notes. A sparse file may claim any number.
+const LONGEST: u64 = 1 << 26;
 /// Longest id of a build that is shown.
 const LONGEST_ID: u32 = 64;
 
@@ -37,9 +39,13 @@ pub struct Notes {
 /// Reads the notes. Stops where one is damaged: the next one can't be found.
 ///
 /// # Errors
-/// The system's.
+/// If they are far too long, and the system's.
 pub fn notes(image: &Image) -> Result<Notes, Problem> {
     let mut found = Notes::default();
+    let all = image.notes.iter().fold(0_u64, |sum, [_, _, size, _]| sum.saturating_add(*size));
+    if all > LONGEST {
+        return Err(Problem::Damaged(format!("its notes have {all} bytes, more than any program has")));
+    }
     for &[offset, addr, size, align] in &image.notes {
         let align = if align == 8 { 8 } else { 4 };
         let mut at = 0;

@@ -18,6 +18,8 @@ const LONGEST: u64 = 1 << 30;
 /// How often all bytes of the file may be read as text of definitions. An entry and its exit share
 /// their text, as do copies of a definition.
 const SHARED: u64 = 16;
+/// Bytes of text that any file may have.
+const ALWAYS: u64 = 1 << 17;
 
 /// The probes of one file.
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl ObjectProbes {
         let definitions = table(image, note, 2, "definitions")?;
         let pointers = Pointers::read(image, &definitions)?;
         let mut grouped = Grouped::default();
-        let room = image.length().saturating_mul(SHARED);
+        let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
         let mut reader = Definitions { image, pointers: &pointers, room };
         let many = (definitions.end - definitions.start) / definition::LEN;
         for number in 0..many {

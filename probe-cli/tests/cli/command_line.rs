@@ -11,7 +11,9 @@ fn help_names_all_commands_and_exit_codes() {
     let help = out(&["help"]);
     for part in [
         "Usage: probectl [OPTIONS] <COMMAND>",
-        "  list         Lists the probes of a file, without running it\n",
+        "  list         Lists the probes of a file, without running it, or of a running program\n",
+        "  count        Counts hits in a running program\n",
+        "  record       Records a trace of a running program into a file\n",
         "  audit        Checks each site of a file\n",
         "  convert      Converts traces for other tools\n",
         "  report       Reports the calls in traces, a row for each function\n",
@@ -29,7 +31,11 @@ fn help_names_all_commands_and_exit_codes() {
 fn mistakes_are_explained() {
     let text = fails(2, &["lsit", "x"]);
     assert!(text.contains("unrecognized subcommand 'lsit'") && text.contains("'list'"), "{text}");
-    assert!(fails(2, &["list"]).contains("<FILE>"));
+    assert!(fails(2, &["list"]).contains("<FILE|PID>"));
+    assert!(fails(2, &["count", "**"]).contains("<--pid <PID>|--name <NAME>|CMD>"));
+    assert!(fails(2, &["count", "**", "-p", "1", "-n", "app"]).contains("cannot be used with"));
+    assert!(fails(2, &["count", "**", "-p", "1", "--for", "5"]).contains("write `500ms`, `10s`"));
+    assert!(fails(3, &["status", "-p", "4194305"]).contains("there is no process 4194305"));
     assert!(fails(2, &[]).contains("Usage: probectl"));
     let text = fails(2, &["diff", "a", "b", "--fail", "x"]);
     assert!(text.contains("`x` is no percentage; write `10%` or `2.5%`"), "{text}");

@@ -65,7 +65,7 @@ fn a_table_as_the_runtime_prints_it() {
             "request:",
             "str,",
             "first:",
-            "text,",
+            "format,",
             "ratio:",
             "f64",
             "net"
@@ -83,7 +83,7 @@ fn type_name(ty: Type) -> &'static str {
         Type::U64 => "u64",
         Type::F64 => "f64",
         Type::Str => "str",
-        Type::Format => "text",
+        Type::Format => "format",
         other => panic!("no field here has {other:?}"),
     }
 }
@@ -116,7 +116,8 @@ fn the_file_agrees_with_the_program() {
         return;
     }
     let mut known = probes();
-    known.retain(|probe| probe.skipped().is_none());
+    // Another test loads objects of C.
+    known.retain(|probe| probe.skipped().is_none() && probe.path().starts_with("cli::"));
     known.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
     let known: Vec<_> = known.iter().map(row).collect();
     let folder = Folder::new("stripped");

@@ -207,6 +207,8 @@ fn sizes_that_a_sparse_file_claims() {
     let error = sparse(|file, note| put(file, note + 8, 1 << 60)).unwrap_err();
     assert!(error.contains("more than any program has"), "{error}");
     assert_eq!(sparse(|file, note| put(file, note + 8, 1 << 29)), Ok(3));
+    let error = sparse(|file, _| put(file, 64 + 56 + 32, 1 << 60)).unwrap_err();
+    assert!(error.contains("its notes have 1152921504606846976 bytes"), "{error}");
     // A symbol table of 2^60 bytes of zeros, whose section header lies in the file's end.
     let symbols = sparse(|file, _| {
         let at = file.len().next_multiple_of(64);

@@ -1,4 +1,4 @@
-//! Runs each command of `docs/probectl.md`, in its order, and compares what it prints.
+//! Runs each command of `docs/probectl.md`, in its order, and compares its output.
 //!
 //! Numbers with units differ from run to run, so they count as equal. This program is also the one
 //! that the tour looks at: under the name `shop` it serves orders.
@@ -12,6 +12,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const TOUR: &str = include_str!("../../../docs/probectl.md");
 
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
     fs::create_dir_all(&folder).expect("a folder");
     fs::copy(env::current_exe().expect("this program"), folder.join("shop")).expect("a copy");
     let failed = take(&folder);
+    // The tour has ended it, unless a command before that has failed.
+    let _ = Command::new("sh").args(["-c", "kill $(cat shop.pid) 2>/dev/null"]).current_dir(&folder).status();
     let _ = fs::remove_dir_all(&folder);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -45,6 +49,12 @@ fn take(folder: &Path) -> usize {
     let mut failed = 0;
     for command in &commands {
         let printed = run(folder, &command.line);
+        if command.line.contains('&') && command.line.contains("PROBE_AGENT=1") {
+            await_socket(folder);
+        }
+        if command.line.contains("KILL") {
+            await_detached(folder);
+        }
         let (expected, found) = (blocks::shape(&command.prints), blocks::shape(&printed));
         if expected != found {
             failed += 1;
@@ -53,6 +63,24 @@ fn take(folder: &Path) -> usize {
     }
     println!("{} commands, {failed} failed", commands.len());
     failed
+}
+
+/// Waits until the program in the background can be asked.
+fn await_socket(folder: &Path) {
+    let sockets = folder.join("latent-probes");
+    let begin = Instant::now();
+    while fs::read_dir(&sockets).map_or(0, Iterator::count) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(100), "it serves no socket");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the program has noticed that its client is gone.
+fn await_detached(folder: &Path) {
+    let begin = Instant::now();
+    while run(folder, "probectl status -n shop").contains("count") {
+        assert!(begin.elapsed() < Duration::from_secs(100), "it stays attached");
+    }
 }
 
 /// Runs a line in a shell; returns its output, with errors, and its exit code if that is not 0.

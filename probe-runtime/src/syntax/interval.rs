@@ -10,7 +10,7 @@ const UNITS: [(&str, f64); 6] =
 ///
 /// # Errors
 /// A description of the mistake and of the correct form.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is not a span of time; write `500ms`, `10s`, `5m` or `1h`");
     let minutes = ("m", 60.0);

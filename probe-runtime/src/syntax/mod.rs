@@ -9,7 +9,7 @@ mod size;
 mod trigger;
 
 pub use error::ParseError;
-pub(crate) use interval::interval;
+pub use interval::interval;
 #[cfg(feature = "trace")]
 pub(crate) use interval::time_len;
 pub use options::Setting;

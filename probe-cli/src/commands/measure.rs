@@ -1,0 +1,107 @@
+//! `count`, `latency`, `calls`, `profile`, `perf`: a consumer's reports while a program runs.
+
+use std::io;
+use std::time::Duration;
+
+use probe_protocol::{Attach, Attached, Client, ClientError};
+
+use crate::args::{Measure, Running, Target};
+use crate::live::{Program, Screen, Stop, Watched, failure, watch};
+use crate::output::{Failure, Shown};
+
+/// The time between two reports of a program that may end before it can be asked once more.
+const UNSEEN: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown, Failure> {
+    let stop = Stop::on_signals()?;
+    let mut program = target(&args.target)?;
+    let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
+    let attached = attached.map_err(|error| failure(&error))?;
+    let mut screen = Screen::stdout(is_json);
+    let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
+    let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
+    let format = if is_json { "json" } else { "txt" };
+    let mut notes = notes(&attached);
+    let mut latest = None;
+    let watched = watch(&mut program.client, &stop, args.time, every, |client, _| {
+        let Some(report) = report(client, attached.id, 0, format)? else { return Ok(()) };
+        if shows.is_some() {
+            written(screen.show(&report))?;
+        }
+        latest = Some(report);
+        Ok(())
+    })?;
+    let last = match watched {
+        Watched::Stopped => last(&mut program.client, attached.id, format)?,
+        Watched::Ended => None,
+    };
+    if last.is_none() {
+        notes.push("the program has ended; this is the last report before".to_owned());
+    }
+    let Some(report) = last.or(latest) else {
+        return Err(Failure::Input(
+            "the program has ended before there was a report; ask for some by --every".to_owned(),
+        ));
+    };
+    written(screen.finish(&report))?;
+    // A program that was started here ends before this command does. A signal ends both.
+    if !stop.is_set() {
+        notes.extend(program.finish());
+    }
+    Ok(Shown { notes, ..Shown::text(String::new()) })
+}
+
+/// Connects to the program that is meant, or starts it.
+pub(super) fn target(target: &Target) -> Result<Program, Failure> {
+    match (target.pid, &target.name) {
+        (Some(pid), _) => Program::by_id(pid),
+        (_, Some(name)) => Program::by_name(name),
+        _ => Program::start(&target.command),
+    }
+}
+
+/// Connects to the program that is meant.
+pub(super) fn running(running: &Running) -> Result<Program, Failure> {
+    match (running.pid, &running.name) {
+        (Some(pid), _) => Program::by_id(pid),
+        (_, Some(name)) => Program::by_name(name),
+        _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
+    }
+}
+
+/// Returns the agent's notes on an attachment.
+pub(super) fn notes(attached: &Attached) -> Vec<String> {
+    attached.consumers.iter().flat_map(|consumer| consumer.notes.iter().cloned()).collect()
+}
+
+/// Asks for a report; `None` if the program has ended.
+pub(super) fn report(
+    client: &mut Client,
+    attachment: u32,
+    consumer: u32,
+    format: &str,
+) -> Result<Option<String>, Failure> {
+    match client.report(attachment, consumer, format) {
+        Ok(report) if report.text.ends_with('\n') => Ok(Some(report.text)),
+        Ok(report) => Ok(Some(report.text + "\n")),
+        Err(ClientError::Ended) => Ok(None),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// Makes the probes latent and asks for the final report.
+fn last(client: &mut Client, attachment: u32, format: &str) -> Result<Option<String>, Failure> {
+    match client.pause(attachment) {
+        Ok(_) => report(client, attachment, 0, format),
+        Err(ClientError::Ended) => Ok(None),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// Ends the command where nobody reads its output any further.
+pub(super) fn written(result: io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::Closed,
+        _ => Failure::Input(format!("stdout can't be written: {error}")),
+    })
+}

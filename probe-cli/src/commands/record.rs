@@ -1,0 +1,99 @@
+//! `record` and `snapshot`: traces of running programs, in files that are opened here.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use probe_protocol::{Attach, AttachmentInfo, ClientError};
+
+use super::measure::{notes, report, running, target};
+use crate::args::{Record, Snapshot};
+use crate::live::{Stop, Watched, failure, watch};
+use crate::output::{Failure, Shown};
+use crate::staged::Staged;
+
+/// The time for the program to finish a file.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
+    let name = file_name(&args.out)?;
+    if !name.ends_with(".pftrace") && !name.ends_with(".probetrace") {
+        return Err(Failure::Usage(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`")));
+    }
+    let stop = Stop::on_signals()?;
+    let mut program = target(&args.target)?;
+    let out = args.out.display();
+    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
+    if fs::metadata(&args.out).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Failure::Usage(format!(
+            "{out} is no regular file, which a program writes from its beginning"
+        )));
+    }
+    // An earlier file stays until the program has taken this one.
+    let staged = Staged::create(&args.out).map_err(unwritable)?;
+    // The program writes all that it has before it answers the last request.
+    program.client.set_patience(PATIENCE);
+    let attach = Attach { output: Some(name), ..Attach::new(format!("{}=trace", args.selector)) };
+    let attached = program.client.record(&attach, staged.file()).map_err(|error| failure(&error))?;
+    staged.finish().map_err(unwritable)?;
+    let mut notes = notes(&attached);
+    let client = &mut program.client;
+    let mut text = String::new();
+    if watch(client, &stop, args.time, None, |_, _| Ok(()))? == Watched::Stopped {
+        match client.pause(attached.id) {
+            Ok(_) => {
+                text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
+                notes.extend(client.detach(attached.id).map_err(|error| failure(&error))?);
+            }
+            Err(ClientError::Ended) => (),
+            Err(error) => return Err(failure(&error)),
+        }
+    }
+    if text.is_empty() {
+        notes.push(format!("the connection has ended; {out} has the events until about then"));
+    }
+    if !stop.is_set() {
+        notes.extend(program.finish());
+    }
+    Ok(Shown { notes, ..Shown::text(text) })
+}
+
+pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
+    let name = file_name(&args.out)?;
+    let format =
+        Path::new(&name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
+    let mut program = running(&args.running)?;
+    let client = &mut program.client;
+    let attachment = match args.attachment {
+        Some(id) => id,
+        None => recorder(&client.status().map_err(|error| failure(&error))?.attachments)?,
+    };
+    let out = args.out.display();
+    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
+    client.set_patience(PATIENCE);
+    let staged = Staged::create(&args.out).map_err(unwritable)?;
+    let notes = client.snapshot(attachment, 0, &format, staged.file()).map_err(|error| failure(&error))?;
+    staged.finish().map_err(unwritable)?;
+    Ok(Shown { notes, ..Shown::text(String::new()) })
+}
+
+/// Returns the only flight recorder.
+fn recorder(attachments: &[AttachmentInfo]) -> Result<u32, Failure> {
+    let recorders: Vec<_> = attachments.iter().filter(|it| it.spec.contains("trace(flight")).collect();
+    match recorders[..] {
+        [one] => Ok(one.id),
+        [] => Err(Failure::Input(
+            "the program has no flight recorder; begin one by `probectl enable --keep -p PID '**=trace(flight)'`"
+                .to_owned(),
+        )),
+        _ => {
+            let ids: Vec<_> = recorders.iter().map(|it| format!("{} ({})", it.id, it.spec)).collect();
+            Err(Failure::Usage(format!("there are several recorders; choose one: {}", ids.join(", "))))
+        }
+    }
+}
+
+fn file_name(path: &Path) -> Result<String, Failure> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.map(str::to_owned).ok_or_else(|| Failure::Usage(format!("{} names no file", path.display())))
+}

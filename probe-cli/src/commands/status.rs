@@ -1,0 +1,115 @@
+//! `status`: a running program's probes, clients and attachments.
+
+use std::fmt::Write;
+
+use probe_protocol::{AttachmentInfo, Hello, Status};
+use probe_runtime::__tools::Table;
+use serde::Serialize;
+
+use super::measure::running;
+use crate::args;
+use crate::json::{SCHEMA, document};
+use crate::live::failure;
+use crate::output::{Failure, Shown};
+use crate::text::{clean, count};
+
+#[derive(Serialize)]
+struct Head<'a> {
+    schema: u64,
+    command: &'a str,
+    program: &'a str,
+    pid: u32,
+    runtime: &'a str,
+    probes: u32,
+    threads: u32,
+    clients: u32,
+    of_program: u32,
+    lost_hits: u64,
+    unreadable_records: u64,
+    unreadable_objects: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    attachment: u32,
+    spec: &'a str,
+    kept: bool,
+    client: u32,
+    connected: bool,
+    milliseconds: u64,
+}
+
+pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> {
+    let mut program = running(&args.running)?;
+    let hello = program.client.hello().clone();
+    let status = program.client.status().map_err(|error| failure(&error))?;
+    if is_json {
+        return Ok(Shown::text(as_json(&hello, &status)?));
+    }
+    let mut text = format!(
+        "{} (process {}), probe-runtime {}\n{}, {}, {}\n",
+        clean(&hello.executable),
+        hello.pid,
+        clean(&hello.runtime),
+        count(status.probes.into(), "probe"),
+        count(status.threads.into(), "thread"),
+        count(status.clients.into(), "client"),
+    );
+    // Writing to a string never fails.
+    if status.of_program != 0 {
+        let _ = writeln!(text, "{} of the program's own", count(status.of_program.into(), "attachment"));
+    }
+    if !status.attachments.is_empty() {
+        let _ = writeln!(text, "{}", table(&status.attachments));
+    }
+    let mut notes = Vec::new();
+    if status.lost_hits != 0 {
+        notes.push(format!("{} could not be delivered", count(status.lost_hits, "hit")));
+    }
+    if status.unreadable_records != 0 {
+        notes.push(format!("{} can't be read", count(status.unreadable_records, "record")));
+    }
+    let unread = status.unreadable_objects.iter();
+    notes.extend(unread.map(|object| format!("{object} has probes of a later version of probe-runtime")));
+    Ok(Shown { notes, ..Shown::text(text) })
+}
+
+fn table(attachments: &[AttachmentInfo]) -> Table {
+    let mut table = Table::new(&["attachment", "seconds", "client", "kept", "consumers"]);
+    for it in attachments {
+        table.row(vec![
+            it.id.to_string(),
+            format!("{}.{}", it.milliseconds / 1000, it.milliseconds % 1000 / 100),
+            if it.is_connected { it.client.to_string() } else { "gone".to_owned() },
+            if it.is_kept { "yes" } else { "no" }.to_owned(),
+            clean(&it.spec).into_owned(),
+        ]);
+    }
+    table
+}
+
+fn as_json(hello: &Hello, status: &Status) -> Result<String, Failure> {
+    let head = Head {
+        schema: SCHEMA,
+        command: "status",
+        program: &hello.executable,
+        pid: hello.pid,
+        runtime: &hello.runtime,
+        probes: status.probes,
+        threads: status.threads,
+        clients: status.clients,
+        of_program: status.of_program,
+        lost_hits: status.lost_hits,
+        unreadable_records: status.unreadable_records,
+        unreadable_objects: &status.unreadable_objects,
+    };
+    let rows = status.attachments.iter().map(|it| Row {
+        attachment: it.id,
+        spec: &it.spec,
+        kept: it.is_kept,
+        client: it.client,
+        connected: it.is_connected,
+        milliseconds: it.milliseconds,
+    });
+    document(&head, rows)
+}

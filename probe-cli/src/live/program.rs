@@ -1,0 +1,157 @@
+//! The program that is meant: by its process id, by its name, or started here.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
+
+use crate::output::Failure;
+
+/// The time for a program that is started here to serve its socket.
+const START: Duration = Duration::from_secs(10);
+
+/// A connection to a program, and its process if it was started here.
+pub struct Program {
+    /// The connection.
+    pub client: Client,
+    started: Option<Child>,
+}
+
+impl Program {
+    /// Connects to a process.
+    ///
+    /// # Errors
+    /// If it can't be asked.
+    pub fn by_id(pid: u32) -> Result<Self, Failure> {
+        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, started: None })
+    }
+
+    /// Connects to the only process of this name that serves a socket.
+    ///
+    /// # Errors
+    /// If there is none, or several, which are listed.
+    pub fn by_name(name: &str) -> Result<Self, Failure> {
+        let all = sockets();
+        let named: Vec<&AgentSocket> = all.iter().filter(|socket| is_called(socket.pid, name)).collect();
+        match named[..] {
+            [one] => Self::by_id(one.pid),
+            [] => {
+                let others: Vec<_> = all.iter().take(5).map(|socket| line(socket.pid)).collect();
+                let others = if others.is_empty() {
+                    String::new()
+                } else {
+                    format!("; these can be asked:\n{}", others.join("\n"))
+                };
+                Err(Failure::Input(format!(
+                    "no process called `{name}` can be asked; start it with PROBE_AGENT=1, and the feature \
+                     `agent`{others}"
+                )))
+            }
+            _ => {
+                let lines: Vec<_> = named.iter().map(|socket| line(socket.pid)).collect();
+                Err(Failure::Usage(format!(
+                    "{} processes are called `{name}`; choose one by `-p PID`:\n{}",
+                    lines.len(),
+                    lines.join("\n")
+                )))
+            }
+        }
+    }
+
+    /// Starts a program with its agent, and connects to it.
+    ///
+    /// # Errors
+    /// If it can't be started, or serves no socket. It is ended then.
+    pub fn start(command: &[String]) -> Result<Self, Failure> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(Failure::Usage("a command is missing after `--`".to_owned()));
+        };
+        let started = Command::new(program).args(arguments).env("PROBE_AGENT", "1").spawn();
+        let mut started =
+            started.map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
+        let begin = Instant::now();
+        loop {
+            match Client::connect(started.id()) {
+                Ok(client) => return Ok(Self { client, started: Some(started) }),
+                Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
+                Err(error) => {
+                    end(&mut started);
+                    return Err(failure(&error));
+                }
+            }
+            if let Ok(Some(status)) = started.try_wait() {
+                return Err(Failure::Input(format!(
+                    "{program} has ended ({status}) before it could be asked; does it hold the guard of \
+                     `init_from_env`, with the feature `agent`?"
+                )));
+            }
+            if begin.elapsed() > START {
+                end(&mut started);
+                return Err(Failure::Input(format!(
+                    "{program} serves no socket, so it was ended; it needs the guard of `init_from_env`, and the \
+                     feature `agent`"
+                )));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends the connection, and waits for the program's end if it was started here. Returns a note
+    /// if that was a failure.
+    pub fn finish(mut self) -> Option<String> {
+        let started = self.started.take();
+        drop(self);
+        let status = started?.wait().ok()?;
+        (!status.success()).then(|| format!("the program has failed: {status}"))
+    }
+
+    /// Returns whether the program was started here.
+    pub fn is_own(&self) -> bool {
+        self.started.is_some()
+    }
+}
+
+impl Drop for Program {
+    /// Ends a program that was started here for a command that has failed, or was stopped.
+    fn drop(&mut self) {
+        if let Some(started) = &mut self.started {
+            end(started);
+        }
+    }
+}
+
+fn end(started: &mut Child) {
+    // It may have ended by itself.
+    let _ = started.kill();
+    let _ = started.wait();
+}
+
+/// Returns whether a process has this name: that of its file, or the one that the kernel shows.
+fn is_called(pid: u32, name: &str) -> bool {
+    let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name || file == Path::new(name)
+}
+
+/// Returns a process's id and its command line.
+fn line(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let text: String = words.collect::<Vec<_>>().join(" ").trim_end().chars().take(100).collect();
+    format!("  {pid}  {text}")
+}
+
+/// Says why a program gives no answer.
+pub fn failure(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Failed(failure) => match failure.kind {
+            FailureKind::Malformed => Failure::Usage(error.to_string()),
+            FailureKind::NoMatch => Failure::NoMatch(error.to_string()),
+            _ => Failure::Input(error.to_string()),
+        },
+        _ => Failure::Input(error.to_string()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Reports one after the other: on a terminal each replaces the one before, into a pipe all are
+//! written.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use terminal_size::{Height, Width, terminal_size};
+
+use crate::text::{json, lines};
+
+/// The place for reports: stdout.
+pub struct Screen {
+    is_json: bool,
+    is_terminal: bool,
+    /// Lines of the last report, which the next one replaces.
+    shown: usize,
+}
+
+impl Screen {
+    /// Shows reports on stdout: tables, or documents, which never replace each other.
+    pub fn stdout(is_json: bool) -> Self {
+        Self { is_json, is_terminal: !is_json && io::stdout().is_terminal(), shown: 0 }
+    }
+
+    /// Returns whether reports replace each other.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Escapes characters that a terminal could obey.
+    fn cleaned<'a>(&self, report: &'a str) -> Cow<'a, str> {
+        if self.is_json { json(report) } else { lines(report) }
+    }
+
+    /// Shows a report in place of the last one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn show(&mut self, report: &str) -> io::Result<()> {
+        let size = terminal_size().map_or((80, 24), |(Width(width), Height(height))| (width, height));
+        let cleaned = self.cleaned(report);
+        let text = if self.is_terminal { fitting(&cleaned, size) } else { cleaned.into_owned() };
+        let mut out = io::stdout().lock();
+        if self.shown != 0 {
+            write!(out, "\x1b[{}A\x1b[J", self.shown)?;
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        self.shown = if self.is_terminal { text.lines().count() } else { 0 };
+        Ok(())
+    }
+
+    /// Shows a last report, whole, in place of the last one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(&mut self, report: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if self.shown != 0 {
+            write!(out, "\x1b[{}A\x1b[J", self.shown)?;
+        }
+        self.shown = 0;
+        out.write_all(self.cleaned(report).as_bytes())?;
+        out.flush()
+    }
+}
+
+/// Cuts a text to a terminal's size: a line that is too long would become two, and a line above the
+/// screen can't be replaced.
+fn fitting(text: &str, (width, height): (u16, u16)) -> String {
+    let rows = usize::from(height).saturating_sub(2).max(1);
+    let mut fitting = String::new();
+    for line in text.lines().take(rows) {
+        fitting.extend(line.chars().take(width.into()));
+        fitting.push('\n');
+    }
+    let left_out = text.lines().count().saturating_sub(rows);
+    if left_out != 0 {
+        fitting.push_str(&format!("… {left_out} more\n").chars().take(width.into()).collect::<String>());
+    }
+    fitting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_cut_to_the_terminal() {
+        assert_eq!(fitting("one\ntwo\n", (80, 24)), "one\ntwo\n");
+        assert_eq!(fitting("a long line\né\n", (6, 24)), "a long\né\n");
+        assert_eq!(fitting("1\n2\n3\n4\n5\n", (80, 5)), "1\n2\n3\n… 2 more\n");
+    }
+}

@@ -1,0 +1,115 @@
+//! Each command on a running program. Afterwards the program is as before.
+
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use crate::program::{Folder, Program, out, run, spawn, words};
+
+const OWN: &str = "live::program::**";
+
+#[test]
+fn a_program_and_its_file_list_the_same() {
+    let folder = Folder::new("list");
+    let mut program = Program::start(&folder);
+    let file = crate::program::this().display().to_string();
+    let of_program = out(&folder, &["list", &program.pid()]);
+    assert_eq!(of_program, out(&folder, &["list", &file]));
+    let lines = words(&of_program);
+    assert_eq!(lines[0], ["probe", "kind", "sites", "place", "fields", "group"]);
+    assert_eq!(lines[1][..2], ["live::program::half", "point"]);
+    let json =
+        |of: &str| -> Value { serde_json::from_str(&out(&folder, &["--json", "list", of, OWN])).unwrap() };
+    assert_eq!(json(&program.pid())["rows"], json(&file)["rows"]);
+    let objects = out(&folder, &["list", "--objects", &program.pid()]);
+    assert_eq!(words(&objects)[1], [&file, "loaded", "3", "3", "0", "-"]);
+    let ran = run(&folder, &["list", &program.pid(), "zzz"]);
+    assert!(ran.code == Some(4) && ran.err.starts_with("error: no probe matches `zzz`"), "{ran:?}");
+    program.is_as_before();
+}
+
+#[test]
+fn hits_and_times_are_measured() {
+    let folder = Folder::new("measure");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let counted = program.measured(&folder, &["count", "-p", &pid, OWN]);
+    let lines = words(&counted);
+    assert_eq!(lines[0], ["probe", "kind", "sites", "hits"]);
+    assert_eq!(lines.len(), 4);
+    assert!(lines[1..].iter().all(|line| line[3].parse::<u64>().unwrap() > 0), "{counted}");
+    program.is_as_before();
+    for (command, heading) in [("latency", "function"), ("calls", "total"), ("profile", "function")] {
+        let text = program.measured(&folder, &[command, "-p", &pid, OWN]);
+        assert!(text.starts_with(heading) || text.trim_start().starts_with(heading), "{command}: {text}");
+        assert!(text.contains("live::program::work"), "{command}: {text}");
+        program.is_as_before();
+    }
+    let ran = run(&folder, &["perf", "-p", &pid, OWN, "--for", "50ms"]);
+    assert!(ran.code == Some(0) || ran.err.contains("event"), "{ran:?}");
+    program.is_as_before();
+    let document = out(&folder, &["--json", "count", "-p", &pid, OWN, "--for", "50ms"]);
+    let json: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&json["consumer"], json["rows"].as_array().unwrap().len()), (&"count".into(), 3));
+    // Into a pipe, each interval has a report of its own.
+    let mut child = spawn(&folder, &["count", "-p", &pid, OWN, "--every", "1ms"]);
+    let mut headings = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert!(headings.any(|line| line.unwrap().starts_with("probe  ")));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    program.is_as_before();
+}
+
+#[test]
+fn traces_are_recorded_and_read() {
+    let folder = Folder::new("record");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let path = |name: &str| folder.0.join(name).display().to_string();
+    let (trace, perfetto) = (path("it.probetrace"), path("it.pftrace"));
+    let said = program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &trace]);
+    assert!(said.contains("events of 1 thread") && said.ends_with("the trace is it.probetrace\n"), "{said}");
+    let report = run(&folder, &["report", &trace]);
+    assert!(report.code == Some(0) && report.out.contains("live::program::work"), "{report:?}");
+    program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto]);
+    assert!(std::fs::metadata(perfetto).unwrap().len() > 1000);
+    let ran = run(&folder, &["record", "-p", &pid, OWN, "-o", &path("it.svg")]);
+    assert!(ran.code == Some(2) && ran.err.contains("use `.pftrace` or `.probetrace`"), "{ran:?}");
+    program.is_as_before();
+    let ran = run(&folder, &["snapshot", "-p", &pid, "-o", &path("no.pftrace")]);
+    assert!(ran.code == Some(3) && ran.err.contains("has no flight recorder; begin one"), "{ran:?}");
+    out(&folder, &["enable", "--keep", "-p", &pid, "**=trace(flight)"]);
+    let calls = program.number("calls");
+    crate::program::until(|| program.number("calls") > calls + 50);
+    let snapshot = path("snap.probetrace");
+    out(&folder, &["snapshot", "-p", &pid, "-o", &snapshot]);
+    let report = run(&folder, &["report", &snapshot]);
+    assert!(report.out.contains("live::program::work"), "{report:?}");
+    assert_eq!(run(&folder, &["disable", "-p", &pid]).err, "note: 1 attachment detached\n");
+    program.is_as_before();
+}
+
+#[test]
+fn attachments_can_be_kept() {
+    let folder = Folder::new("keep");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let said = out(&folder, &["enable", "-p", &pid, "--keep", "**::work, group=live kind=point"]);
+    let lines = words(&said);
+    assert_eq!(lines[0][2..].join(" "), "count on 3 probes, 3 sites active, 0 refused");
+    let json: Value = serde_json::from_str(&out(&folder, &["--json", "status", "-p", &pid])).unwrap();
+    assert_eq!((&json["probes"], &json["rows"][0]["kept"]), (&3.into(), &true.into()));
+    let status = out(&folder, &["status", "-p", &pid]);
+    assert!(status.contains("3 probes") && status.contains("gone    yes"), "{status}");
+    assert!(out(&folder, &["list", &pid]).lines().nth(1).unwrap().ends_with("active"));
+    // Two at once.
+    let counted = program.measured(&folder, &["count", "-p", &pid, OWN]);
+    assert!(counted.contains("live::program::work"), "{counted}");
+    let ran = run(&folder, &["disable", "-p", &pid]);
+    assert!(ran.code == Some(0) && ran.out.starts_with("probe  "), "{ran:?}");
+    program.is_as_before();
+    let ran = run(&folder, &["disable", "-p", &pid, "77"]);
+    assert!(ran.code == Some(3) && ran.err.starts_with("error: "), "{ran:?}");
+}

@@ -1,0 +1,9 @@
+//! `probectl` on running programs. The program is a child of the test: it works all the time,
+//! checks its own results, and compares its text with its file when it is asked.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
+
+mod commands;
+mod endings;
+mod names;
+mod program;
+mod terminal;

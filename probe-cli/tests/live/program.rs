@@ -1,0 +1,244 @@
+//! The program, and the test's way to it.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_protocol::{Client, Status};
+use probe_runtime::{init_from_env, probe};
+use probe_tests::scenario;
+use probe_tests::text::Text;
+
+/// Begins the lines of the program among those of the test harness.
+const MARK: &str = "@ ";
+
+/// Calls of the program, and wrong results of them.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static WRONG: AtomicU64 = AtomicU64::new(0);
+
+/// The function that is probed.
+#[probe(group = "live")]
+#[inline(never)]
+pub fn work(number: u64) -> u64 {
+    probe!("half", half = number / 2);
+    black_box(number * 3 + 1)
+}
+
+/// Works all the time. Answers one line with another.
+#[test]
+#[ignore = "other tests play it, in children"]
+fn scenario() {
+    let _ = scenario::to_play();
+    let text = Text::of_this_process();
+    let _guard = init_from_env().unwrap();
+    thread::spawn(|| {
+        for number in (0..1000).cycle() {
+            WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            // As programs that others use: not all of a processor.
+            thread::sleep(Duration::from_micros(20));
+        }
+    });
+    say("ready");
+    for line in io::stdin().lines() {
+        say(&match line.unwrap().as_str() {
+            "text" => text.differences().len().to_string(),
+            "calls" => CALLS.load(Ordering::Relaxed).to_string(),
+            "wrong" => WRONG.load(Ordering::Relaxed).to_string(),
+            other => panic!("{other}"),
+        });
+    }
+}
+
+fn say(answer: &str) {
+    let mut out = io::stdout().lock();
+    writeln!(out, "\n{MARK}{answer}").and_then(|()| out.flush()).unwrap();
+}
+
+/// A user's folder of sockets, which goes with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("probectl-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running program.
+pub struct Program {
+    pub child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub fn start(folder: &Folder) -> Self {
+        Self::of(folder, &this())
+    }
+
+    /// Starts it from this file, which is a copy of this program's.
+    pub fn of(folder: &Folder, file: &Path) -> Self {
+        let mut command = Command::new(file);
+        command.args(["program::scenario", "--exact", "--ignored", "--nocapture"]);
+        command.env("PROBE_TEST_SCENARIO", "serve");
+        command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", "1").env_remove("PROBES");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut program = Self { child, stdin, stdout };
+        assert_eq!(program.answer(), "ready");
+        program
+    }
+
+    pub fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    pub fn number(&mut self, line: &str) -> u64 {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        self.answer().parse().unwrap()
+    }
+
+    fn answer(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "it has ended");
+            if let Some(answer) = line.strip_prefix(MARK) {
+                return answer.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Returns the output of a command that measures, which is stopped once the program has worked
+    /// for a while with the consumer attached.
+    #[track_caller]
+    pub fn measured(&mut self, folder: &Folder, arguments: &[&str]) -> String {
+        let before = attachments(self.child.id());
+        let child = spawn(folder, arguments);
+        self.until(|status| status.attachments.len() > before);
+        let calls = self.number("calls");
+        until(|| self.number("calls") > calls + 50);
+        signal("-INT", &child);
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
+        ran.out
+    }
+
+    /// Waits until its status is as it should be.
+    pub fn until(&self, is_so: impl Fn(&Status) -> bool) {
+        let mut client = Client::connect(self.child.id()).unwrap();
+        until(|| is_so(&client.status().unwrap()));
+    }
+
+    /// Checks that nothing is attached, that its text equals its file, and that its results are
+    /// right.
+    pub fn is_as_before(&mut self) {
+        self.until(|status| status.attachments.is_empty());
+        assert_eq!((self.number("text"), self.number("wrong")), (0, 0));
+        let calls = self.number("calls");
+        until(|| self.number("calls") > calls);
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the number of attachments in a program.
+fn attachments(pid: u32) -> usize {
+    Client::connect(pid).unwrap().status().unwrap().attachments.len()
+}
+
+/// Waits for a condition.
+pub fn until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(100), "it does not happen");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns `probectl` with arguments.
+pub fn probectl(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probectl"));
+    command.args(arguments).env("XDG_RUNTIME_DIR", &folder.0).stdin(Stdio::null());
+    command
+}
+
+/// The output of a run.
+#[derive(Debug)]
+pub struct Ran {
+    pub out: String,
+    pub err: String,
+    pub code: Option<i32>,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+    }
+}
+
+/// Runs `probectl`.
+pub fn run(folder: &Folder, arguments: &[&str]) -> Ran {
+    probectl(folder, arguments).output().unwrap().into()
+}
+
+/// Returns the stdout of a run that ends well and says nothing else.
+#[track_caller]
+pub fn out(folder: &Folder, arguments: &[&str]) -> String {
+    let ran = run(folder, arguments);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{arguments:?}");
+    ran.out
+}
+
+/// Starts `probectl` with its output in pipes.
+pub fn spawn(folder: &Folder, arguments: &[&str]) -> Child {
+    probectl(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends a signal.
+pub fn signal(name: &str, child: &Child) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+/// Returns the lines of a table as words.
+pub fn words(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split_whitespace().collect()).collect()
+}
+
+/// Returns this program's file.
+pub fn this() -> PathBuf {
+    env::current_exe().unwrap()
+}
+
+/// Returns the name of a file.
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
