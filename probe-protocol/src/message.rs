@@ -219,7 +219,7 @@ pub struct Probe {
     pub fields: Vec<ProbeField>,
     /// Number of machine-code copies.
     pub sites: u32,
-    /// `latent`, `active`, `held`, `foreign` or `unloaded`.
+    /// `latent`, `active`, `held` or `foreign`.
     pub state: String,
     /// The file of the object that has it; empty for the executable, or if that is not known.
     pub object: String,
@@ -265,7 +265,8 @@ pub struct Status {
     pub clients: u32,
     /// The attachments of all clients, and those that were kept.
     pub attachments: Vec<AttachmentInfo>,
-    /// Number of attachments that the program itself has made.
+    /// Number of attachments that the program itself has made, and of those that are being made for
+    /// clients.
     pub of_program: u32,
     /// Hits that the runtime could not deliver to any consumer.
     pub lost_hits: u64,
