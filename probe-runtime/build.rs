@@ -52,8 +52,8 @@ fn is_discovering() -> bool {
 
 /// Whether other processes may ask: where a socket tells who connects.
 fn has_agent() -> bool {
-    let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
-    env::var_os("CARGO_FEATURE_AGENT").is_some() && is_linux && !is_set("MIRI") && backend() != "off"
+    let is_asked_for = env::var_os("CARGO_FEATURE_AGENT").is_some();
+    is_asked_for && target("OS") == "linux" && !is_set("MIRI") && backend() != "off"
 }
 
 /// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that

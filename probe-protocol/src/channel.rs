@@ -22,6 +22,7 @@ use rustix::net::{
 
 use crate::credentials::Peer;
 use crate::frame::{FrameError, HEADER, frame, payload_len};
+use crate::socket::Socket;
 
 /// The time within which a frame that nobody waits for must be there as a whole.
 const REST: Duration = Duration::from_secs(5);
@@ -43,7 +44,7 @@ const REST: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug)]
 pub struct Channel {
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 /// A frame that has come.
@@ -133,7 +134,7 @@ impl Channel {
     /// The system's, if the socket can't be made non-blocking.
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Self { socket })
+        Ok(Self { socket: Socket::new(socket)? })
     }
 
     /// Connects to a socket. Waits while too many others wait for the same process.
@@ -156,7 +157,10 @@ impl Channel {
         let address = SocketAddrUnix::new(path)?;
         loop {
             match connect(&socket, &address) {
-                Ok(()) => return Ok(Self { socket }),
+                Ok(()) => {
+                    let socket = Socket::new(socket).map_err(ChannelError::System)?;
+                    return Ok(Self { socket });
+                }
                 Err(Errno::INTR) => (),
                 // The kernel tells nobody when there is room again.
                 Err(Errno::AGAIN) if !within.is_zero() && deadline.left() != Some(Duration::ZERO) => {
@@ -201,6 +205,7 @@ impl Channel {
     }
 
     fn send_some(&self, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<usize, Errno> {
+        self.socket.check()?;
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let files = file.as_slice();
@@ -252,7 +257,9 @@ impl Channel {
         file: &mut Option<OwnedFd>,
     ) -> Result<usize, ChannelError> {
         loop {
-            // More descriptors than one do not fit, and the kernel closes those that do not.
+            self.socket.check()?;
+            // The space is aligned, so a second descriptor fits, too, and is refused below. The
+            // kernel closes those that do not fit.
             let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
             let parts = &mut [IoSliceMut::new(into)];
@@ -328,8 +335,17 @@ impl Channel {
 
     /// Ends the connection, also if another process has inherited the descriptor.
     pub fn end(&self) {
-        // It may have ended already.
-        let _ = shutdown(&self.socket, Shutdown::Both);
+        if self.is_open() {
+            // It may have ended already.
+            let _ = shutdown(&self.socket, Shutdown::Both);
+        }
+    }
+
+    /// Returns whether the descriptor is still this connection's. A program that closes descriptors
+    /// by their numbers may have closed it, and have another file by that number. Then each call
+    /// fails with `EBADF`, and dropping the channel closes nothing.
+    pub fn is_open(&self) -> bool {
+        self.socket.is_open()
     }
 }
 

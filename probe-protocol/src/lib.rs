@@ -19,7 +19,7 @@
 //! | a frame's payload | [`MAX_FRAME`], 128 KiB |
 //! | descriptors with a frame | one, with its first byte |
 //! | clients of a program | 8 |
-//! | attachments of all clients, kept ones included | 64 |
+//! | consumers of all clients, those of kept attachments included | 64 |
 //! | a text to attach, a selector | 64 KiB |
 //!
 //! # Platforms
@@ -45,6 +45,8 @@ mod listener;
 #[cfg(target_os = "linux")]
 mod passed;
 #[cfg(target_os = "linux")]
+mod socket;
+#[cfg(target_os = "linux")]
 mod target;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};
@@ -54,8 +56,8 @@ pub use frame::{
     encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
-    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, Done, Hello, Probe, ProbeField, Reply,
-    Request, Status,
+    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Hello, Probe,
+    ProbeField, Reply, Request, Status,
 };
 #[cfg(target_os = "linux")]
 pub use {

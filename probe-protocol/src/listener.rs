@@ -8,12 +8,11 @@ use std::error::Error;
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -22,6 +21,7 @@ use rustix::net::{
 use crate::channel::Channel;
 use crate::directory::{is_stale, own_directory, socket_path};
 use crate::error::DirectoryError;
+use crate::socket::Socket;
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -41,12 +41,10 @@ const BACKLOG: i32 = 64;
 /// ```
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    socket: Socket,
     path: PathBuf,
     /// The device and the number of the socket's file.
     file: (u64, u64),
-    /// The number of the socket itself.
-    inode: u64,
 }
 
 /// The reason why a program has no socket.
@@ -119,21 +117,18 @@ impl Listener {
             _ => (),
         }
         match Self::listening(&path) {
-            Ok((socket, file)) => {
-                let inode = fstat(&socket).map_or(0, |it| it.st_ino);
-                Ok(Self { socket, path, file, inode })
-            }
+            Ok((socket, file)) => Ok(Self { socket, path, file }),
             Err(error) => Err(BindError::System { path, error }),
         }
     }
 
-    fn listening(path: &Path) -> io::Result<(OwnedFd, (u64, u64))> {
+    fn listening(path: &Path) -> io::Result<(Socket, (u64, u64))> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = path.with_file_name(format!(".{name}"));
         // A process that was killed between the next steps has left it.
         let _ = fs::remove_file(&beside);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let socket = Socket::new(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)?;
         bind(&socket, &SocketAddrUnix::new(&beside)?)?;
         let published = fs::set_permissions(&beside, Permissions::from_mode(0o600)).and_then(|()| {
             listen(&socket, BACKLOG)?;
@@ -172,15 +167,19 @@ impl Listener {
     /// The system's: too many open files, no memory; `EBADF` if the program has closed the
     /// descriptor, though its number may be another file's by now.
     pub fn accept(&self) -> io::Result<Option<Channel>> {
-        if fstat(&self.socket).map_or(0, |it| it.st_ino) != self.inode {
-            return Err(Errno::BADF.into());
-        }
+        self.socket.check()?;
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => Channel::new(socket).map(Some),
             // The client may have left already.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns whether the descriptor is still this socket's. If not, dropping the listener closes
+    /// nothing.
+    pub fn is_open(&self) -> bool {
+        self.socket.is_open()
     }
 
     /// Removes the socket's file, if it is still this socket's.

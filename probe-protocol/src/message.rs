@@ -122,7 +122,7 @@ pub struct Attach {
     pub keep: bool,
     /// The name of the file whose descriptor comes with this frame. The text then asks for one
     /// `trace`, which is written to that file while the program runs. The ending chooses the
-    /// format: `.pftrace` or `.probetrace`.
+    /// format: `.pftrace` or `.probetrace`. It has at most 4096 bytes, and no control character.
     pub output: Option<String>,
 }
 
@@ -219,7 +219,7 @@ pub struct Probe {
     pub fields: Vec<ProbeField>,
     /// Number of machine-code copies.
     pub sites: u32,
-    /// `latent`, `active`, `held`, `foreign` or `unloaded`.
+    /// `latent`, `active`, `held` or `foreign`.
     pub state: String,
     /// The file of the object that has it; empty for the executable, or if that is not known.
     pub object: String,
@@ -265,7 +265,8 @@ pub struct Status {
     pub clients: u32,
     /// The attachments of all clients, and those that were kept.
     pub attachments: Vec<AttachmentInfo>,
-    /// Number of attachments that the program itself has made.
+    /// Number of attachments that the program itself has made, and of those that are being made for
+    /// clients.
     pub of_program: u32,
     /// Hits that the runtime could not deliver to any consumer.
     pub lost_hits: u64,
@@ -300,6 +301,26 @@ pub struct AttachmentInfo {
     pub is_connected: bool,
     /// Milliseconds since it was attached.
     pub milliseconds: u64,
+    /// Its consumers, in the order of the text.
+    pub consumers: Vec<ConsumerInfo>,
+}
+
+/// One consumer of an attachment.
+///
+/// ```
+/// use probe_protocol::ConsumerInfo;
+///
+/// let recorder = ConsumerInfo { name: "trace".into(), has_snapshots: true, ..Default::default() };
+/// assert!(recorder.formats.is_empty());
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: String,
+    /// The endings of the formats of its reports.
+    pub formats: Vec<String>,
+    /// Whether it is a flight recorder, of which [`Request::Snapshot`] writes a copy to a file.
+    pub has_snapshots: bool,
 }
 
 /// Consumers that were attached.

@@ -64,30 +64,41 @@ pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
         Path::new(&name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
     let mut program = running(&args.running)?;
     let client = &mut program.client;
-    let attachment = match args.attachment {
-        Some(id) => id,
-        None => recorder(&client.status().map_err(|error| failure(&error))?.attachments)?,
+    let status = client.status().map_err(|error| failure(&error))?;
+    let (attachment, consumer) = match args.attachment {
+        // Without a recorder there, the program says so.
+        Some(id) => recorders(&status.attachments).find(|it| it.0.id == id).map_or((id, 0), |it| (id, it.1)),
+        None => recorder(&status.attachments)?,
     };
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
     client.set_patience(PATIENCE);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
-    let notes = client.snapshot(attachment, 0, &format, staged.file()).map_err(|error| failure(&error))?;
+    let notes =
+        client.snapshot(attachment, consumer, &format, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
     Ok(Shown { notes, ..Shown::text(String::new()) })
 }
 
+/// Returns the flight recorders: their attachments, and their places among the consumers there.
+fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
+    attachments.iter().flat_map(|attachment| {
+        let places = (0..).zip(&attachment.consumers).filter(|(_, it)| it.has_snapshots);
+        places.map(move |(place, _)| (attachment, place))
+    })
+}
+
 /// Returns the only flight recorder.
-fn recorder(attachments: &[AttachmentInfo]) -> Result<u32, Failure> {
-    let recorders: Vec<_> = attachments.iter().filter(|it| it.spec.contains("trace(flight")).collect();
+fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
+    let recorders: Vec<_> = recorders(attachments).collect();
     match recorders[..] {
-        [one] => Ok(one.id),
+        [(one, consumer)] => Ok((one.id, consumer)),
         [] => Err(Failure::Input(
             "the program has no flight recorder; begin one by `probectl enable --keep -p PID '**=trace(flight)'`"
                 .to_owned(),
         )),
         _ => {
-            let ids: Vec<_> = recorders.iter().map(|it| format!("{} ({})", it.id, it.spec)).collect();
+            let ids: Vec<_> = recorders.iter().map(|(it, _)| format!("{} ({})", it.id, it.spec)).collect();
             Err(Failure::Usage(format!("there are several recorders; choose one: {}", ids.join(", "))))
         }
     }

@@ -17,13 +17,18 @@
 //! takes some 100 µs.
 //!
 //! No thread of the program waits for a client. A client that does not read its answers, or does
-//! not finish a request, is disconnected after five seconds, which a line on stderr says.
+//! not finish a request, is disconnected after five seconds, which a line on stderr says. The
+//! program's end waits for the last events in files that clients have opened, at most five seconds
+//! for all of them.
 //!
 //! # Processes
 //! - A forked child has no agent, does not serve its parent's socket, and has none of the
 //!   attachments of its parent's clients: their sites are latent there. It may call [`start`]
 //!   itself, and then has a socket of its own. The child of a bare `clone` system call keeps its
 //!   parent's descriptors open until it does.
+//! - A program may close all descriptors by their numbers, and get the same numbers for its own
+//!   files. The agent ends its connections then, closes none of these files, and may be started
+//!   again once its thread has noticed: when the next client connects.
 //! - A program that becomes another one (`exec`) leaves the socket's file behind, with nobody
 //!   behind it. So does one that is killed. The next client that looks for the process removes it,
 //!   and so does the next agent of the same user.
@@ -32,7 +37,8 @@
 //! The folder is its owner's alone (mode 0700), and is not used otherwise. A client must run as the
 //! program's effective user, or as root. A program with raised rights (setuid, setgid,
 //! capabilities) ignores the variable. Clients attach the same consumers as the variable `PROBES`,
-//! but no file is written by its name: a client opens its files, and passes them on.
+//! but for the program's own that do not allow it (`Reporter::FOR_CLIENTS`). No file is written by
+//! its name: a client opens its files, and passes them on.
 
 #[cfg(not(probe_agent))]
 mod absent;

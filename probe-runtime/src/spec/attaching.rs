@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use super::asked::{AttachedText, ReportFiles, own_file};
 use super::format::Format;
+#[cfg(probe_agent)]
+use super::parse::asked_by_client;
 use super::parse::{Asked, asked};
 use super::reported::Reported;
 use super::table::ConsumerRow;
@@ -63,7 +65,11 @@ impl FromStr for Spec {
 }
 
 fn read(text: &str) -> Result<Asked<'_>, Error> {
-    asked(text).map_err(|ParseError { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
+    asked(text).map_err(|mistake| malformed(text, mistake))
+}
+
+fn malformed(text: &str, ParseError { at, problem }: ParseError) -> Error {
+    Error::Spec { spec: text.to_owned(), at, problem }
 }
 
 impl fmt::Display for Spec {
@@ -83,14 +89,24 @@ impl Spec {
     }
 }
 
+/// Returns the number of consumers in a text.
+///
+/// # Errors
+/// [`Error::Spec`] if the text is malformed.
+#[cfg(probe_agent)]
+pub(crate) fn consumers_of(text: &str) -> Result<usize, Error> {
+    asked_by_client(text).map(|asked| asked.requests.len()).map_err(|mistake| malformed(text, mistake))
+}
+
 /// Attaches the consumers of a client of this process, which forked children leave behind. The one
 /// consumer that writes while it runs writes to the file that the client has opened.
 ///
 /// # Errors
-/// Those of [`Spec::attach`]; [`Error::Spec`] if the text has a trigger, which would write files.
+/// Those of [`Spec::attach`]; [`Error::Spec`] if the text has a trigger, which would write files,
+/// or a consumer that is not for clients.
 #[cfg(probe_agent)]
 pub(crate) fn attach_for_client(text: &str, opened: Option<&Opened>) -> Result<SpecAttachments, Error> {
-    let asked = read(text)?;
+    let asked = asked_by_client(text).map_err(|mistake| malformed(text, mistake))?;
     let mistake = |at, problem: &str| Error::Spec { spec: text.to_owned(), at, problem: problem.to_owned() };
     if let Some(trigger) = asked.triggers.first() {
         return Err(mistake(

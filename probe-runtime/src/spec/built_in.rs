@@ -44,6 +44,7 @@ const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
 impl Reporter for Count {
     const NAME: &'static str = "count";
     const ABOUT: &'static str = "exact hits of each probe; `all`: unhit ones, too";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["all"];
     const EXAMPLE: &'static str = "all";
     const FORMATS: &'static [Format] = COLLECTED;
@@ -87,6 +88,7 @@ macro_rules! table {
 impl Reporter for Latency {
     const NAME: &'static str = "latency";
     const ABOUT: &'static str = "how long calls take: a histogram for each function";
+    const FOR_CLIENTS: bool = true;
     const FORMATS: &'static [Format] = COLLECTED;
     const TEXT_HAS_NOTES: bool = true;
     #[cfg(feature = "metrics")]
@@ -105,6 +107,7 @@ impl Reporter for Latency {
 impl Reporter for Slow {
     const NAME: &'static str = "slow";
     const ABOUT: &'static str = "calls over a limit, each as it ends";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["over", "at_most"];
     const EXAMPLE: &'static str = "over=5ms";
     const FORMATS: &'static [Format] = TABLE;
@@ -123,6 +126,7 @@ impl Reporter for Slow {
 impl Reporter for CallTree {
     const NAME: &'static str = "call-tree";
     const ABOUT: &'static str = "who calls whom, and for how long; flame graphs";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
@@ -153,6 +157,7 @@ impl Reporter for CallTree {
 impl Reporter for Profiler {
     const NAME: &'static str = "profile";
     const ABOUT: &'static str = "calls and times, sampled within a budget";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["budget"];
     const EXAMPLE: &'static str = "budget=1%";
     const FORMATS: &'static [Format] = TABLE;
@@ -173,6 +178,7 @@ impl Reporter for Profiler {
 impl Reporter for Perf {
     const NAME: &'static str = "perf";
     const ABOUT: &'static str = "the processor's and the kernel's events";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["events", "budget"];
     const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
     const FORMATS: &'static [Format] = TABLE;
@@ -191,6 +197,7 @@ impl Reporter for Perf {
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] =
         &["flight", "first", "map", "panic", "file", "size", "ring", "cut"];
     const EXAMPLE: &'static str = "flight, size=64M";
@@ -233,6 +240,7 @@ impl Reporter for Trace {
 impl Reporter for Tracing {
     const NAME: &'static str = "tracing";
     const ABOUT: &'static str = "calls as spans, points as events of `tracing`";
+    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["level"];
     const EXAMPLE: &'static str = "level=debug";
     const TEXT_HAS_NOTES: bool = true;

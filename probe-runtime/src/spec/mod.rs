@@ -23,9 +23,9 @@ mod writes;
 #[cfg(not(feature = "trace"))]
 use absent as trigger;
 pub(crate) use asked::{AttachedText, ReportFiles, own_file};
-#[cfg(probe_agent)]
-pub(crate) use attaching::attach_for_client;
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
+#[cfg(probe_agent)]
+pub(crate) use attaching::{attach_for_client, consumers_of};
 pub use format::Format;
 pub(crate) use format::endings;
 pub(crate) use parse::{Asked, asked};

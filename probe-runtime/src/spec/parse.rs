@@ -67,6 +67,16 @@ impl fmt::Display for Request<'_> {
 /// Cuts the text into requests at the commas that end a selector and its consumer, and into
 /// triggers. Each request can be attached if its probes exist.
 pub(crate) fn asked(text: &str) -> Result<Asked<'_>, ParseError> {
+    asked_of(text, |_| true)
+}
+
+/// The same, for a client of the agent. Consumers that are not for clients don't see their options.
+#[cfg(probe_agent)]
+pub(super) fn asked_by_client(text: &str) -> Result<Asked<'_>, ParseError> {
+    asked_of(text, |row| row.is_for_clients)
+}
+
+fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_>, ParseError> {
     if let Some(at) = too_long(text) {
         let problem = format!(
             "at most {MAX_LEN} bytes are read, and these are {}; name many probes at once, by `**`, `@file` or `group=`",
@@ -102,7 +112,7 @@ pub(crate) fn asked(text: &str) -> Result<Asked<'_>, ParseError> {
             (equals, end) = (Some(options.0), options.1);
         }
         if let Some(equals) = equals {
-            requests.push(request(text, start, equals, end)?);
+            requests.push(request(text, start, equals, end, is_allowed)?);
             start = end + 1;
         }
         at = end + 1;
@@ -121,12 +131,24 @@ pub(crate) fn asked(text: &str) -> Result<Asked<'_>, ParseError> {
 }
 
 /// Parses the request that begins at `start`, assigns at `equals`, and ends at `end`.
-fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, ParseError> {
+fn request(
+    text: &str,
+    start: usize,
+    equals: usize,
+    end: usize,
+    is_allowed: fn(&ConsumerRow) -> bool,
+) -> Result<Request<'_>, ParseError> {
     let right = text[equals + 1..end].trim_start();
     let (name, options) = split_options(right.trim_end());
     let Some(row) = ConsumerRow::named(name) else {
         return Err(ParseError { at: equals + 1, problem: unknown(name) });
     };
+    if !is_allowed(row) {
+        let problem = format!(
+            "`{name}` is not for clients; its program may allow it, by `FOR_CLIENTS` in its `Reporter`"
+        );
+        return Err(ParseError { at: equals + 1, problem });
+    }
     let at_options = end - right.len() + name.len() + 1;
     let read = row.read(options);
     let within = |error: ParseError| error.within(options.unwrap_or_default()).after(at_options).within(text);

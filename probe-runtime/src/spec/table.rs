@@ -39,6 +39,8 @@ pub(crate) struct ConsumerRow {
     pub(crate) example: &'static str,
     pub(crate) formats: &'static [Format],
     options: &'static [&'static str],
+    /// Whether clients of the agent may attach it.
+    pub(super) is_for_clients: bool,
     /// Whether it adds figures to a report in Prometheus's text.
     is_measured: bool,
     make: fn(&[Setting<'_>]) -> Result<Made, ParseError>,
@@ -190,6 +192,7 @@ impl ConsumerRow {
             example: C::EXAMPLE,
             formats: C::FORMATS,
             options: C::OPTIONS,
+            is_for_clients: C::FOR_CLIENTS,
             #[cfg(feature = "metrics")]
             is_measured: C::MEASURE.is_some(),
             #[cfg(not(feature = "metrics"))]

@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     pub(crate) name: PathBuf,
 }
 
-/// Lets a consumer write this file only, or none.
+/// Lets a consumer of a client write this file only, or none.
 #[cfg(probe_agent)]
 pub(super) fn confine<C: Reporter>(consumer: &mut C, opened: Option<&Opened>) -> Result<(), Error> {
     let any: &mut dyn Any = consumer;

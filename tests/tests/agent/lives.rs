@@ -108,6 +108,30 @@ fn a_forked_child_serves_nobody_until_it_asks_for_an_agent() {
     target.is_as_before();
 }
 
+/// A program may close descriptors by their numbers, and open its own files by them.
+#[test]
+fn a_number_that_the_program_uses_again_stays_open() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    let files = target.number("reuse");
+    assert_eq!((target.number("descriptors"), target.number("reused")), (0, files));
+    target.number("fork");
+    assert_eq!(target.number("reused"), files, "in the child");
+    target.tell("exit 0");
+    assert_eq!(target.answer(), "0");
+    assert!(matches!(client.status(), Err(ClientError::Ended)));
+    drop(client);
+    // The agent's thread finds out when the next client comes, and the program may start another.
+    let mut other = until(|| {
+        let connected = Client::connect(target.pid()).ok();
+        assert_eq!(target.ask("start"), target.socket().display().to_string());
+        connected
+    });
+    assert_eq!(other.status().unwrap().clients, 1);
+    assert_eq!((target.number("descriptors"), target.number("reused")), (2, files));
+    target.is_as_before();
+}
+
 /// Forked children that do nothing with the runtime keep no connection open.
 #[test]
 fn a_killed_programs_child_does_not_keep_its_sockets() {

@@ -8,6 +8,7 @@ mod hostile;
 mod idle;
 mod killed;
 mod lives;
+mod own;
 mod places;
 mod sessions;
 mod target;

@@ -176,6 +176,10 @@ fn mistakes_say_where_and_change_nothing() {
     ] {
         assert_eq!(attach(&mut client, spec).kind, FailureKind::Unable, "{spec}");
     }
+    let own = attach(&mut client, "agent::even=count, agent::work=own(file=/tmp/a)");
+    assert_eq!((own.kind, own.at), (FailureKind::Malformed, Some(31)));
+    let problem = "`own` is not for clients; its program may allow it, by `FOR_CLIENTS` in its `Reporter`";
+    assert!(own.message.contains(problem), "{own}");
     let trigger = attach(&mut client, "when latency(agent::work) > 5ms: snapshot, agent::*=trace(flight)");
     assert_eq!(trigger.kind, FailureKind::Malformed);
     assert!(trigger.message.contains("a trigger writes files"), "{trigger}");
@@ -229,6 +233,21 @@ fn clients_and_attachments_are_limited() {
         client.attach(&Attach::new(HITS)).unwrap();
     }
     assert_eq!(failure(clients[0].attach(&Attach::new(HITS))).kind, FailureKind::Limit);
-    drop((client, clients));
+    assert_eq!(client.status().unwrap().attachments.len(), 64);
+    drop(client);
+    target.until(|status| status.attachments.is_empty());
+    // One text has no more either, and the answer to the largest one fits.
+    let many = |consumers| Attach::new(vec!["agent::work, agent::wrok=count"; consumers].join(","));
+    let refused = failure(clients[0].attach(&many(65)));
+    assert_eq!(refused.kind, FailureKind::Limit);
+    let start = "clients have 0 consumers, and may have 64, so there is no room for 65 more; detach some, ";
+    assert!(refused.message.starts_with(start), "{refused}");
+    let attached = clients[0].attach(&many(64)).unwrap();
+    assert!(attached.consumers.iter().all(|it| it.notes[0].contains("agent::wrok")), "{attached:?}");
+    assert_eq!(attached.consumers.len(), 64);
+    let status = clients[1].status().unwrap();
+    assert_eq!(status.attachments[0].consumers.len(), 64);
+    clients[0].detach(attached.id).unwrap();
+    drop(clients);
     target.until(|status| status.clients == 1 && status.attachments.is_empty());
 }

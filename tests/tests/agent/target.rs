@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, DirBuilder};
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -13,12 +14,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{EnvGuard, agent, init_from_env};
+use probe_runtime::{EnvGuard, agent, init_from_env, register};
 use probe_tests::folder::Folder;
 use probe_tests::library::Library;
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
+use crate::own::Own;
 use crate::worked;
 
 /// Begins the lines of the program among those of the test harness.
@@ -38,6 +40,7 @@ pub(crate) fn serve() {
         libc::alarm(1800);
     }
     let text = Text::of_this_process();
+    register::<Own>().unwrap();
     let mut guard: Option<EnvGuard> = Some(init_from_env().unwrap());
     let mut library = None;
     say("ready");
@@ -70,7 +73,16 @@ pub(crate) fn serve() {
                     }
                 }
             }
-            "descriptors" => descriptors().to_string(),
+            "descriptors" => descriptors("socket:").len().to_string(),
+            "reuse" => {
+                let null = fs::File::open("/dev/null").unwrap();
+                for number in descriptors("socket:") {
+                    // SAFETY: the runtime takes it that programs do so.
+                    assert_eq!(unsafe { libc::dup2(null.as_raw_fd(), number) }, number);
+                }
+                descriptors("/dev/null").len().to_string()
+            }
+            "reused" => (descriptors("/dev/null").len() + 1).to_string(),
             "load" => {
                 library = Some(Library::open(argument.as_ref()));
                 "loaded".to_owned()
@@ -125,11 +137,12 @@ fn switches(name: &str) -> u64 {
     tasks.filter_map(of).sum()
 }
 
-/// The sockets that are open.
-fn descriptors() -> usize {
+/// The numbers of open files whose names begin so.
+fn descriptors(name: &str) -> Vec<i32> {
     let all = fs::read_dir("/proc/self/fd").unwrap().flatten();
-    all.filter(|it| fs::read_link(it.path()).is_ok_and(|it| it.to_string_lossy().starts_with("socket:")))
-        .count()
+    all.filter(|it| fs::read_link(it.path()).is_ok_and(|it| it.to_string_lossy().starts_with(name)))
+        .map(|it| it.file_name().to_str().unwrap().parse().unwrap())
+        .collect()
 }
 
 /// A running program.

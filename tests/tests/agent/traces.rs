@@ -70,12 +70,41 @@ fn a_recording_is_whole_where_its_client_or_the_program_ends() {
 }
 
 #[test]
+fn the_name_of_an_output_is_checked() {
+    let mut target = Target::new();
+    let folder = Folder::new("named");
+    let file = File::create(folder.join("file")).unwrap();
+    let mut client = target.client();
+    let ending = "ends neither in .pftrace nor in .probetrace, which chooses the format";
+    for (name, problem) in [
+        ("run", ending),
+        ("run.json", ending),
+        (".pftrace", ending),
+        ("\u{1b}[2J.pftrace", "has a control character"),
+        (&format!("{}.pftrace", "a".repeat(4096)), "has more than 4096 bytes"),
+    ] {
+        let attach = Attach { output: Some(name.to_owned()), ..Attach::new("agent::*=trace") };
+        let Err(ClientError::Failed(failure)) = client.record(&attach, &file) else { panic!("{name}") };
+        let message = format!("the name of the output {problem}");
+        assert_eq!((failure.kind, failure.message), (FailureKind::Malformed, message));
+    }
+    assert_eq!(client.status().unwrap().attachments, []);
+    target.is_as_before();
+}
+
+#[test]
 fn a_flight_recorder_has_snapshots() {
     let mut target = Target::new();
     let folder = Folder::new("snapshots");
     let mut client = target.client();
     let attached = client.attach(&Attach::new("agent::*=trace(flight), agent::even=count")).unwrap();
     assert_eq!(target.number("work 100"), 14_950);
+    let of = &client.status().unwrap().attachments[0].consumers;
+    let told: Vec<_> = of.iter().map(|it| (it.name.as_str(), it.has_snapshots)).collect();
+    assert_eq!(told, [("trace", true), ("count", false)]);
+    for (it, one) in of.iter().zip(&attached.consumers) {
+        assert_eq!(it.formats, one.formats);
+    }
     for format in ["probetrace", "pftrace", "json", "folded"] {
         let path = folder.join(format);
         let notes = client.snapshot(attached.id, 0, format, &File::create(&path).unwrap()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use probe_protocol::Peer;
 
@@ -47,10 +47,10 @@ impl ClientAttachment {
         self.consumers.iter().for_each(|it| it.reported().pause());
     }
 
-    /// Writes the events so far to the files of traces. Returns a line about each that can't be
-    /// written.
-    pub(super) fn flush(&self) -> Vec<String> {
-        self.consumers.iter().filter_map(flush).collect()
+    /// Writes the events so far to the files of traces, within this time each. Returns a line about
+    /// each file that lacks some.
+    pub(super) fn flush(&self, at_most: Duration) -> Vec<String> {
+        self.consumers.iter().filter_map(|it| flush(it, at_most)).collect()
     }
 }
 
@@ -59,7 +59,7 @@ impl ClientAttachment {
 /// files.
 pub(super) fn detach(attachment: Arc<ClientAttachment>) -> Vec<String> {
     attachment.pause();
-    let missing = attachment.flush();
+    let missing = attachment.flush(Duration::MAX);
     // The list's share goes first, so that this one is the last: the lock is not held while
     // detaching waits for hits.
     lock().remove(attachment.id);
@@ -68,8 +68,8 @@ pub(super) fn detach(attachment: Arc<ClientAttachment>) -> Vec<String> {
 }
 
 #[cfg(feature = "trace")]
-fn flush(consumer: &SpecAttachment) -> Option<String> {
-    consumer.attachment::<Trace>()?.flush().err().map(|error| error.to_string())
+fn flush(consumer: &SpecAttachment, at_most: Duration) -> Option<String> {
+    consumer.attachment::<Trace>()?.flush_within(at_most).err().map(|error| error.to_string())
 }
 
 /// Returns whether it has events in memory, for a file.
@@ -79,7 +79,7 @@ pub(super) fn has_snapshots(consumer: &SpecAttachment) -> bool {
 }
 
 #[cfg(not(feature = "trace"))]
-fn flush(_: &SpecAttachment) -> Option<String> {
+fn flush(_: &SpecAttachment, _: Duration) -> Option<String> {
     None
 }
 

@@ -1,9 +1,12 @@
-//! The program's end: the socket's file goes, and the files of traces are whole.
+//! The program's end: the socket's file goes, and the files of traces are whole, unless a file takes
+//! nothing for five seconds.
 
 use std::mem;
 use std::sync::Once;
+use std::time::Instant;
 
 use super::state::lock;
+use super::{PATIENCE, say};
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::fork;
@@ -31,7 +34,10 @@ extern "C" fn at_exit() {
         // Its thread has a share of it, and still runs.
         mem::forget(listener);
     }
-    attachments.iter().for_each(|it| drop(it.flush()));
+    // A file of a client's own file system may never take its last events.
+    let begun = Instant::now();
+    let left = || PATIENCE.saturating_sub(begun.elapsed());
+    attachments.iter().flat_map(|it| it.flush(left())).for_each(|line| say(&line));
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
     mem::forget(attachments);
 }

@@ -53,8 +53,10 @@ fn after_fork_in_child() {
 /// for answers after that process has ended.
 pub(super) fn close_inherited(state: &mut State) {
     let (listener, channels) = state.inherit();
-    let descriptors = listener.iter().map(|it| it.as_fd().as_raw_fd());
-    for descriptor in descriptors.chain(channels.iter().map(|it| it.as_fd().as_raw_fd())) {
+    // The program may have closed some, and have other files by their numbers.
+    let of_listener = listener.iter().filter(|it| it.is_open()).map(|it| it.as_fd());
+    let of_clients = channels.iter().filter(|it| it.is_open()).map(|it| it.as_fd());
+    for descriptor in of_listener.chain(of_clients).map(|it| it.as_raw_fd()) {
         // SAFETY: the threads that use it, and would close it, are the parent's.
         unsafe { libc::close(descriptor) };
     }

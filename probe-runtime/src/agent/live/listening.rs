@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use probe_protocol::{Listener, remove_all_stale};
 
+use super::attachments::ClientAttachment;
 use super::out::refuse;
 use super::state::{Arrived, lock};
 use super::{exit, forks, say, session, threads};
@@ -26,15 +27,12 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     forks::require()?;
+    // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
+    drop(inherited());
     let mut state = lock();
-    if state.process != fork::process() {
-        // A bare `clone` has run no hooks.
-        forks::close_inherited(&mut state);
-    }
     if let Some(listener) = &state.listener {
         return Ok(listener.path().to_owned());
     }
-    let inherited = state.inherited();
     let listener = Listener::bind(process::id()).map_err(|it| Error::Agent { problem: it.to_string() })?;
     exit::prepare();
     // A process's first barrier takes tens of milliseconds from its second thread on. If there is
@@ -46,17 +44,38 @@ pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     let path = listener.path().to_owned();
     let masked = Masked::new();
     let of_thread = Arc::clone(&listener);
-    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(move || listen(&of_thread));
+    let serve = move || {
+        listen(&of_thread);
+        give_up(&of_thread);
+    };
+    let thread = thread::Builder::new().name(NAME.to_owned()).spawn(serve);
     drop(masked);
     if let Err(error) = thread {
         listener.remove();
         return Err(Error::Thread(error));
     }
-    (state.listener, state.process) = (Some(listener), fork::process());
-    drop(state);
-    // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
-    drop(inherited);
+    state.listener = Some(listener);
     Ok(path)
+}
+
+/// Takes out the attachments of the process that this one was forked from.
+fn inherited() -> Vec<Arc<ClientAttachment>> {
+    let mut state = lock();
+    if state.process != fork::process() {
+        // A bare `clone` has run no hooks.
+        forks::close_inherited(&mut state);
+        state.process = fork::process();
+    }
+    state.inherited()
+}
+
+/// Lets the program start another agent.
+fn give_up(listener: &Arc<Listener>) {
+    let mut state = lock();
+    if state.listener.as_ref().is_some_and(|it| Arc::ptr_eq(it, listener)) {
+        state.listener = None;
+        listener.remove();
+    }
 }
 
 fn listen(listener: &Listener) {

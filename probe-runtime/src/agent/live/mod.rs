@@ -5,9 +5,11 @@
 //!                  └──▶ state ◀──┘                                   └──▶ attachments
 //! ```
 //! One lock guards [the state](state): the connected clients, and their attachments. No thread
-//! waits for anything else while it holds the lock, and no consumer runs.
+//! waits for another one while it holds the lock, and no consumer runs. The start makes the socket
+//! under it, so that no forked child has one of which it knows nothing.
 
 mod attachments;
+mod described;
 mod exit;
 mod forks;
 mod listening;
@@ -33,8 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The most clients at a time.
 const MOST_CLIENTS: usize = 8;
 
-/// The most attachments of all clients, kept ones included.
-const MOST_ATTACHMENTS: usize = 64;
+/// The most consumers of all clients, those of kept attachments included. A status with all of them
+/// fits into a frame, and so does the answer to a text with as many.
+const MOST_CONSUMERS: usize = 64;
 
 /// Bytes of probes, or of a report, in one frame. One more probe fits.
 const PART: usize = 32 << 10;

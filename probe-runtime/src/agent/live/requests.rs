@@ -1,24 +1,22 @@
 //! The answers to requests.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
-use probe_protocol::{
-    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable,
-};
+use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable};
 
 use super::attachments::{ClientAttachment, detach};
+use super::described::{SPEC, attached, info};
 use super::out::{Out, Session};
 use super::state::lock;
-use super::stop::{Stop, bounded, bounded_lines, cut, failed};
-use super::{listing, reporting, threads};
+use super::stop::{Stop, bounded_lines, cut, failed};
+use super::{described, listing, reporting, threads};
 use crate::control;
 use crate::dispatch::lost_hits;
-use crate::spec::{Opened, SpecAttachment, attach_for_client};
-
-/// Bytes of an attachment's text that a list of all has.
-const SPEC: usize = 1000;
+use crate::spec::{Opened, attach_for_client, consumers_of};
 
 /// Answers a request. Returns the end of the answer; parts before it are sent already.
 pub(super) fn answer(
@@ -68,72 +66,70 @@ pub(super) fn answer(
     }
 }
 
-/// Room for an attachment, which is given back unless there is one.
-struct Room(bool);
+/// Room for this many consumers, which is given back unless they are attached.
+struct Room(usize);
 
 impl Room {
-    fn reserve() -> Result<Self, Stop> {
-        lock().reserve()?;
-        Ok(Self(true))
+    fn reserve(consumers: usize) -> Result<Self, Stop> {
+        lock().reserve(consumers)?;
+        Ok(Self(consumers))
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if self.0 {
-            lock().give_up();
+        if self.0 != 0 {
+            lock().give_up(self.0);
         }
     }
 }
 
 fn attach(session: Session, asked: Attach, file: Option<OwnedFd>) -> Result<Body, Stop> {
-    let mut room = Room::reserve()?;
+    let mut room = Room::reserve(consumers_of(&asked.spec)?)?;
     let opened = match (file, &asked.output) {
         (None, None) => None,
-        (Some(file), Some(name)) => Some(opened(writable(file)?, name)),
+        (Some(file), Some(name)) => Some(opened(writable(file)?, name)?),
         (None, Some(_)) => return Err(failed(FailureKind::Protocol, "the output's file is missing")),
         (Some(_), None) => return Err(failed(FailureKind::Protocol, "the name of the output is missing")),
     };
     let consumers = attach_for_client(&asked.spec, opened.as_ref())?;
-    room.0 = false;
+    room.0 = 0;
     let Session { number, peer } = session;
     let added = lock().add(|id| ClientAttachment::new(id, asked.spec, number, peer, asked.keep, consumers));
-    let consumers = added.consumers.iter().map(attached).collect();
-    Ok(Body::Attached(Attached { id: added.id, consumers }))
+    Ok(Body::Attached(attached(&added)))
 }
 
-fn opened(file: File, name: &str) -> Opened {
-    Opened { file: Arc::new(file), name: name.into() }
-}
+/// The most bytes of an output's name: the system's for a path.
+const OUTPUT: usize = 4096;
 
-fn attached(consumer: &SpecAttachment) -> AttachedConsumer {
-    let untyped = consumer.reported().untyped();
-    let report = untyped.report();
-    let is_whole = report.refused() == 0 && report.unmatched().is_empty();
-    AttachedConsumer {
-        selector: cut(consumer.selector().to_owned(), SPEC),
-        consumer: consumer.consumer().to_owned(),
-        formats: consumer.formats().iter().map(|it| it.ending().to_owned()).collect(),
-        probes: untyped.probe_count() as u64,
-        sites: (report.patched() + report.unchanged()) as u64,
-        refused: report.refused() as u64,
-        notes: if is_whole { Vec::new() } else { vec![bounded(report.to_string())] },
-    }
+fn opened(file: File, name: &str) -> Result<Opened, Stop> {
+    let ending = Path::new(name).extension().and_then(OsStr::to_str);
+    let problem = if !matches!(ending, Some("pftrace" | "probetrace")) {
+        "ends neither in .pftrace nor in .probetrace, which chooses the format"
+    } else if name.len() > OUTPUT {
+        "has more than 4096 bytes"
+    } else if name.chars().any(char::is_control) {
+        "has a control character"
+    } else {
+        return Ok(Opened { file: Arc::new(file), name: name.into() });
+    };
+    Err(failed(FailureKind::Malformed, format!("the name of the output {problem}")))
 }
 
 fn status() -> Status {
     let (clients, attachments, own) = {
         let state = lock();
-        let info = |it: &Arc<ClientAttachment>| AttachmentInfo {
+        let of = |it: &Arc<ClientAttachment>| AttachmentInfo {
             id: it.id,
             spec: cut(it.spec.clone(), SPEC),
             is_kept: it.is_kept(),
             client: it.peer.pid,
             is_connected: state.is_connected(it.client),
             milliseconds: it.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+            consumers: it.consumers.iter().map(info).collect(),
         };
         let own: usize = state.all().map(|it| it.consumers.len()).sum();
-        (state.clients(), state.all().map(info).collect(), own)
+        (state.clients(), state.all().map(of).collect(), own)
     };
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Status {
@@ -144,6 +140,6 @@ fn status() -> Status {
         of_program: small(control::attachment_count().saturating_sub(own)),
         lost_hits: lost_hits(),
         unreadable_records: control::unreadable_records() as u64,
-        unreadable_objects: bounded_lines(control::unreadable_objects()),
+        unreadable_objects: described::objects(control::unreadable_objects()),
     }
 }

@@ -9,7 +9,7 @@ use probe_protocol::{Channel, Failure, FailureKind, Listener, Peer};
 
 use super::attachments::ClientAttachment;
 use super::forks;
-use super::{MOST_ATTACHMENTS, MOST_CLIENTS};
+use super::{MOST_CLIENTS, MOST_CONSUMERS};
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 
@@ -22,7 +22,7 @@ pub(super) struct State {
     clients: BTreeMap<u64, Client>,
     last_client: u64,
     attachments: BTreeMap<u32, Arc<ClientAttachment>>,
-    /// Attachments that are being made.
+    /// Consumers that are being attached.
     coming: usize,
     last_attachment: u32,
     /// Attachments of a parent's clients, to be dropped when this process starts its own agent.
@@ -95,23 +95,27 @@ impl State {
         self.clients.contains_key(&client)
     }
 
-    /// Reserves room for an attachment. [`add`](Self::add) or [`give_up`](Self::give_up) follows.
-    pub(super) fn reserve(&mut self) -> Result<(), Failure> {
-        if self.attachments.len() + self.coming >= MOST_ATTACHMENTS {
-            let message = format!("there are {MOST_ATTACHMENTS} attachments, which is the most; detach one");
+    /// Reserves room for the consumers of an attachment. [`add`](Self::add) or
+    /// [`give_up`](Self::give_up) follows.
+    pub(super) fn reserve(&mut self, consumers: usize) -> Result<(), Failure> {
+        let there = self.coming + self.all().map(|it| it.consumers.len()).sum::<usize>();
+        if consumers > MOST_CONSUMERS.saturating_sub(there) {
+            let message = format!(
+                "clients have {there} consumers, and may have {MOST_CONSUMERS}, so there is no room for \
+                 {consumers} more; detach some, or let one consumer have several selectors: `a, b=count`"
+            );
             return Err(Failure::new(FailureKind::Limit, message));
         }
-        self.coming += 1;
+        self.coming += consumers;
         Ok(())
     }
 
-    pub(super) fn give_up(&mut self) {
-        self.coming -= 1;
+    pub(super) fn give_up(&mut self, consumers: usize) {
+        self.coming -= consumers;
     }
 
-    /// Adds an attachment, and returns its number.
+    /// Adds an attachment, for which there is room, and returns it.
     pub(super) fn add(&mut self, make: impl FnOnce(u32) -> ClientAttachment) -> Arc<ClientAttachment> {
-        self.coming -= 1;
         loop {
             self.last_attachment = self.last_attachment.checked_add(1).unwrap_or(1);
             if !self.attachments.contains_key(&self.last_attachment) {
@@ -119,6 +123,7 @@ impl State {
             }
         }
         let attachment = Arc::new(make(self.last_attachment));
+        self.give_up(attachment.consumers.len());
         self.attachments.insert(self.last_attachment, Arc::clone(&attachment));
         attachment
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::drain::Drain;
 use super::file::at;
@@ -48,8 +49,13 @@ impl Attachment<Trace> {
     /// # Errors
     /// [`Error::Consumer`] with the system's error if the file could not be written.
     pub fn flush(&self) -> Result<TraceTotals, Error> {
-        self.drain.get().map_or(Ok(()), Drain::flush)?;
+        self.flush_within(Duration::MAX)?;
         Ok(self.totals())
+    }
+
+    /// Writes all events so far to the file. Gives up after this time.
+    pub(crate) fn flush_within(&self, at_most: Duration) -> Result<(), Error> {
+        self.drain.get().map_or(Ok(()), |drain| drain.flush(at_most))
     }
 
     /// Detaches, writes the remaining events, and closes the file. Returns the totals, in which

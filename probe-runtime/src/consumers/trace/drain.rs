@@ -84,8 +84,8 @@ impl Drain {
         self.process != fork::process()
     }
 
-    /// Waits until the file has everything that was recorded before.
-    pub(super) fn flush(&self) -> Result<(), Error> {
+    /// Waits until the file has everything that was recorded before, or for this time.
+    pub(super) fn flush(&self, at_most: Duration) -> Result<(), Error> {
         if self.is_parents() {
             return Ok(());
         }
@@ -93,13 +93,15 @@ impl Drain {
         flushes.asked += 1;
         let own = flushes.asked;
         self.wake();
-        while flushes.done < own && !flushes.has_ended {
-            flushes = self.shared.flushed.wait(flushes).unwrap_or_else(PoisonError::into_inner);
-        }
-        if flushes.done < own {
-            return Err(at(&self.path, &io::Error::other("the thread that writes it has ended")));
-        }
-        Ok(())
+        let is_open = |it: &mut Flushes| it.done < own && !it.has_ended;
+        let waited = self.shared.flushed.wait_timeout_while(flushes, at_most, is_open);
+        flushes = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let problem = match () {
+            () if flushes.done >= own => return Ok(()),
+            () if flushes.has_ended => io::Error::other("the thread that writes it has ended"),
+            () => io::Error::new(io::ErrorKind::TimedOut, "its last events are not written yet"),
+        };
+        Err(at(&self.path, &problem))
     }
 
     /// Writes what the rings still hold, and closes the file. No thread may hit any more.
@@ -175,5 +177,18 @@ mod tests {
             longest_sleep(Shape { sub_buffers: 8, words: bytes / 64, when_full: WhenFull::Wait }).as_micros()
         };
         assert_eq!([4096, 1 << 20, 4 << 20, 1 << 30].map(longest), [200, 262, 1048, 50_000]);
+    }
+    /// Its thread may be writing to a file that takes nothing.
+    #[test]
+    fn a_flush_gives_up_in_time() {
+        let (shared, thread) = (Arc::new(Shared::default()), Mutex::new(None));
+        let drain = Drain { shared, thread, path: "run.pftrace".into(), process: fork::process() };
+        let problem = drain.flush(Duration::from_millis(1)).unwrap_err().to_string();
+        assert!(problem.ends_with("its last events are not written yet"), "{problem}");
+        drain.shared.flushes().done = 2;
+        drain.flush(Duration::MAX).unwrap();
+        drain.shared.flushes().has_ended = true;
+        let problem = drain.flush(Duration::MAX).unwrap_err().to_string();
+        assert!(problem.ends_with("the thread that writes it has ended"), "{problem}");
     }
 }

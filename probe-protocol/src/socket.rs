@@ -1,0 +1,78 @@
+//! A descriptor that the program may close, or use for another file, without this crate's notice.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
+
+/// A socket, and the numbers by which it is known again. A program may close all descriptors from
+/// some number on (`close_range`), and get the same numbers for its own files.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    /// `None` while it is dropped.
+    descriptor: Option<OwnedFd>,
+    /// Has the device and the number there, which no other open file has.
+    own: Stat,
+}
+
+impl Socket {
+    pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Self> {
+        let own = fstat(&descriptor)?;
+        Ok(Self { descriptor: Some(descriptor), own })
+    }
+
+    /// Returns whether the descriptor is still this socket's. Takes no lock: a forked child may
+    /// ask.
+    pub(crate) fn is_open(&self) -> bool {
+        fstat(self).is_ok_and(|it| (it.st_dev, it.st_ino) == (self.own.st_dev, self.own.st_ino))
+    }
+
+    /// Returns an error unless the descriptor is still this socket's.
+    pub(crate) fn check(&self) -> Result<(), Errno> {
+        if self.is_open() { Ok(()) } else { Err(Errno::BADF) }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_ref().expect("it is taken by `drop` alone").as_fd()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if !self.is_open() {
+            // Closing the number would close another file of the program.
+            mem::forget(self.descriptor.take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, read_link};
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::io::dup2;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_another_files_by_now_stays_open() {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let socket = Socket::new(one.into()).unwrap();
+        let mut number = socket.as_fd().try_clone_to_owned().unwrap();
+        let own = Socket::new(number.try_clone().unwrap()).unwrap().own;
+        dup2(File::open("/dev/null").unwrap(), &mut number).unwrap();
+        let reused = Socket { descriptor: Some(number), own };
+        assert_eq!((socket.check(), reused.check()), (Ok(()), Err(Errno::BADF)));
+        let link = format!("/proc/self/fd/{}", reused.as_fd().as_raw_fd());
+        drop((socket, reused));
+        assert_eq!(read_link(link).unwrap().to_str(), Some("/dev/null"));
+        assert_eq!(other.read(&mut [0]).unwrap(), 0, "the socket itself is closed");
+    }
+}
