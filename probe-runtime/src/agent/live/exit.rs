@@ -1,5 +1,5 @@
-//! The program's end: the socket's file goes, and the files of traces are whole, unless a file takes
-//! nothing for five seconds.
+//! The program's end: the socket's file goes, and the files of traces are whole, unless a file
+//! takes nothing for five seconds.
 
 use std::mem;
 use std::sync::Once;
