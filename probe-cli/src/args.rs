@@ -94,7 +94,7 @@ pub enum Command {
     /// Writes the latest events of a running program's flight recorder into a file
     ///
     /// `enable --keep -p PID '**=trace(flight)'` begins such a recorder. The ending of FILE tells
-    /// the format: .pftrace, .probetrace, .json or .folded.
+    /// the format: .pftrace, .probetrace, .json, .firefox.json or .folded.
     #[cfg(target_os = "linux")]
     Snapshot(Snapshot),
     /// Attaches consumers to a running program, in the grammar of PROBES

@@ -228,9 +228,18 @@ impl Channel {
             return Ok(None);
         }
         let deadline = Deadline::after(Some(rest));
-        self.receive_all(&mut header[begun..], deadline, &mut file)?;
-        let mut payload = vec![0; payload_len(header)?];
-        self.receive_all(&mut payload, deadline, &mut file)?;
+        let mut receive_rest = || {
+            self.receive_all(&mut header[begun..], deadline, &mut file)?;
+            let mut payload = vec![0; payload_len(header)?];
+            self.receive_all(&mut payload, deadline, &mut file)?;
+            Ok(payload)
+        };
+        let payload = receive_rest().inspect_err(|error| {
+            // Nobody could tell where the next frame begins.
+            if matches!(error, ChannelError::TimedOut) {
+                self.end();
+            }
+        })?;
         Ok(Some(Received { payload, file }))
     }
 

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
@@ -44,7 +44,12 @@ pub struct Client {
     path: PathBuf,
     last: u32,
     patience: Duration,
+    /// Bytes of the answer so far.
+    answered: usize,
 }
+
+/// The most bytes of an answer.
+const LONGEST: usize = 512 << 20;
 
 /// A report, and the lines that complete it.
 ///
@@ -101,7 +106,7 @@ impl Client {
         let received = channel.receive(Some(PATIENCE), PATIENCE).map_err(|error| at(&path, error))?;
         let welcome = decode_welcome(&received.ok_or(ClientError::Ended)?.payload)?;
         let hello = welcome.map_err(ClientError::Failed)?;
-        Ok(Self { channel, hello, path, last: 0, patience: PATIENCE })
+        Ok(Self { channel, hello, path, last: 0, patience: PATIENCE, answered: 0 })
     }
 
     /// Returns who answers.
@@ -224,7 +229,8 @@ impl Client {
     }
 
     /// Writes what a flight recorder (`trace(flight)`) holds to this open file, in the format of
-    /// this ending: `pftrace`, `probetrace`, `json`, `folded`. Returns notes on missing parts.
+    /// this ending: `pftrace`, `probetrace`, `json`, `firefox.json`, `folded`. Returns notes on
+    /// missing parts.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -290,6 +296,7 @@ impl Client {
 
     fn ask(&mut self, request: Request, file: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
         self.last = self.last.checked_add(1).unwrap_or(1);
+        self.answered = 0;
         let call = encode_call(&Call { id: self.last, request });
         match self.channel.send(&call, file, self.patience) {
             // It may have said why.
@@ -301,14 +308,21 @@ impl Client {
     /// Returns the next part of the answer. Answers to earlier requests, which came too late, are
     /// skipped.
     fn answer(&mut self) -> Result<Body, ClientError> {
+        let begin = Instant::now();
         loop {
-            let received = self.channel.receive(Some(self.patience), self.patience);
+            let left = self.patience.saturating_sub(begin.elapsed());
+            let received = self.channel.receive(Some(left), self.patience);
             let received = received.map_err(|error| at(&self.path, error))?.ok_or(ClientError::Ended)?;
+            self.answered += received.payload.len();
+            if self.answered > LONGEST {
+                return Err(ClientError::TooLong);
+            }
             match decode_reply(&received.payload)? {
                 Reply { id, body: Body::Failed(failure) } if id == self.last || id == 0 => {
                     return Err(ClientError::Failed(failure));
                 }
                 Reply { id, body } if id == self.last => return Ok(body),
+                Reply { .. } if begin.elapsed() >= self.patience => return Err(ClientError::TimedOut),
                 Reply { .. } => (),
             }
         }

@@ -79,7 +79,8 @@ pub enum Request {
         attachment: u32,
         /// The consumer's place in the attachment's text, from 0.
         consumer: u32,
-        /// The ending of a trace's file: `pftrace`, `probetrace`, `json` or `folded`.
+        /// The ending of a trace's file: `pftrace`, `probetrace`, `json`, `firefox.json` or
+        /// `folded`.
         format: String,
     },
     /// Makes the sites of an attachment latent, so that its reports no longer change. The answer is

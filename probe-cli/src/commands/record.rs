@@ -60,8 +60,7 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
 
 pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
-    let format =
-        Path::new(&name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_owned();
+    let format = ending(&name).to_owned();
     let mut program = running(&args.running)?;
     let client = &mut program.client;
     let status = client.status().map_err(|error| failure(&error))?;
@@ -102,6 +101,12 @@ fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
             Err(Failure::Usage(format!("there are several recorders; choose one: {}", ids.join(", "))))
         }
     }
+}
+
+/// Returns the ending of a file's name, which chooses the format.
+fn ending(name: &str) -> &str {
+    const FIREFOX: &str = "firefox.json";
+    if name.ends_with(FIREFOX) { FIREFOX } else { name.rsplit_once('.').map_or("", |(_, ending)| ending) }
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

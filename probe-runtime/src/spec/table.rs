@@ -40,6 +40,7 @@ pub(crate) struct ConsumerRow {
     pub(crate) formats: &'static [Format],
     options: &'static [&'static str],
     /// Whether clients of the agent may attach it.
+    #[cfg(probe_agent)]
     pub(super) is_for_clients: bool,
     /// Whether it adds figures to a report in Prometheus's text.
     is_measured: bool,
@@ -192,6 +193,7 @@ impl ConsumerRow {
             example: C::EXAMPLE,
             formats: C::FORMATS,
             options: C::OPTIONS,
+            #[cfg(probe_agent)]
             is_for_clients: C::FOR_CLIENTS,
             #[cfg(feature = "metrics")]
             is_measured: C::MEASURE.is_some(),

@@ -82,7 +82,8 @@ pub(super) fn snapshot(
     let (one, format) = chosen(attachment, consumer, format)?;
     if !has_snapshots(one) || !one.reported().is_streamed(format) {
         let message = format!(
-            "`{}` has no snapshots as .{}; `trace(flight)` has: as .pftrace, .probetrace, .json and .folded",
+            "`{}` has no snapshots as .{}; `trace(flight)` has: as .pftrace, .probetrace, .json, .firefox.json and \
+             .folded",
             one.consumer(),
             format.ending()
         );
