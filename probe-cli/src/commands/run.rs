@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::args::Run;
 use crate::output::{Failure, Shown, note};
-use crate::preload::{Preload, Starting, library};
+use crate::preload::{Preload, Starting, ask_for_agent, library};
 
 pub(super) fn run(args: &Run) -> Result<Shown, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Run) -> Result<Shown, Failure> {
     }
     let is_left_out = starting.obstacle.as_ref().is_some_and(|it| it.does_harm() || args.only);
     if is_left_out {
-        command.env("PROBE_AGENT", "1");
+        ask_for_agent(&mut command);
     } else {
         Preload { library, only: args.only, plugins: args.plugins }.add_to(&mut command);
     }

@@ -36,9 +36,14 @@ impl Preload {
             command.env(WORDS, words.join(","));
         }
         command.env(LIST, list(env::var_os(LIST), self.library.as_os_str()));
-        if env::var_os(AGENT).is_none() {
-            command.env(AGENT, "1");
-        }
+        ask_for_agent(command);
+    }
+}
+
+/// Lets a command serve its socket, unless the variable says whether it shall.
+pub fn ask_for_agent(command: &mut Command) {
+    if env::var_os(AGENT).is_none() {
+        command.env(AGENT, "1");
     }
 }
 

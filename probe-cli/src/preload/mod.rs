@@ -11,7 +11,7 @@ mod library;
 mod obstacle;
 mod starting;
 
-pub use environment::Preload;
+pub use environment::{Preload, ask_for_agent};
 pub use library::library;
 pub use obstacle::Obstacle;
 pub use starting::Starting;

@@ -8,6 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 
+use probe_cli::elf::{Image, Runtime};
 use probe_protocol::Client;
 
 use crate::preloaded::{
@@ -208,13 +209,17 @@ fn a_program_that_can_not_have_the_library_runs_without() {
 #[test]
 fn a_program_keeps_its_own_runtime() {
     let folder = Folder::new("own");
+    let runtime = |file: &Path| Runtime::of(&Image::open(file).unwrap()).unwrap();
+    assert_eq!(runtime(&this()), Some(Runtime { has_agent: true }));
+    assert_eq!(runtime(&plain()), None);
     let mut command = with_agent(&folder, &["run", "--", this().to_str().unwrap()]);
     command.args(["program::scenario", "--exact", "--ignored", "--nocapture"]);
     command.env("PROBE_TEST_SCENARIO", "serve").env("PROBES", "live::program::work kind=entry=count");
     let ran = Ran::from(output(&mut command));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     // One report, and no refusal.
-    assert_eq!(ran.err, "probe  kind  sites  hits\n1 probe was never hit\n");
+    // Its thread may have worked before the end, or not.
+    assert!(ran.err.starts_with("probe  ") && ran.err.lines().count() == 2, "{ran:?}");
     // A runtime without an agent, as its note says.
     let note = "-DNOTE=__asm__(\".pushsection .note.latent_owner,\\\"a\\\",@note\\n.long 12,4,1\\n\
                 .asciz \\\"LatentOwner\\\"\\n.long 0\\n.popsection\");";
