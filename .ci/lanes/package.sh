@@ -4,7 +4,7 @@ source "$(dirname "$0")/../common.sh"
 
 # Builds the packages as cargo packages them, also from a working tree with uncommitted changes.
 step 'packages'
-packages=(probe-macros probe-patch probe-trace probe-protocol probe-runtime probe-build probe-cli)
+packages=(probe-macros probe-patch probe-trace probe-protocol probe-runtime probe-agent probe-build probe-cli)
 # Cargo considers a package with the same version unchanged. So no source that an earlier run
 # unpacked and no file that it compiled may stay.
 rm -rf target/packaged

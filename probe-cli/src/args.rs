@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -109,6 +110,13 @@ pub enum Command {
     /// Shows a running program: its probes, clients and attachments
     #[cfg(target_os = "linux")]
     Status(Status),
+    /// Starts a program that has probes, but no agent: a preloaded library brings one
+    ///
+    /// The program takes the place of `probectl`, and ends as it would without. Its children get
+    /// the agent, too. Programs without probes stay as they are. An agent of the program's own
+    /// serves in place of this one.
+    #[cfg(target_os = "linux")]
+    Run(Run),
     /// Tells what this machine and this process allow, and what to do
     ///
     /// Ends with 1 if sites can't be switched here.
@@ -280,6 +288,29 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+}
+
+/// The arguments of `run`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Run {
+    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent: Option<PathBuf>,
+    /// Leaves the program's children alone: they don't inherit the library
+    #[arg(long)]
+    pub only: bool,
+    /// Serves a program without probes, too: its plugins may bring some
+    #[arg(long)]
+    pub plugins: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
 }
 
 /// The arguments of `completions`.

@@ -12,6 +12,8 @@ mod json;
 mod live;
 mod measured;
 pub mod output;
+#[cfg(target_os = "linux")]
+mod preload;
 mod progress;
 mod staged;
 pub mod tables;

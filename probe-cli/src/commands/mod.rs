@@ -15,6 +15,8 @@ mod measure;
 mod record;
 mod report;
 #[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
 mod status;
 mod written;
 
@@ -53,6 +55,8 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Disable(args) => enable::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(written::completions(completions)),
         Command::Man(man) => written::man(man),

@@ -1,6 +1,7 @@
 //! The program that is meant: by its process id, by its name, or started here.
 
 use std::fs;
+use std::iter;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
 use crate::output::Failure;
+use crate::preload::{Preload, Starting, library};
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
@@ -47,7 +49,7 @@ impl Program {
                 };
                 Err(Failure::Input(format!(
                     "no process called `{name}` can be asked; start it with PROBE_AGENT=1, and the feature \
-                     `agent`{others}"
+                     `agent`, or by `probectl run`{others}"
                 )))
             }
             _ => {
@@ -61,7 +63,8 @@ impl Program {
         }
     }
 
-    /// Starts a program with its agent, and connects to it.
+    /// Starts a program with its agent, and connects to it. If it has none of its own, the library
+    /// to preload brings one. Of a script, the first program with an agent is asked.
     ///
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
@@ -69,12 +72,15 @@ impl Program {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
-        let started = Command::new(program).args(arguments).env("PROBE_AGENT", "1").spawn();
-        let mut started =
-            started.map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
+        let mut command = Command::new(program);
+        command.args(arguments).env("PROBE_AGENT", "1");
+        let without = preload(program, &mut command);
+        let mut started = command
+            .spawn()
+            .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let begin = Instant::now();
         loop {
-            match Client::connect(started.id()) {
+            match Client::connect(asked(started.id())) {
                 Ok(client) => return Ok(Self { client, started: Some(started) }),
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
                 Err(error) => {
@@ -84,15 +90,13 @@ impl Program {
             }
             if let Ok(Some(status)) = started.try_wait() {
                 return Err(Failure::Input(format!(
-                    "{program} has ended ({status}) before it could be asked; does it hold the guard of \
-                     `init_from_env`, with the feature `agent`?"
+                    "{program} has ended ({status}) before it could be asked; {without}"
                 )));
             }
             if begin.elapsed() > START {
                 end(&mut started);
                 return Err(Failure::Input(format!(
-                    "{program} serves no socket, so it was ended; it needs the guard of `init_from_env`, and the \
-                     feature `agent`"
+                    "{program} serves no socket, so it was ended; {without}"
                 )));
             }
             thread::sleep(Duration::from_millis(2));
@@ -121,6 +125,39 @@ impl Drop for Program {
             end(started);
         }
     }
+}
+
+/// Lets a program without an agent of its own get one. Returns what to look at if it serves no
+/// socket.
+fn preload(program: &str, command: &mut Command) -> String {
+    const OWN: &str = "does its `main` hold the guard of `init_from_env`, with the feature `agent`?";
+    let Some(starting) = Starting::of(program.as_ref()) else { return OWN.to_owned() };
+    match (starting.runtime, starting.obstacle) {
+        (Some(_), _) => OWN.to_owned(),
+        (None, Some(obstacle)) => format!("{} {obstacle}", starting.file.display()),
+        (None, None) => match library(None) {
+            Ok(library) => {
+                Preload { library, only: false, plugins: false }.add_to(command);
+                "does it have probes? `probectl list` shows those of a file".to_owned()
+            }
+            Err(error) => format!("without an agent of its own it needs a library, and {error}"),
+        },
+    }
+}
+
+/// Returns the process to ask: the started one, or a descendant of it that has an agent.
+fn asked(started: u32) -> u32 {
+    let is_below = |pid| iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| pid == started);
+    let all: Vec<_> = sockets().into_iter().map(|it| it.pid).collect();
+    if all.contains(&started) {
+        return started;
+    }
+    all.into_iter().find(|pid| is_below(*pid)).unwrap_or(started)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok().filter(|pid| *pid != 0)
 }
 
 fn end(started: &mut Child) {

@@ -5,5 +5,7 @@
 mod commands;
 mod endings;
 mod names;
+mod preloaded;
 mod program;
+mod run;
 mod terminal;

@@ -28,7 +28,7 @@ pub use kind::{Convention, Kind};
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]
-pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
+pub use note::{NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
 #[cfg(probe_backend = "patched")]
 pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
 
