@@ -85,6 +85,14 @@ pub enum Command {
     /// Shows events as `count` shows numbers.
     #[cfg(target_os = "linux")]
     Perf(Measure),
+    /// Shows the functions of a running program on the whole terminal: rates, times, callers
+    ///
+    /// Estimates all functions of the selector for 0.3 % of the program's CPU time. Keys measure
+    /// each call of some of them, make all latent, filter, sort, and show callers; `?` lists them.
+    /// The probes are latent again when it ends. The output of a program that it starts is
+    /// discarded.
+    #[cfg(target_os = "linux")]
+    Top(Top),
     /// Shows each hit in a running program, a line each, as it comes
     ///
     /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
@@ -227,6 +235,17 @@ pub struct Measure {
     /// Shows it so often [default: 1s on a terminal, else at the end]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
+}
+
+/// The arguments of `top`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Top {
+    /// Which functions
+    #[arg(default_value = "**")]
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// The arguments of `trace`.

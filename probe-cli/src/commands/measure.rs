@@ -58,6 +58,14 @@ pub(super) fn target(target: &Target) -> Result<Program, Failure> {
     }
 }
 
+/// The same; a program that is started here has no terminal.
+pub(super) fn silent(target: &Target) -> Result<Program, Failure> {
+    match (target.pid, &target.name) {
+        (None, None) => Program::start_silently(&target.command),
+        _ => self::target(target),
+    }
+}
+
 /// Connects to the program that is meant.
 pub(super) fn running(running: &Running) -> Result<Program, Failure> {
     match (running.pid, &running.name) {

@@ -19,6 +19,8 @@ mod report;
 #[cfg(target_os = "linux")]
 mod status;
 #[cfg(target_os = "linux")]
+mod top;
+#[cfg(target_os = "linux")]
 mod trace;
 mod written;
 
@@ -47,6 +49,8 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Profile(args) => measure::run(args, "profile", is_json),
         #[cfg(target_os = "linux")]
         Command::Perf(args) => measure::run(args, "perf", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Top(args) => top::run(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Trace(args) => trace::run(args, is_json),
         #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -70,12 +70,28 @@ impl Program {
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
     pub fn start(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |_| ())
+    }
+
+    /// Starts a program without input, whose output is discarded, and connects to it.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_silently(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+    }
+
+    fn started(command: &[String], set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
-        let started = Command::new(program).args(arguments).env("PROBE_AGENT", "1").spawn();
-        let mut started =
-            started.map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
+        let mut command = Command::new(program);
+        set(command.args(arguments).env("PROBE_AGENT", "1"));
+        let mut started = command
+            .spawn()
+            .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let begin = Instant::now();
         loop {
             match Client::connect(started.id()) {
