@@ -1,6 +1,8 @@
 //! `top`: the functions of a running program on the whole terminal.
 
 use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -38,9 +40,10 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
 
 /// Shows answers and takes keys, until somebody ends it or the connection has ended.
 fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Failure> {
-    // A terminal that was closed has no reader and no keys.
+    // A terminal that was closed has no reader.
     let closed = |_| Failure::Closed;
     let mut view = View::default();
+    let keys = keys();
     let mut is_new = true;
     while !view.has_ended && !stop.is_set() {
         match asking.latest() {
@@ -54,15 +57,33 @@ fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Fail
         if is_new {
             screen.0.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
         }
-        is_new = event::poll(LOOK).map_err(closed)?;
-        if is_new
-            && let Event::Key(pressed) = event::read().map_err(closed)?
-            && let Some(wish) = key(pressed).and_then(|key| view.press(key))
-        {
+        let pressed = match keys.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(Failure::Closed),
+            Ok(pressed) => Some(pressed),
+        };
+        is_new = pressed.is_some();
+        if let Some(wish) = pressed.flatten().and_then(|key| view.press(key)) {
             asking.wish(wish);
         }
     }
     Ok(())
+}
+
+/// Starts a thread that takes keys, and `None` for another size of the terminal. On a terminal that
+/// was closed, `crossterm` reads without end: so no other thread waits for it, and it ends with the
+/// process.
+fn keys() -> Receiver<Option<Key>> {
+    let (sender, keys) = mpsc::channel();
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let key = if let Event::Key(pressed) = event { key(pressed) } else { None };
+            if sender.send(key).is_err() {
+                break;
+            }
+        }
+    });
+    keys
 }
 
 fn key(pressed: KeyEvent) -> Option<Key> {

@@ -29,8 +29,8 @@ pub enum Wish {
     Release(Vec<String>),
     /// Makes all latent, estimates included.
     Disarm,
-    /// Estimates again, or no longer.
-    Estimate(bool),
+    /// Estimates no longer, or again.
+    Estimate,
     /// Tells the callers of a function, or of none.
     Callers(Option<String>),
 }
@@ -262,7 +262,7 @@ impl Worker {
                 self.neighbours(None)?;
                 self.estimating(false)
             }
-            Wish::Estimate(is_wanted) => self.estimating(is_wanted),
+            Wish::Estimate => self.estimating(self.estimates.is_none()),
             Wish::Callers(path) => self.neighbours(path),
         }
     }

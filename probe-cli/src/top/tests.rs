@@ -165,7 +165,7 @@ fn keys_choose_filter_and_sort() {
     view.press(Key::Char('r'));
     assert_eq!(paths(&view)[3], "shop::serve");
     assert_eq!(view.press(Key::Char('D')), Some(Wish::Disarm));
-    assert_eq!(view.press(Key::Char('e')), Some(Wish::Estimate(false)));
+    assert_eq!(view.press(Key::Char('e')), Some(Wish::Estimate));
     view.press(Key::First);
     let chosen = view.rows()[0].path.clone();
     assert_eq!(view.press(Key::Enter), Some(Wish::Callers(Some(chosen))));

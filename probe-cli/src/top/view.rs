@@ -243,11 +243,7 @@ impl View {
             Key::Char('D') => {
                 (Some(Wish::Disarm), "all probes of this top are latent; e estimates again".into())
             }
-            Key::Char('e') => {
-                let wanted = !self.asked.is_estimating;
-                let said = if wanted { "estimates begin anew" } else { "no estimates" };
-                (Some(Wish::Estimate(wanted)), said.to_owned())
-            }
+            Key::Char('e') => (Some(Wish::Estimate), String::new()),
             Key::Enter => {
                 let path = path?;
                 self.page = Page::Callers;

@@ -7,3 +7,5 @@ mod endings;
 mod names;
 mod program;
 mod terminal;
+mod top;
+mod traced;
