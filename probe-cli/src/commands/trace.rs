@@ -1,8 +1,9 @@
 //! `trace`: the hits of a running program, a line each, as they come.
 //!
 //! The program writes a trace to a file in this process's memory, and flushes it when it is asked
-//! for a report. What was read is cut out of the file. If the program hits faster than lines are
-//! made or read, its probes are off until the rest has been read; a line says for how long.
+//! for a report. Blocks that were read are cut out of the file. If the program hits faster than
+//! lines are made or read, its probes are off until the rest has been read; a line says for how
+//! long.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,7 +27,7 @@ use crate::text::count;
 
 /// The time between two flushes.
 const EVERY: Duration = Duration::from_millis(50);
-/// The time for the program to write what it has.
+/// The time for the program to write its hits.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the trace, or of lines, with which the program is too fast.
 const BEHIND: u64 = 8 << 20;
@@ -160,7 +161,7 @@ impl Reading {
         read
     }
 
-    /// Shows the rest, and returns notes on what is missing.
+    /// Shows the rest, and returns notes on missing parts.
     fn finish(mut self) -> Result<Vec<String>, Failure> {
         self.show()?;
         let (mut text, ahead) = (String::new(), self.followed.wall_time(0));

@@ -170,7 +170,7 @@ fn is_called(pid: u32, name: &str) -> bool {
     (is_it || file == Path::new(name)) && is_running(pid)
 }
 
-/// Returns whether a process exists, and has not ended: one that nobody waits for stays as a zombie.
+/// Returns whether a process runs. One that has ended may stay as a zombie.
 fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before is in parentheses, and may hold some.

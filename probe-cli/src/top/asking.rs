@@ -20,7 +20,7 @@ const SELDOM: u32 = 4;
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
 const BUDGET: &str = "0.3%";
 
-/// A wish of the one who looks.
+/// A request of the person at the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// Measures the calls of these functions.
@@ -35,7 +35,7 @@ pub enum Wish {
     Callers(Option<String>),
 }
 
-/// An answer: what is known now.
+/// An answer: the present knowledge.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Asked {
     /// The program.
@@ -66,9 +66,9 @@ pub struct Asking {
 impl Asking {
     /// Starts to ask about the functions of a selector.
     pub fn start(program: live::Program, selector: String) -> Self {
-        let (wishes, wished) = mpsc::channel();
+        let (wishes, requests) = mpsc::channel();
         let (sender, answers) = mpsc::channel();
-        let thread = thread::spawn(move || Worker::new(program, selector).run(&wished, &sender));
+        let thread = thread::spawn(move || Worker::new(program, selector).run(&requests, &sender));
         Self { wishes, answers, thread }
     }
 
@@ -107,7 +107,7 @@ impl Asking {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Worker {
     program: live::Program,
     selector: String,
@@ -290,7 +290,7 @@ impl Worker {
         let paths: Vec<_> = self.measured.iter().map(String::as_str).collect();
         let chosen = if self.measured == self.paths { self.selector.clone() } else { paths.join(", ") };
         let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
-        // What can't be measured is not shown as measured.
+        // No function is shown as measured then.
         self.measurements = Some(attached.inspect_err(|_| self.measured.clear())?.id);
         Ok(())
     }

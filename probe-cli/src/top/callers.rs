@@ -1,4 +1,4 @@
-//! Who calls a function, and whom it calls, among the probed ones.
+//! Callers of a function, and functions that it calls, among the probed ones.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ pub struct Callers {
     /// Seconds since somebody has asked.
     pub seconds: f64,
     /// Its callers, those with most calls first.
-    pub callers: Vec<Edge>,
+    pub around: Vec<Edge>,
     /// The functions that it calls, those with most time first.
-    pub callees: Vec<Edge>,
+    pub called: Vec<Edge>,
 }
 
 impl Callers {
     /// Reads the neighbours from a tree of calls.
     pub fn new(path: &str, report: &Report<Node>) -> Self {
         let name = |at: Option<usize>| report.rows.get(at?).and_then(|it| it.function.clone());
-        let (mut callers, mut callees) = (BTreeMap::new(), BTreeMap::new());
+        let (mut above, mut below) = (BTreeMap::new(), BTreeMap::new());
         let add = |to: &mut BTreeMap<Option<String>, (f64, f64)>, key, node: &Node| {
             let sums = to.entry(key).or_default();
             *sums = (sums.0 + node.calls, sums.1 + node.total_ns);
@@ -40,18 +40,18 @@ impl Callers {
         for node in report.rows.iter().filter(|it| it.thread.is_none()) {
             let caller = name(node.parent);
             if node.function.as_deref() == Some(path) {
-                add(&mut callers, caller.clone(), node);
+                add(&mut above, caller.clone(), node);
             }
             if caller.as_deref() == Some(path) {
-                add(&mut callees, node.function.clone(), node);
+                add(&mut below, node.function.clone(), node);
             }
         }
         let edges = |of: BTreeMap<_, _>| -> Vec<Edge> {
             of.into_iter().map(|(path, (calls, total))| Edge { path, calls, total }).collect()
         };
-        let (mut callers, mut callees) = (edges(callers), edges(callees));
-        callers.sort_by(|a, b| b.calls.total_cmp(&a.calls));
-        callees.sort_by(|a, b| b.total.total_cmp(&a.total));
-        Self { path: path.to_owned(), seconds: report.duration, callers, callees }
+        let [mut around, mut called] = [above, below].map(edges);
+        around.sort_by(|a, b| b.calls.total_cmp(&a.calls));
+        called.sort_by(|a, b| b.total.total_cmp(&a.total));
+        Self { path: path.to_owned(), seconds: report.duration, around, called }
     }
 }

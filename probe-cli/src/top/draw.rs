@@ -70,21 +70,21 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(Line::styled(KEYS, DIM)), keys);
 }
 
-/// Returns the program, and what the probes cost it.
+/// Returns the program, and the cost of its probes.
 fn heading(view: &View) -> Vec<Line<'static>> {
     let asked = &view.asked;
     let program = &asked.program;
-    let mut first =
-        format!("{} ({}), runtime {}", clean(&program.name), program.pid, clean(&program.runtime));
+    let runtime = clean(&program.runtime);
+    let mut parts = vec![format!("{} ({}), runtime {runtime}", clean(&program.name), program.pid)];
     if program.threads != 0 {
-        first += &format!(", {}", count(program.threads.into(), "thread"));
+        parts.push(count(program.threads.into(), "thread"));
     }
     if let Some(busy) = asked.busy {
-        first += &format!(", CPU {:.0} %", 100.0 * busy);
+        parts.push(format!("CPU {:.0} %", 100.0 * busy));
     }
     let lost = program.lost_hits + asked.lost;
     if lost != 0 {
-        first += &format!(", {lost} lost");
+        parts.push(format!("{lost} lost"));
     }
     let measured: Vec<_> = asked.functions.iter().filter(|it| it.is_measured).collect();
     let estimates = match asked.cost {
@@ -92,7 +92,7 @@ fn heading(view: &View) -> Vec<Line<'static>> {
         Some(cost) => Some(format!("{:.2} % of its CPU time", 100.0 * cost)),
         None => Some("not known yet".to_owned()),
     };
-    // Only the profiler tells what it costs.
+    // Only the profiler tells its cost.
     let exact = (!measured.is_empty()).then(|| {
         let rate: f64 = measured.iter().filter_map(|it| it.rate).map(|it| it.value).sum();
         let rate = Figure::exact(rate.round()).number();
@@ -101,7 +101,7 @@ fn heading(view: &View) -> Vec<Line<'static>> {
     let costs: Vec<_> = [estimates, exact].into_iter().flatten().collect();
     let second = if costs.is_empty() { "none: nothing is armed".to_owned() } else { costs.join("; ") };
     let second = format!("cost: {second}");
-    vec![Line::styled(first, BOLD), Line::from(second)]
+    vec![Line::styled(parts.join(", "), BOLD), Line::from(second)]
 }
 
 fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
@@ -160,8 +160,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
         if at == place { row.style(CHOSEN) } else { row }
     });
     let names = heading.iter().enumerate().map(|(at, name)| match at {
-        0 | 1 => Cell::from(name.clone()),
-        10 => Cell::from(name.clone()),
+        0 | 1 | 10 => Cell::from(name.clone()),
         2..=6 => Cell::from(right(name, 8)),
         _ => Cell::from(right(name, 9)),
     });
@@ -198,12 +197,12 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let [above, below] = Layout::vertical(half).areas(area);
     let about = format!("{}, the last {:.0} s", callers.path, callers.seconds);
     let edges = |title: String, edges: &[Edge], frame: &mut Frame<'_>, area: Rect| {
-        let calls: f64 = edges.iter().map(|it| it.calls).sum();
+        let all: f64 = edges.iter().map(|it| it.calls).sum();
         let width = usize::from(area.width.saturating_sub(4 * 10));
         let rows = edges.iter().map(|it| {
             let name = it.path.as_deref().unwrap_or("(no probed caller)");
             let mean = (it.calls > 0.0).then(|| Figure::exact(it.total / it.calls));
-            let share = (calls > 0.0).then(|| Figure::exact(it.calls / calls));
+            let share = (all > 0.0).then(|| Figure::exact(it.calls / all));
             let numbers = [
                 Figure::exact(it.calls).number(),
                 or_dash(share, Figure::percent),
@@ -220,8 +219,8 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
         let widths = [Constraint::Fill(1), fixed, fixed, fixed, fixed];
         frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(BOLD)), area);
     };
-    edges(format!("callers of {about}"), &callers.callers, frame, above);
-    edges(format!("called by {about}"), &callers.callees, frame, below);
+    edges(format!("callers of {about}"), &callers.around, frame, above);
+    edges(format!("called by {about}"), &callers.called, frame, below);
 }
 
 fn right(text: &str, width: usize) -> String {

@@ -1,8 +1,8 @@
-//! A number and what is known about it.
+//! A number and its certainty.
 
 use probe_runtime::__tools::Time;
 
-/// What is known about a number.
+/// The certainty of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// It was counted or measured.
@@ -18,7 +18,7 @@ pub enum Mark {
 pub struct Figure {
     /// The number.
     pub value: f64,
-    /// What is known about it.
+    /// Its certainty.
     pub mark: Mark,
 }
 
@@ -70,7 +70,7 @@ impl Figure {
     }
 }
 
-/// Returns a dash for what is not known.
+/// Returns a dash for an unknown number.
 pub fn or_dash(figure: Option<Figure>, text: impl Fn(Figure) -> String) -> String {
     figure.map_or_else(|| "-".to_owned(), text)
 }

@@ -57,7 +57,7 @@ pub struct Function {
     pub max: Option<Figure>,
 }
 
-/// What a report said about a function, for the next difference.
+/// A function's numbers in an earlier report, for differences.
 #[derive(Clone, Copy, Debug)]
 struct Past {
     calls: f64,

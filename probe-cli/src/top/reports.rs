@@ -17,8 +17,9 @@ pub struct Report<Row> {
     pub lost: u64,
 }
 
-/// What profiling costs.
+/// The cost of profiling.
 #[derive(Clone, Copy, PartialEq, Deserialize, Default, Debug)]
+#[expect(clippy::struct_field_names, reason = "as in the report")]
 pub struct Cost {
     /// Nanoseconds in hits.
     pub hits_ns: f64,

@@ -1,4 +1,4 @@
-//! What is shown, and what keys do: no terminal, and no program.
+//! The state of the screen, and the effect of keys, without a terminal or a program.
 
 use probe_runtime::{Kind, Selectable, Selector};
 
@@ -72,7 +72,7 @@ impl Column {
     }
 }
 
-/// What is below the heading.
+/// The content below the heading.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Page {
     /// The functions.
@@ -84,7 +84,7 @@ pub enum Page {
     Help,
 }
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Debug)]
 pub struct View {
     /// The last answer.
@@ -103,7 +103,7 @@ pub struct View {
     pub chosen: Option<String>,
     /// The first row on the screen.
     pub first: usize,
-    /// What was done last, or why it was not.
+    /// The effect of the last key, or a problem.
     pub said: String,
     /// Whether somebody wants it to end.
     pub has_ended: bool,
@@ -156,7 +156,7 @@ impl View {
         self.chosen.as_ref().and_then(of).unwrap_or(0)
     }
 
-    /// Does what a key asks for. Returns what the program has to do for it.
+    /// Takes a key. Returns a request to the program, if the key makes one.
     pub fn press(&mut self, key: Key) -> Option<Wish> {
         if key == Key::Interrupt {
             self.has_ended = true;

@@ -16,7 +16,7 @@ const SHOWN: &str = "live::program::work";
 struct Top {
     script: Child,
     keys: ChildStdin,
-    /// What it has drawn so far.
+    /// Its output so far.
     drawn: Vec<u8>,
 }
 

@@ -8,7 +8,7 @@ use crate::program::{Folder, Program, Ran, signal, spawn, words};
 
 const OWN: &str = "live::program::**";
 
-/// Returns the lines of a `trace` that is stopped after some of them, and what it said then.
+/// Stops a `trace` after some lines. Returns its lines, and its last messages.
 fn traced(folder: &Folder, arguments: &[&str]) -> (String, Ran) {
     let mut child = spawn(folder, arguments);
     let mut out = BufReader::new(child.stdout.take().unwrap());

@@ -302,3 +302,6 @@ impl std::fmt::Debug for Followed {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
