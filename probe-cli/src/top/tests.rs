@@ -230,7 +230,7 @@ fn rates_need_two_reports_of_one_attachment() {
     };
     assert_eq!(rate(&functions), None);
     functions.measure(&measurements(0.4, 7.0), true);
-    assert_eq!(rate(&functions).unwrap().number(), "10.0");
+    assert_eq!(format!("{:.1}", rate(&functions).unwrap().value), "10.0");
     functions.forget();
     assert!(functions.list().iter().all(|it| it.rate.is_none() && !it.is_measured));
 }
