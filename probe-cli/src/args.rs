@@ -86,6 +86,21 @@ pub enum Command {
     /// Shows events as `count` shows numbers.
     #[cfg(target_os = "linux")]
     Perf(Measure),
+    /// Shows the functions of a running program on the whole terminal: rates, times, callers
+    ///
+    /// Estimates all functions of the selector for 0.3 % of the program's CPU time. Keys measure
+    /// each call of some of them, make all latent, filter, sort, and show callers; `?` lists them.
+    /// The probes are latent again when it ends. The output of a program that it starts is
+    /// discarded.
+    #[cfg(target_os = "linux")]
+    Top(Top),
+    /// Shows each hit in a running program, a line each, as it comes
+    ///
+    /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
+    /// An exit has the time of its call. With --json, each line is an object. The probes are latent
+    /// again when it ends, also if it is killed.
+    #[cfg(target_os = "linux")]
+    Trace(Trace),
     /// Records a trace of a running program into a file
     ///
     /// The program writes the file while it runs. The ending of FILE tells the format: .pftrace for
@@ -228,6 +243,30 @@ pub struct Measure {
     /// Shows it so often [default: 1s on a terminal, else at the end]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
+}
+
+/// The arguments of `top`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Top {
+    /// Which functions
+    #[arg(default_value = "**")]
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// The arguments of `trace`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Trace {
+    /// Which probes
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
 }
 
 /// The arguments of `record`.

@@ -18,3 +18,5 @@ mod progress;
 mod staged;
 pub mod tables;
 pub mod text;
+#[cfg(target_os = "linux")]
+mod top;

@@ -7,6 +7,8 @@ mod diff;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod enable;
+#[cfg(target_os = "linux")]
+mod hits;
 mod list;
 mod listed;
 #[cfg(target_os = "linux")]
@@ -18,6 +20,10 @@ mod report;
 mod run;
 #[cfg(target_os = "linux")]
 mod status;
+#[cfg(target_os = "linux")]
+mod top;
+#[cfg(target_os = "linux")]
+mod trace;
 mod written;
 
 use crate::args::{Arguments, Command};
@@ -45,6 +51,10 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Profile(args) => measure::run(args, "profile", is_json),
         #[cfg(target_os = "linux")]
         Command::Perf(args) => measure::run(args, "perf", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Top(args) => top::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Trace(args) => trace::run(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Record(args) => record::run(args),
         #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::iter;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,15 @@ use crate::preload::{Preload, Starting, library};
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
+/// The time between the end of a program's sockets and that of its process.
+const GOING: Duration = Duration::from_millis(500);
 
 /// A connection to a program, and its process if it was started here.
 pub struct Program {
     /// The connection.
     pub client: Client,
+    /// The process's id, as it is known here.
+    pub pid: u32,
     started: Option<Child>,
 }
 
@@ -28,7 +32,7 @@ impl Program {
     /// # Errors
     /// If it can't be asked.
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
-        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, started: None })
+        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, pid, started: None })
     }
 
     /// Connects to the only process of this name that serves a socket.
@@ -69,19 +73,34 @@ impl Program {
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
     pub fn start(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |_| ())
+    }
+
+    /// Starts a program without input, whose output is discarded, and connects to it.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_silently(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+    }
+
+    fn started(command: &[String], set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
         let mut command = Command::new(program);
-        command.args(arguments).env("PROBE_AGENT", "1");
+        set(command.args(arguments).env("PROBE_AGENT", "1"));
         let without = preload(program, &mut command);
         let mut started = command
             .spawn()
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let begin = Instant::now();
         loop {
-            match Client::connect(asked(started.id())) {
-                Ok(client) => return Ok(Self { client, started: Some(started) }),
+            let pid = asked(started.id());
+            match Client::connect(pid) {
+                Ok(client) => return Ok(Self { client, pid, started: Some(started) }),
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
                 Err(error) => {
                     end(&mut started);
@@ -110,6 +129,19 @@ impl Program {
         drop(self);
         let status = started?.wait().ok()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
+    }
+
+    /// Says why the connection has ended: with the program, as a rule.
+    pub fn end(&self) -> &'static str {
+        let begin = Instant::now();
+        while is_running(self.pid) {
+            // A process closes its sockets before it is gone.
+            if begin.elapsed() > GOING {
+                return "the program goes on, but has ended the connection";
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        "the program has ended"
     }
 
     /// Returns whether the program was started here.
@@ -170,7 +202,16 @@ fn end(started: &mut Child) {
 fn is_called(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name || file == Path::new(name)
+    let is_it = file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name;
+    (is_it || file == Path::new(name)) && is_running(pid)
+}
+
+/// Returns whether a process runs. One that has ended may stay as a zombie.
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before is in parentheses, and may hold some.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Returns a process's id and its command line.

@@ -9,3 +9,5 @@ mod preloaded;
 mod program;
 mod run;
 mod terminal;
+mod top;
+mod traced;

@@ -140,7 +140,7 @@ impl Program {
     }
 
     /// Waits until its status is as it should be.
-    pub fn until(&self, is_so: impl Fn(&Status) -> bool) {
+    pub fn until(&self, mut is_so: impl FnMut(&Status) -> bool) {
         let mut client = Client::connect(self.child.id()).unwrap();
         until(|| is_so(&client.status().unwrap()));
     }
