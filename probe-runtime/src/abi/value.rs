@@ -78,6 +78,31 @@ impl Type {
         Self::Opaque,
         Self::Failed,
     ];
+
+    /// Returns the word that lists and reports have for it.
+    ///
+    /// ```
+    /// use probe_runtime::Type;
+    /// assert_eq!([Type::U64, Type::Str, Type::CStr].map(Type::name), ["u64", "str", "cstr"]);
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::U128 => "u128",
+            Self::I128 => "i128",
+            Self::F64 => "f64",
+            Self::Bool => "bool",
+            Self::Char => "char",
+            Self::Str => "str",
+            Self::Bytes => "bytes",
+            Self::Format => "format",
+            Self::CStr => "cstr",
+            Self::Absent => "absent",
+            Self::Opaque => "opaque",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 const _: () = {
