@@ -8,6 +8,9 @@
 // type, and on its lifetime, which keeps the borrowed data alive.
 #![expect(unsafe_code, reason = "see above")]
 
+#[cfg(feature = "std")]
+mod bounded;
+
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
@@ -16,6 +19,8 @@ use core::slice;
 
 use super::formatted::{self, FormatFn};
 use super::passage::Passage;
+#[cfg(feature = "std")]
+pub(crate) use bounded::TextStart;
 
 /// The type of a field's value.
 ///
