@@ -42,6 +42,17 @@ impl Key {
         Self { bytes: [0; ROOM], len: 0, text: (ROOM / keys.max(1)).saturating_sub(OVERHEAD) }
     }
 
+    /// Creates it of words that were read.
+    #[cold]
+    pub(super) fn of(words: impl Iterator<Item = u64>, len: usize) -> Self {
+        let mut key = Self::new(1);
+        for (place, word) in key.bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        key.len = len.min(ROOM);
+        key
+    }
+
     /// Returns the keys as words, padded with zeros.
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {

@@ -269,6 +269,16 @@ impl Aggregate {
     }
 }
 
+impl Prepared {
+    /// Returns the group of a call that began on another thread.
+    #[cold]
+    fn moved(&self, table: &Table<'_>, of_entry: u64) -> Option<usize> {
+        let mut tables = self.memory.iter().map(|local| Table { words: local.parts(), cells: self.cells });
+        let found = tables.find_map(|other| Some((other.of_handle(of_entry)?, other)));
+        found.map(|(group, other)| table.adopt(&other, group))
+    }
+}
+
 impl Consumer for Aggregate {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let (keys, value) = (
@@ -318,10 +328,6 @@ impl Consumer for Aggregate {
         Ok(())
     }
 
-    fn needs_order(&self) -> bool {
-        false
-    }
-
     fn start(&self, probe: ProbeId) -> Start {
         self.judge.start(probe, Start::On)
     }
@@ -338,14 +344,19 @@ impl Consumer for Aggregate {
             let Some(local) = prepared.memory.of(event) else { return 0 };
             let table = Table { words: local.parts(), cells: prepared.cells };
             let group = match passed {
-                Passed::Other(of_entry) if !programs.place.keys => {
-                    usize::try_from(of_entry).unwrap_or(table::GROUPS)
-                }
+                Passed::Other(of_entry) if !programs.place.keys => match table.of_handle(of_entry) {
+                    Some(group) => group,
+                    None => match prepared.moved(&table, of_entry) {
+                        Some(group) => group,
+                        // Its keys had a fault, which was counted.
+                        None => return 0,
+                    },
+                },
                 _ => match Self::group(&table, programs, event, moment) {
                     Ok(group) => group,
                     Err(fault) => {
                         self.fault(event, fault);
-                        return table::GROUPS as u64;
+                        return 0;
                     }
                 },
             };
@@ -354,7 +365,7 @@ impl Consumer for Aggregate {
             {
                 self.fault(event, fault);
             }
-            group as u64
+            table.handle(group)
         });
     }
 }

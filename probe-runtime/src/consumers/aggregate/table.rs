@@ -14,6 +14,9 @@ use crate::calls::add_single_writer;
 
 /// Groups of one thread; a power of two.
 pub(super) const GROUPS: usize = 1024;
+/// Bits of a group's number in a handle.
+const GROUP_BITS: u32 = 11;
+const GROUP_MASK: u64 = (1 << GROUP_BITS) - 1;
 /// Groups that are looked at for one hit.
 const TRIES: usize = 32;
 /// Words before the cells.
@@ -83,6 +86,38 @@ impl<'a> Table<'a> {
                 _ => (),
             }
         }
+        self.others()
+    }
+
+    /// Returns a number for a group that is no other thread's group's.
+    #[inline]
+    pub(super) fn handle(&self, group: usize) -> u64 {
+        // Addresses have 47 bits or so, and words are aligned.
+        (self.words.as_ptr().addr() as u64 >> 3) << GROUP_BITS | group as u64
+    }
+
+    /// Returns the group that a handle is of, if it is of this table.
+    #[inline]
+    pub(super) fn of_handle(&self, handle: u64) -> Option<usize> {
+        let group = usize::try_from(handle & GROUP_MASK).ok()?;
+        (self.handle(group) == handle).then_some(group)
+    }
+
+    /// Returns the group with the keys of another table's group: a future ends on another thread.
+    #[cold]
+    pub(super) fn adopt(&self, other: &Self, group: usize) -> usize {
+        let [tag, meta, rest @ ..] = other.group(group) else { return GROUPS };
+        if group == GROUPS || tag.load(Acquire) == 0 {
+            return self.others();
+        }
+        let meta = meta.load(Relaxed);
+        let words = rest.iter().take(WORDS).map(|word| word.load(Relaxed));
+        let key = Key::of(words, usize::try_from(meta & 0xffff_ffff).unwrap_or_default());
+        self.find(u32::try_from(meta >> 32).unwrap_or_default(), &key)
+    }
+
+    /// Returns the group of hits that find no room.
+    fn others(&self) -> usize {
         if let Some(tag) = self.group(GROUPS).first() {
             tag.store(OTHERS, Release);
         }
@@ -203,6 +238,27 @@ mod tests {
         assert_eq!(read.iter().map(count).sum::<u64>(), 5000);
         let others: Vec<_> = read.iter().filter(|it| it.subject.is_none()).map(count).collect();
         assert_eq!(others, [5000 - own as u64]);
+    }
+
+    #[test]
+    fn a_group_of_another_thread_has_its_keys_here() {
+        let words = || (0..words(PLAIN)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let (one, other) = (words(), words());
+        let [one, other] = [&one, &other].map(|words| Table { words, cells: PLAIN });
+        let mut key = Key::new(2);
+        key.add(Ok(Datum::Int(7))).unwrap();
+        key.add(Ok(Datum::Bool(true))).unwrap();
+        let group = one.find(3, &key);
+        let handle = one.handle(group);
+        assert_eq!(
+            (one.of_handle(handle), other.of_handle(handle), one.of_handle(0)),
+            (Some(group), None, None)
+        );
+        let adopted = other.adopt(&one, group);
+        assert_eq!((adopted, other.find(3, &key)), (other.find(3, &key), adopted));
+        let read = |table: Table<'_>| table.read().map(|it| (it.subject, it.keys)).collect::<Vec<_>>();
+        assert_eq!(read(one), read(other));
+        assert_eq!(other.adopt(&one, GROUPS), GROUPS);
     }
 
     #[test]
