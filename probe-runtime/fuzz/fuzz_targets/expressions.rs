@@ -1,5 +1,5 @@
-//! Reads any text as a predicate, as an aggregation, and as a spec. Their printed form is read again,
-//! and runs as a program where a probe has such fields.
+//! Reads any text as a predicate, an aggregation and a spec. Their printed form is read again, and
+//! runs as a program where a probe has such fields.
 #![no_main]
 
 use probe_runtime::{Aggregate, Count, Predicate, Spec, point, select};

@@ -18,7 +18,17 @@ pub(crate) enum Datum<'a> {
 
 impl<'a> Datum<'a> {
     /// Returns a field's value.
+    #[inline]
     pub(crate) fn of(value: &'a Value<'a>) -> Result<Self, Fault> {
+        // The most frequent types first.
+        match value.ty {
+            ty if ty == Type::U64 as u64 => Ok(Self::Int(value.words[0].into())),
+            ty if ty == Type::I64 as u64 => Ok(Self::Int(value.words[0].cast_signed().into())),
+            _ => Self::of_any(value),
+        }
+    }
+
+    fn of_any(value: &'a Value<'a>) -> Result<Self, Fault> {
         if let Some(text) = value.text_start(MOST_TEXT) {
             return Ok(Self::Text(text));
         }
@@ -29,8 +39,6 @@ impl<'a> Datum<'a> {
             Some(_) => (),
         }
         match value.get() {
-            ValueRef::U64(it) => Ok(Self::Int(it.into())),
-            ValueRef::I64(it) => Ok(Self::Int(it.into())),
             ValueRef::I128(it) => Ok(Self::Int(it)),
             ValueRef::U128(it) => it.try_into().map(Self::Int).map_err(|_| Fault::Overflow),
             ValueRef::F64(it) => Ok(Self::Float(it)),

@@ -138,15 +138,26 @@ impl Program {
     }
 
     /// Evaluates a value.
+    #[inline]
     pub(crate) fn value<'a>(
         &'a self,
         values: &'a [Value<'a>],
         around: &impl Surroundings,
     ) -> Result<Datum<'a>, Fault> {
-        let mut registers = [Datum::Bool(false); REGISTERS];
-        if self.has_registers {
-            self.run(values, around, &mut registers)?;
+        if let Operand::Field(at) = self.result {
+            return Datum::of(values.get(usize::from(at)).ok_or(Fault::Missing)?);
         }
+        self.calculated(values, around)
+    }
+
+    #[inline(never)]
+    fn calculated<'a>(
+        &'a self,
+        values: &'a [Value<'a>],
+        around: &impl Surroundings,
+    ) -> Result<Datum<'a>, Fault> {
+        let mut registers = [Datum::Bool(false); REGISTERS];
+        self.run(values, around, &mut registers)?;
         self.operand(self.result, values, around, &registers)
     }
 

@@ -64,18 +64,16 @@ pub(super) fn token(text: &str, at: usize) -> Result<(usize, Token<'_>, usize), 
         let len = rest.find(|c: char| !is_name_start(c) && !c.is_numeric()).unwrap_or(rest.len());
         return Ok((at, Token::Name(&rest[..len]), at + len));
     }
-    match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
-        Some(symbol) => Ok((at, Token::Symbol(symbol), at + symbol.len())),
-        None => {
-            let problem = match first {
-                '=' => "compare by `==`".to_owned(),
-                '&' => "write `&&`".to_owned(),
-                '|' => "write `||`".to_owned(),
-                other => format!("`{other}` can't be part of an expression"),
-            };
-            Err(ParseError { at, problem })
-        }
+    if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+        return Ok((at, Token::Symbol(symbol), at + symbol.len()));
     }
+    let problem = match first {
+        '=' => "compare by `==`".to_owned(),
+        '&' => "write `&&`".to_owned(),
+        '|' => "write `||`".to_owned(),
+        other => format!("`{other}` can't be part of an expression"),
+    };
+    Err(ParseError { at, problem })
 }
 
 fn is_name_start(c: char) -> bool {

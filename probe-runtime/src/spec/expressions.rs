@@ -94,13 +94,13 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     if takes_value {
         let open = text.len() - text[end..].trim_start().len();
         if text[open..].starts_with('(') {
-            end = matching(text, open)?;
+            end = matching(text, open);
         }
     }
     let after = text[end..].trim_start();
     let by = after.strip_prefix("by").map(str::trim_start).filter(|rest| rest.starts_with('('));
     if let Some(keys) = by {
-        end = matching(text, text.len() - keys.len())?;
+        end = matching(text, text.len() - keys.len());
     } else if !takes_value {
         return None;
     }
@@ -109,26 +109,25 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
 
 /// Returns the byte after the bracket that closes the one at `open`; of a text without one, its
 /// end.
-fn matching(text: &str, open: usize) -> Option<usize> {
+fn matching(text: &str, open: usize) -> usize {
     let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
     for (at, c) in text[open..].char_indices() {
         match (quote, c) {
             _ if is_escaped => is_escaped = false,
             (Some(_), '\\') => is_escaped = true,
             (Some(quoted), c) if c == quoted => quote = None,
-            (Some(_), _) => (),
             (None, '"' | '\'') => quote = Some(c),
             (None, '(') => depth += 1,
             (None, ')') => {
                 depth -= 1;
                 if depth == 0 {
-                    return Some(open + at + 1);
+                    return open + at + 1;
                 }
             }
             _ => (),
         }
     }
-    Some(text.len())
+    text.len()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared, key};
 use crate::list::list;
 use crate::period::Period;
+use crate::registry::ProbeInfo;
 
 /// The groups of an [`Aggregate`](super::Aggregate) at one moment: the one with the most hits
 /// first. Prints as a table.
@@ -29,7 +30,7 @@ use crate::period::Period;
 #[derive(Clone, Debug)]
 pub struct Groups {
     pub(super) asked: Aggregation,
-    pub(super) groups: Vec<Group>,
+    pub(super) rows: Vec<Group>,
     pub(super) lost: u64,
     /// Hits and probes that are left out, a line each.
     pub(super) notes: Vec<String>,
@@ -109,9 +110,12 @@ impl Number {
 impl Figures {
     fn read(cells: &[AtomicU64], is_float: bool, function: Function) -> Self {
         let cell = |at: usize| cells.get(at).map_or(0, |cell| cell.load(Relaxed));
-        let number = |at| match is_float {
-            true => Number::Float(f64::from_bits(cell(at))),
-            false => Number::Int(cell(at).cast_signed().into()),
+        let number = |at| {
+            if is_float {
+                Number::Float(f64::from_bits(cell(at)))
+            } else {
+                Number::Int(cell(at).cast_signed().into())
+            }
         };
         let buckets = cells.get(PLAIN..).unwrap_or_default().iter().map(|it| it.load(Relaxed)).enumerate();
         Self {
@@ -160,13 +164,7 @@ impl Figures {
 
 impl Groups {
     pub(super) fn none(asked: &Aggregation) -> Self {
-        Self {
-            asked: asked.clone(),
-            groups: Vec::new(),
-            lost: 0,
-            notes: Vec::new(),
-            period: Period::default(),
-        }
+        Self { asked: asked.clone(), rows: Vec::new(), lost: 0, notes: Vec::new(), period: Period::default() }
     }
 
     pub(super) fn read<'a>(
@@ -186,7 +184,7 @@ impl Groups {
             Group {
                 path: of.map_or("(others)", |it| it.path()).to_owned(),
                 file: of.map_or("", |it| it.file()).to_owned(),
-                line: of.map_or(0, |it| it.line()),
+                line: of.map_or(0, ProbeInfo::line),
                 is_others: of.is_none(),
                 keys: match of {
                     Some(_) => key::read(&written),
@@ -199,7 +197,7 @@ impl Groups {
         let groups = groups.map(group).collect();
         Self {
             asked: asked.clone(),
-            groups,
+            rows: groups,
             lost: prepared.memory.lost(),
             notes,
             period: prepared.since.period(),
@@ -209,7 +207,7 @@ impl Groups {
 
     fn sorted(mut self) -> Self {
         let place = |it: &Group| (it.is_others, std::cmp::Reverse(it.figures.count));
-        self.groups.sort_by(|a, b| {
+        self.rows.sort_by(|a, b| {
             let order = place(a).cmp(&place(b)).then_with(|| a.path.cmp(&b.path));
             order.then_with(|| a.keys.cmp(&b.keys)).then_with(|| a.written.cmp(&b.written))
         });
@@ -224,15 +222,15 @@ impl Groups {
             return self.clone();
         }
         let key = |it: &Group| (it.path.clone(), it.file.clone(), it.line, it.is_others, it.written.clone());
-        let before: BTreeMap<_, _> = earlier.groups.iter().map(|it| (key(it), &it.figures)).collect();
+        let before: BTreeMap<_, _> = earlier.rows.iter().map(|it| (key(it), &it.figures)).collect();
         let since = |it: &Group| match before.get(&key(it)) {
             None => it.clone(),
             Some(before) => Group { figures: it.figures.since(before), ..it.clone() },
         };
-        let groups = self.groups.iter().map(since).filter(|it| it.figures.count != 0);
+        let groups = self.rows.iter().map(since).filter(|it| it.figures.count != 0);
         Self {
             asked: self.asked.clone(),
-            groups: groups.collect(),
+            rows: groups.collect(),
             lost: self.lost.saturating_sub(earlier.lost),
             notes: self.notes.clone(),
             period: self.period.after(earlier.period),
@@ -242,12 +240,12 @@ impl Groups {
 
     /// Returns the first group with these keys, of any probe.
     pub fn get(&self, keys: &[&str]) -> Option<&Group> {
-        self.groups.iter().find(|group| !group.is_others && group.keys == keys)
+        self.rows.iter().find(|group| !group.is_others && group.keys == keys)
     }
 
     /// Returns the hits that found no room for a group of their own.
     pub fn others(&self) -> u64 {
-        self.groups.iter().filter(|it| it.is_others).map(Group::count).sum()
+        self.rows.iter().filter(|it| it.is_others).map(Group::count).sum()
     }
 
     /// Returns notes on hits and probes that are left out, and on groups without room, a line each.
@@ -270,7 +268,7 @@ impl Groups {
     }
 }
 
-list!(Groups, groups, Group, "groups");
+list!(Groups, rows, Group, "groups");
 
 impl Group {
     /// Returns the path of its probe or function; `(others)` for hits that found no room.

@@ -85,7 +85,7 @@ impl Key {
                 Err(_) => self.put(WIDE, &it.to_le_bytes()),
             },
             // Both zeros are equal, and so are all NaNs.
-            Ok(Datum::Float(it)) if it == 0.0 => self.put(FLOAT, &0_f64.to_le_bytes()),
+            Ok(Datum::Float(0.0)) => self.put(FLOAT, &0_f64.to_le_bytes()),
             Ok(Datum::Float(it)) if it.is_nan() => self.put(FLOAT, &f64::NAN.to_le_bytes()),
             Ok(Datum::Float(it)) => self.put(FLOAT, &it.to_le_bytes()),
             Ok(Datum::Bool(it)) => self.put(BOOL, &[it.into()]),

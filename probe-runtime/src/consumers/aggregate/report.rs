@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::AggregateFunction as Function;
-use super::groups::{Group, Groups, Number};
+use super::groups::{Figures, Group, Groups, Number};
 use crate::report::{
     Cell, Csv, Row, RowDefinition, Rows, Table, Time, Written, document, footnotes, json, labels,
 };
@@ -37,11 +37,10 @@ impl Group {
         let mut figures = vec![("count", Cell::from(self.count()))];
         match function {
             Function::Count => (),
-            Function::Sum => figures.push(("sum", cell(self.figures.sum))),
             Function::Min => figures.push(("min", cell(self.figures.min))),
             Function::Max => figures.push(("max", cell(self.figures.max))),
             Function::Mean => figures.push(("avg", Cell::Decimal(self.mean()))),
-            Function::Quantize => figures.push(("sum", cell(self.figures.sum))),
+            Function::Sum | Function::Quantize => figures.push(("sum", cell(self.figures.sum))),
             Function::Latency => figures.extend([
                 ("total_ns", cell(self.figures.sum)),
                 ("mean_ns", Cell::Decimal(self.mean().round())),
@@ -71,7 +70,7 @@ impl Groups {
     pub fn to_csv(&self) -> String {
         let names = self.key_names();
         let is_quantized = self.asked.function == Function::Quantize;
-        let figures: Vec<_> = self.groups.first().map_or_else(
+        let figures: Vec<_> = self.rows.first().map_or_else(
             || Group::none().figures(self.asked.function),
             |group| group.figures(self.asked.function),
         );
@@ -83,7 +82,7 @@ impl Groups {
             heading.extend(figures.iter().map(|(name, _)| *name));
         }
         let mut csv = Csv::new(&heading);
-        for group in &self.groups {
+        for group in &self.rows {
             let begin = |csv: &mut Csv| {
                 csv.cell(&group.path).cell(&group.file).number(group.line.into());
                 group.keys.iter().for_each(|key| _ = csv.cell(key));
@@ -114,7 +113,7 @@ impl Groups {
             _ => heading.extend(["count", function.name()]),
         }
         let mut table = Table::new(&heading);
-        for (group, label) in self.groups.iter().zip(self.labels()) {
+        for (group, label) in self.rows.iter().zip(self.labels()) {
             let mut row = vec![label];
             row.extend(group.keys.iter().cloned());
             row.push(group.count().to_string());
@@ -141,8 +140,7 @@ impl Groups {
     }
 
     fn labels(&self) -> Vec<String> {
-        let rows =
-            self.groups.iter().map(|it| RowDefinition { path: &it.path, file: &it.file, line: it.line });
+        let rows = self.rows.iter().map(|it| RowDefinition { path: &it.path, file: &it.file, line: it.line });
         labels(rows.collect())
     }
 
@@ -173,7 +171,7 @@ impl Group {
             is_others: false,
             keys: Vec::new(),
             written: Vec::new(),
-            figures: Default::default(),
+            figures: Figures::default(),
         }
     }
 
@@ -206,7 +204,7 @@ impl Written for Groups {
     }
 
     fn rows(&self) -> Rows<'_> {
-        Box::new(self.groups.iter().map(|it| it.row(self.asked.function)))
+        Box::new(self.rows.iter().map(|it| it.row(self.asked.function)))
     }
 
     fn rest(&self) -> Row<'_> {
@@ -218,16 +216,17 @@ impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.asked.function == Function::Quantize {
             let is_time = self.asked.value.as_ref().is_some_and(crate::expression::Node::is_time);
-            for (at, (group, label)) in self.groups.iter().zip(self.labels()).enumerate() {
+            for (at, (group, label)) in self.rows.iter().zip(self.labels()).enumerate() {
                 if at != 0 {
                     writeln!(f)?;
                 }
                 let keys = self.key_names().into_iter().zip(&group.keys);
-                let keys: String = keys.map(|(name, key)| format!(" {name}={key}")).collect();
-                write!(f, "{label}{keys}: {} hits", group.count())?;
+                f.write_str(&label)?;
+                keys.into_iter().try_for_each(|(name, key)| write!(f, " {name}={key}"))?;
+                write!(f, ": {} hits", group.count())?;
                 Self::histogram(group, is_time, f)?;
             }
-            if self.groups.is_empty() {
+            if self.rows.is_empty() {
                 f.write_str("no hits")?;
             }
         } else {

@@ -63,7 +63,6 @@ impl<'a> Table<'a> {
         let meta = u64::from(subject) << 32 | key.len() as u64;
         let hash = key.words().fold(meta, mixed);
         let tag = hash | 2;
-        #[expect(clippy::cast_possible_truncation, reason = "less than the groups")]
         let start = (hash >> 40) as usize % GROUPS;
         for at in (start..start + TRIES).map(|at| at % GROUPS) {
             let group = self.group(at);

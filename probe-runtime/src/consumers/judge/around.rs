@@ -33,7 +33,6 @@ impl Moment<'_> {
     }
 
     /// Nanoseconds since the entry of its call.
-    #[cfg_attr(not(feature = "latency"), expect(dead_code, reason = "latencies have buckets"))]
     pub(in super::super) fn latency(&self) -> Result<u64, Fault> {
         self.0.latency().ok_or(Fault::Unpaired)
     }
