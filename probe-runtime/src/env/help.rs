@@ -31,7 +31,7 @@ const SELECTORS: [(&[&str], &str); 9] = [
 /// Predicates and aggregations.
 const EXPRESSIONS: [(&str, &str); 6] = [
     ("a[bytes > 1K && peer ~ \"10.*\"]=count", "hits whose fields fulfil this; also `thread`, `time`"),
-    ("a[ok && first 100]=trace", "the first of them; `1 in 1000`: on each thread, one of so many"),
+    ("a[ok && first 100]=trace", "the first of them; `1 in 1000`: a sample of each thread"),
     ("a=count by(path), b=latency by(ret)", "figures for each value of a field"),
     ("a=sum(bytes) by(path, peer)", "also `min`, `max` and `avg`, of any number"),
     ("a=quantize(len(peer))", "a histogram of powers of two"),
