@@ -71,6 +71,12 @@ pub enum Command {
     /// Shows times as `count` shows numbers.
     #[cfg(target_os = "linux")]
     Latency(Measure),
+    /// Groups the hits of a running program by their fields: sums, extremes, histograms
+    ///
+    /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
+    /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Aggregate(Aggregate),
     /// Draws the call tree of a running program, with times
     ///
     /// Shows trees as `count` shows numbers.
@@ -227,6 +233,16 @@ pub struct Target {
     /// A program to start
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<String>,
+}
+
+/// The arguments of `aggregate`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Aggregate {
+    /// Figure and groups: `sum(bytes) by(path)`
+    pub aggregation: String,
+    /// The rest is as for `count`.
+    #[command(flatten)]
+    pub measure: Measure,
 }
 
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.

@@ -45,6 +45,8 @@
 //! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
 //! | the events before a slow call | `Trigger` | `when latency(…) > 5ms: snapshot` | `trace` |
 //! | probes as spans and events of `tracing` | `Tracing` | `tracing` | `tracing` |
+//! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
+//! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -102,6 +104,8 @@ mod dispatch;
 mod env;
 #[cfg(feature = "std")]
 mod error;
+#[cfg(feature = "std")]
+mod expression;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
@@ -139,7 +143,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     capture::failed_captures,
     clock::{Clock, Scale},
-    consumers::Count,
+    consumers::{Aggregate, Count, Group, Groups},
     control::{
         Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
         unreadable_objects, unreadable_records,
@@ -147,6 +151,7 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},
     error::Error,
+    expression::Predicate,
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},

@@ -46,6 +46,8 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Latency(args) => measure::run(args, "latency", is_json),
         #[cfg(target_os = "linux")]
+        Command::Aggregate(args) => measure::run(&args.measure, &args.aggregation, is_json),
+        #[cfg(target_os = "linux")]
         Command::Calls(args) => measure::run(args, "call-tree", is_json),
         #[cfg(target_os = "linux")]
         Command::Profile(args) => measure::run(args, "profile", is_json),

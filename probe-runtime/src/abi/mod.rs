@@ -25,6 +25,8 @@ pub use definition::{Definition, INLINE_TEXT};
 pub use fields::{FieldNames, field_index};
 pub use formatted::Sink;
 pub use kind::{Convention, Kind};
+#[cfg(feature = "std")]
+pub(crate) use value::TextStart;
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]

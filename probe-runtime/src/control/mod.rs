@@ -45,6 +45,7 @@ mod remembered;
 mod replacement;
 mod retired;
 mod runs;
+mod screen;
 mod select;
 mod set;
 mod state;
@@ -87,7 +88,6 @@ pub use set::{ProbeSet, probes, unreadable_objects, unreadable_records};
 pub(crate) use set::{attachment_count, described, probe_count};
 pub use wants::{Start, Wants};
 
-#[cfg(feature = "latency")]
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
@@ -95,4 +95,5 @@ pub(crate) use discovering::{attach_growing, discovered, end_growing, list_disco
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;
+pub(crate) use screen::Screen;
 pub(crate) use untyped::Untyped;

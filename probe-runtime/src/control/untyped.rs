@@ -10,6 +10,7 @@ use super::partial::Switch;
 use super::pause::pause;
 use super::policy::Policy;
 use super::retired::settle;
+use super::screen::Screen;
 use super::set::ProbeSet;
 use super::state::Control;
 use super::{Consumer, Start};
@@ -33,6 +34,8 @@ pub(crate) struct Untyped {
     since: Since,
     counts: Baseline<Counts>,
     is_detached: bool,
+    /// The consumer that passes hits on to this one, if it does not get all.
+    screen: Option<Arc<dyn Screen>>,
 }
 
 impl Untyped {
@@ -43,7 +46,18 @@ impl Untyped {
         policy: Policy,
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
-        Self { number, subscription, report, policy, since, counts, is_detached: false }
+        Self { number, subscription, report, policy, since, counts, is_detached: false, screen: None }
+    }
+
+    /// Returns the attachment of a consumer that gets its hits from another one.
+    pub(super) fn behind(mut self, screen: Arc<dyn Screen>) -> Self {
+        self.screen = Some(screen);
+        self
+    }
+
+    /// Returns the consumer that passes hits on to this one, if it does not get all.
+    pub(crate) fn screen(&self) -> Option<&dyn Screen> {
+        self.screen.as_deref()
     }
 
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
@@ -165,7 +179,13 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control, loaded| {
-            let counted = control.attachments.counted(self.number);
+            let counted = match self.screen() {
+                None => control.attachments.counted(self.number),
+                Some(screen) => {
+                    let ids = control.attachments.ids(self.number);
+                    ids.iter().filter_map(|id| Some((*id, screen.counted(*id)?))).collect()
+                }
+            };
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
             let probes = control.attached_infos(&ids, loaded);
             let count = |(id, probe)| {

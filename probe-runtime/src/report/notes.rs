@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::control::Untyped;
+use crate::control::{Screen, Untyped};
 use crate::dispatch::lost_hits;
 use crate::patch::Refusal;
 
@@ -15,6 +15,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
         1 => notes.push("1 hit came from inside a consumer, and was not delivered".to_owned()),
         hits => notes.push(format!("{hits} hits came from inside a consumer, and were not delivered")),
     }
+    notes.extend(attachment.screen().into_iter().flat_map(Screen::notes));
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));
     }
