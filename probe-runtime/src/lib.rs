@@ -182,7 +182,15 @@ pub use tracing_core;
 
 // `docs` is a link to the repository's folder; packages hold copies of its files. The examples are
 // compiled and run.
-#[cfg(all(doctest, feature = "latency", feature = "call-tree", not(probe_backend = "off")))]
+#[cfg(all(
+    doctest,
+    feature = "agent",
+    feature = "call-tree",
+    feature = "latency",
+    feature = "trace",
+    feature = "tracing",
+    not(probe_backend = "off")
+))]
 #[doc = include_str!("../docs/recipes.md")]
 mod recipes {}
 

@@ -48,7 +48,7 @@ pub(super) fn report(
         let message = format!("a report as .{} goes to a file; ask for a snapshot", format.ending());
         return Err(failed(FailureKind::Malformed, message));
     }
-    let (content, notes) = match format {
+    let (content, notes): (_, Vec<_>) = match format {
         Format::Text => {
             // The client may read the file as it grows.
             let missing = flush(one, PATIENCE);
