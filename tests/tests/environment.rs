@@ -187,7 +187,8 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace, tracing\n  \
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, \
+         perf, trace, tracing, sum, min, max, avg, quantize\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );

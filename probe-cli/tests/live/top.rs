@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use crate::program::{Folder, Program, Ran, run};
+use crate::program::{Folder, PROBECTL, Program, Ran, run};
 
 /// Begins and ends the screen of a program that takes the whole terminal.
 const TAKEN: &str = "\x1b[?1049h";
@@ -27,8 +27,7 @@ impl Top {
             println!("skipped: there is no `script`");
             return None;
         }
-        let line =
-            format!("stty cols 80 rows 24; exec {} top -p {}", env!("CARGO_BIN_EXE_probectl"), program.pid());
+        let line = format!("stty cols 80 rows 24; exec {} top -p {}", PROBECTL.join(" "), program.pid());
         let mut script = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("XDG_RUNTIME_DIR", &folder.0)
