@@ -1,7 +1,7 @@
 //! The variable `LD_PRELOAD` of child processes.
 
-// Safety: relies on the dynamic linker's order: this library is initialised before the program
-// begins, on the program's only thread.
+// Safety: relies on the dynamic linker: this library is initialised before `main`, so no thread
+// reads the environment but those that constructors of the program's libraries have started.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
@@ -15,8 +15,8 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// Removes this library from the environment of later programs. Other preloaded libraries stay.
 pub(crate) fn leave(variable: &str, file: &str) {
     let rest = env::var_os(PRELOAD).and_then(|list| without(&list, file));
-    // SAFETY: threads of this process would have been started by another preloaded library.
-    // Removing or replacing a variable that is there moves no other one.
+    // SAFETY: before `main`; `run --only` is not for programs whose libraries start threads that
+    // read the environment so early (README.md, Limits).
     unsafe {
         env::remove_var(variable);
         match rest {

@@ -121,8 +121,8 @@ impl Reading {
         if let Err(error) = client.report(attachment, 0, "txt") {
             return ended(error);
         }
-        let is_behind =
-            self.file.length() - self.followed.position() > BEHIND || self.output.waiting() > BEHIND;
+        let is_behind = self.file.length().saturating_sub(self.followed.position()) > BEHIND
+            || self.output.waiting() > BEHIND;
         if !is_behind {
             return self.show();
         }

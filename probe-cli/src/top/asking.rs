@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Attach, Client, ClientError};
+use probe_runtime::Selector;
 use serde::de::DeserializeOwned;
 
 use super::callers::Callers;
@@ -287,7 +288,7 @@ impl Worker {
         if self.measured.is_empty() {
             return Ok(());
         }
-        let paths: Vec<_> = self.measured.iter().map(String::as_str).collect();
+        let paths: Vec<_> = self.measured.iter().map(|path| Selector::escape(path)).collect();
         let chosen = if self.measured == self.paths { self.selector.clone() } else { paths.join(", ") };
         let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
         // No function is shown as measured then.

@@ -82,7 +82,7 @@ fn heading(view: &View) -> Vec<Line<'static>> {
     if let Some(busy) = asked.busy {
         parts.push(format!("CPU {:.0} %", 100.0 * busy));
     }
-    let lost = program.lost_hits + asked.lost;
+    let lost = program.lost_hits.saturating_add(asked.lost);
     if lost != 0 {
         parts.push(format!("{lost} lost"));
     }

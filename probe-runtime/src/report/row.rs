@@ -51,6 +51,8 @@ impl<'a> Row<'a> {
     pub(super) fn add_to(&self, object: JsonObject) -> JsonObject {
         self.0.iter().fold(object, |object, (name, cell)| match cell {
             Cell::Nothing => object.json(name, "null"),
+            // JSON has no such number.
+            Cell::Decimal(number) if !number.is_finite() => object.json(name, "null"),
             Cell::Text(text) => object.text(name, text),
             Cell::Number(number) => object.number(name, *number),
             Cell::Row(row) => object.json(name, &row.json()),
@@ -75,6 +77,7 @@ impl Cell<'_> {
             Self::Number(number) => number.to_string(),
             Self::Integer(number) => number.to_string(),
             Self::Texts(texts) => texts.join(" "),
+            Self::Decimal(number) if !number.is_finite() => String::new(),
             Self::Decimal(number) => decimal(*number),
             Self::Flag(is) => is.to_string(),
             Self::Seconds(duration) => format!("{:.6}", duration.as_secs_f64()),

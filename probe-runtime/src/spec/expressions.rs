@@ -76,8 +76,10 @@ fn ends_in_operator(before: &[u8]) -> bool {
 /// word `operator`.
 fn begins_predicate(before: &[u8], after: &[u8]) -> bool {
     let before = before.trim_ascii_end();
-    let begins_segment = before.last().is_none_or(|last| b":,!&*".contains(last) && !before.ends_with(b"*"));
-    !begins_segment && !before.ends_with(b"operator") && after.first() != Some(&b']')
+    let begins_segment = before.last().is_none_or(|last| b":,!&*/".contains(last) && !before.ends_with(b"*"));
+    // C++ has tags after names: `f[abi:cxx11]`.
+    let is_tag = after.starts_with(b"abi:");
+    !begins_segment && !is_tag && !before.ends_with(b"operator") && after.first() != Some(&b']')
 }
 
 /// Returns the end of the name, and the place, of the aggregation that begins here.
@@ -157,6 +159,7 @@ mod tests {
             ("<[u8] as T>::f=count", &[], &[]),
             ("geo::operator[]=count", &[], &[]),
             ("[T]::f=count", &[], &[]),
+            ("f[abi:cxx11](int)=count, @src/[id].rs=count", &[], &[]),
             ("F<[T; 3]>::f=count", &[], &[]),
             ("summary::sum=count", &[], &[]),
         ] {

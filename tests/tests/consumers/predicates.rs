@@ -84,6 +84,10 @@ fn a_mistake_names_the_fields() {
         "this does not fit the probes, column 14: `byts` is not a field of any probe here; \
          there is outcome, ret, bytes, peer, beside thread and time\n  bytes > 1 && byts > 2\n               ^"
     );
+    if cfg!(probe_portable) {
+        // Types of fields are known where their sites are patched.
+        return;
+    }
     assert_eq!(
         error("peer > 1"),
         "this does not fit the probes, column 6: text can't be compared with an integer\n  peer > 1\n       ^"
@@ -167,6 +171,10 @@ fn hits_without_a_value_are_counted() {
     assert!(odd.to_string().ends_with("2 hits were left out: with a division by zero"), "{odd}");
     assert_eq!(groups(&sum.groups()), [row("", 2, 150.0)]);
     assert!(sum.to_string().ends_with("2 hits were left out: with a division by zero"), "{sum}");
+    if cfg!(probe_portable) {
+        // Fields of unknown types are summed as floating-point numbers.
+        return;
+    }
     let large = set.attach(Aggregate::new("sum(n * 9223372036854775807)").unwrap()).unwrap();
     [1, 1, 2, 1].into_iter().for_each(step);
     assert_eq!(groups(&large.reset()), [row("", 1, 9_223_372_036_854_775_807.0)]);

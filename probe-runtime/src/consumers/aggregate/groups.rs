@@ -343,7 +343,7 @@ impl Group {
             below += hits;
             if below >= rank {
                 let middle = (low + (high - low) / 2) as f64;
-                return if self.figures.are_bounds { middle } else { middle.clamp(self.min(), self.max()) };
+                return if self.figures.are_bounds { middle } else { middle.max(self.min()).min(self.max()) };
             }
         }
         0.0

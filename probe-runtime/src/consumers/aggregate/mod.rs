@@ -233,7 +233,10 @@ impl Aggregate {
             }
         };
         let int = match number {
-            Datum::Int(it) if prepared.is_float => return Self::add_number(cells, Datum::Int(it).float()),
+            Datum::Int(it) if prepared.is_float => {
+                Self::add_number(cells, Datum::Int(it).float())?;
+                i64::try_from(it).unwrap_or(if it < 0 { i64::MIN } else { i64::MAX })
+            }
             Datum::Float(it) if prepared.is_float => {
                 Self::add_number(cells, Some(it))?;
                 #[expect(clippy::cast_possible_truncation, reason = "its bucket is of the whole number")]
@@ -242,7 +245,9 @@ impl Aggregate {
             }
             Datum::Int(it) => {
                 let int = i64::try_from(it).map_err(|_| Fault::Overflow)?;
-                if !add_int(cells, int) {
+                let needs_sum =
+                    !matches!(self.asked.function, AggregateFunction::Min | AggregateFunction::Max);
+                if !add_int(cells, int, needs_sum) {
                     return Err(Fault::Overflow);
                 }
                 int

@@ -146,11 +146,17 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Adds an integer to a group. Returns whether the sum has room for it.
+/// Adds an integer to a group. Returns whether the sum has room for it. A sum that nobody needs
+/// stays at the nearest number it can be.
 #[inline]
-pub(super) fn add_int(cells: &[AtomicU64], value: i64) -> bool {
+pub(super) fn add_int(cells: &[AtomicU64], value: i64, needs_sum: bool) -> bool {
     let [count, sum, min, max, ..] = cells else { return false };
-    let Some(more) = sum.load(Relaxed).cast_signed().checked_add(value) else { return false };
+    let before = sum.load(Relaxed).cast_signed();
+    let more = match before.checked_add(value) {
+        Some(more) => more,
+        None if needs_sum => return false,
+        None => before.saturating_add(value),
+    };
     sum.store(more.cast_unsigned(), Relaxed);
     let is_first = count.load(Relaxed) == 0;
     if is_first || value < min.load(Relaxed).cast_signed() {
@@ -228,7 +234,7 @@ mod tests {
             table.find(0, &key)
         };
         let first: Vec<_> = (0..5000).map(find).collect();
-        first.iter().for_each(|at| assert!(add_int(table.cells(*at), 1)));
+        first.iter().for_each(|at| assert!(add_int(table.cells(*at), 1, true)));
         assert_eq!((0..5000).map(find).collect::<Vec<_>>(), first, "the same keys are in the same group");
         let own = first.iter().filter(|at| **at != GROUPS).count();
         assert!((GROUPS * 9 / 10..=GROUPS).contains(&own), "{own}");
@@ -263,7 +269,14 @@ mod tests {
     #[test]
     fn a_sum_without_room_stays_as_it_is() {
         let cells: [AtomicU64; PLAIN] = Default::default();
-        assert!(add_int(&cells, i64::MAX) && !add_int(&cells, 1) && add_int(&cells, -5));
+        assert!(add_int(&cells, i64::MAX, true) && !add_int(&cells, 1, true) && add_int(&cells, -5, true));
         assert_eq!(cells.map(|it| it.into_inner().cast_signed()), [2, i64::MAX - 5, -5, i64::MAX]);
+    }
+
+    #[test]
+    fn a_sum_that_nobody_needs_refuses_no_number() {
+        let cells: [AtomicU64; PLAIN] = Default::default();
+        assert!([i64::MAX, 1, -5].iter().all(|value| add_int(&cells, *value, false)));
+        assert_eq!(cells.map(|it| it.into_inner().cast_signed()), [3, i64::MAX - 5, -5, i64::MAX]);
     }
 }
