@@ -1,5 +1,7 @@
 //! Probes that an expression does not fit.
 
+use std::collections::BTreeSet;
+
 use crate::error::Error;
 use crate::expression::Mismatch;
 use crate::syntax::ParseError;
@@ -19,7 +21,7 @@ pub(in super::super) struct LeftOut {
     probes: usize,
     /// The first one, and its mismatch: one of a type is worth more.
     first: Option<(String, Unfit)>,
-    fields: Vec<String>,
+    fields: BTreeSet<String>,
 }
 
 impl LeftOut {
@@ -35,8 +37,8 @@ impl LeftOut {
 
     /// Notes that there is such a field.
     pub(super) fn field(&mut self, name: &str) {
-        if !self.fields.iter().any(|known| known == name) {
-            self.fields.push(name.to_owned());
+        if !self.fields.contains(name) {
+            self.fields.insert(name.to_owned());
         }
     }
 
