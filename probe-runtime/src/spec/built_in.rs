@@ -19,7 +19,7 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
-use crate::consumers::{Aggregate, Count};
+use crate::consumers::{Aggregate, Count, Groups};
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
@@ -81,12 +81,14 @@ impl Reporter for Aggregate {
         Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`"))
     }
 
-    fn report(groups: &Attachment<Self>, format: Format) -> Rendered {
-        match format {
-            Format::Json => Rendered { content: groups.groups().to_json(), missing: groups.groups().notes() },
-            Format::Csv => Rendered { content: groups.groups().to_csv(), missing: groups.groups().notes() },
-            _ => groups.to_string().into(),
-        }
+    fn report(aggregate: &Attachment<Self>, format: Format) -> Rendered {
+        let to_text: fn(&Groups) -> String = match format {
+            Format::Json => Groups::to_json,
+            Format::Csv => Groups::to_csv,
+            _ => return aggregate.to_string().into(),
+        };
+        let groups = aggregate.groups();
+        Rendered { content: to_text(&groups), missing: groups.notes() }
     }
 }
 

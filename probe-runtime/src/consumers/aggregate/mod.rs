@@ -18,6 +18,7 @@ mod report;
 mod table;
 mod text;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -312,19 +313,21 @@ impl Consumer for Aggregate {
             memory: PerThread::new(table::words(self.cells()))?,
             since: Since::now(),
         };
+        // The number of each function that has a subject.
+        let mut subjects = HashMap::new();
         let place = |info: &ProbeInfo| plan.places.get(info.id().index()).copied().unwrap_or_default();
         for info in infos.into_iter().filter(|info| place(info) != Place::default()) {
             let (place, at) = (place(&info), info.id().index());
-            let key = |it: &ProbeInfo| (it.path().to_owned(), it.file().to_owned(), it.line());
-            let known = prepared.subjects.iter().position(|it| key(it) == key(&info));
-            let subject = known.unwrap_or(prepared.subjects.len());
+            let key = (info.path().to_owned(), info.file().to_owned(), info.line());
+            let next = prepared.subjects.len();
+            let subject = *subjects.entry(key).or_insert(next);
             let programs = self.programs(&info, u32::try_from(subject).unwrap_or(u32::MAX), place)?;
             if let Some(value) = self.asked.value.as_ref().filter(|_| place.value) {
                 let fields: Vec<_> = info.fields().iter().map(|it| (it.name().to_owned(), it.ty())).collect();
                 prepared.is_float |= value.is_float(&Scope { fields: &fields, has_latency: true });
             }
             prepared.probes[at] = Some(programs);
-            if known.is_none() {
+            if subject == next {
                 prepared.subjects.push(info);
             }
         }
