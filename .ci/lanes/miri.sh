@@ -3,9 +3,9 @@
 source "$(dirname "$0")/../common.sh"
 
 # First the backend that Miri has, sites and all; then the other one's plans and tables, as far as
-# they touch no text, and the rings of traces: what has unsafe code. Values cross as addresses; a panic's payload is never
-# dropped. All share a folder: flags are those of the interpreted crates, so procedural macros are
-# built once.
+# they touch no text, and the rings of traces. Safe code is left to the other lanes. Values cross as
+# addresses; a panic's payload is never dropped. All share a folder: flags are those of the
+# interpreted crates, so procedural macros are built once.
 step 'undefined behaviour under Miri'
 miri() {
     MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks' PROPTEST_CASES=2 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The oldest supported Rust checks the crates and the expansions of the macros, and builds an example.
+# The oldest supported Rust checks the crates and the macros' expansions, and builds an example.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'

@@ -18,8 +18,8 @@ for package in "${packages[@]}"; do
     done
 done
 
-# Checked, not built: other lanes link these sources. The lane `lint` has checked the dependencies in
-# the same folder. Alone, the runtime has its default features.
+# Checked, not built: other lanes link these sources. The lane `lint` has checked the dependencies
+# in the same folder. Alone, the runtime has its default features.
 step 'the packages as a workspace of their own'
 unpacked=target/unpacked
 mkdir -p "$unpacked"
