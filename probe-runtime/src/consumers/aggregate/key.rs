@@ -113,19 +113,29 @@ impl Key {
         let (len, kept) = start(self.text);
         let is_whole = kept.len() == text.len();
         self.put(if is_whole { TEXT } else { CUT }, &[len]);
-        let hash = text.chunks(8).fold(text.len() as u64, |hash, bytes| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            mixed(hash, u64::from_le_bytes(word))
-        });
-        let rest: &[u8] = if is_whole { &[] } else { &hash.to_le_bytes() };
-        for bytes in [kept, rest] {
-            if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
-                place.copy_from_slice(bytes);
-                self.len += bytes.len();
-            }
+        self.append(kept);
+        if !is_whole {
+            self.append(&whole(text).to_le_bytes());
         }
     }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.len += bytes.len();
+        }
+    }
+}
+
+/// Returns the hash of a text that is cut.
+#[cold]
+fn whole(text: &[u8]) -> u64 {
+    text.chunks(8).fold(text.len() as u64, |hash, bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        mixed(hash, u64::from_le_bytes(word))
+    })
 }
 
 /// Adds a word to a hash.
