@@ -17,18 +17,19 @@ pub(crate) struct Parser<'a> {
     nodes: usize,
 }
 
-/// Returns the place of the bracket that closes a predicate. `start` follows the opening bracket.
-/// Brackets in quotes belong to the text there.
-pub(crate) fn closing(text: &str, start: usize) -> Option<usize> {
-    let mut quote = None;
-    let mut is_escaped = false;
-    for (at, c) in text[start..].char_indices() {
+/// Returns the place of the bracket that closes the one at `open`. Brackets in quotes belong to the
+/// text there.
+pub(crate) fn closing(text: &str, open: usize, [opener, closer]: [char; 2]) -> Option<usize> {
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for (at, c) in text[open..].char_indices() {
         match (quote, c) {
             _ if is_escaped => is_escaped = false,
             (Some(_), '\\') => is_escaped = true,
-            (Some(open), c) if c == open => quote = None,
+            (Some(quoted), c) if c == quoted => quote = None,
             (None, '"' | '\'') => quote = Some(c),
-            (None, ']') => return Some(start + at),
+            (None, c) if c == opener => depth += 1,
+            (None, c) if c == closer && depth == 1 => return Some(open + at),
+            (None, c) if c == closer => depth -= 1,
             _ => (),
         }
     }

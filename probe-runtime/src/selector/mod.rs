@@ -33,6 +33,7 @@ pub use suggest::Suggestions;
 
 pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;
+pub(crate) use nesting::ends_in_operator;
 pub(crate) use pointed::{pointed, shortened};
 pub(crate) use suggest::did_you_mean;
 pub(crate) use words::TextWords;

@@ -138,7 +138,7 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
 }
 
 /// Returns whether the last word is `operator`.
-pub(super) fn ends_in_operator(path: &str) -> bool {
+pub(crate) fn ends_in_operator(path: &str) -> bool {
     let before = path.strip_suffix("operator").map(|before| before.chars().next_back());
     before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
 }
