@@ -1,6 +1,22 @@
 //! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
 //! interface.
 
+/// How a meter reads its `clock`, the only number that it needs.
+#[cfg(any(feature = "call-tree", feature = "latency", feature = "trace"))]
+macro_rules! reads_clock {
+    () => {
+        #[inline(always)]
+        fn read(&self, _: crate::per_thread::Local<'_, Self::Head, ()>) -> [u64; 1] {
+            [self.clock.now()]
+        }
+
+        #[inline(always)]
+        fn read_inline(&self) -> Option<[u64; 1]> {
+            self.clock.counter().map(|now| [now])
+        }
+    };
+}
+
 mod aggregate;
 mod buckets;
 mod count;

@@ -297,15 +297,7 @@ impl Meter<1> for Trigger {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, AtomicU64, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     #[inline]
     fn begin(&self, local: Local<'_, AtomicU64, ()>, _function: usize, _outer: u64) -> u64 {

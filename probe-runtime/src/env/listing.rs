@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
-use crate::report::{Csv, JsonObject, Table, array, heading};
+use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
 use crate::selector::{Assigned, Selector, TextWords, assigned};
 use crate::spec::Format;
 use crate::syntax::ParseError;
@@ -76,17 +76,15 @@ fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
     }
     let table = table.to_string();
     let lines: Vec<_> = table.lines().map(str::trim_end).collect();
-    let count =
-        |number: usize, one: &str, more: &str| format!("{number} {}", if number == 1 { one } else { more });
-    let sites = probes.iter().map(|probe| probe.sites()).sum();
+    let sites: usize = probes.iter().map(|probe| probe.sites()).sum();
     let mut text = format!(
         "{}\n{}, {}\n",
         lines.join("\n"),
-        count(probes.len(), "probe", "probes"),
-        count(sites, "site", "sites"),
+        count(probes.len() as u64, "probe"),
+        count(sites as u64, "site"),
     );
     if !left_out.is_empty() {
-        let functions = count(left_out.len(), "function was", "functions were");
+        let functions = was(left_out.len() as u64, "function");
         // Writing to a `String` can't fail.
         let _ = writeln!(text, "{functions} left out by the block around it:");
         for probe in left_out {
@@ -102,16 +100,14 @@ fn names(probe: &ProbeInfo, separator: &str) -> String {
 }
 
 fn json(probes: &[&ProbeInfo]) -> String {
-    let rows = array(probes.iter().map(|probe| {
-        let fields =
-            array(probe.fields().iter().map(|field| JsonObject::new().text("name", field.name()).finish()));
-        let object = JsonObject::new().text("probe", probe.path()).text("kind", probe.kind().name());
-        let object = object.text("file", probe.file()).number("line", probe.line().into());
-        let object = object.number("sites", probe.sites() as u64).json("fields", &fields);
-        let object = probe.group().into_iter().fold(object, |object, group| object.text("group", group));
-        object.finish()
-    }));
-    heading(NAME).json("rows", &rows).finish()
+    let row = |probe: &&ProbeInfo| {
+        let fields: Cell<'_> = probe.fields().iter().map(|it| Row::new().with("name", it.name())).collect();
+        let row = Row::new().with("probe", probe.path()).with("kind", probe.kind().name());
+        let row = row.with("file", probe.file()).with("line", probe.line());
+        let row = row.with("sites", probe.sites()).with("fields", fields);
+        probe.group().into_iter().fold(row, |row, group| row.with("group", group)).json()
+    };
+    heading(NAME).json("rows", &array(probes.iter().map(row))).finish()
 }
 
 fn csv(probes: &[&ProbeInfo]) -> String {

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode, share};
-use crate::report::Time;
+use crate::report::{Time, count};
 
 /// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;
@@ -35,7 +35,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     );
     // The start of the next node at each depth.
     let mut starts = vec![0_u64; depth + 1];
-    let mut narrow = 0_usize;
+    let mut narrow = 0;
     for node in tree {
         let start = starts[node.depth()];
         starts[node.depth()] += node.total();
@@ -49,8 +49,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     }
     let narrow = match narrow {
         0 => String::new(),
-        1 => ", 1 place too short to be seen".to_owned(),
-        more => format!(", {more} places too short to be seen"),
+        more => format!(", {} too short to be seen", count(more, "place")),
     };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -74,7 +73,7 @@ fn tip(node: &TreeNode, all: u64) -> String {
     if node.is_thread() {
         return format!("{name}: {total} ({share})");
     }
-    let calls = if node.calls() == 1 { "1 call".to_owned() } else { format!("{} calls", node.calls()) };
+    let calls = count(node.calls(), "call");
     let polls = if node.polls() == 0 { String::new() } else { format!(" ({} polls)", node.polls()) };
     let remarks = node.remarks().fold(String::new(), |remarks, remark| remarks + "; " + &remark);
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")

@@ -165,15 +165,7 @@ impl Meter<1> for CallTree {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, Nodes, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     #[inline]
     fn begin(&self, local: Local<'_, Nodes, ()>, function: usize, outer: u64) -> u64 {

@@ -7,7 +7,7 @@ use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::list::list;
 use crate::period::Period;
-use crate::report::{Csv, Row, RowDefinition, Rows, Written, document, json, left_out, missing};
+use crate::report::{Csv, Row, RowDefinition, Rows, Written, count, document, json, left_out, missing};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
 /// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
@@ -98,14 +98,9 @@ impl TreeNode {
 
     /// Remarks about recursion and about places that are left out.
     pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
-        let recursive = (self.levels != 0).then(|| {
-            let calls = if self.recursive == 1 { "1 call" } else { &format!("{} calls", self.recursive) };
-            format!("recursive: {calls}, {} deep", self.levels)
-        });
-        let below = (self.below != 0).then(|| {
-            let places = if self.below == 1 { "1 place" } else { &format!("{} places", self.below) };
-            format!("{places} below")
-        });
+        let recursive = (self.levels != 0)
+            .then(|| format!("recursive: {}, {} deep", count(self.recursive, "call"), self.levels));
+        let below = (self.below != 0).then(|| format!("{} below", count(self.below as u64, "place")));
         recursive.into_iter().chain(below)
     }
 

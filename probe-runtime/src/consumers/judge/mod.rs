@@ -41,6 +41,7 @@ use crate::error::Error;
 use crate::expression::{FAULTS, Fault, Program};
 use crate::per_thread::{Local, PerThread, Zeroed};
 use crate::registry::ProbeId;
+use crate::report::was;
 
 /// A call's note: its entry was seen; it has passed. The rest is its consumer's.
 const SEEN: u64 = 1;
@@ -209,8 +210,7 @@ impl Judge {
         for (at, fault) in FAULTS.iter().enumerate() {
             match count(at) {
                 0 => (),
-                1 => notes.push(format!("1 hit was left out: {fault}")),
-                hits => notes.push(format!("{hits} hits were left out: {fault}")),
+                hits => notes.push(format!("{} left out: {fault}", was(hits, "hit"))),
             }
         }
         match planned.memory.lost() + planned.calls.as_ref().map_or(0, |(calls, _)| calls.lost()) {

@@ -9,11 +9,10 @@ use super::distribution::Distribution;
 use super::sums::{Extreme, LatencySums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
-use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
 use crate::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing,
 };
 
 /// The measurements of one function. Times are in nanoseconds.
@@ -56,16 +55,6 @@ impl FunctionLatency {
     fn since(&self, earlier: &Self) -> Self {
         let (unpaired, sums) = (self.unpaired.since(earlier.unpaired), self.sums.since(&earlier.sums));
         Self::new(self.function.clone(), unpaired, sums, self.scale)
-    }
-
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
     }
 
     /// Returns the number of calls that have ended. For a future, cancelled calls are not included.
@@ -250,22 +239,6 @@ impl Latencies {
         .sorted()
     }
 
-    /// Returns the function with this path.
-    pub fn function(&self, path: &str) -> Option<&FunctionLatency> {
-        self.functions.iter().find(|function| function.path() == path)
-    }
-
-    /// Returns the functions whose calls are not measured, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
-    /// Returns the number of calls that were not measured, see [`Calls::lost`].
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
     /// Returns the report as JSON: an object with the program, the time of measurement, and the
     /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the
     /// paths of the functions that were `left_out`, and the number of calls that were `lost`.
@@ -327,7 +300,12 @@ impl Written for Latencies {
     }
 }
 
-list!(Latencies, functions, FunctionLatency, "functions");
+functions!(
+    Latencies,
+    FunctionLatency,
+    "measured",
+    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+);
 
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -38,16 +38,6 @@ pub struct FunctionEvents {
 }
 
 impl FunctionEvents {
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
-    }
-
     /// Returns the number of calls that have ended; exact. If calls are
     /// [sampled](super::Perf::sampled), it is an estimate of the calls that began.
     pub fn calls(&self) -> Estimated {

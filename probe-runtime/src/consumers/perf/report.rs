@@ -11,9 +11,9 @@ use super::group::{Group, NUMBERS, Threads};
 use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
-use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
+use crate::report::functions;
 
 /// The counts of all functions, from [`Perf::event_counts`].
 ///
@@ -114,11 +114,6 @@ impl EventCounts {
         self.period = profile.period;
     }
 
-    /// Returns the function with this path.
-    pub fn function(&self, path: &str) -> Option<&FunctionEvents> {
-        self.functions.iter().find(|function| function.path() == path)
-    }
-
     /// Iterates over the events that are counted.
     pub fn events(&self) -> impl ExactSizeIterator<Item = PerfEvent> {
         self.counted.iter().map(|it| it.event)
@@ -159,24 +154,18 @@ impl EventCounts {
         self.threads.refused
     }
 
-    /// Returns the functions whose calls are not counted, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
-    /// Returns the number of calls that were not measured, see [`Calls::lost`].
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
     /// Returns the cost of sampling, if calls are [sampled](Perf::sampled).
     pub fn cost(&self) -> Option<ProfileCost> {
         self.budget.map(|(cost, _)| cost)
     }
 }
 
-list!(EventCounts, functions, FunctionEvents, "functions");
+functions!(
+    EventCounts,
+    FunctionEvents,
+    "counted",
+    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+);
 
 impl Threads {
     fn and(self, group: &Group) -> Self {

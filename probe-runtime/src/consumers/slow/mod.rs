@@ -256,15 +256,7 @@ impl Meter<1> for Slow {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, Head, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     /// Returns the depth, from 1, as the note.
     #[inline]
