@@ -197,7 +197,6 @@ fn copy_pages(pages: usize) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
 fn per_site(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64 / SITES as f64
 }

@@ -114,7 +114,6 @@ fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
 }
 
 /// Returns the ticks of a call in the median round.
-#[expect(clippy::cast_precision_loss, reason = "ticks of a round")]
 fn middle(round: impl FnMut() -> u64) -> f64 {
     let mut ticks: Vec<_> = std::iter::repeat_with(round).take(ROUNDS).collect();
     crate::order::sort_by(&mut ticks, Ord::cmp);

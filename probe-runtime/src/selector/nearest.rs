@@ -95,7 +95,6 @@ impl<'a> Name<'a> {
             return 0.0;
         }
         let prefix = self.text.chars().zip(other.chars()).take(4).take_while(|(a, b)| a == b).count();
-        #[expect(clippy::cast_precision_loss, reason = "at most 128")]
         let (own, other, common, prefix) = (self.len as f64, len as f64, common as f64, prefix as f64);
         let jaro = (common / own + common / other + 1.0) / 3.0;
         jaro + 0.1 * prefix * (1.0 - jaro)

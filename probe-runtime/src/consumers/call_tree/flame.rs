@@ -20,7 +20,6 @@ const LETTER: f64 = 6.7;
 const NARROWEST: f64 = 0.01;
 
 /// Draws the image.
-#[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub(super) fn svg(tree: &Tree) -> String {
     let all = tree.total();
     let depth = tree.iter().map(TreeNode::depth).max().unwrap_or_default() + 1;
@@ -118,7 +117,6 @@ struct Bar {
     scale: f64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "pixels")]
 impl Bar {
     fn width(&self) -> f64 {
         self.total as f64 * self.scale

@@ -82,7 +82,6 @@ impl FunctionEvents {
 
     /// Returns the instructions per cycle, from entry to exit. `None` unless both events are
     /// counted.
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn ipc(&self) -> Option<f64> {
         let (instructions, cycles) = (self.total(PerfEvent::Instructions)?, self.total(PerfEvent::Cycles)?);
         (cycles != 0).then(|| instructions as f64 / cycles as f64)
@@ -94,7 +93,6 @@ impl FunctionEvents {
         self.unpaired
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a mean")]
     fn per_call(&self, sum: u64) -> Option<f64> {
         (self.counted() != 0).then(|| sum as f64 / self.counted() as f64)
     }
@@ -105,7 +103,6 @@ impl FunctionEvents {
 
     /// Returns the count of the first event in the function itself, as far as it is known. Tables
     /// are sorted by it.
-    #[expect(clippy::cast_precision_loss, reason = "to compare")]
     pub(super) fn weight(&self) -> f64 {
         if self.has_own {
             self.sums.own[0] as f64

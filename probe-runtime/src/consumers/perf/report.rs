@@ -74,7 +74,6 @@ impl EventCounts {
         counts
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "exact, but for more calls than anybody makes")]
     fn add_all(&mut self, calls: &Calls<NUMBERS, Perf>, events: &Arc<[PerfEvent]>) {
         self.functions.extend(calls.functions().iter().enumerate().map(|(number, function)| {
             let sums = EventSums::of(calls.parts(number));
@@ -142,7 +141,6 @@ impl EventCounts {
 
     /// Returns the part of the threads' time, from 0 to 1, in which events were counted. It is less
     /// than 1 if events had to take turns; sums are too low by about that factor.
-    #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub fn share(&self) -> f64 {
         let times = self.threads.times;
         if times.enabled == 0 { 1.0 } else { times.running as f64 / times.enabled as f64 }

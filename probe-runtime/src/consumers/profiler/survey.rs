@@ -46,7 +46,6 @@ pub(super) struct Surveys {
 
 impl Surveys {
     /// Plans surveys of so many functions.
-    #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
     pub(super) fn new(functions: usize) -> Self {
         Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
     }

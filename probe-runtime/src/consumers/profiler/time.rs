@@ -63,7 +63,6 @@ impl TimeSource {
         self.used()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
     pub(super) fn used(self) -> Used {
         let (by_all, by_this_thread) = match self {
             Self::Machine(_) => (os::cpu::process(), os::cpu::thread()),
