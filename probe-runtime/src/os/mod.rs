@@ -12,7 +12,7 @@
 //!   default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits normally;
 //! - `privilege::is_raised`: whether the program has more rights than the user who started it;
-//! - `stderr::write`: messages at the end of a process;
+//! - `stderr::{say, write, columns}`: messages at the end of a process;
 //! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
 //! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
 //! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
@@ -56,7 +56,6 @@ pub(crate) mod exit;
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) mod privilege;
-#[cfg(all(unix, not(miri)))]
 pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
@@ -107,21 +106,6 @@ pub(crate) mod exit {
 pub(crate) mod privilege {
     pub(crate) fn is_raised() -> bool {
         false
-    }
-}
-
-/// Standard error through the standard library, and its lock.
-#[cfg(not(all(unix, not(miri))))]
-pub(crate) mod stderr {
-    use std::io::{self, Write};
-
-    pub(crate) fn write(text: &[u8]) -> io::Result<()> {
-        io::stderr().write_all(text)
-    }
-
-    /// Returns `None`, since the terminal is not asked here.
-    pub(crate) fn columns() -> Option<usize> {
-        None
     }
 }
 

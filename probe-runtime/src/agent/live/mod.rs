@@ -44,8 +44,7 @@ const PART: usize = 32 << 10;
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    // If stderr is closed, there is no other place to write to.
-    let _ = os::stderr::write(format!("PROBE_AGENT: {line}\n").as_bytes());
+    os::stderr::say(&format!("PROBE_AGENT: {line}"));
 }
 
 /// Returns the number of threads of this process; 0 if it is not known.

@@ -245,8 +245,7 @@ fn on_stderr(call: &SlowCall<'_>) {
         let mut whole = [b'\n'; 513];
         whole[..text.len()].copy_from_slice(text.as_bytes());
         let _whole = crate::os::cancel::Uncancellable::new();
-        // An error can't be reported: stderr may be closed.
-        let _ = crate::os::stderr::write(&whole[..=text.len()]);
+        crate::os::stderr::write(&whole[..=text.len()]);
     });
 }
 

@@ -187,6 +187,5 @@ impl Run {
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    // If stderr is closed, there is no other place to write to.
-    let _ = os::stderr::write(format!("PROBES: {line}\n").as_bytes());
+    os::stderr::say(&format!("PROBES: {line}"));
 }
