@@ -52,7 +52,7 @@ pub struct Groups {
 /// assert_eq!((group.count(), group.sum(), group.min(), group.max()), (2, 4.0, -1.0, 5.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Group {
     pub(super) path: String,
     pub(super) file: String,
@@ -91,7 +91,6 @@ impl Default for Number {
 }
 
 impl Number {
-    #[expect(clippy::cast_precision_loss, reason = "documented")]
     pub(super) fn float(self) -> f64 {
         match self {
             Self::Int(it) => it as f64,
@@ -178,7 +177,6 @@ impl Groups {
             let figures = Figures::read(group.cells, prepared.is_float, asked.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
-        let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0);
         let group = |((subject, written), figures): ((Option<usize>, Vec<u8>), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
@@ -194,10 +192,10 @@ impl Groups {
                 figures,
             }
         };
-        let groups = groups.map(group).collect();
+        let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0);
         Self {
             asked: asked.clone(),
-            rows: groups,
+            rows: groups.map(group).collect(),
             lost: prepared.memory.lost(),
             notes,
             period: prepared.since.period(),
@@ -298,7 +296,6 @@ impl Group {
     }
 
     /// Returns the mean of its numbers; 0 without any.
-    #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn mean(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum() / self.count() as f64 }
     }
@@ -328,12 +325,7 @@ impl Group {
 
     /// Returns the number that this part of all is at most, such as 0.99, to the resolution of its
     /// [`buckets`](Self::buckets); 0 without any.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rank"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     pub fn quantile(&self, part: f64) -> f64 {
         let buckets = self.buckets();
         let all: u64 = buckets.iter().map(|(_, _, hits)| hits).sum();

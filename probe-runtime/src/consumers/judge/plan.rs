@@ -77,7 +77,8 @@ pub(in super::super) struct Plan {
 
 type Fields = Vec<(String, Option<Type>)>;
 
-fn fields(info: &ProbeInfo) -> Fields {
+/// Returns the fields that expressions may name.
+pub(in super::super) fn fields(info: &ProbeInfo) -> Fields {
     info.fields().iter().map(|field| (field.name().to_owned(), field.ty())).collect()
 }
 

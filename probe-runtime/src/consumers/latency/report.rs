@@ -59,7 +59,7 @@ impl FunctionLatency {
 
     /// Returns the number of calls that have ended. For a future, cancelled calls are not included.
     pub fn calls(&self) -> u64 {
-        self.times.calls()
+        self.times.calls
     }
 
     /// Returns the number of polls of a future that have ended, including those of calls that have
@@ -127,7 +127,7 @@ impl FunctionLatency {
     /// that long, within 1.6 %. Times ascend. [`histogram`](Self::histogram) is built from them at
     /// its first call.
     pub fn buckets(&self) -> &[(u64, u64)] {
-        self.times.buckets()
+        &self.times.buckets
     }
 
     /// Returns the hits without a partner.
