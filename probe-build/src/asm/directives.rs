@@ -1,6 +1,5 @@
 //! The effects of directives within a function.
 
-/// Returns whether a directive pads.
 pub(super) fn is_alignment(directive: &str) -> bool {
     matches!(directive, ".align" | ".balign" | ".p2align")
 }

@@ -147,7 +147,6 @@ impl LineReader {
     }
 }
 
-/// Returns the offset of a part within a text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }

@@ -178,7 +178,6 @@ fn take_except(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
     settings.except = globs(arg, errors);
 }
 
-/// Returns the list of a filter.
 fn globs(arg: &Arg, errors: &mut Errors) -> Option<Filter> {
     let word = arg.key.clone()?;
     let parser = Punctuated::<LitStr, Token![,]>::parse_terminated;

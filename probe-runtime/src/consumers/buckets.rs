@@ -33,7 +33,6 @@ pub(super) const fn index(value: u64) -> usize {
     ((shift as usize) << BITS) + place
 }
 
-/// Returns the values that count in a bucket.
 pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
     let shift = (bucket >> BITS).saturating_sub(1);
     let place = (bucket - (shift << BITS)) as u64;

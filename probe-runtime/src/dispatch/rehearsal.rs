@@ -106,7 +106,6 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
     found
 }
 
-/// Returns the ticks of a round.
 fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
     let start = now();
     (0..CALLS).for_each(|_| call());

@@ -92,7 +92,6 @@ impl Destination {
         consumers.iter().map(file).collect()
     }
 
-    /// Returns the format of reports.
     pub(super) fn format(&self) -> Format {
         match self {
             Self::Stderr => Format::Text,

@@ -13,7 +13,6 @@ pub(super) const NAME: &str = "list";
 
 pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
 
-/// The probes to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProbeListing<'a> {
     All,

@@ -30,7 +30,6 @@ pub(crate) enum Scalar {
 pub(crate) enum Mismatch {
     /// The probe has no such field.
     Unknown {
-        /// The name.
         name: String,
         /// Its place in the text.
         at: usize,

@@ -16,7 +16,6 @@ struct Compiler<'a> {
 }
 
 impl Program {
-    /// Compiles a condition.
     pub(crate) fn condition(node: &Node, scope: &Scope<'_>) -> Result<Self, Mismatch> {
         condition(node, scope)?;
         let mut compiler = Compiler::new(scope);
@@ -24,7 +23,6 @@ impl Program {
         Ok(compiler.program(begin, Operand::Thread))
     }
 
-    /// Compiles a value.
     pub(crate) fn of_value(node: &Node, scope: &Scope<'_>) -> Result<Self, Mismatch> {
         scalar(node, scope)?;
         let mut compiler = Compiler::new(scope);
@@ -54,7 +52,6 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds a step, and returns it.
     fn step(&mut self, step: Step) -> Target {
         self.steps.push(step);
         // An expression has far fewer parts.

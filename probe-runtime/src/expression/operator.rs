@@ -1,6 +1,5 @@
 //! The operators between two numbers, and between two values that are compared.
 
-/// Arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arithmetic {
     Add,
@@ -10,7 +9,6 @@ pub(crate) enum Arithmetic {
     Remainder,
 }
 
-/// A comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Comparison {
     Equal,

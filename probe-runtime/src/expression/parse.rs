@@ -129,7 +129,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads an expression.
     pub(crate) fn expression(&mut self) -> Result<Node, ParseError> {
         self.deeper(|parser| parser.chain(Self::and, |_, a, b| Some(Part::Or(a, b)), &["||"]))
     }

@@ -39,7 +39,6 @@ impl Registry {
         self.definitions.len()
     }
 
-    /// Returns a probe's definition.
     #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
         Some(self.definitions[id.index()])
@@ -51,7 +50,6 @@ impl Registry {
         ""
     }
 
-    /// Returns the probe of a definition.
     pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
         self.definitions.iter().position(|known| std::ptr::eq(*known, definition)).map(ProbeId::new)
     }

@@ -93,7 +93,6 @@ impl Grouped {
         (self.starts[id.index()]..).zip(self.of_run(id, id))
     }
 
-    /// Returns the site at a place.
     #[inline]
     pub(super) fn site(&self, at: u32) -> Site {
         self.sites[at as usize]
@@ -111,7 +110,6 @@ impl Grouped {
         &mut self.sites[start as usize..end as usize]
     }
 
-    /// Returns all sites.
     pub(super) fn all(&self) -> &[Site] {
         &self.sites
     }

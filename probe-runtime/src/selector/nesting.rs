@@ -80,7 +80,6 @@ impl Open {
     }
 }
 
-/// Returns the role of each byte.
 pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
     let bytes = path.as_bytes();
     let mut marks = vec![ByteRole::Outside; bytes.len()];

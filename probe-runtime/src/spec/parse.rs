@@ -203,7 +203,6 @@ fn request<'a>(
     Ok(Request { selector, row, options, is_recorder: made.is_recorder, predicate, aggregation: None })
 }
 
-/// Returns the selector in this part of the text.
 fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
     let start = range.start;
     let selector = &text[range];
@@ -215,7 +214,6 @@ fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
     }
 }
 
-/// Returns the message for a selector without a consumer.
 fn without_consumer(selector: &str) -> String {
     let selector = if Selector::parse(selector).is_ok() { shortened(selector) } else { "selector".into() };
     format!("no consumer for this selector; write `{selector}=count`; `PROBES=help` says more")
@@ -230,7 +228,6 @@ fn unknown(name: &str) -> String {
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
-/// Returns the message for a word that needs a feature.
 pub(super) fn needs(word: &str, feature: &str) -> String {
     format!(
         "`{word}` needs the feature `{feature}`, which this program was built without: \

@@ -15,7 +15,6 @@ use crate::dispatch::lost_hits;
 use crate::metrics::Metrics;
 use crate::spec::{Format, Rendered, SpecAttachment, endings};
 
-/// Returns a consumer, and the format of this ending.
 fn chosen<'a>(
     attachment: &'a ClientAttachment,
     consumer: u32,

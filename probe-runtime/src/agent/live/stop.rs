@@ -34,7 +34,6 @@ impl From<Error> for Stop {
     }
 }
 
-/// Returns a failure of this kind.
 pub(super) fn failed(kind: FailureKind, message: impl Into<String>) -> Stop {
     Stop::Failed(Failure::new(kind, message))
 }
@@ -42,7 +41,6 @@ pub(super) fn failed(kind: FailureKind, message: impl Into<String>) -> Stop {
 /// The most bytes of a text of one line, or of a few.
 const MOST: usize = 8 << 10;
 
-/// The most lines.
 const MOST_LINES: usize = 8;
 
 /// Cuts a text, so that it fits into a frame with others.

@@ -106,7 +106,6 @@ struct Programs {
     value: Option<Program>,
 }
 
-/// The source of one key.
 enum KeySource {
     Value(Program),
     /// A field that formats itself.

@@ -28,7 +28,6 @@ impl Group {
         Time(time).to_string()
     }
 
-    /// Returns the figures of a function, each with its name.
     fn figures(&self, function: Function) -> Vec<(&'static str, Cell<'static>)> {
         let cell = |number: Number| match number {
             Number::Int(it) => Cell::Integer(it),

@@ -64,7 +64,6 @@ fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
     levels.is_none_or(|levels| drawn(node) < levels)
 }
 
-/// Returns the level at which a node is drawn.
 fn drawn(node: &TreeNode) -> usize {
     node.depth().min(DRAWN + 1)
 }

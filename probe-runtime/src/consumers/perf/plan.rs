@@ -3,7 +3,6 @@
 use super::event::{MissingEvent, PerfEvent};
 use crate::os::perf::{Descriptor, ProcessNumber};
 
-/// The source of counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CountSource {
     /// The kernel, in the process with this number.

@@ -40,7 +40,6 @@ macro_rules! sums {
         }
 
         impl FunctionTotals {
-            /// Adds the sums of a thread.
             pub(super) fn add(&mut self, part: &FunctionSums) {
                 if part.delivered.load(Relaxed) == 0 {
                     return;

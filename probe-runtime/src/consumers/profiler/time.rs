@@ -9,7 +9,6 @@ use crate::os;
 #[cfg(all(probe_backend = "patched", not(miri)))]
 const BOOKED: usize = 64;
 
-/// The source of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeSource {
     Machine(Clock),

@@ -298,7 +298,6 @@ impl Tracing {
         }
     }
 
-    /// Ends a call, or a future.
     fn end(&self, act: &Act, event: &Event<'_>, future: Option<usize>) {
         let frame = event.stack_pointer().filter(|_| event.has_frame());
         let mark = future.or(frame).unwrap_or_default();

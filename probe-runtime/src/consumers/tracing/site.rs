@@ -84,7 +84,6 @@ impl Site {
         self.metadata.get().expect("set before anybody has the callsite")
     }
 
-    /// Returns the field of this name.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         self.known().fields().field(name)
     }

@@ -175,7 +175,6 @@ impl Object {
         self.segments.iter().any(|segment| segment.range.contains(&addr))
     }
 
-    /// Returns the name of its file.
     fn file(self) -> String {
         let executable = || {
             std::env::current_exe().map_or_else(|_| "the executable".into(), |it| it.display().to_string())

@@ -88,7 +88,6 @@ pub(in crate::spec) struct Selected<'a> {
 }
 
 impl TriggerRequest<'_> {
-    /// Selects its probes.
     fn select(&self) -> Result<Selected<'_>, Error> {
         let calls = select(self.selector)?;
         let more = self.more.map(|(selector, time)| Ok::<_, Error>((select(selector)?, time.span)));

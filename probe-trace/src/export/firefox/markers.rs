@@ -19,7 +19,6 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Returns the value of a counter.
     pub(super) fn counted(value: &FieldValue) -> Self {
         match value {
             FieldValue::U64(value) => Self::Number(*value as f64),
