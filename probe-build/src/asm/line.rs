@@ -51,7 +51,7 @@ pub(super) struct Instruction<'a> {
     pub operands: Vec<&'a str>,
 }
 
-const PREFIXES: [&str; 18] = [
+pub(super) const PREFIXES: [&str; 18] = [
     "rep", "repe", "repz", "repne", "repnz", "lock", "bnd", "notrack", "data16", "data32", "addr32", "rex64",
     "rex", "rex.W", "xacquire", "xrelease", "cs", "ds",
 ];
