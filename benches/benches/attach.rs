@@ -32,12 +32,7 @@ const SAMPLE: &str = "PROBE_BENCHES_ATTACH_SAMPLE";
 /// The steps of a sample, in the order of its output: nanoseconds a site, and the kernel's share
 /// for pages.
 const STEPS: [&str; 7] = [
-    "first-attach",
-    "pause-and-resume",
-    "second-attach",
-    "second-detach",
-    "detach",
-    "attach-again",
+    "first-attach", "pause-and-resume", "second-attach", "second-detach", "detach", "attach-again",
     "attach-consumer",
 ];
 

@@ -66,14 +66,8 @@ mod tests {
         assert_eq!(
             labels(rows.map(|(path, file, line)| RowDefinition { path, file, line }).into()),
             [
-                "app::read (src/a.rs:12)",
-                "app::read (src/b.rs:12)",
-                "app::read (src/b.rs:30)",
-                "app::write",
-                "app::write",
-                "start (libone.so)",
-                "start (libtwo.so)",
-                "start",
+                "app::read (src/a.rs:12)", "app::read (src/b.rs:12)", "app::read (src/b.rs:30)",
+                "app::write", "app::write", "start (libone.so)", "start (libtwo.so)", "start",
             ]
         );
         assert_eq!(labels(Vec::new()), [""; 0]);

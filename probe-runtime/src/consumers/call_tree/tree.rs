@@ -212,14 +212,7 @@ impl Tree {
     /// column `stack` has the names from the outermost caller on, joined by semicolons.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&[
-            "stack",
-            "depth",
-            "calls",
-            "total_ns",
-            "self_ns",
-            "polls",
-            "recursive_calls",
-            "recursion_depth",
+            "stack", "depth", "calls", "total_ns", "self_ns", "polls", "recursive_calls", "recursion_depth",
             "below",
         ]);
         for (stack, node) in self.stacks() {
