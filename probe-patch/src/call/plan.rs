@@ -18,7 +18,6 @@ pub(super) enum Wanted {
     Latent,
 }
 
-/// The result of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CallPlan {
     /// The site is as wanted.

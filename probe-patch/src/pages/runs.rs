@@ -76,7 +76,6 @@ impl Runs {
         self.runs.capacity() - self.runs.len() >= more
     }
 
-    /// Makes room for `more` runs.
     pub(super) fn make_room(&mut self, more: usize) {
         self.runs.reserve(more);
     }
