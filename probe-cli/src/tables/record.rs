@@ -16,7 +16,6 @@ const FIELD_RECORD: u8 = 12;
 /// Symbols of other objects that are told apart.
 const SYMBOLS: usize = 1000;
 
-/// The content of a record.
 #[derive(Clone, Copy)]
 pub(super) enum Record {
     Site(Site),
