@@ -203,6 +203,7 @@ mod tests {
         for text in [
             "ret",
             "rep; ret",
+            "cs ret",
             "1: iretq",
             "jmp foo",
             "jmp *%rax",

@@ -105,7 +105,6 @@ struct LineReader {
     origin: Origin,
     /// Whether the section holds debug information.
     is_debug: bool,
-    /// The start of the line.
     start: usize,
 }
 
