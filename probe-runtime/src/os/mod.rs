@@ -18,6 +18,7 @@
 //! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
 //! - `mapped::{Mapped, NewFile}`: a file as memory, beside private memory that a forked child finds
 //!   empty;
+//! - `turns::{Turns, Turn}`: a right that one thread of a process has at a time;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
@@ -68,6 +69,7 @@ pub(crate) mod mapped;
 pub(crate) mod mapped;
 #[cfg(feature = "trace")]
 pub(crate) mod time;
+pub(crate) mod turns;
 
 /// CPU time on a system without such clocks: the process's time is elapsed time.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]

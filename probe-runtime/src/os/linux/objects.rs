@@ -21,7 +21,6 @@ pub(crate) struct Object {
     pub(crate) name: String,
     /// The difference between its addresses in memory and in its file.
     pub(crate) base: usize,
-    /// Its mapped segments.
     pub(crate) segments: Vec<Segment>,
     /// The descriptors of its notes, each wholly inside a segment.
     pub(crate) notes: Vec<Range<usize>>,
