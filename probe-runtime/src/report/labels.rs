@@ -5,7 +5,7 @@ use crate::order::sort_by;
 use crate::registry::ProbeInfo;
 
 /// The definition of a row's function or probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RowDefinition<'a> {
     pub(crate) path: &'a str,
     /// Empty for a row without a definition, such as a thread.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::buckets::values;
+use super::super::buckets::{grown, values};
 use super::table::{PLAIN, Table, range};
 use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared, key};
@@ -72,7 +72,7 @@ pub(super) struct Figures {
     pub(super) max: Number,
     /// Whether `min` and `max` may be of hits before the last reset.
     pub(super) are_bounds: bool,
-    /// Buckets that are not empty, and their hits.
+    /// Buckets that are not empty, ascending, and their hits.
     buckets: Vec<(usize, u64)>,
     pub(super) function: Option<Function>,
 }
@@ -146,16 +146,11 @@ impl Figures {
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        let before: BTreeMap<_, _> = earlier.buckets.iter().copied().collect();
-        let more = |&(at, hits): &(usize, u64)| {
-            let more = hits.saturating_sub(before.get(&at).copied().unwrap_or(0));
-            (more != 0).then_some((at, more))
-        };
         Self {
             count: self.count.saturating_sub(earlier.count),
             sum: self.sum.join(earlier.sum, |a, b| a - b, |a, b| a - b),
             are_bounds: self.are_bounds || earlier.count != 0,
-            buckets: self.buckets.iter().filter_map(more).collect(),
+            buckets: grown(&self.buckets, &earlier.buckets),
             ..*self
         }
     }

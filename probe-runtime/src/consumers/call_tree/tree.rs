@@ -128,17 +128,12 @@ impl TreeNode {
 /// use probe_runtime::{CallTree, probe, select};
 ///
 /// #[probe]
-/// fn outer() {
-///     inner();
-/// }
+/// fn visit() {}
 ///
-/// #[probe]
-/// fn inner() {}
-///
-/// let calls = select("**::outer, **::inner")?.attach(CallTree::new())?;
-/// outer();
+/// let calls = select("**::visit")?.attach(CallTree::new())?;
+/// visit();
 /// let tree = calls.tree();
-/// assert_eq!(tree.len(), 2);
+/// assert_eq!(tree.len(), 1);
 /// println!("{tree:100}");
 /// let _file = tree.to_svg();
 /// # Ok::<(), probe_runtime::Error>(())

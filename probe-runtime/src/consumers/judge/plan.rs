@@ -156,14 +156,11 @@ impl Plan {
             }
             Err(unfit) => unfit,
         };
-        match self.at_exit(call, &entry, &exit, asked) {
-            Ok(()) => (),
+        if let Err(late) = self.at_exit(call, &entry, &exit, asked) {
             // A field of the exit that does not fit is the nearer mistake.
-            Err(late) => {
-                let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
-                self.left_out.add(first.path(), if is_nearer { late } else { unfit });
-                return Ok(());
-            }
+            let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
+            self.left_out.add(first.path(), if is_nearer { late } else { unfit });
+            return Ok(());
         }
         match asked.needs_entries {
             None => Ok(()),

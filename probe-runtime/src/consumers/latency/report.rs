@@ -12,7 +12,8 @@ use crate::clock::Scale;
 use crate::order::Sorted;
 use crate::period::Period;
 use crate::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing,
+    FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
+    left_out, missing,
 };
 
 /// The measurements of one function. Times are in nanoseconds.
@@ -135,11 +136,6 @@ impl FunctionLatency {
         self.unpaired
     }
 
-    /// Identifies a function.
-    fn key(&self) -> (&str, &str, u32) {
-        (self.function.path(), self.function.file(), self.function.line())
-    }
-
     fn is_seen(&self) -> bool {
         self.calls() != 0 || self.sums.busy != 0 || self.unpaired != Unpaired::default()
     }
@@ -225,8 +221,9 @@ impl Latencies {
         if !self.period.begins_with(earlier.period) {
             return self.clone();
         }
-        let before: Sorted<_, _> = earlier.iter().map(|it| (it.key(), it)).collect();
-        let function = |it: &FunctionLatency| match before.get(&it.key()) {
+        let before: Sorted<_, _> =
+            earlier.iter().map(|it| (RowDefinition::from(it.function()), it)).collect();
+        let function = |it: &FunctionLatency| match before.get(&it.function().into()) {
             Some(before) => it.since(before),
             None => it.clone(),
         };

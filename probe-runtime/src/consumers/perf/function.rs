@@ -10,16 +10,13 @@ use crate::calls::{Function, Unpaired};
 /// The counts of one function.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::{Perf, probe, select};
 ///
 /// #[probe]
 /// fn sort() {}
 ///
-/// let perf = match select("**::sort")?.attach(Perf::new()) {
-///     // This machine can't count events; the error has the reasons.
-///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
-///     other => other?,
-/// };
+/// // `Perf::new()` counts what the machine has.
+/// let perf = select("**::sort")?.attach(Perf::new().with_counts(|_| Ok(0)))?;
 /// sort();
 /// let counts = perf.event_counts();
 /// for function in &counts {

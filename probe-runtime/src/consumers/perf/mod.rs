@@ -116,6 +116,7 @@ use crate::registry::ProbeId;
 /// println!("{events}");
 /// # Ok::<(), Error>(())
 /// ```
+#[derive(Default)]
 pub struct Perf {
     options: PerfOptions,
     plan: OnceLock<Plan>,
@@ -132,23 +133,11 @@ struct PerfOptions {
     count: Option<fn(PerfEvent) -> Result<u64, i32>>,
 }
 
-impl Default for Perf {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Perf {
     /// Creates a consumer that counts the [processor's events](PerfEvent::HARDWARE) that this
     /// machine has; if it has none, the [kernel's](PerfEvent::SOFTWARE).
     pub fn new() -> Self {
-        Self {
-            options: PerfOptions::default(),
-            plan: OnceLock::new(),
-            cost_of_reading: OnceLock::new(),
-            calls: LazyCalls::new(),
-            sampled: None,
-        }
+        Self::default()
     }
 
     /// Creates a consumer that counts those of these events that can be counted. Processors count
@@ -311,7 +300,7 @@ impl Consumer for Perf {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.attached(switch))
+        self.profiler().map_or(Ok(()), |profiler| profiler.attached(switch))
     }
 
     #[inline]

@@ -15,7 +15,6 @@ pub(super) enum CountSource {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Counted {
     pub(super) event: PerfEvent,
-    /// Whether it is opened for user mode only.
     pub(super) user_mode_only: bool,
 }
 

@@ -10,10 +10,10 @@ use super::function::FunctionEvents;
 use super::group::{Group, NUMBERS, Threads};
 use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
-use crate::calls::{Calls, Function, LeftOut, Unpaired};
+use crate::calls::{Calls, LeftOut, Unpaired};
 use crate::order::Sorted;
 use crate::period::Period;
-use crate::report::functions;
+use crate::report::{RowDefinition, functions};
 
 /// The counts of all functions, from [`Perf::event_counts`].
 ///
@@ -21,16 +21,13 @@ use crate::report::functions;
 /// table of the functions that were called, with the events that were not counted, and the reasons.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::{Perf, probe, select};
 ///
 /// #[probe]
 /// fn hash() {}
 ///
-/// let perf = match select("**::hash")?.attach(Perf::new()) {
-///     // This machine can't count events; the error has the reasons.
-///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
-///     other => other?,
-/// };
+/// // `Perf::new()` counts what the machine has.
+/// let perf = select("**::hash")?.attach(Perf::new().with_counts(|_| Ok(0)))?;
 /// hash();
 /// let counts = perf.event_counts();
 /// println!("{counts}");
@@ -94,13 +91,14 @@ impl EventCounts {
 
     fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
         let profile = sampled.profiler.profile();
-        let key = |it: &Function| (it.path().to_owned(), it.file().to_owned(), it.line());
-        let estimates: Sorted<_, Estimated> =
-            profile.iter().map(|it: &FunctionProfile| (key(it.function()), it.calls())).collect();
+        let estimates: Sorted<_, Estimated> = profile
+            .iter()
+            .map(|it: &FunctionProfile| (RowDefinition::from(it.function()), it.calls()))
+            .collect();
         self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
             FunctionEvents {
                 function: function.clone(),
-                calls: estimates.get(&key(function)).copied().unwrap_or_default(),
+                calls: estimates.get(&function.into()).copied().unwrap_or_default(),
                 sums: EventSums::of(sampled.parts(number)),
                 has_own: false,
                 events: Arc::clone(events),

@@ -33,7 +33,6 @@ const SHORT: f64 = 2e3;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCHED: f64 = 400.0;
 
-/// The times of surveys.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
     pub(super) last: f64,
