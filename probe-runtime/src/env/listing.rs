@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
-use crate::selector::{Assigned, Selector, TextWords, assigned};
-use crate::spec::Format;
+use crate::selector::{Assigned, TextWords, assigned};
+use crate::spec::{Format, selector};
 use crate::syntax::ParseError;
 
 /// Stands alone or in place of a consumer.
@@ -25,22 +25,17 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
     if before.trim().is_empty() {
         return Ok(Some(ProbeListing::All));
     }
-    let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
-    let (mut words, mut at) = (TextWords::new(selector), 0);
-    while at <= selector.len() {
-        let Assigned { end, equals } = assigned(selector, &mut words, at);
+    let Some(text) = before.trim_end().strip_suffix('=') else { return Ok(None) };
+    let (mut words, mut at) = (TextWords::new(text), 0);
+    while at <= text.len() {
+        let Assigned { end, equals } = assigned(text, &mut words, at);
         if let Some(at) = equals {
             let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
             return Err(ParseError { at, problem });
         }
         at = end + 1;
     }
-    let lead = selector.len() - selector.trim_start().len();
-    let selector = selector.trim();
-    match Selector::parse(selector) {
-        Ok(_) => Ok(Some(ProbeListing::Selected(selector))),
-        Err(error) => Err(error.parse_error().after(lead)),
-    }
+    Ok(Some(ProbeListing::Selected(selector(text, 0..text.len())?)))
 }
 
 /// Lists the probes by path, kind and line, and the functions that blocks left out.

@@ -22,7 +22,7 @@ impl Piece {
             Self::Said(text) => say(&text),
             Self::File(path, content) => write(&path, &content),
             Self::Staged(staged) => {
-                let path = staged.path().to_owned();
+                let path = staged.path.clone();
                 if let Err(error) = staged.finish() {
                     say(&format!("PROBES_OUT: {} can't be written: {error}", path.display()));
                 }

@@ -194,14 +194,14 @@ impl Program {
                     Target(at.0 - 1)
                 }
                 Step::First { sample, hits, yes, no } => {
-                    if around.first(usize::from(sample), hits) {
+                    if around.first(sample.into(), hits) {
                         yes
                     } else {
                         no
                     }
                 }
                 Step::OneIn { sample, hits, yes, no } => {
-                    if around.one_in(usize::from(sample), hits) {
+                    if around.one_in(sample.into(), hits) {
                         yes
                     } else {
                         no

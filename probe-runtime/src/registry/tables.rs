@@ -56,7 +56,6 @@ impl UnsettledPointer {
     }
 }
 
-/// The content of a record.
 pub(super) enum TableRecord {
     Site(Site),
     Type(FieldRecord),

@@ -1,6 +1,6 @@
 //! Suggestions for a name that no probe has.
 
-use super::nesting::{Escapes, is_nested, marks, segments};
+use super::nesting::split_last;
 
 /// Least likeness of a suggestion (Jaro–Winkler, 0 to 1).
 const ALIKE: f64 = 0.7;
@@ -102,11 +102,7 @@ impl<'a> Name<'a> {
 }
 
 fn last_segment(path: &str) -> &str {
-    if !is_nested(path) {
-        return path.rsplit("::").next().unwrap_or(path);
-    }
-    let segments = segments(path, &marks(path, Escapes::None));
-    segments.last().map_or(path, |range| &path[range.clone()])
+    split_last(path).1
 }
 
 #[cfg(test)]

@@ -203,15 +203,13 @@ fn request<'a>(
     Ok(Request { selector, row, options, is_recorder: made.is_recorder, predicate, aggregation: None })
 }
 
-fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
-    let start = range.start;
-    let selector = &text[range];
-    let at_selector = start + selector.len() - selector.trim_start().len();
-    let selector = selector.trim();
-    match Selector::parse(selector) {
-        Ok(_) => Ok(selector),
-        Err(error) => Err(error.parse_error().after(at_selector)),
-    }
+/// Returns the selector that stands in this part of a text, and is well formed.
+pub(crate) fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
+    let part = &text[range.clone()];
+    let at = range.end - part.trim_start().len();
+    let selector = part.trim();
+    Selector::parse(selector).map_err(|error| error.parse_error().after(at))?;
+    Ok(selector)
 }
 
 fn without_consumer(selector: &str) -> String {

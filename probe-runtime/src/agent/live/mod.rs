@@ -32,7 +32,6 @@ pub(super) use listening::start_here;
 /// The time within which a client must finish a frame that it has begun, and read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most clients at a time.
 const MOST_CLIENTS: usize = 8;
 
 /// The most consumers of all clients, those of kept attachments included. A status with all of them

@@ -3,6 +3,7 @@
 use probe_protocol::{ChannelError, Failure, FailureKind};
 
 use crate::error::Error;
+use crate::syntax::floor;
 
 /// A request that ends early.
 #[derive(Debug)]
@@ -50,8 +51,7 @@ pub(super) fn bounded(text: String) -> String {
 
 pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(floor(&text, most));
         text.push('…');
     }
     text
