@@ -34,7 +34,8 @@ pub enum PerfEvent {
     Migrations,
 }
 
-/// The events' names, and how `perf_event_open(2)` numbers them, in the order of [`PerfEvent::ALL`].
+/// The events' names, and their numbers in `perf_event_open(2)`, in the order of
+/// [`PerfEvent::ALL`].
 const KNOWN: [(&str, u32, u64); 8] = [
     ("cycles", HARDWARE, 0),
     ("instructions", HARDWARE, 1),
