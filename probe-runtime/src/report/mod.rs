@@ -25,7 +25,9 @@ pub(crate) use document::{Rows, Written, document, heading, json, program};
 pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(crate) use functions::{FixedColumns, functions};
-pub(crate) use json::{JsonObject, array};
+#[cfg(feature = "metrics")]
+pub(crate) use json::JsonObject;
+pub(crate) use json::array;
 pub(crate) use labels::{RowDefinition, labels};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use missing::{left_out, missing, missing_lines};
