@@ -31,7 +31,6 @@ use text::Function as AggregateFunction;
 
 use super::buckets::{BUCKETS, index};
 use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
-use super::shown::Shown;
 use crate::abi::ValueRef;
 use crate::calls::add_single_writer;
 use crate::control::{Baseline, Consumer, ProbeSet, Start};
@@ -367,11 +366,7 @@ impl Consumer for Aggregate {
     }
 }
 
-impl Shown for Aggregate {
-    fn shown(&self) -> impl fmt::Display {
-        self.groups()
-    }
-}
+shown!(Aggregate: groups);
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

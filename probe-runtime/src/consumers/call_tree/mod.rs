@@ -7,12 +7,9 @@ mod options;
 mod text;
 mod tree;
 
-use std::fmt;
-
 use nodes::Nodes;
 pub use tree::{Tree, TreeNode};
 
-use super::shown::Shown;
 use crate::calls::{CallEnd, LazyCalls, Meter};
 use crate::clock::Clock;
 use crate::control::{Consumer, ProbeSet};
@@ -193,8 +190,4 @@ impl Consumer for CallTree {
     }
 }
 
-impl Shown for CallTree {
-    fn shown(&self) -> impl fmt::Display {
-        self.tree()
-    }
-}
+shown!(CallTree: tree);

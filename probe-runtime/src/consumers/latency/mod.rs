@@ -7,14 +7,12 @@ mod distribution;
 mod report;
 mod sums;
 
-use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub use report::{FunctionLatency, Latencies};
 
 use super::buckets::Buckets;
-use super::shown::Shown;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::Clock;
 use crate::control::{Baseline, Consumer, ProbeSet};
@@ -189,8 +187,4 @@ impl Consumer for Latency {
     }
 }
 
-impl Shown for Latency {
-    fn shown(&self) -> impl fmt::Display {
-        self.latencies()
-    }
-}
+shown!(Latency: latencies);

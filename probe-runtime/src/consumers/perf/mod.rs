@@ -10,9 +10,9 @@ mod report;
 mod sampled;
 mod written;
 
+use std::hint;
 use std::sync::OnceLock;
 use std::time::Instant;
-use std::{fmt, hint};
 
 use counts::CallCounts;
 pub use event::{MissingEvent, NoEvents, PerfEvent};
@@ -23,7 +23,6 @@ pub use report::EventCounts;
 use sampled::Sampled;
 
 use super::profiler::{Budget, Profiler};
-use super::shown::Shown;
 use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
 use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
 use crate::dispatch::Event;
@@ -319,17 +318,6 @@ impl Drop for Perf {
     }
 }
 
-impl Shown for Perf {
-    fn shown(&self) -> impl fmt::Display {
-        self.event_counts()
-    }
-}
+shown!(Perf: event_counts);
 
-impl fmt::Debug for Perf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Perf")
-            .field("options", &self.options)
-            .field("plan", &self.plan)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Perf: options, plan);

@@ -15,7 +15,6 @@ use line::{Escaped, Line};
 pub use report::{FunctionSlow, SlowCalls};
 use said::Said;
 
-use super::shown::Shown;
 use crate::abi::Kind;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
@@ -316,17 +315,9 @@ impl Consumer for Slow {
     }
 }
 
-impl Shown for Slow {
-    fn shown(&self) -> impl fmt::Display {
-        self.slow_calls()
-    }
-}
+shown!(Slow: slow_calls);
 
-impl fmt::Debug for Slow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slow").field("over", &self.over).field("said", &self.said).finish_non_exhaustive()
-    }
-}
+debug!(Slow: over, said);
 
 #[cfg(test)]
 mod tests {

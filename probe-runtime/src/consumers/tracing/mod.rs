@@ -346,11 +346,7 @@ impl Drop for Tracing {
     }
 }
 
-impl fmt::Debug for Tracing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracing").field("level", &self.level).finish_non_exhaustive()
-    }
-}
+debug!(Tracing: level);
 
 /// Prints the totals.
 impl fmt::Display for Attachment<Tracing> {
