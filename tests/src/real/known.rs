@@ -20,6 +20,7 @@ pub const SQLITE: CodeBase = CodeBase {
         "-foptimize-sibling-calls",
     ],
     opt_level: 2,
+    is_large: true,
     libraries: &["-lm", "-lpthread"],
     made: &["posixIoFinderImpl", "nolockIoFinderImpl", "dotlockIoFinderImpl"],
     counted: &[
@@ -56,6 +57,7 @@ pub const ZLIB: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-DHAVE_UNISTD_H", "-DHAVE_HIDDEN"],
     opt_level: 2,
+    is_large: false,
     libraries: &[],
     made: &[],
     counted: &[
@@ -85,6 +87,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     opt_level: 2,
+    is_large: true,
     libraries: &[],
     // Functions that run when the library is loaded.
     made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],
