@@ -207,7 +207,6 @@ fn outside(folder: &Folder) -> Vec<f64> {
     took
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a time")]
 fn ms(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }

@@ -101,7 +101,6 @@ fn count(scale: Scale) {
         let variables = [(COUNTED[0], case), (COUNTED[1], &times.to_string())];
         callgrind::instructions(&program, &[], &variables, Some("counted_futures")).0
     };
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let each = CASES.map(|(case, _)| run(case, futures) as f64 / futures as f64);
     for ((case, _), instructions) in CASES.iter().zip(each) {
         let value = format_args!("{instructions:.1}");

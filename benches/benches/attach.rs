@@ -32,12 +32,7 @@ const SAMPLE: &str = "PROBE_BENCHES_ATTACH_SAMPLE";
 /// The steps of a sample, in the order of its output: nanoseconds a site, and the kernel's share
 /// for pages.
 const STEPS: [&str; 7] = [
-    "first-attach",
-    "pause-and-resume",
-    "second-attach",
-    "second-detach",
-    "detach",
-    "attach-again",
+    "first-attach", "pause-and-resume", "second-attach", "second-detach", "detach", "attach-again",
     "attach-consumer",
 ];
 
@@ -197,7 +192,6 @@ fn copy_pages(pages: usize) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
 fn per_site(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64 / SITES as f64
 }

@@ -104,7 +104,6 @@ fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf 
 fn count(program: &Path, rounds: u64) -> (f64, String) {
     let (all, digest) = callgrind::instructions(program, &[&rounds.to_string()], &[], None);
     let (none, _) = callgrind::instructions(program, &["0"], &[], None);
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let each = (all - none) as f64 / rounds as f64;
     (each, digest)
 }

@@ -76,7 +76,6 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
 
 /// Returns the mean without the slowest hundredth, during which other programs ran. Sorts the
 /// samples.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn trimmed_mean(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
     let most = &samples[..samples.len() * 99 / 100];
@@ -98,7 +97,6 @@ fn first_call(function: extern "C" fn(u64) -> u64) -> f64 {
     ns(start) / 2.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
 fn ns(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64
 }

@@ -48,7 +48,6 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn print(name: &str, seen: &Names, called: &Names) {
     let ratio = seen.len() as f64 / called.len() as f64;
     figure(

@@ -70,7 +70,6 @@ fn measure(program: Program, scale: Scale) -> ProfiledRow {
     ProfiledRow { program, slowdown, noise, profile, done, rounds }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates, and far fewer calls than 2^52")]
 impl ProfiledRow {
     /// Returns the functions that were called a thousand times, most calls first: the error of each
     /// estimate in percent, and whether the error is within the profiler's own bound.

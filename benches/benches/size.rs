@@ -25,7 +25,6 @@ fn main() {
     let sites = probed["probe_sites"] / RECORD;
     assert!(sites >= 2 * functions as u64, "{sites} sites in {functions} functions");
     println!("{functions} functions, {sites} sites, copies included");
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     for (section, bytes) in &probed {
         let before = plain.get(section).copied().unwrap_or(0);
         let each = (*bytes as f64 - before as f64) / sites as f64;
@@ -58,7 +57,6 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
 
 /// Prints the runtime's share in several programs: one with sites only (like a library's), one that
 /// counts, and those that read `PROBES`, with the default features and with five more.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn runtime() {
     let bare = build("bare", "default-features = false", "fn main() {\n    println!();\n}\n");
     for (name, features, body) in PROGRAMS {

@@ -125,7 +125,6 @@ fn ratio(one: u64, other: u64) -> f64 {
     to_f64(one) / to_f64(other)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn to_f64(number: u64) -> f64 {
     number as f64
 }

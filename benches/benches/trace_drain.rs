@@ -90,7 +90,6 @@ fn write_alone(path: &Path, bytes: u64) -> (f64, f64) {
     (nanoseconds(start.elapsed()), number(thread_ns() - before))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn number(of: u64) -> f64 {
     of as f64
 }

@@ -107,7 +107,6 @@ fn main() -> Result<(), Error> {
     ];
     let medians = interleave(scale.of(11), &mut cases);
     for case in medians.names().skip(1) {
-        #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
         let ns = medians.ns(case) / items as f64;
         let baseline = if case == "reader" { "bytes" } else { "reader" };
         figure(

@@ -2,8 +2,6 @@
 //! program runs, and the size of the file, an event. The baselines are those of a trace that is
 //! converted later.
 
-#![expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
-
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;

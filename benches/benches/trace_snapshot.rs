@@ -73,7 +73,6 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn number(of: u64) -> f64 {
     of as f64
 }

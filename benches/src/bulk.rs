@@ -148,7 +148,6 @@ fn report(bench: &str, name: &str, medians: &Medians) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
 fn per_site(start: Instant, sites: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / sites as f64
 }

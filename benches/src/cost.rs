@@ -43,9 +43,7 @@ pub fn run(command: &mut Command) -> Cost {
     assert_eq!(status, 0, "{command:?} fails");
     // SAFETY: plain numbers, zero or filled in.
     let usage = unsafe { usage.assume_init() };
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let of = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let peak_mb = usage.ru_maxrss as f64 * 1024.0 / 1e6;
     Cost { seconds, processor_seconds: of(usage.ru_utime) + of(usage.ru_stime), peak_mb }
 }

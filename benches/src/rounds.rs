@@ -16,7 +16,6 @@ impl<'a> Case<'a> {
     }
 
     /// Creates a case with a `prepare` step, which is not timed.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns or calls")]
     pub fn prepared(
         name: &'static str,
         calls: u64,
@@ -33,7 +32,6 @@ impl<'a> Case<'a> {
     }
 
     /// Creates a case whose `run` returns the nanoseconds that it has measured itself.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
     pub fn given(name: &'static str, mut run: impl FnMut() -> u64 + 'a) -> Self {
         Self { name, sample: Box::new(move || run() as f64) }
     }

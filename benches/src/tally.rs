@@ -41,7 +41,6 @@ pub struct CallAccuracy {
 
 impl CallAccuracy {
     /// Adds a run.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn add(&mut self, truth: &Rows, shown: &Rows) {
         self.runs += 1;
         self.shown += shown.len();
@@ -99,7 +98,6 @@ impl CallAccuracy {
 
     /// Prints a row under [`HEADING`](Self::HEADING). Numbers of rows and unseen functions are
     /// averages over the runs.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn print(&self, program: &str) {
         let a_run = |number| percent(number, self.runs) / 100.0;
         let of_estimates = |number| shown(percent(number, self.off.len()), self.off.len());
@@ -124,7 +122,6 @@ impl CallAccuracy {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn percent(part: usize, of: usize) -> f64 {
     100.0 * part as f64 / of as f64
 }

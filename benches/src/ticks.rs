@@ -30,12 +30,7 @@ pub fn spin_until(end: u64) {
 }
 
 /// Returns the ticks of a second, measured in 50 ms.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a few billions"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few billions")]
 pub fn ticks_per_second() -> u64 {
     let (start, before) = (Instant::now(), ticks());
     sleep(Duration::from_millis(50));

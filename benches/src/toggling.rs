@@ -107,7 +107,6 @@ const TRIES: u32 = 5;
 ///
 /// # Errors
 /// The first error of `toggle`, which ends the run.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 pub fn run<E>(
     code: Patched,
     executors: usize,

@@ -16,7 +16,6 @@ pub(crate) fn with_arguments(command: &Command, arguments: &[OsString]) -> Comma
     new
 }
 
-/// Returns a copy of the command.
 pub(crate) fn again(command: &Command) -> Command {
     let arguments: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
     with_arguments(command, &arguments)

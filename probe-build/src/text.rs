@@ -29,7 +29,6 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Option<String> {
     Some(text)
 }
 
-/// Encodes the text.
 pub(crate) fn encode(text: String) -> Vec<u8> {
     if !text.as_bytes().contains(&LEAD) {
         return text.into_bytes();
@@ -44,7 +43,6 @@ pub(crate) fn encode(text: String) -> Vec<u8> {
     bytes
 }
 
-/// Returns the byte that a character represents.
 fn byte(character: char) -> Option<u8> {
     u32::from(character).checked_sub(BASE).and_then(|byte| u8::try_from(byte).ok())
 }

@@ -122,7 +122,6 @@ impl Workshop {
         Ok(Ok((files.object, placed.functions)))
     }
 
-    /// Returns the command that compiles to assembly.
     fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
         let mut command = command::again(&self.compiler);
         if !self.keeps_debug() {
@@ -149,7 +148,6 @@ impl Workshop {
         command
     }
 
-    /// Returns the command that assembles.
     fn to_object(&self, family: Family, files: &UnitFiles) -> Command {
         let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
         let mut command = command::with_arguments(&self.compiler, &flags::for_assembly(&arguments));

@@ -92,7 +92,6 @@ impl Compared {
 
 /// Returns by how much errors of 95 % have to be wider for so many comparisons at once: the ratio
 /// of the normal distribution's quantiles, from above.
-#[expect(clippy::cast_precision_loss, reason = "its logarithm is taken")]
 fn wider(comparisons: usize) -> f64 {
     const ALONE: f64 = 1.96;
     ALONE.hypot((2.0 * (comparisons.max(1) as f64).ln()).sqrt()) / ALONE

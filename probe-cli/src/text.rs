@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+pub(crate) use probe_runtime::__tools::{count, was};
+
 /// Returns whether a terminal could obey the character, or show the text around it in another
 /// order: control characters, separators of lines and paragraphs, marks of direction.
 fn is_obeyed(c: char) -> bool {
@@ -51,16 +53,6 @@ fn escaped(text: &str, escape: impl Fn(char) -> Option<String>) -> Cow<'_, str> 
         }
     }
     out.into()
-}
-
-/// Returns a number and its noun, in the right form.
-///
-/// ```
-/// assert_eq!(probe_cli::text::count(1, "probe"), "1 probe");
-/// assert_eq!(probe_cli::text::count(0, "probe"), "0 probes");
-/// ```
-pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns bytes in hexadecimal, with a space between two.

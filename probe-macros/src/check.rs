@@ -223,15 +223,6 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         );
     }
     fields(&point.fields, errors);
-    if let (Some(_), Some(field)) = (&point.future, point.fields.first()) {
-        errors.at(
-            &field.name,
-            format!(
-                "a probe around a future has no fields of its own; put `probe!(\"…\", {})` into the future",
-                field.name
-            ),
-        );
-    }
     too_many(&point.fields, MAX_FIELDS, "a probe", errors);
 }
 

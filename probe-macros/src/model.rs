@@ -92,7 +92,6 @@ pub(crate) struct Prepared {
 /// Fields that a function's probes record, from its settings and its signature.
 #[derive(Default)]
 pub(crate) struct Captures {
-    /// Fields of the entry.
     pub(crate) entry: Vec<Field>,
     pub(crate) exit: Option<ExitCaptures>,
 }

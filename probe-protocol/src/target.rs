@@ -158,7 +158,6 @@ impl Target {
     }
 }
 
-/// Returns the error of a socket.
 pub(crate) fn at(path: &Path, error: ChannelError) -> ClientError {
     match error {
         ChannelError::TimedOut => ClientError::TimedOut,

@@ -121,7 +121,6 @@ impl Clock {
         let last = ClockReading::now();
         let nanoseconds = last.time.duration_since(first.time).as_secs_f64() * 1e9;
         let ticks = last.ticks.saturating_sub(first.ticks).max(1);
-        #[expect(clippy::cast_precision_loss, reason = "a rate")]
         let nanoseconds_per_tick = nanoseconds / ticks as f64;
         Scale { nanoseconds_per_tick }
     }
@@ -207,7 +206,6 @@ impl Scale {
     /// Ticks as nanoseconds, rounded.
     #[expect(
         clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
         clippy::cast_sign_loss,
         reason = "rounded; what is too large becomes the largest"
     )]

@@ -48,7 +48,6 @@ fn by_prometheus(metrics: &Metrics) -> String {
     TextEncoder::new().encode_to_string(&families).unwrap()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn to_prometheus(family: &Family) -> proto::MetricFamily {
     let mut to = proto::MetricFamily::default();
     to.set_name(family.name().to_owned());

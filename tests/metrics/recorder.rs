@@ -50,7 +50,6 @@ fn record(metrics: &Metrics, recorder: &dyn Recorder) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "as exact as the recorder is")]
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }

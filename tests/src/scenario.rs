@@ -82,11 +82,11 @@ pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
     let program = env::current_exe().expect("the test's own file");
     let folder = Folder::new("scenario");
     let mut command = Command::new(name);
-    command.args(arguments).arg(program).arg(processes::test("scenario")).args([
-        "--exact",
-        "--ignored",
-        "--nocapture",
-    ]);
+    command
+        .args(arguments)
+        .arg(program)
+        .arg(processes::test("scenario"))
+        .args(["--exact", "--ignored", "--nocapture"]);
     match command.env(VARIABLE, scenario).env("TMPDIR", &*folder).output() {
         Ok(output) => {
             assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));

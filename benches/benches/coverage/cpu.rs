@@ -55,7 +55,6 @@ fn of_seconds(workload: &Workload, threads: u64, seconds: f64) -> Workload {
         // The second pass removes the error from the start of the process.
         for _ in 0..2 {
             let taken = workload.cost(LATENT).processor_seconds.max(0.001);
-            #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
             let work = workload.work as f64 * seconds / taken;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
             let work = work.round().max(1.0) as u64;

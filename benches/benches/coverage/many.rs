@@ -43,7 +43,6 @@ mod all {
 }
 
 /// Makes `30,000 * work` calls in all.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 pub fn run(work: u64) {
     let mut functions = Vec::new();
     all::add_to(&mut functions);

@@ -136,7 +136,6 @@ fn is_at_least(shown: &FunctionProfile) -> bool {
 }
 
 /// Prints times without the measuring time of each call. The subtracted time is the error.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
 fn print_times(timed: &Latency, reading: f64) {
     let latencies = timed.latencies();
     for it in latencies.iter().filter(|it| it.calls() > 0) {
@@ -156,7 +155,6 @@ fn nothing() {
 }
 
 /// Returns the mean time of an empty call in nanoseconds, measured by `Latency`.
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
 fn reading() -> Result<f64, Error> {
     const CALLS: u32 = 20_000;
     let timed = select("**::watched::nothing")?.text_policy(TextPolicy::Open).attach(Latency::new())?;

@@ -156,7 +156,6 @@ fn print_rate(name: &str, rate: Rate, still: f64, [toggles, calls, share]: [f64;
     );
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
 fn ns_each(start: Instant, count: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }

@@ -114,7 +114,6 @@ fn main() {
         }
         for way in ["recorded", "traced"] {
             let case = format!("{language}-{way}");
-            #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
             let each = (medians.ns(&case) - medians.ns(&plain)) / events as f64;
             figure(
                 &format!("molecules/{case}-perturbation"),

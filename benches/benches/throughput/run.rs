@@ -62,7 +62,6 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 
 /// Runs all ways at all rates, and in each constant state, in every round. Also returns the share
 /// of disturbed runs.
-#[expect(clippy::cast_precision_loss, reason = "a few thousand")]
 fn measure(executors: usize, rounds: u64, time: (u64, u64)) -> Result<(Vec<ToggledRow>, f64), PatchError> {
     let ways = Toggled::all();
     let rates = &Rate::ALL[1..];

@@ -48,7 +48,6 @@ impl Times {
     }
 
     /// Adds an exact run.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
     pub fn add_exact(&mut self, name: &str, calls: u64, Time { value, error }: Time) {
         let function = self.0.entry(name.to_owned()).or_default();
         function.exact.push((value as f64, error as f64));
@@ -86,7 +85,6 @@ impl Times {
                                runs  of truth (95 in 100)    within % | means within %";
 
     /// Prints a row for each function under [`HEADING`](Self::HEADING).
-    #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn print(&self, program: &str) {
         for (name, function, it) in self.compared() {
             let path = name.rsplit_once(' ').map_or(name, |(_, path)| path);
@@ -115,7 +113,6 @@ impl Times {
 }
 
 impl FunctionTimes {
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
     fn compared(&self) -> Compared {
         let middle = |values: Vec<f64>| Interval::of(values).median;
         let truth = middle(self.exact.iter().map(|it| it.0).collect());

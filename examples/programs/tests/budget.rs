@@ -31,7 +31,6 @@ fn cycle() -> ([f64; 2], f64) {
     (rates, to_f64(process_ns() - start))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "calls and nanoseconds, far fewer than 2^52")]
 fn to_f64(number: u64) -> f64 {
     number as f64
 }

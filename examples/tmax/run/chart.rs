@@ -26,13 +26,11 @@ pub fn panels(
 
 /// Returns the axis of waits, and the position of the barrier after the last of them.
 fn waits(plan: &Plan) -> (Axis, f64) {
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     let axis = Axis::linear("wait (ticks of the time stamp counter)", plan.max_wait.max(1) as f64);
     let barrier = axis.end();
     (axis.and("barrier"), barrier)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn line(name: String, rows: &[Row], barrier: f64, value: impl Fn(&Row) -> Option<f64>) -> Line {
     let mut line = Line { name, points: Vec::new(), apart: Vec::new() };
     for row in rows {
@@ -45,7 +43,6 @@ fn line(name: String, rows: &[Row], barrier: f64, value: impl Fn(&Row) -> Option
     line
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a few runs")]
 fn failures(plan: &Plan, rows: &[Row]) -> Panel {
     let (x, barrier) = waits(plan);
     let value = |row: &Row, nth: usize| match plan.protocol {
@@ -73,7 +70,6 @@ fn failures(plan: &Plan, rows: &[Row]) -> Panel {
     Panel { title: title.to_owned(), x, y, lines }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn times(plan: &Plan, rows: &[Row], reference: Option<&Visibility>) -> Option<Panel> {
     let (x, barrier) = waits(plan);
     let part = |name: &str, part: fn(&Visibility) -> u64| {

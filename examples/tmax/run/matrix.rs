@@ -54,7 +54,6 @@ impl Row {
 
 impl Cell {
     /// Returns the wrong values per toggle.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub fn wrong_per_toggle(&self) -> f64 {
         self.wrong as f64 / self.toggles.max(1) as f64
     }

@@ -39,13 +39,11 @@ impl Machine {
     }
 
     /// Converts ticks to nanoseconds.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub fn ns(&self, ticks: u64) -> f64 {
         1e9 * ticks as f64 / self.ticks_per_second as f64
     }
 
     /// Estimates the minutes for the whole plan: its waits, and a microsecond for each toggle.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn minutes(&self, plan: &Plan) -> f64 {
         let ns = |delay| match (delay, plan.protocol) {
             (Delay::Ticks(wait), Protocol::Int3) => 1_000.0 + 2.0 * self.ns(wait),
@@ -58,7 +56,6 @@ impl Machine {
 }
 
 impl fmt::Display for Machine {
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ghz = self.ticks_per_second as f64 / 1e9;
         let kind = if self.is_virtual { " (virtual machine)" } else { "" };

@@ -87,15 +87,8 @@ fn help_names_every_option() {
     let run = Run::example("tmax").arg("--help").finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     for option in [
-        "--quick",
-        "--without-int3",
-        "--across",
-        "--splits",
-        "--executors",
-        "--max-wait",
-        "--step",
-        "--toggles",
-        "--svg",
+        "--quick", "--without-int3", "--across", "--splits", "--executors", "--max-wait", "--step",
+        "--toggles", "--svg",
     ] {
         assert!(run.stdout.contains(option), "{option}: {run:?}");
     }

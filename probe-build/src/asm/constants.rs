@@ -285,7 +285,6 @@ impl<'f, 'a> DataFlow<'f, 'a> {
         }
     }
 
-    /// Applies a line to the state.
     fn line(&self, at: usize, state: &mut State<'a>) {
         match &self.lines[at].statement {
             Statement::Instruction(it) if it.mnemonic.starts_with("loop") => {

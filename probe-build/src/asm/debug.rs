@@ -147,38 +147,15 @@ pub(super) fn is_debug(section: &str) -> bool {
     section.starts_with(".debug_") && !section.starts_with(".debug_gdb_scripts")
 }
 
+/// Directives that emit data.
+const DATA: [&str; 28] = [
+    ".byte", ".2byte", ".4byte", ".8byte", ".octa", ".value", ".short", ".hword", ".word", ".int", ".long",
+    ".quad", ".ascii", ".asciz", ".string", ".uleb128", ".sleb128", ".zero", ".skip", ".space", ".fill",
+    ".align", ".balign", ".p2align", ".float", ".double", ".single", ".tfloat",
+];
+
 /// Returns whether a directive puts bytes into the section, or aligns it. The other directives in a
 /// debug section concern symbols, or come from the end of the file, and stay.
 pub(super) fn is_data(directive: &str) -> bool {
-    matches!(
-        directive,
-        ".byte"
-            | ".2byte"
-            | ".4byte"
-            | ".8byte"
-            | ".octa"
-            | ".value"
-            | ".short"
-            | ".hword"
-            | ".word"
-            | ".int"
-            | ".long"
-            | ".quad"
-            | ".ascii"
-            | ".asciz"
-            | ".string"
-            | ".uleb128"
-            | ".sleb128"
-            | ".zero"
-            | ".skip"
-            | ".space"
-            | ".fill"
-            | ".align"
-            | ".balign"
-            | ".p2align"
-            | ".float"
-            | ".double"
-            | ".single"
-            | ".tfloat"
-    )
+    DATA.contains(&directive)
 }

@@ -18,7 +18,6 @@ pub(crate) enum Family {
     Clang,
 }
 
-/// An exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exit {
     /// The site goes before this line.

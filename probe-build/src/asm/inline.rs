@@ -4,7 +4,7 @@
 //! it leaves the state of the assembler unchanged for the following lines.
 
 use super::debug::is_data;
-use super::line::{Line, OPEN_COMMENT, operands};
+use super::line::{Line, OPEN_COMMENT, PREFIXES, operands};
 use super::section;
 use crate::outcome::Cause;
 
@@ -34,7 +34,7 @@ impl Elsewhere<'_> {
     fn statement(&mut self, statement: &str) -> Result<(), Cause> {
         let bad = || Err(Cause::InlineAssembly(statement.chars().take(60).collect()));
         let statement = after_labels(statement);
-        let mut words = statement.split_whitespace().skip_while(|word| is_prefix(word));
+        let mut words = statement.split_whitespace().skip_while(|word| PREFIXES.contains(word));
         let Some(name) = words.next() else { return Ok(()) };
         let rest = statement[statement.find(name).unwrap_or(0) + name.len()..].trim();
         if let Some(directive) = name.strip_prefix('.') {
@@ -97,23 +97,6 @@ fn is_local(target: &str) -> bool {
     let numeric =
         digits.len() + 1 == target.len() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     numeric || (target.starts_with(".L") && !target.contains(['+', '-', '@', '(']))
-}
-
-fn is_prefix(word: &str) -> bool {
-    matches!(
-        word,
-        "rep"
-            | "repz"
-            | "repe"
-            | "repne"
-            | "repnz"
-            | "lock"
-            | "bnd"
-            | "notrack"
-            | "data16"
-            | "rex64"
-            | "rex.W"
-    )
 }
 
 fn after_labels(mut statement: &str) -> &str {
@@ -220,6 +203,7 @@ mod tests {
         for text in [
             "ret",
             "rep; ret",
+            "cs ret",
             "1: iretq",
             "jmp foo",
             "jmp *%rax",

@@ -51,7 +51,7 @@ pub(super) struct Instruction<'a> {
     pub operands: Vec<&'a str>,
 }
 
-const PREFIXES: [&str; 18] = [
+pub(super) const PREFIXES: [&str; 18] = [
     "rep", "repe", "repz", "repne", "repnz", "lock", "bnd", "notrack", "data16", "data32", "addr32", "rex64",
     "rex", "rex.W", "xacquire", "xrelease", "cs", "ds",
 ];
@@ -105,7 +105,6 @@ struct LineReader {
     origin: Origin,
     /// Whether the section holds debug information.
     is_debug: bool,
-    /// The start of the line.
     start: usize,
 }
 
@@ -147,7 +146,6 @@ impl LineReader {
     }
 }
 
-/// Returns the offset of a part within a text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr() - text.as_ptr().addr()
 }

@@ -4,7 +4,6 @@ use super::line::{symbolic, unquoted};
 use super::register::Register;
 use super::state::{Frame, Load, State, Symbol, Symbols, Value};
 
-/// The kind of an operand.
 pub(super) enum OperandKind<'s> {
     Register(Register),
     /// A vector register or the like.
@@ -84,7 +83,6 @@ fn immediate(symbol: &str) -> Symbols<'_> {
     plain(symbol).map_or(Symbols::Any, |name| Symbols::One(Symbol { name, load: Load::Absolute }))
 }
 
-/// Returns the address of a memory operand.
 pub(super) fn address<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
     match place(operand, state) {
         OperandKind::Slot(at) => Value::frame(Frame::At(at)),

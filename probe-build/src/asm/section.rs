@@ -120,19 +120,12 @@ impl<'a> SectionReader<'a> {
     }
 }
 
+const SWITCHES: [&str; 8] =
+    [".text", ".data", ".bss", ".section", ".pushsection", ".popsection", ".previous", ".subsection"];
+
 /// Returns whether a directive may switch to another section.
 pub(super) fn is_switch(directive: &str) -> bool {
-    matches!(
-        directive,
-        ".text"
-            | ".data"
-            | ".bss"
-            | ".section"
-            | ".pushsection"
-            | ".popsection"
-            | ".previous"
-            | ".subsection"
-    )
+    SWITCHES.contains(&directive)
 }
 
 /// Returns the arguments of `.section` that identify a section.

@@ -183,7 +183,6 @@ impl<'a> State<'a> {
         self.registers[register.number()] = value;
     }
 
-    /// Adds a value that the register may have.
     pub(super) fn may_set(&mut self, register: Register, value: &Value<'a>) {
         self.registers[register.number()].join(value);
     }

@@ -182,23 +182,16 @@ pub(super) fn ends(it: &Instruction<'_>) -> bool {
             && it.operands.first().is_some_and(|target| never_returns(target.trim_end_matches("@PLT"))))
 }
 
+const NEVER_RETURN: [&str; 11] = [
+    "abort", "exit", "__stack_chk_fail", "_Unwind_Resume", "__cxa_throw", "__cxa_rethrow",
+    "__cxa_throw_bad_array_new_length", "__cxa_bad_cast", "__clang_call_terminate", "_ZSt9terminatev",
+    "__assert_fail",
+];
+
 /// Returns whether compilers insert calls of this function and it never returns, so that any code
 /// may follow.
 fn never_returns(symbol: &str) -> bool {
-    matches!(
-        symbol,
-        "abort"
-            | "exit"
-            | "__stack_chk_fail"
-            | "_Unwind_Resume"
-            | "__cxa_throw"
-            | "__cxa_rethrow"
-            | "__cxa_throw_bad_array_new_length"
-            | "__cxa_bad_cast"
-            | "__clang_call_terminate"
-            | "_ZSt9terminatev"
-            | "__assert_fail"
-    )
+    NEVER_RETURN.contains(&symbol)
 }
 
 /// Returns whether a call may return a second time.

@@ -69,7 +69,6 @@ pub fn audit<'a>(image: &Image, object: &'a ObjectProbes) -> Result<Audit<'a>, E
     Ok(Audit { sites, findings, functions_by: functions.by })
 }
 
-/// Checks one site.
 fn check(audited: &AuditedSite<'_>, functions: &Functions, findings: &mut Findings) {
     let AuditedSite { probe, site } = audited;
     let at = Some(site.addr);

@@ -6,7 +6,7 @@ use probe_runtime::__tools::Table;
 use serde::Serialize;
 
 use crate::tables;
-use crate::text::{clean, count};
+use crate::text::{clean, count, was};
 
 /// A probe, as a table and as a row of JSON.
 #[derive(Clone, Serialize)]
@@ -126,8 +126,8 @@ pub(super) fn table(probes: &[Listed], left_out: &[LeftOut]) -> String {
     // Writing to a string never fails.
     let _ = writeln!(text, "{}, {}", count(probes.len() as u64, "probe"), count(sites, "site"));
     if !left_out.is_empty() {
-        let functions = if left_out.len() == 1 { "function was" } else { "functions were" };
-        let _ = writeln!(text, "{} {functions} left out by the block around it:", left_out.len());
+        let functions = was(left_out.len() as u64, "function");
+        let _ = writeln!(text, "{functions} left out by the block around it:");
         for function in left_out {
             let _ = writeln!(text, "  {} ({})", clean(&function.probe), clean(&function.reason));
         }

@@ -88,7 +88,6 @@ fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&Attachmen
     })
 }
 
-/// Returns the only flight recorder.
 fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
     let recorders: Vec<_> = recorders(attachments).collect();
     match recorders[..] {

@@ -10,7 +10,7 @@ use crate::args;
 use crate::json::{SCHEMA, document};
 use crate::measured::{FunctionRow, Losses, Measured, measure};
 use crate::output::{Failure, Shown};
-use crate::text::{clean, count};
+use crate::text::{clean, count, was};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -82,8 +82,4 @@ fn lines(losses: Losses) -> Vec<String> {
         lines.push(format!("{} left out: their probes have no definition", was(undefined, "event")));
     }
     lines
-}
-
-fn was(number: u64, noun: &str) -> String {
-    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }

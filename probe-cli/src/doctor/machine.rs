@@ -45,7 +45,6 @@ impl Machine {
         Some(line.trim().to_owned())
     }
 
-    /// Returns whether this process has a capability, by its number.
     pub(super) fn has_capability(&self, number: u32) -> bool {
         let bits = self.status("CapEff").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
         bits.unwrap_or_default() >> number & 1 != 0

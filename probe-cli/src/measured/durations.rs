@@ -75,7 +75,6 @@ impl Durations {
     }
 
     /// Returns the mean; 0 without a call.
-    #[expect(clippy::cast_precision_loss, reason = "a mean has fewer digits")]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
@@ -92,7 +91,6 @@ impl Durations {
             Kept::Exact(times) => {
                 times.sort_unstable();
                 #[expect(
-                    clippy::cast_precision_loss,
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "a part of at most 256"
@@ -106,7 +104,6 @@ impl Durations {
 }
 
 impl Batches {
-    #[expect(clippy::cast_precision_loss, reason = "a mean has fewer digits")]
     fn add(&mut self, time: u64) {
         self.open = (self.open.0 + 1, self.open.1 + time as f64);
         if self.open.0 < self.size {
@@ -120,7 +117,6 @@ impl Batches {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "at most 64 batches")]
     fn error(&self) -> Option<f64> {
         if self.sums.len() < FEWEST {
             return None;

@@ -14,7 +14,6 @@ const LONG: u64 = 40;
 /// The place of the text in it.
 const TEXT: usize = 48;
 
-/// Reads definitions.
 pub(super) struct Definitions<'a> {
     pub(super) image: &'a Image,
     pub(super) pointers: &'a Pointers,

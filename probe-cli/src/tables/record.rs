@@ -16,10 +16,8 @@ const FIELD_RECORD: u8 = 12;
 /// Symbols of other objects that are told apart.
 const SYMBOLS: usize = 1000;
 
-/// The content of a record.
 #[derive(Clone, Copy)]
 pub(super) enum Record {
-    /// A site.
     Site(Site),
     /// A field's number, and its type; `None` if this reader does not know the type.
     Type(u8, Option<Type>),

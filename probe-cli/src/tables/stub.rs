@@ -14,7 +14,6 @@ pub(super) enum StubCode {
     Linkage(u64),
 }
 
-/// Decodes the bytes at an address.
 pub(super) fn decode(addr: u64, bytes: &[u8]) -> Option<StubCode> {
     let relative = |end: usize| -> Option<u64> {
         let rel = bytes.get(end - 4..end)?.try_into().ok()?;

@@ -17,11 +17,8 @@ pub enum Key {
     First,
     /// To the last row.
     Last,
-    /// Enter.
     Enter,
-    /// Escape.
     Escape,
-    /// Backspace.
     Backspace,
     /// Ctrl-C.
     Interrupt,
@@ -30,7 +27,6 @@ pub enum Key {
 /// The columns by which rows are sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Column {
-    /// The path.
     Path,
     /// Calls a second.
     Rate,
@@ -75,7 +71,6 @@ impl Column {
 /// The content below the heading.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Page {
-    /// The functions.
     #[default]
     Functions,
     /// Callers of one, and functions that it calls.

@@ -56,19 +56,8 @@ fn a_table_as_the_runtime_prints_it() {
     assert_eq!(
         lines[5],
         [
-            "cli::listed::parsed",
-            "point",
-            "1",
-            &parsed,
-            "bytes:",
-            "u64,",
-            "request:",
-            "str,",
-            "first:",
-            "format,",
-            "ratio:",
-            "f64",
-            "net"
+            "cli::listed::parsed", "point", "1", &parsed, "bytes:", "u64,", "request:", "str,", "first:",
+            "format,", "ratio:", "f64", "net"
         ]
     );
     assert_eq!(lines[6], ["5", "probes,", "5", "sites"]);

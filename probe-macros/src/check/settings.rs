@@ -27,10 +27,18 @@ const KEYS: [Key; 11] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "group", form: "group = \"…\"", take: take_group },
     Key { word: "doc", form: "doc = \"…\"", take: take_doc },
-    Key { word: "skip", form: "skip", take: take_skip },
-    Key { word: "only", form: "only(\"…\")", take: take_only },
-    Key { word: "except", form: "except(\"…\")", take: take_except },
-    Key { word: "all", form: "all", take: take_all },
+    Key { word: "skip", form: "skip", take: |arg, settings, errors| settings.skip = flag(arg, errors) },
+    Key {
+        word: "only",
+        form: "only(\"…\")",
+        take: |arg, settings, errors| settings.only = globs(arg, errors),
+    },
+    Key {
+        word: "except",
+        form: "except(\"…\")",
+        take: |arg, settings, errors| settings.except = globs(arg, errors),
+    },
+    Key { word: "all", form: "all", take: |arg, settings, errors| settings.all = flag(arg, errors) },
     Key { word: "crate", form: "crate = path", take: take_crate },
     Key { word: "args", form: "args(…)", take: take_args },
     Key { word: "ret", form: "ret", take: take_ret },
@@ -102,62 +110,41 @@ fn value<'a>(arg: &'a Arg, errors: &mut Errors) -> Option<(&'a TokenStream, &'a 
 }
 
 fn take_name(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    let Some((value, place)) = value(arg, errors) else { return };
-    match syn::parse2::<LitStr>(value.clone()) {
-        Ok(literal) => {
-            name(&literal, errors);
-            settings.name = Some(literal);
-        }
-        Err(_) => errors.at(place, name_not_literal("name = \"…\"")),
-    }
+    settings.name = literal(arg, || name_not_literal("name = \"…\""), errors);
+    settings.name.iter().for_each(|literal| name(literal, errors));
 }
 
 fn take_group(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    let Some((value, place)) = value(arg, errors) else { return };
-    match syn::parse2::<LitStr>(value.clone()) {
-        Ok(literal) => {
-            nameable("group", &literal, errors);
-            settings.group = Some(literal);
-        }
-        Err(_) => errors.at(place, text_not_literal("group", "group = \"net\"")),
-    }
+    settings.group = literal(arg, || text_not_literal("group", "group = \"net\""), errors);
+    settings.group.iter().for_each(|literal| nameable("group", literal, errors));
 }
 
 fn take_doc(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    let Some((value, place)) = value(arg, errors) else { return };
-    match syn::parse2::<LitStr>(value.clone()) {
-        Ok(literal) => {
-            let text = literal.value();
-            if text.trim().is_empty() {
-                errors.at(&literal, "the `doc` of a probe can't be empty");
-            } else if text.contains(char::is_control) {
-                errors.at(
-                    &literal,
-                    "the `doc` of a probe is one line: no line feeds, tabs or other control characters",
-                );
-            } else if text.len() > MAX_DOC {
-                let problem =
-                    format!("the `doc` of a probe has at most {MAX_DOC} bytes, and this one {}", text.len());
-                errors.at(&literal, problem);
-            }
-            settings.doc = Some(literal);
-        }
-        Err(_) => errors.at(place, text_not_literal("doc", "doc = \"What a hit means.\"")),
+    settings.doc = literal(arg, || text_not_literal("doc", "doc = \"What a hit means.\""), errors);
+    let Some(literal) = &settings.doc else { return };
+    let text = literal.value();
+    if text.trim().is_empty() {
+        errors.at(literal, "the `doc` of a probe can't be empty");
+    } else if text.contains(char::is_control) {
+        errors
+            .at(literal, "the `doc` of a probe is one line: no line feeds, tabs or other control characters");
+    } else if text.len() > MAX_DOC {
+        let problem =
+            format!("the `doc` of a probe has at most {MAX_DOC} bytes, and this one {}", text.len());
+        errors.at(literal, problem);
     }
+}
+
+/// Returns the value of `key = "…"`.
+fn literal(arg: &Arg, problem: impl FnOnce() -> String, errors: &mut Errors) -> Option<LitStr> {
+    let (value, place) = value(arg, errors)?;
+    syn::parse2(value.clone()).map_err(|_| errors.at(place, problem())).ok()
 }
 
 fn text_not_literal(key: &str, example: &str) -> String {
     format!(
         "the `{key}` of a probe must be a string literal, since it is part of the compiled program; write `{example}`"
     )
-}
-
-fn take_skip(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    settings.skip = flag(arg, errors);
-}
-
-fn take_all(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    settings.all = flag(arg, errors);
 }
 
 /// Returns the word of an argument that is only a word.
@@ -170,15 +157,6 @@ fn flag(arg: &Arg, errors: &mut Errors) -> Option<Ident> {
     Some(key)
 }
 
-fn take_only(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    settings.only = globs(arg, errors);
-}
-
-fn take_except(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
-    settings.except = globs(arg, errors);
-}
-
-/// Returns the list of a filter.
 fn globs(arg: &Arg, errors: &mut Errors) -> Option<Filter> {
     let word = arg.key.clone()?;
     let parser = Punctuated::<LitStr, Token![,]>::parse_terminated;

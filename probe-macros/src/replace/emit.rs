@@ -124,7 +124,6 @@ impl Replaceable {
     }
 }
 
-/// Returns the function itself.
 fn function(subject: &Replaceable, names: &Names) -> TokenStream {
     let Names { owner, site, replaced, original, .. } = names;
     let (attributes, visibility) = (subject.attributes.iter().map(softened), &subject.visibility);

@@ -18,7 +18,6 @@ pub(super) enum Wanted {
     Latent,
 }
 
-/// The result of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CallPlan {
     /// The site is as wanted.
@@ -113,7 +112,6 @@ pub(super) fn plan(
     Ok(if new == found { CallPlan::Unchanged } else { write(site, split, words, new) })
 }
 
-/// Returns the write of the one word that changes.
 #[inline(always)]
 fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> CallPlan {
     let after = words.with_five(site, new);

@@ -42,7 +42,6 @@ impl Words {
         self.first.0 as u128 | (self.second.0 as u128) << 64
     }
 
-    /// Returns the five bytes at the site.
     #[inline(always)]
     pub(super) const fn five(self, site: SiteAddr) -> Five {
         Five((self.both() >> shift(site) & SITE_MASK) as u64)

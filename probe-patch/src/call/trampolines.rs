@@ -43,7 +43,6 @@ extern "C" fn ret() {
     naked_asm!("ret")
 }
 
-/// A list of trampolines.
 pub(super) struct List {
     /// Whether the object that holds [`ret`] is sure to stay loaded.
     own_stays: AtomicBool,

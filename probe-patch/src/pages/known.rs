@@ -46,7 +46,6 @@ impl Known {
         }
     }
 
-    /// Makes room for `more` mappings.
     pub(super) fn make_room(&mut self, more: usize) {
         self.0.reserve(more);
     }

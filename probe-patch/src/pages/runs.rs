@@ -38,7 +38,6 @@ impl Run {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) struct Era(u64);
 
-/// Pages and their rights.
 pub(super) type PageRights = (Range<usize>, Rights);
 
 /// The map: runs in ascending order, none of them empty, no two overlapping.
@@ -77,7 +76,6 @@ impl Runs {
         self.runs.capacity() - self.runs.len() >= more
     }
 
-    /// Makes room for `more` runs.
     pub(super) fn make_room(&mut self, more: usize) {
         self.runs.reserve(more);
     }

@@ -243,7 +243,6 @@ impl WordEntry {
         self.state().ticket()
     }
 
-    /// Returns the progress of a patch.
     pub(super) fn progress(&self, ticket: Ticket) -> Progress {
         self.state().progress(ticket)
     }

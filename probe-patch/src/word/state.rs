@@ -1,6 +1,5 @@
 //! The state of an entry: one word, changed by one atomic operation.
 
-/// The phase of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Nothing is under way.
@@ -17,7 +16,6 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket(pub(super) u64);
 
-/// The progress of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     /// A wait has not passed yet, or a thread has not left yet.

@@ -23,7 +23,6 @@ unsafe impl table::Entry for WordEntry {
     }
 }
 
-/// Returns the entry of an address.
 pub(super) fn find(addr: usize) -> Option<&'static WordEntry> {
     TABLE.find(addr)
 }

@@ -106,9 +106,9 @@ pub fn nobody_blocks() -> Result<(), PatchError> {
             )));
         }
     }
-    let handlers = os::masks::blocking_handlers();
+    let handlers = os::handlers::blocking_handlers();
     if !handlers.is_empty() {
-        let names: Vec<_> = handlers.into_iter().map(os::masks::signal_name).collect();
+        let names: Vec<_> = handlers.into_iter().map(os::handlers::signal_name).collect();
         return Err(signal(&format!(
             "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
              it with a `sa_mask` without SIGTRAP",

@@ -12,7 +12,6 @@ use super::meter::{CallEnd, CompletedCall, Meter, difference};
 use crate::dispatch::Event;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
-/// The data of each thread.
 #[repr(C)]
 pub(super) struct ThreadData<const N: usize, H> {
     pub(super) frames: Frames<N>,
@@ -23,7 +22,6 @@ pub(super) struct ThreadData<const N: usize, H> {
 // SAFETY: all of its parts are `Zeroed`.
 unsafe impl<const N: usize, H: Zeroed> Zeroed for ThreadData<N, H> {}
 
-/// The data of each function on each thread.
 #[repr(C)]
 pub(super) struct FunctionData<P> {
     pub(super) own: P,

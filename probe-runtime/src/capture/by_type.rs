@@ -7,7 +7,6 @@
 
 use core::any::type_name;
 use core::fmt::Debug;
-use core::ops::Deref;
 
 use super::kept::Kept;
 use crate::abi::Field;
@@ -40,19 +39,6 @@ impl<'a, T: ?Sized> Capturing<'a, T> {
     pub fn new(value: &'a T) -> Self {
         Self(Copied(Reborrowed(Borrowed(Opaque(value)))))
     }
-}
-
-macro_rules! next {
-    ($($this:ident => $next:ident),*) => { $(
-        impl<'a, T: ?Sized> Deref for $this<'a, T> {
-            type Target = $next<'a, T>;
-
-            #[inline(always)]
-            fn deref(&self) -> &$next<'a, T> {
-                &self.0
-            }
-        }
-    )* };
 }
 
 next!(Capturing => Copied, Copied => Reborrowed, Reborrowed => Borrowed, Borrowed => Opaque);
@@ -155,14 +141,7 @@ impl<'a, T: ?Sized> Returned<'a, T> {
     }
 }
 
-impl<'a, T: ?Sized> Deref for Returned<'a, T> {
-    type Target = Other<'a, T>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Other<'a, T> {
-        &self.0
-    }
-}
+next!(Returned => Other);
 
 impl<T, E> Returned<'_, Result<T, E>> {
     /// Passes `ok` or `err`.

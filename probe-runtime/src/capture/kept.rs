@@ -57,14 +57,7 @@ impl<'a, T: Copy> Keeping<'a, T> {
     }
 }
 
-impl<'a, T: ?Sized> Deref for Keeping<'a, T> {
-    type Target = Borrowing<'a, T>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Borrowing<'a, T> {
-        &self.0
-    }
-}
+next!(Keeping => Borrowing, Resulting => Uncopied);
 
 impl<'a, T: ?Sized> Borrowing<'a, T> {
     /// Keeps the reference.
@@ -171,11 +164,11 @@ impl<T: ?Sized> Deref for Plain<'_, T> {
 /// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else
 /// (`Uncopied::keep`) moves it.
 #[derive(Debug)]
-pub struct Resulting<'a, T>(Uncopied<'a, T>);
+pub struct Resulting<'a, T: ?Sized>(Uncopied<'a, T>);
 
 /// The second choice of [`Resulting`].
 #[derive(Debug)]
-pub struct Uncopied<'a, T>(&'a mut T);
+pub struct Uncopied<'a, T: ?Sized>(&'a mut T);
 
 impl<'a, T> Resulting<'a, T> {
     /// Wraps the variable that holds the result.
@@ -192,15 +185,6 @@ impl<T: Copy + Debug> Resulting<'_, T> {
     #[inline(always)]
     pub fn keep(&self) -> Kept<'_, T> {
         Kept::new(self.0.0)
-    }
-}
-
-impl<'a, T> Deref for Resulting<'a, T> {
-    type Target = Uncopied<'a, T>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Uncopied<'a, T> {
-        &self.0
     }
 }
 

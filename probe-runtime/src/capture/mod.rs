@@ -15,6 +15,20 @@
 
 use core::mem::ManuallyDrop;
 
+/// Leads the compiler to the type whose methods it tries next.
+macro_rules! next {
+    ($($this:ident => $next:ident),*) => { $(
+        impl<'a, T: ?Sized> core::ops::Deref for $this<'a, T> {
+            type Target = $next<'a, T>;
+
+            #[inline(always)]
+            fn deref(&self) -> &$next<'a, T> {
+                &self.0
+            }
+        }
+    )* };
+}
+
 mod by_type;
 mod contain;
 mod kept;

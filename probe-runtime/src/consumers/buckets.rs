@@ -33,7 +33,6 @@ pub(super) const fn index(value: u64) -> usize {
     ((shift as usize) << BITS) + place
 }
 
-/// Returns the values that count in a bucket.
 pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
     let shift = (bucket >> BITS).saturating_sub(1);
     let place = (bucket - (shift << BITS)) as u64;
@@ -46,6 +45,18 @@ pub(super) fn within(bucket: usize, time: u64) -> u64 {
     let values = values(bucket);
     let end = if bucket + 1 == BUCKETS { u64::MAX } else { *values.end() };
     time.clamp(*values.start(), end)
+}
+
+/// Returns the buckets that have gained values, with their number; all are ascending.
+pub(super) fn grown(now: &[(usize, u64)], earlier: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let mut earlier = earlier.iter().peekable();
+    let more = |&(bucket, values): &(usize, u64)| {
+        while earlier.next_if(|(other, _)| *other < bucket).is_some() {}
+        let before = earlier.next_if(|(other, _)| *other == bucket).map_or(0, |(_, values)| *values);
+        let more = values.saturating_sub(before);
+        (more != 0).then_some((bucket, more))
+    };
+    now.iter().filter_map(more).collect()
 }
 
 #[cfg(feature = "latency")]

@@ -5,6 +5,7 @@
 //! counted are delivered to it and counted here, since a counting block evaluates no fields.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::judge::{Asked, Judge, Plan};
@@ -173,9 +174,7 @@ impl<C: Consumer> Screen for Filtered<C> {
         let counted = self.counted.get()?;
         counted.ids.binary_search(&id).ok()?;
         let at = id.index().checked_sub(counted.first)?;
-        let count = |local: crate::per_thread::Local<'_, (), AtomicU64>| {
-            local.parts().get(at).map_or(0, |count| count.load(std::sync::atomic::Ordering::Relaxed))
-        };
-        Some(counted.memory.iter().map(count).sum())
+        let counts = counted.memory.iter().filter_map(|local| Some(local.parts().get(at)?.load(Relaxed)));
+        Some(counts.sum())
     }
 }

@@ -1,12 +1,60 @@
 //! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
 //! interface.
 
+/// How a meter reads its `clock`, the only number that it needs.
+#[cfg(any(feature = "call-tree", feature = "latency", feature = "trace"))]
+macro_rules! reads_clock {
+    () => {
+        #[inline(always)]
+        fn read(&self, _: crate::per_thread::Local<'_, Self::Head, ()>) -> [u64; 1] {
+            [self.clock.now()]
+        }
+
+        #[inline(always)]
+        fn read_inline(&self) -> Option<[u64; 1]> {
+            self.clock.counter().map(|now| [now])
+        }
+    };
+}
+
+/// Implements `Debug` by some of a type's fields.
+#[cfg(any(
+    feature = "latency",
+    feature = "profiler",
+    feature = "perf",
+    feature = "trace",
+    feature = "tracing"
+))]
+macro_rules! debug {
+    ($type:ident: $($field:ident),+) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($type));
+                $(shown.field(stringify!($field), &self.$field);)+
+                shown.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// Prints an attachment as a report of its consumer.
+macro_rules! shown {
+    ($consumer:ident: $report:ident) => {
+        impl std::fmt::Display for crate::control::Attachment<$consumer> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                // The report gets the formatter's width.
+                std::fmt::Display::fmt(&self.$report(), f)?;
+                crate::report::footnotes(&crate::report::notes(self.untyped()), f)
+            }
+        }
+    };
+}
+
 mod aggregate;
 mod buckets;
 mod count;
 mod filtered;
 mod judge;
-mod shown;
 
 #[cfg(feature = "call-tree")]
 mod call_tree;

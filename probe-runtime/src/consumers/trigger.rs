@@ -5,7 +5,6 @@
 //! consumer ends the thread, once the action has run for a call that was handed over before. While
 //! the thread is busy, further long calls are counted, and run nothing.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -297,15 +296,7 @@ impl Meter<1> for Trigger {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, AtomicU64, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     #[inline]
     fn begin(&self, local: Local<'_, AtomicU64, ()>, _function: usize, _outer: u64) -> u64 {
@@ -382,8 +373,4 @@ impl Drop for Trigger {
     }
 }
 
-impl fmt::Debug for Trigger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trigger").field("over", &self.over).field("rest", &self.rest).finish_non_exhaustive()
-    }
-}
+debug!(Trigger: over, rest);

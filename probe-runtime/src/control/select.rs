@@ -62,7 +62,7 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     operate(|control, _| {
         let mut named = parsed.named();
         let ids: Arc<[_]> = (definitions(control))
-            .filter(|(_, definition)| definition.path_begins_with(parsed.beginning()))
+            .filter(|(_, definition)| definition.path_begins_with(&parsed.beginning))
             .filter(|(_, definition)| definition.skipped().is_none())
             .filter(|(_, definition)| parsed.matches_noting(*definition, &mut named))
             .map(|(id, _)| id)

@@ -142,7 +142,6 @@ impl HitState {
         outer
     }
 
-    /// Ends a hit.
     #[inline(always)]
     pub(super) fn leave(&self, outer: HitMark) {
         if outer == HitMark::IDLE {

@@ -10,7 +10,7 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::{
     Action, CounterAt, Era, HitMark, Hooks, Listener, ProbeId, Room, Subscription, ThreadSlot,
@@ -18,35 +18,14 @@ use super::{
 };
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
-use crate::os::fork::process;
+use crate::os::turns::Turns;
 
 /// Number of calls in a round.
 const CALLS: u32 = 64;
-/// Number of rounds.
 const ROUNDS: usize = 11;
 
-/// The process whose thread has hooked the definitions. A forked child may take over from a thread
-/// of its parent.
-static REHEARSING: AtomicU64 = AtomicU64::new(0);
-
-/// The right to rehearse, held by one thread at a time.
-struct RehearsalRight;
-
-impl RehearsalRight {
-    fn new() -> Option<Self> {
-        let (before, own) = (REHEARSING.load(Ordering::Relaxed), process());
-        let is_free = before != own;
-        let taken = || REHEARSING.compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Only where it was taken: one that is made and dropped gives back the right of another.
-        if is_free && taken() { Some(Self) } else { None }
-    }
-}
-
-impl Drop for RehearsalRight {
-    fn drop(&mut self) {
-        REHEARSING.store(0, Ordering::Release);
-    }
-}
+/// The turns to hook the definitions. A forked child may take over from a thread of its parent.
+static TURNS: Turns = Turns::new();
 
 /// Returns the ticks of the clock `now` for a call whose two hits are counted; `None` if another
 /// thread rehearses, or if this thread is inside a hit.
@@ -77,7 +56,7 @@ fn rehearse(
     members: &[(Action, Arc<Subscription>)],
     mut each: impl FnMut(),
 ) -> Option<f64> {
-    let _alone = RehearsalRight::new()?;
+    let _alone = TURNS.take()?;
     if ThreadSlot::current()?.mark() != HitMark::IDLE {
         return None;
     }
@@ -106,7 +85,6 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
     found
 }
 
-/// Returns the ticks of a round.
 fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
     let start = now();
     (0..CALLS).for_each(|_| call());
@@ -114,7 +92,6 @@ fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
 }
 
 /// Returns the ticks of a call in the median round.
-#[expect(clippy::cast_precision_loss, reason = "ticks of a round")]
 fn middle(round: impl FnMut() -> u64) -> f64 {
     let mut ticks: Vec<_> = std::iter::repeat_with(round).take(ROUNDS).collect();
     crate::order::sort_by(&mut ticks, Ord::cmp);
@@ -125,9 +102,10 @@ fn middle(round: impl FnMut() -> u64) -> f64 {
 mod tests {
     use super::*;
     use crate::dispatch::Event;
+    use crate::os::turns::Turn;
+    use std::iter;
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
-    use std::{iter, mem};
 
     fn now() -> impl Fn() -> u64 {
         let start = Instant::now();
@@ -144,8 +122,8 @@ mod tests {
     }
 
     /// Waits until no other test rehearses.
-    fn alone() -> RehearsalRight {
-        iter::repeat_with(RehearsalRight::new).find_map(|alone| alone).unwrap()
+    fn alone() -> Turn<'static> {
+        iter::repeat_with(|| TURNS.take()).find_map(|alone| alone).unwrap()
     }
 
     #[test]
@@ -169,11 +147,8 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let alone = alone();
-        assert_eq!(hits_that_count(now()), None);
-        assert_eq!(REHEARSING.load(Ordering::Relaxed), process(), "a refused attempt releases nothing");
-        // As in a forked child: the thread at it is one of its parent's, which gives nothing back.
-        mem::forget(alone);
-        REHEARSING.store(process() ^ 1, Ordering::Relaxed);
+        assert_eq!([hits_that_count(now()), hits_that_count(now())], [None; 2]);
+        drop(alone);
         // Another test may be faster; it ends.
         let limit = Instant::now() + Duration::from_secs(60);
         let tries = iter::from_fn(|| (Instant::now() < limit).then(|| hits_that_count(now())));

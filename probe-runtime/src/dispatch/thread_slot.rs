@@ -35,7 +35,6 @@ const SPAN: usize = 1 << 20;
 #[cfg(all(not(probe_backend = "patched"), miri))]
 const SPAN: usize = 8 << 10;
 
-/// Number of counters.
 pub(crate) const COUNTERS: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
@@ -294,7 +293,6 @@ impl ThreadSlot {
         self.hit_state.set(mark);
     }
 
-    /// Returns the state of the owner.
     #[inline(always)]
     pub(super) fn hit_state(&self) -> &HitState {
         &self.hit_state

@@ -22,7 +22,6 @@ use crate::syntax::ParseError;
 /// Name of a report's file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
 
-/// The destination of reports.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Destination {
     Stderr,
@@ -73,9 +72,7 @@ impl Destination {
         }
         Pattern::parse(value).map(Self::Files)
     }
-}
 
-impl Destination {
     /// Returns the file of each consumer's report, with an ending, for consumers that write files
     /// beside it. If reports go to a stream, it is in the program's folder.
     pub(super) fn files(&self, run: &ProgramRun, consumers: &[(usize, &str, &[Format])]) -> Vec<PathBuf> {
@@ -92,7 +89,6 @@ impl Destination {
         consumers.iter().map(file).collect()
     }
 
-    /// Returns the format of reports.
     pub(super) fn format(&self) -> Format {
         match self {
             Self::Stderr => Format::Text,

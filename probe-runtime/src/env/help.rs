@@ -28,7 +28,6 @@ const SELECTORS: [(&[&str], &str); 9] = [
     (&[r"geo::operator\*"], r"`\` takes the next character as it is"),
 ];
 
-/// Predicates and aggregations.
 const EXPRESSIONS: [(&str, &str); 6] = [
     ("a[bytes > 1K && peer ~ \"10.*\"]=count", "hits whose fields fulfil this; also `thread`, `time`"),
     ("a[ok && first 100]=trace", "the first of them; `1 in 1000`: a sample of each thread"),
@@ -38,7 +37,6 @@ const EXPRESSIONS: [(&str, &str); 6] = [
     ("a[latency > 5ms]=max(ret)", "the time of a call, at its exit"),
 ];
 
-/// Triggers, and their actions.
 const TRIGGERS: [(&str, &str); 3] = [
     ("when latency(db::query) > 5ms: snapshot", "of each `trace(flight)`, beside its report"),
     ("… attach db::** for 200ms, then snapshot", "records these probes, too, for a while"),
@@ -58,7 +56,6 @@ const AGENT: &str = "
 PROBE_AGENT=1 lets other processes of the same user ask the program while it runs.
 ";
 
-/// Returns the whole text.
 pub(super) fn text() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut section = |heading: &str, rows: Vec<(String, String)>| {
@@ -76,17 +73,15 @@ pub(super) fn text() -> String {
     section("", selectors.collect());
     let here = ConsumerRow::all().map(|it| (signature(it), it.about.to_owned()));
     section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
-    let expressions = EXPRESSIONS.iter().map(|(text, about)| ((*text).to_owned(), (*about).to_owned()));
+    let examples = |all: &[(&str, &str)]| all.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect();
     section(
         "\nPredicates of fields, and groups by their values, whose reports are txt, json or csv:\n",
-        expressions.collect(),
+        examples(&EXPRESSIONS),
     );
-    let triggers = TRIGGERS.iter().filter(|_| cfg!(feature = "trace"));
-    let triggers = triggers.map(|(text, about)| ((*text).to_owned(), (*about).to_owned()));
-    section(
-        "\nTriggers, separated from consumers by commas, act when a call took too long:\n",
-        triggers.collect(),
-    );
+    if cfg!(feature = "trace") {
+        let heading = "\nTriggers, separated from consumers by commas, act when a call took too long:\n";
+        section(heading, examples(&TRIGGERS));
+    }
     let off = FEATURES.iter().filter(|(name, _)| ConsumerRow::named(name).is_none());
     let needs = |name: &str, feature: &str| {
         (

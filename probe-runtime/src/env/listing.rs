@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
-use crate::report::{Csv, JsonObject, Table, array, heading};
-use crate::selector::{Assigned, Selector, TextWords, assigned};
-use crate::spec::Format;
+use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
+use crate::selector::{Assigned, TextWords, assigned};
+use crate::spec::{Format, selector};
 use crate::syntax::ParseError;
 
 /// Stands alone or in place of a consumer.
@@ -13,7 +13,6 @@ pub(super) const NAME: &str = "list";
 
 pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
 
-/// The probes to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProbeListing<'a> {
     All,
@@ -26,22 +25,17 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
     if before.trim().is_empty() {
         return Ok(Some(ProbeListing::All));
     }
-    let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
-    let (mut words, mut at) = (TextWords::new(selector), 0);
-    while at <= selector.len() {
-        let Assigned { end, equals } = assigned(selector, &mut words, at);
+    let Some(text) = before.trim_end().strip_suffix('=') else { return Ok(None) };
+    let (mut words, mut at) = (TextWords::new(text), 0);
+    while at <= text.len() {
+        let Assigned { end, equals } = assigned(text, &mut words, at);
         if let Some(at) = equals {
             let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
             return Err(ParseError { at, problem });
         }
         at = end + 1;
     }
-    let lead = selector.len() - selector.trim_start().len();
-    let selector = selector.trim();
-    match Selector::parse(selector) {
-        Ok(_) => Ok(Some(ProbeListing::Selected(selector))),
-        Err(error) => Err(error.parse_error().after(lead)),
-    }
+    Ok(Some(ProbeListing::Selected(selector(text, 0..text.len())?)))
 }
 
 /// Lists the probes by path, kind and line, and the functions that blocks left out.
@@ -76,17 +70,15 @@ fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
     }
     let table = table.to_string();
     let lines: Vec<_> = table.lines().map(str::trim_end).collect();
-    let count =
-        |number: usize, one: &str, more: &str| format!("{number} {}", if number == 1 { one } else { more });
-    let sites = probes.iter().map(|probe| probe.sites()).sum();
+    let sites: usize = probes.iter().map(|probe| probe.sites()).sum();
     let mut text = format!(
         "{}\n{}, {}\n",
         lines.join("\n"),
-        count(probes.len(), "probe", "probes"),
-        count(sites, "site", "sites"),
+        count(probes.len() as u64, "probe"),
+        count(sites as u64, "site"),
     );
     if !left_out.is_empty() {
-        let functions = count(left_out.len(), "function was", "functions were");
+        let functions = was(left_out.len() as u64, "function");
         // Writing to a `String` can't fail.
         let _ = writeln!(text, "{functions} left out by the block around it:");
         for probe in left_out {
@@ -102,16 +94,14 @@ fn names(probe: &ProbeInfo, separator: &str) -> String {
 }
 
 fn json(probes: &[&ProbeInfo]) -> String {
-    let rows = array(probes.iter().map(|probe| {
-        let fields =
-            array(probe.fields().iter().map(|field| JsonObject::new().text("name", field.name()).finish()));
-        let object = JsonObject::new().text("probe", probe.path()).text("kind", probe.kind().name());
-        let object = object.text("file", probe.file()).number("line", probe.line().into());
-        let object = object.number("sites", probe.sites() as u64).json("fields", &fields);
-        let object = probe.group().into_iter().fold(object, |object, group| object.text("group", group));
-        object.finish()
-    }));
-    heading(NAME).json("rows", &rows).finish()
+    let row = |probe: &&ProbeInfo| {
+        let fields: Cell<'_> = probe.fields().iter().map(|it| Row::new().with("name", it.name())).collect();
+        let row = Row::new().with("probe", probe.path()).with("kind", probe.kind().name());
+        let row = row.with("file", probe.file()).with("line", probe.line());
+        let row = row.with("sites", probe.sites()).with("fields", fields);
+        probe.group().into_iter().fold(row, |row, group| row.with("group", group)).json()
+    };
+    heading(NAME).json("rows", &array(probes.iter().map(row))).finish()
 }
 
 fn csv(probes: &[&ProbeInfo]) -> String {

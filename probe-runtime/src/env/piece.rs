@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::os;
+pub(super) use crate::os::stderr::say;
 use crate::report::{Staged, file};
 
 /// A part of a report that is ready to be written.
@@ -22,7 +22,7 @@ impl Piece {
             Self::Said(text) => say(&text),
             Self::File(path, content) => write(&path, &content),
             Self::Staged(staged) => {
-                let path = staged.path().to_owned();
+                let path = staged.path.clone();
                 if let Err(error) = staged.finish() {
                     say(&format!("PROBES_OUT: {} can't be written: {error}", path.display()));
                 }
@@ -37,9 +37,4 @@ pub(super) fn write(path: &Path, content: &str) {
         say(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
         say(content.trim_end_matches('\n'));
     }
-}
-
-pub(super) fn say(text: &str) {
-    // If stderr is closed, there is no other place to write to.
-    let _ = os::stderr::write(format!("{text}\n").as_bytes());
 }

@@ -164,7 +164,7 @@ impl AttachedConsumer {
             Ok(missing) if missing.is_empty() => (),
             Ok(missing) => pieces.push(self.said(&missing.join("; "))),
             Err(error) => {
-                pieces.push(Piece::Said(format!("PROBES_OUT: {}: {error}", staged.path().display())));
+                pieces.push(Piece::Said(format!("PROBES_OUT: {}: {error}", staged.path.display())));
                 return None;
             }
         }

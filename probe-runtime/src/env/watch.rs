@@ -14,7 +14,6 @@
 //! outputs, which the thread needs before it can end.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use super::when::{ON, When};
 use crate::os::caught::{Caught, Woken};
 use crate::os::fork::process;
 use crate::os::masked::Masked;
+use crate::os::turns::{Turn, Turns};
 
 /// The thread's name.
 const NAME: &str = "probe-reports";
@@ -35,36 +35,20 @@ pub(super) struct Watching(Option<Arc<Watch>>);
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let _turn = Turn::take();
+        let _turn = take_turn();
         drop(self.0.take());
     }
 }
 
-/// The right to start or end the thread, held by one thread at a time.
-struct Turn;
-
-/// The process whose thread has the turn; 0 if no thread has it. A forked child ignores a turn that
-/// was taken in its parent.
-static TURN: AtomicU64 = AtomicU64::new(0);
-
-impl Turn {
-    fn take() -> Self {
-        let own = process();
-        loop {
-            let holder = TURN.load(Ordering::Relaxed);
-            let is_free = holder != own;
-            if is_free && TURN.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Self;
-            }
-            // The thread that has the turn may be waiting for a report to be written.
-            thread::sleep(BETWEEN_TRIES);
+/// Waits for the turn to start or end the thread.
+fn take_turn() -> Turn<'static> {
+    static TURNS: Turns = Turns::new();
+    loop {
+        if let Some(turn) = TURNS.take() {
+            return turn;
         }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        TURN.store(0, Ordering::Release);
+        // The thread that has the turn may be waiting for a report to be written.
+        thread::sleep(BETWEEN_TRIES);
     }
 }
 
@@ -85,7 +69,7 @@ pub(super) fn start(when: &When) -> Option<Watching> {
     if when.is_never() {
         return None;
     }
-    let _turn = Turn::take();
+    let _turn = take_turn();
     // Forks wait for this lock, so a child never finds the lock below taken.
     let _unforked = outputs();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);

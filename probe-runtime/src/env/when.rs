@@ -23,15 +23,8 @@ impl When {
     /// Parses the variables' values; an empty value counts as none. An error carries the variable's
     /// name.
     pub(super) fn parse(every: &str, on: &str, signals: &str) -> Result<Self, (&'static str, ParseError)> {
-        let every = if every.is_empty() {
-            None
-        } else {
-            Some(
-                interval(every)
-                    .and_then(at_least)
-                    .map_err(|problem| (EVERY, ParseError { at: 0, problem }))?,
-            )
-        };
+        let every = (!every.is_empty()).then(|| interval(every).and_then(at_least)).transpose();
+        let every = every.map_err(|problem| (EVERY, ParseError { at: 0, problem }))?;
         let on = if on.is_empty() { Vec::new() } else { names(on, &[]).map_err(|it| (ON, it))? };
         let mut ends = match signals.trim() {
             "" => Signal::ENDS.to_vec(),

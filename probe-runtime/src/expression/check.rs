@@ -30,7 +30,6 @@ pub(crate) enum Scalar {
 pub(crate) enum Mismatch {
     /// The probe has no such field.
     Unknown {
-        /// The name.
         name: String,
         /// Its place in the text.
         at: usize,
@@ -84,19 +83,13 @@ impl Scope<'_> {
     }
 }
 
-fn mistake<T>(at: usize, problem: String) -> Result<T, Mismatch> {
+pub(super) fn mistake<T>(at: usize, problem: String) -> Result<T, Mismatch> {
     Err(Mismatch::Type(ParseError { at, problem }))
 }
 
 /// Returns the type of a value; an error if it can't be compared or calculated with.
 pub(crate) fn scalar(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
-    let number = |it: &Node| {
-        let ty = scalar(it, scope)?;
-        if ty.is_number() {
-            return Ok(ty);
-        }
-        mistake(it.at, format!("a number is needed here, and this is {}", ty.name()))
-    };
+    let number = |it: &Node| number(it, scope);
     let truth = |it: &Node| condition(it, scope);
     Ok(match &node.part {
         Part::Int(_) => Scalar::Int,
@@ -183,10 +176,10 @@ pub(super) fn condition(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> 
     }
 }
 
-/// Checks that an expression is a number.
-pub(crate) fn number(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> {
+/// Returns the type of a number; an error if it is none.
+pub(crate) fn number(node: &Node, scope: &Scope<'_>) -> Result<Scalar, Mismatch> {
     match scalar(node, scope)? {
-        Scalar::Int | Scalar::Float | Scalar::Any => Ok(()),
+        ty if ty.is_number() => Ok(ty),
         other => mistake(node.at, format!("a number is needed here, and this is {}", other.name())),
     }
 }
@@ -194,9 +187,7 @@ pub(crate) fn number(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> {
 /// Checks that an expression has values that tell groups apart: also a field that formats itself,
 /// whose text they are.
 pub(crate) fn groups(node: &Node, scope: &Scope<'_>) -> Result<(), Mismatch> {
-    if let Part::Name(name) = &node.part
-        && let Some((Source::Field(_), Some(Type::Format))) = scope.source(name)
-    {
+    if node.shown_field(scope).is_some() {
         return Ok(());
     }
     match scalar(node, scope)? {

@@ -1,11 +1,10 @@
 //! Compiling an expression for one probe.
 
-use super::check::{Mismatch, Scope, Source, condition, scalar};
+use super::check::{Mismatch, Scope, Source, condition, mistake, scalar};
 use super::operator::{Arithmetic, Comparison};
 use super::program::{Constant, Operand, Program, REGISTERS, Step, Target};
 use super::tree::{Node, Part};
 use crate::abi::Type;
-use crate::syntax::ParseError;
 
 struct Compiler<'a> {
     scope: &'a Scope<'a>,
@@ -16,7 +15,6 @@ struct Compiler<'a> {
 }
 
 impl Program {
-    /// Compiles a condition.
     pub(crate) fn condition(node: &Node, scope: &Scope<'_>) -> Result<Self, Mismatch> {
         condition(node, scope)?;
         let mut compiler = Compiler::new(scope);
@@ -24,7 +22,6 @@ impl Program {
         Ok(compiler.program(begin, Operand::Thread))
     }
 
-    /// Compiles a value.
     pub(crate) fn of_value(node: &Node, scope: &Scope<'_>) -> Result<Self, Mismatch> {
         scalar(node, scope)?;
         let mut compiler = Compiler::new(scope);
@@ -35,8 +32,7 @@ impl Program {
 }
 
 fn too_deep<T>(at: usize) -> Result<T, Mismatch> {
-    let problem = format!("at most {REGISTERS} numbers are calculated inside of each other");
-    Err(Mismatch::Type(ParseError { at, problem }))
+    mistake(at, format!("at most {REGISTERS} numbers are calculated inside of each other"))
 }
 
 impl<'a> Compiler<'a> {
@@ -54,7 +50,6 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds a step, and returns it.
     fn step(&mut self, step: Step) -> Target {
         self.steps.push(step);
         // An expression has far fewer parts.
@@ -95,10 +90,7 @@ impl<'a> Compiler<'a> {
                 Operand::Register(register)
             }
             Part::Negative(_) | Part::Calculate(..) => return too_deep(node.at),
-            _ => {
-                let problem = "a value is needed here, and this is a condition".to_owned();
-                return Err(Mismatch::Type(ParseError { at: node.at, problem }));
-            }
+            _ => return mistake(node.at, "a value is needed here, and this is a condition".to_owned()),
         })
     }
 

@@ -53,7 +53,6 @@ impl<'a> Datum<'a> {
     }
 
     /// Returns the number as a floating-point number, rounded to the nearest.
-    #[expect(clippy::cast_precision_loss, reason = "documented")]
     pub(crate) fn float(self) -> Option<f64> {
         match self {
             Self::Int(it) => Some(it as f64),

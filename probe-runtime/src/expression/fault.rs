@@ -11,7 +11,6 @@ pub(crate) enum Fault {
     OtherType,
     /// A number does not fit.
     Overflow,
-    /// A division by zero.
     DivisionByZero,
     /// A text is too long to be matched.
     TooLong,

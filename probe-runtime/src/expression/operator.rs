@@ -1,6 +1,5 @@
 //! The operators between two numbers, and between two values that are compared.
 
-/// Arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arithmetic {
     Add,
@@ -10,7 +9,6 @@ pub(crate) enum Arithmetic {
     Remainder,
 }
 
-/// A comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Comparison {
     Equal,
@@ -24,14 +22,17 @@ pub(crate) enum Comparison {
 }
 
 impl Arithmetic {
+    /// In the order of the variants.
+    const SYMBOLS: [(&str, Self); 5] = [
+        ("+", Self::Add),
+        ("-", Self::Subtract),
+        ("*", Self::Multiply),
+        ("/", Self::Divide),
+        ("%", Self::Remainder),
+    ];
+
     pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Remainder => "%",
-        }
+        Self::SYMBOLS[self as usize].0
     }
 
     /// Returns whether it binds its operands as `+` does, not as `*`.
@@ -40,38 +41,29 @@ impl Arithmetic {
     }
 
     pub(super) fn of(symbol: &str) -> Option<Self> {
-        let all = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide, Self::Remainder];
-        all.into_iter().find(|it| it.symbol() == symbol)
+        Self::SYMBOLS.into_iter().find(|it| it.0 == symbol).map(|it| it.1)
     }
 }
 
 impl Comparison {
-    const ALL: [Self; 8] = [
-        Self::Equal,
-        Self::NotEqual,
-        Self::Less,
-        Self::LessOrEqual,
-        Self::Greater,
-        Self::GreaterOrEqual,
-        Self::Matches,
-        Self::MatchesNot,
+    /// In the order of the variants.
+    const SYMBOLS: [(&str, Self); 8] = [
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<", Self::Less),
+        ("<=", Self::LessOrEqual),
+        (">", Self::Greater),
+        (">=", Self::GreaterOrEqual),
+        ("~", Self::Matches),
+        ("!~", Self::MatchesNot),
     ];
 
     pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::Matches => "~",
-            Self::MatchesNot => "!~",
-        }
+        Self::SYMBOLS[self as usize].0
     }
 
     pub(super) fn of(symbol: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.symbol() == symbol)
+        Self::SYMBOLS.into_iter().find(|it| it.0 == symbol).map(|it| it.1)
     }
 
     /// Returns whether it needs an order, and not equality alone.

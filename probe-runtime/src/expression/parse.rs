@@ -4,31 +4,32 @@ use super::operator::{Arithmetic, Comparison};
 use super::token::{Token, token};
 use super::tree::{Node, Part};
 use super::{MOST_BYTES, MOST_DEPTH, MOST_NODES};
-use crate::syntax::ParseError;
+use crate::syntax::{ParseError, floor};
 
 /// Reads expressions out of a text, from one place to the next.
 pub(crate) struct Parser<'a> {
     text: &'a str,
     /// The next word, its place and its end.
-    at: usize,
+    pub(crate) at: usize,
     next: Token<'a>,
     end: usize,
     depth: usize,
     nodes: usize,
 }
 
-/// Returns the place of the bracket that closes a predicate. `start` follows the opening bracket.
-/// Brackets in quotes belong to the text there.
-pub(crate) fn closing(text: &str, start: usize) -> Option<usize> {
-    let mut quote = None;
-    let mut is_escaped = false;
-    for (at, c) in text[start..].char_indices() {
+/// Returns the place of the bracket that closes the one at `open`. Brackets in quotes belong to the
+/// text there.
+pub(crate) fn closing(text: &str, open: usize, [opener, closer]: [char; 2]) -> Option<usize> {
+    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
+    for (at, c) in text[open..].char_indices() {
         match (quote, c) {
             _ if is_escaped => is_escaped = false,
             (Some(_), '\\') => is_escaped = true,
-            (Some(open), c) if c == open => quote = None,
+            (Some(quoted), c) if c == quoted => quote = None,
             (None, '"' | '\'') => quote = Some(c),
-            (None, ']') => return Some(start + at),
+            (None, c) if c == opener => depth += 1,
+            (None, c) if c == closer && depth == 1 => return Some(open + at),
+            (None, c) if c == closer => depth -= 1,
             _ => (),
         }
     }
@@ -39,9 +40,8 @@ impl<'a> Parser<'a> {
     /// Begins at a byte of the text.
     pub(crate) fn new(text: &'a str, at: usize) -> Result<Self, ParseError> {
         if text.len() > MOST_BYTES {
-            let end = (0..=MOST_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             let problem = format!("at most {MOST_BYTES} bytes are read, and these are {}", text.len());
-            return Err(ParseError { at: end, problem });
+            return Err(ParseError { at: floor(text, MOST_BYTES), problem });
         }
         let (at, next, end) = token(text, at)?;
         Ok(Self { text, at, next, end, depth: 0, nodes: 0 })
@@ -74,11 +74,6 @@ impl<'a> Parser<'a> {
             self.take()?;
         }
         Ok(is_next)
-    }
-
-    /// Returns the place of the next word.
-    pub(crate) fn place(&self) -> usize {
-        self.at
     }
 
     /// Takes the symbol, or returns the error that it is missing.
@@ -128,7 +123,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads an expression.
     pub(crate) fn expression(&mut self) -> Result<Node, ParseError> {
         self.deeper(|parser| parser.chain(Self::and, |_, a, b| Some(Part::Or(a, b)), &["||"]))
     }
@@ -181,17 +175,20 @@ impl<'a> Parser<'a> {
         self.word_or_group()
     }
 
+    /// Takes a number of hits.
+    fn hits(&mut self) -> Result<Option<u64>, ParseError> {
+        let Token::Int(hits) = self.take()? else { return Ok(None) };
+        Ok(u64::try_from(hits).ok())
+    }
+
     fn word_or_group(&mut self) -> Result<Node, ParseError> {
         let at = self.at;
         if matches!(self.next, Token::Symbol(symbol) if symbol != "(") || self.next == Token::End {
             return self.error("a field, a constant or `(` is missing here");
         }
         let part = match self.take()? {
-            Token::Int(1) if self.word("in")? => match self.take()? {
-                Token::Int(hits) => match u64::try_from(hits) {
-                    Ok(hits @ 1..) => Part::OneIn(hits),
-                    _ => return Err(sampled(at)),
-                },
+            Token::Int(1) if self.word("in")? => match self.hits()? {
+                Some(hits @ 1..) => Part::OneIn(hits),
                 _ => return Err(sampled(at)),
             },
             Token::Int(_) if self.next == Token::Name("in") => return Err(sampled(at)),
@@ -201,11 +198,9 @@ impl<'a> Parser<'a> {
             Token::Text(text) => Part::Text(text),
             Token::Name("true") => Part::Bool(true),
             Token::Name("false") => Part::Bool(false),
-            Token::Name("first") if matches!(self.next, Token::Int(_)) => match self.take()? {
-                Token::Int(hits) if u64::try_from(hits).is_ok() => {
-                    Part::First(u64::try_from(hits).unwrap_or_default())
-                }
-                _ => return Err(ParseError { at, problem: "write `first 100`".to_owned() }),
+            Token::Name("first") if matches!(self.next, Token::Int(_)) => match self.hits()? {
+                Some(hits) => Part::First(hits),
+                None => return Err(ParseError { at, problem: "write `first 100`".to_owned() }),
             },
             Token::Name("len") if self.symbol("(")? => {
                 let of = self.expression()?;

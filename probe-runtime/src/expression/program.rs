@@ -42,7 +42,6 @@ pub(super) enum Constant {
     Text(Box<str>),
 }
 
-/// One step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Whether a 64-bit integer lies in a range: the most frequent condition.
@@ -137,7 +136,6 @@ impl Program {
         self.run(values, around, &mut [])
     }
 
-    /// Evaluates a value.
     #[inline]
     pub(crate) fn value<'a>(
         &'a self,
@@ -196,14 +194,14 @@ impl Program {
                     Target(at.0 - 1)
                 }
                 Step::First { sample, hits, yes, no } => {
-                    if around.first(usize::from(sample), hits) {
+                    if around.first(sample.into(), hits) {
                         yes
                     } else {
                         no
                     }
                 }
                 Step::OneIn { sample, hits, yes, no } => {
-                    if around.one_in(usize::from(sample), hits) {
+                    if around.one_in(sample.into(), hits) {
                         yes
                     } else {
                         no

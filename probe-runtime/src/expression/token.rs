@@ -122,7 +122,6 @@ fn number(text: &str) -> Result<(Token<'_>, usize), ParseError> {
     let Some(factor) = factor else {
         return if value.is_finite() { Ok((Token::Float(value), len)) } else { Err(too_large()) };
     };
-    #[expect(clippy::cast_precision_loss, reason = "factors are small")]
     let scaled = (value * factor as f64).round();
     if !(0.0..1e38).contains(&scaled) {
         return Err(too_large());

@@ -132,7 +132,6 @@ impl<F> Stage<F> for Noted {
     }
 }
 
-/// Returns the discriminant as a number.
 #[inline(always)]
 fn discriminant<F>(future: &F) -> u64 {
     /// Receives the one integer that a discriminant hashes.

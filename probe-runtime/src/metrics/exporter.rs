@@ -69,7 +69,7 @@ impl Exporter {
     /// Creates an exporter that watches nothing yet, with the default bounds for histograms: 1, 2.5
     /// and 5 of each decade, from 1 µs to 10 s.
     pub fn new() -> Self {
-        Self::over(Arc::clone(Metrics::default().bounds()))
+        Self::over(Metrics::default().bounds)
     }
 
     /// Creates an exporter with these bounds for histograms, in any order. Each bound makes one

@@ -110,7 +110,6 @@ fn measure_function(it: &FunctionLatency, into: &mut Metrics) {
         let help = "Futures that were dropped before their end.";
         into.count("probe_cancelled_futures_total", help, &labels, unpaired.cancelled);
         let help = "Futures that were entered, and have not ended.";
-        #[expect(clippy::cast_precision_loss, reason = "as many as there can be are exact")]
         let pending = unpaired.pending as f64;
         into.gauge("probe_pending_futures", help, &labels, pending);
     }

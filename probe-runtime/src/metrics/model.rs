@@ -31,7 +31,7 @@ pub use value::{MetricKind, MetricValue};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metrics {
-    bounds: Arc<[u64]>,
+    pub(super) bounds: Arc<[u64]>,
     /// Sorted by name.
     families: Vec<Family>,
     /// When counters began to count; `taken` is when they were read.
@@ -50,10 +50,6 @@ impl Metrics {
     pub(super) fn new(bounds: Arc<[u64]>) -> Self {
         let now = SystemTime::now();
         Self { bounds, families: Vec::new(), began: now, taken: now }
-    }
-
-    pub(super) fn bounds(&self) -> &Arc<[u64]> {
-        &self.bounds
     }
 
     /// Iterates over the families, by name.

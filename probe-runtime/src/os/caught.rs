@@ -35,7 +35,6 @@ use std::time::{Duration, Instant};
 use self::bell::Bell;
 use super::cancel::Uncancellable;
 
-/// One signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Signal(libc::c_int);
 
@@ -136,7 +135,6 @@ impl Caught {
         ends.iter().chain(others).copied().filter(|signal| !catch(*signal)).collect()
     }
 
-    /// Returns whether this signal ends the process.
     pub(crate) fn ends(signal: Signal) -> bool {
         ENDS.load(Ordering::Relaxed) & signal.bit() != 0
     }

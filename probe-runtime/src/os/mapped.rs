@@ -107,7 +107,6 @@ impl Drop for Mapped {
     }
 }
 
-/// Returns the size of a page.
 pub(crate) fn page() -> usize {
     // SAFETY: asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

@@ -12,12 +12,13 @@
 //!   default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits normally;
 //! - `privilege::is_raised`: whether the program has more rights than the user who started it;
-//! - `stderr::write`: messages at the end of a process;
+//! - `stderr::{say, write, columns}`: messages at the end of a process;
 //! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
 //! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
 //! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
 //! - `mapped::{Mapped, NewFile}`: a file as memory, beside private memory that a forked child finds
 //!   empty;
+//! - `turns::{Turns, Turn}`: a right that one thread of a process has at a time;
 //! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
@@ -56,7 +57,6 @@ pub(crate) mod exit;
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) mod privilege;
-#[cfg(all(unix, not(miri)))]
 pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
@@ -69,6 +69,7 @@ pub(crate) mod mapped;
 pub(crate) mod mapped;
 #[cfg(feature = "trace")]
 pub(crate) mod time;
+pub(crate) mod turns;
 
 /// CPU time on a system without such clocks: the process's time is elapsed time.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
@@ -107,21 +108,6 @@ pub(crate) mod exit {
 pub(crate) mod privilege {
     pub(crate) fn is_raised() -> bool {
         false
-    }
-}
-
-/// Standard error through the standard library, and its lock.
-#[cfg(not(all(unix, not(miri))))]
-pub(crate) mod stderr {
-    use std::io::{self, Write};
-
-    pub(crate) fn write(text: &[u8]) -> io::Result<()> {
-        io::stderr().write_all(text)
-    }
-
-    /// Returns `None`, since the terminal is not asked here.
-    pub(crate) fn columns() -> Option<usize> {
-        None
     }
 }
 

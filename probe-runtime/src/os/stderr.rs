@@ -4,25 +4,38 @@
 //! forked child no thread then releases it. A message at the end of a process must not wait for it.
 
 // Safety: relies on descriptor 2 being the file for the process's errors.
-#![expect(unsafe_code, reason = "see above")]
+#![cfg_attr(all(unix, not(miri)), expect(unsafe_code, reason = "see above"))]
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
+use std::io::Write;
 
-/// Writes all of `text`, as far as the system accepts it. Output that other threads write at the
-/// same time may come in between.
-pub(crate) fn write(text: &[u8]) -> io::Result<()> {
-    // SAFETY: this `File` is never closed, and is only written to, as in the standard library.
-    let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
-    stderr.write_all(text)
+/// Writes a line, as far as the system accepts it. Output that other threads write at the same time
+/// may come in between.
+pub(crate) fn say(line: &str) {
+    write(format!("{line}\n").as_bytes());
 }
 
-/// Returns the number of columns if standard error is a terminal, else `None`.
+/// Writes all of `text`, as [`say`] does.
+pub(crate) fn write(text: &[u8]) {
+    #[cfg(all(unix, not(miri)))]
+    // SAFETY: this `File` is never closed, and is only written to, as in the standard library.
+    let mut stderr = std::mem::ManuallyDrop::new(unsafe {
+        <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(libc::STDERR_FILENO)
+    });
+    #[cfg(not(all(unix, not(miri))))]
+    let mut stderr = std::io::stderr();
+    // If stderr is closed, there is no other place to write to.
+    let _ = stderr.write_all(text);
+}
+
+/// Returns the number of columns if standard error is a terminal that can be asked, else `None`.
 pub(crate) fn columns() -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the request writes one `winsize`, or fails and writes nothing.
-    let told = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
-    (told == 0 && size.ws_col != 0).then(|| size.ws_col.into())
+    #[cfg(all(unix, not(miri)))]
+    {
+        let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the request writes one `winsize`, or fails and writes nothing.
+        let told = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+        (told == 0 && size.ws_col != 0).then(|| size.ws_col.into())
+    }
+    #[cfg(not(all(unix, not(miri))))]
+    None
 }

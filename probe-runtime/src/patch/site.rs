@@ -85,13 +85,11 @@ impl Site {
         near.inspect(|offset| self.block |= offset).is_some()
     }
 
-    /// Returns the active instruction.
     #[inline(always)]
     pub(crate) const fn active(self) -> Instruction {
         Instruction::branch(Rel32(self.rel), self.is_call())
     }
 
-    /// Returns the counting instruction.
     #[inline(always)]
     pub(crate) const fn counting(self) -> Instruction {
         let offset = self.block & !(CALL | PLAIN);

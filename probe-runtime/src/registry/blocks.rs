@@ -164,7 +164,7 @@ impl Registry {
             return;
         }
         let known: HashMap<usize, usize> =
-            before.all().iter().filter_map(|site| Some((site.addr.0, site.block()?))).collect();
+            before.sites.iter().filter_map(|site| Some((site.addr.0, site.block()?))).collect();
         let slot = slot_offset();
         let mut used = HashSet::new();
         for id in (0..self.len()).map(ProbeId::new) {

@@ -1,6 +1,8 @@
 //! The registry for backends that patch no sites. Its definitions are those that `linkme` collected
 //! in this binary, or those whose sites the program has passed.
 
+#![expect(clippy::unused_self, reason = "the same calls as where sites are patched and objects unloaded")]
+
 use super::provider::Provider;
 use super::{Change, ProbeId};
 use crate::abi::{Definition, Type};
@@ -28,7 +30,6 @@ impl Registry {
 
     /// Returns `None`, since there are no probes.
     #[cfg(probe_backend = "off")]
-    #[expect(clippy::unused_self, reason = "the same call as where there are probes")]
     pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
         None
     }
@@ -38,7 +39,6 @@ impl Registry {
         self.definitions.len()
     }
 
-    /// Returns a probe's definition.
     #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
         Some(self.definitions[id.index()])
@@ -46,12 +46,10 @@ impl Registry {
 
     /// Returns the file of the object that has a probe: it is not known here.
     #[cfg(probe_agent)]
-    #[expect(clippy::unused_self, reason = "the same call as where objects are read")]
     pub(crate) fn object_of(&self, _id: ProbeId) -> &'static str {
         ""
     }
 
-    /// Returns the probe of a definition.
     pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
         self.definitions.iter().position(|known| std::ptr::eq(*known, definition)).map(ProbeId::new)
     }
@@ -67,23 +65,19 @@ impl Registry {
     }
 
     /// Returns `None`, since no provider works with this backend.
-    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
         None
     }
 
     /// Does nothing, since no provider works with this backend.
-    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn name_pending(&mut self) {}
 
     /// Returns `false`, since no provider works with this backend.
-    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn has_discovered(&self) -> bool {
         false
     }
 
     /// Returns `None`, since a flag does not record types.
-    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn field_type(&self, _id: ProbeId, _field: usize) -> Option<Type> {
         None
     }
@@ -99,19 +93,16 @@ impl Registry {
     }
 
     /// Returns `true`, since nothing is ever unloaded.
-    #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
     pub(crate) fn is_main_only(&self) -> bool {
         true
     }
 
     /// Returns `true`, since nothing is ever unloaded.
-    #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
     pub(crate) fn is_in_main(&self, _id: ProbeId) -> bool {
         true
     }
 
     /// Returns 0, since there are no records.
-    #[expect(clippy::unused_self, reason = "the same call as where there are records")]
     pub(crate) fn skipped(&self) -> usize {
         0
     }

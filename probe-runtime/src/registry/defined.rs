@@ -48,7 +48,6 @@ impl Defined {
         ProbeId::new(self.len() - 1)
     }
 
-    /// Returns a probe's definition.
     #[inline]
     pub(super) fn get(&self, id: ProbeId) -> Option<&'static Definition> {
         let at = id.index();

@@ -46,7 +46,6 @@ impl Registry {
         added
     }
 
-    /// Returns all discoveries, with their probes.
     pub(crate) fn discovered(&self) -> &[(ProbeId, &'static dyn CallSite)] {
         &self.discovered.all
     }

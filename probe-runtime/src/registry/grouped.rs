@@ -12,7 +12,7 @@ use crate::patch::Site;
 #[derive(Default)]
 pub(super) struct Grouped {
     /// Within a group, sites keep the order of the tables; the linker lays them out ascending.
-    sites: Vec<Site>,
+    pub(super) sites: Vec<Site>,
     /// The place at which each probe's sites start, then the place at which all sites end.
     starts: Vec<u32>,
 }
@@ -93,7 +93,6 @@ impl Grouped {
         (self.starts[id.index()]..).zip(self.of_run(id, id))
     }
 
-    /// Returns the site at a place.
     #[inline]
     pub(super) fn site(&self, at: u32) -> Site {
         self.sites[at as usize]
@@ -109,11 +108,6 @@ impl Grouped {
     pub(super) fn sites_mut(&mut self, id: ProbeId) -> &mut [Site] {
         let (start, end) = (self.starts[id.index()], self.starts[id.index() + 1]);
         &mut self.sites[start as usize..end as usize]
-    }
-
-    /// Returns all sites.
-    pub(super) fn all(&self) -> &[Site] {
-        &self.sites
     }
 
     /// Adds a probe without sites.

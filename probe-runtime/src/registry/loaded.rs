@@ -212,7 +212,6 @@ impl Registry {
         self.types.get(&(id, u8::try_from(field).ok()?)).copied().flatten()
     }
 
-    /// Returns the sites of one probe.
     #[inline]
     pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
         self.grouped.of_run(id, id)

@@ -90,7 +90,6 @@ impl Registry {
         self.grouped.add_probe();
     }
 
-    /// Adds a definition to its probe.
     pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) {
         if !self.defined.define(id, definition) {
             self.copies.entry(id).or_default().push(definition);

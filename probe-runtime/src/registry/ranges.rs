@@ -30,12 +30,10 @@ impl DefinitionRange {
         Self { range, ids: Ids::Places(count) }
     }
 
-    /// Returns whether this is the given range.
     pub(super) fn is(&self, range: &Range<usize>) -> bool {
         self.range == *range
     }
 
-    /// Returns the probe of the definition at this address.
     #[inline]
     pub(super) fn id_of(&self, definition: usize) -> Option<ProbeId> {
         let offset = definition.checked_sub(self.range.start)?;
@@ -49,7 +47,6 @@ impl DefinitionRange {
         }
     }
 
-    /// Returns the probes.
     pub(super) fn ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
         let (places, each) = match &self.ids {
             Ids::Places(count) => (*count, &[][..]),
@@ -59,7 +56,6 @@ impl DefinitionRange {
         (0..places).map(ProbeId::new).chain(each)
     }
 
-    /// Sets the probe of the definition at this address.
     pub(super) fn set(&mut self, definition: usize, id: ProbeId) {
         if !self.range.contains(&definition) {
             return;

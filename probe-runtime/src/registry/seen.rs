@@ -18,7 +18,6 @@ struct SeenDefinitions {
     addresses: HashSet<usize>,
 }
 
-/// Notes a definition.
 pub(crate) fn see(definition: &'static Definition) {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if seen.addresses.insert(ptr::from_ref(definition).addr()) {

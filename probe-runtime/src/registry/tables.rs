@@ -56,11 +56,8 @@ impl UnsettledPointer {
     }
 }
 
-/// The content of a record.
 pub(super) enum TableRecord {
-    /// A site.
     Site(Site),
-    /// The type of a field.
     Type(FieldRecord),
 }
 
@@ -123,7 +120,6 @@ impl<'a> Tables<'a> {
         self.records.len() / size_of::<Record>()
     }
 
-    /// Returns the address range of the definitions.
     pub(super) fn definition_range(&self) -> Range<usize> {
         self.definitions.clone()
     }
@@ -251,7 +247,6 @@ fn lies_in(bytes: &Range<usize>, segment: &Range<usize>) -> bool {
     segment.start <= bytes.start && bytes.start <= bytes.end && bytes.end <= segment.end
 }
 
-/// Returns the address range of a stub.
 fn stub_at(addr: usize) -> Range<usize> {
     addr..addr.wrapping_add(stub::STUB_LEN)
 }

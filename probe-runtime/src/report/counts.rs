@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels};
+use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels, was};
 use crate::registry::{Counts, ProbeCount};
 
 impl Counts {
@@ -48,8 +48,7 @@ impl Counts {
         write!(f, "{table}")?;
         match self.len() - rows.len() {
             0 => Ok(()),
-            1 => f.write_str("\n1 probe was never hit"),
-            probes => write!(f, "\n{probes} probes were never hit"),
+            probes => write!(f, "\n{} never hit", was(probes as u64, "probe")),
         }
     }
 }

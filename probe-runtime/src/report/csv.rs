@@ -34,7 +34,6 @@ impl Csv {
         self.cell(&cell.to_string())
     }
 
-    /// Ends the row.
     pub(crate) fn end(&mut self) {
         self.text.push('\n');
         self.is_within = false;

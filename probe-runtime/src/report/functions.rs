@@ -7,6 +7,46 @@ use super::csv::Csv;
 use super::row::{Cell, Row};
 use crate::calls::Function;
 
+/// `functions!(Report, Row, "measured", "calls that were lost")`: makes a list of functions of the
+/// report, with the functions and the calls that it lacks.
+macro_rules! functions {
+    ($report:ident, $row:ident, $measured:literal, $lost:literal) => {
+        crate::list::list!($report, functions, $row, "functions");
+
+        impl $report {
+            /// Returns the function with this path.
+            pub fn function(&self, path: &str) -> Option<&$row> {
+                self.functions.iter().find(|function| function.path() == path)
+            }
+
+            #[doc = concat!("Returns the functions whose calls are not ", $measured, ",")]
+            /// because not all of their probes were selected.
+            pub fn left_out(&self) -> &[crate::calls::LeftOut] {
+                &self.left_out
+            }
+
+            #[doc = concat!("Returns the number of ", $lost, ".")]
+            pub fn lost(&self) -> u64 {
+                self.lost
+            }
+        }
+
+        impl $row {
+            /// Returns the function's path.
+            pub fn path(&self) -> &str {
+                self.function.path()
+            }
+
+            /// Returns the path, file and line of the function, and whether it is a future.
+            pub fn function(&self) -> &crate::calls::Function {
+                &self.function
+            }
+        }
+    };
+}
+
+pub(crate) use functions;
+
 /// The columns of rows: the function, then named numbers.
 pub(crate) struct Columns<'a, Of, Name, Number> {
     pub(crate) function: fn(&Of) -> &Function,

@@ -65,7 +65,6 @@ fn push_element(array: &mut String, element: &str) {
     array.push_str(element);
 }
 
-/// Returns a text as JSON.
 pub(crate) fn quoted(text: &str) -> String {
     let mut json = String::new();
     push_text(&mut json, text);

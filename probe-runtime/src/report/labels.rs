@@ -5,7 +5,7 @@ use crate::order::sort_by;
 use crate::registry::ProbeInfo;
 
 /// The definition of a row's function or probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RowDefinition<'a> {
     pub(crate) path: &'a str,
     /// Empty for a row without a definition, such as a thread.
@@ -66,14 +66,8 @@ mod tests {
         assert_eq!(
             labels(rows.map(|(path, file, line)| RowDefinition { path, file, line }).into()),
             [
-                "app::read (src/a.rs:12)",
-                "app::read (src/b.rs:12)",
-                "app::read (src/b.rs:30)",
-                "app::write",
-                "app::write",
-                "start (libone.so)",
-                "start (libtwo.so)",
-                "start",
+                "app::read (src/a.rs:12)", "app::read (src/b.rs:12)", "app::read (src/b.rs:30)",
+                "app::write", "app::write", "start (libone.so)", "start (libtwo.so)", "start",
             ]
         );
         assert_eq!(labels(Vec::new()), [""; 0]);

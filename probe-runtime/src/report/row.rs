@@ -93,52 +93,26 @@ pub(crate) fn decimal(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-impl<'a> From<&'a str> for Cell<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text.into())
-    }
+/// `from!(Type as value => cell)`.
+macro_rules! from {
+    ($($of:ty as $value:ident => $cell:expr),* $(,)?) => {$(
+        impl<'a> From<$of> for Cell<'a> {
+            fn from($value: $of) -> Self {
+                $cell
+            }
+        }
+    )*};
 }
 
-impl From<String> for Cell<'_> {
-    fn from(text: String) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-impl From<u64> for Cell<'_> {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u32> for Cell<'_> {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<usize> for Cell<'_> {
-    fn from(number: usize) -> Self {
-        Self::Number(number as u64)
-    }
-}
-
-impl From<f64> for Cell<'_> {
-    fn from(number: f64) -> Self {
-        Self::Decimal(number)
-    }
-}
-
-impl From<bool> for Cell<'_> {
-    fn from(is: bool) -> Self {
-        Self::Flag(is)
-    }
-}
-
-impl<'a> From<Row<'a>> for Cell<'a> {
-    fn from(row: Row<'a>) -> Self {
-        Self::Row(row)
-    }
+from! {
+    &'a str as text => Self::Text(text.into()),
+    String as text => Self::Text(text.into()),
+    u64 as number => Self::Number(number),
+    u32 as number => Self::Number(number.into()),
+    usize as number => Self::Number(number as u64),
+    f64 as number => Self::Decimal(number),
+    bool as is => Self::Flag(is),
+    Row<'a> as row => Self::Row(row),
 }
 
 impl<'a> FromIterator<Row<'a>> for Cell<'a> {

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::file;
 use crate::os;
@@ -14,7 +14,7 @@ use crate::os;
 /// A report on its way to its path.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     content: Content,
 }
 
@@ -30,10 +30,6 @@ impl Staged {
     pub(crate) fn new(path: PathBuf) -> Self {
         let content = if file::is_stream(&path) { Content::Stream(Vec::new()) } else { Content::Nothing };
         Self { path, content }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Waits until the disk has it: a full disk must show up before the old file is replaced.

@@ -1,4 +1,4 @@
-//! Times for people: three significant digits and a unit.
+//! Numbers for people: times with three significant digits and a unit; numbers with their nouns.
 
 use std::fmt;
 
@@ -35,6 +35,16 @@ impl fmt::Display for Time {
         };
         f.pad(&text(decimals))
     }
+}
+
+/// Returns a number of things: `1 call`, `2 calls`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns the same with a verb: `1 call was`, `2 calls were`.
+pub fn was(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
 }
 
 #[cfg(test)]

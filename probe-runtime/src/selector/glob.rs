@@ -12,7 +12,6 @@ use std::ops::Range;
 use super::nesting::{ByteRole, Escapes, is_nested, marks, segments};
 use super::segment::{Lead, PathSegment, end, lead, start};
 
-/// A parsed glob.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Glob {
     segments: Vec<PathSegment>,
@@ -20,24 +19,20 @@ pub(super) struct Glob {
     /// Length of the shortest path that it may match.
     shortest: usize,
     /// Common beginning of all paths that it matches; `end` is their common end.
-    start: String,
+    pub(super) start: String,
     end: String,
     lead: Lead,
 }
 
 /// A path to match with globs. It is split at most once.
 pub(super) struct Path<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     split: OnceCell<Vec<&'a str>>,
 }
 
 impl<'a> Path<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, split: OnceCell::new() }
-    }
-
-    pub(super) fn text(&self) -> &'a str {
-        self.text
     }
 
     fn rest(&self, separator: &'static str) -> PathRest<'_> {
@@ -136,11 +131,6 @@ impl Glob {
         let (start, end) = (start(&segments, separator), end(&segments, separator));
         let lead = lead(&segments, separator);
         Self { segments, separator, shortest, start, end, lead }
-    }
-
-    /// Returns the common beginning of all paths that it matches.
-    pub(super) fn start(&self) -> &str {
-        &self.start
     }
 
     /// Returns the only path that matches, if there is no wildcard.

@@ -33,9 +33,14 @@ pub use suggest::Suggestions;
 
 pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;
+pub(crate) use nesting::ends_in_operator;
+#[cfg(any(feature = "call-tree", feature = "tracing"))]
+pub(crate) use nesting::split_last;
 pub(crate) use pointed::{pointed, shortened};
 pub(crate) use suggest::did_you_mean;
 pub(crate) use words::TextWords;
+
+use crate::syntax::floor;
 
 /// Greatest length of a selector, in bytes.
 pub(crate) const MAX_LEN: usize = 64 * 1024;
@@ -45,6 +50,5 @@ const MAX_PATTERNS: usize = 1_000;
 
 /// Returns the place where a text that is too long exceeds the limit; `None` for any other text.
 pub(crate) fn too_long(text: &str) -> Option<usize> {
-    let is_too_long = text.len() > MAX_LEN;
-    is_too_long.then(|| (0..=MAX_LEN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0))
+    (text.len() > MAX_LEN).then(|| floor(text, MAX_LEN))
 }

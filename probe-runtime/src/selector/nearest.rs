@@ -1,6 +1,6 @@
 //! Suggestions for a name that no probe has.
 
-use super::nesting::{Escapes, is_nested, marks, segments};
+use super::nesting::split_last;
 
 /// Least likeness of a suggestion (Jaro–Winkler, 0 to 1).
 const ALIKE: f64 = 0.7;
@@ -95,7 +95,6 @@ impl<'a> Name<'a> {
             return 0.0;
         }
         let prefix = self.text.chars().zip(other.chars()).take(4).take_while(|(a, b)| a == b).count();
-        #[expect(clippy::cast_precision_loss, reason = "at most 128")]
         let (own, other, common, prefix) = (self.len as f64, len as f64, common as f64, prefix as f64);
         let jaro = (common / own + common / other + 1.0) / 3.0;
         jaro + 0.1 * prefix * (1.0 - jaro)
@@ -103,11 +102,7 @@ impl<'a> Name<'a> {
 }
 
 fn last_segment(path: &str) -> &str {
-    if !is_nested(path) {
-        return path.rsplit("::").next().unwrap_or(path);
-    }
-    let segments = segments(path, &marks(path, Escapes::None));
-    segments.last().map_or(path, |range| &path[range.clone()])
+    split_last(path).1
 }
 
 #[cfg(test)]

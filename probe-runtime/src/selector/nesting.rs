@@ -15,7 +15,6 @@
 
 use std::ops::Range;
 
-/// Role of a byte in a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ByteRole {
     /// Outside of brackets; also the brackets of an outermost pair.
@@ -80,7 +79,6 @@ impl Open {
     }
 }
 
-/// Returns the role of each byte.
 pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
     let bytes = path.as_bytes();
     let mut marks = vec![ByteRole::Outside; bytes.len()];
@@ -138,7 +136,7 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<ByteRole> {
 }
 
 /// Returns whether the last word is `operator`.
-pub(super) fn ends_in_operator(path: &str) -> bool {
+pub(crate) fn ends_in_operator(path: &str) -> bool {
     let before = path.strip_suffix("operator").map(|before| before.chars().next_back());
     before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
 }
@@ -160,12 +158,40 @@ pub(super) fn segments(path: &str, marks: &[ByteRole]) -> Vec<Range<usize>> {
     segments
 }
 
+/// Splits a path before its last segment: into its module and its name. A path of one segment is
+/// both.
+pub(crate) fn split_last(path: &str) -> (&str, &str) {
+    if !is_nested(path) {
+        return path.rsplit_once("::").unwrap_or((path, path));
+    }
+    match segments(path, &marks(path, Escapes::None)).last() {
+        Some(last) if last.start != 0 => (&path[..last.start - "::".len()], &path[last.start..]),
+        _ => (path, path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn split(path: &str) -> Vec<&str> {
         segments(path, &marks(path, Escapes::None)).into_iter().map(|range| &path[range]).collect()
+    }
+
+    #[test]
+    fn a_path_is_a_module_and_a_name() {
+        for (path, module, name) in [
+            ("app::net::handle", "app::net", "handle"),
+            ("geo::Stack<a::B>::push", "geo::Stack<a::B>", "push"),
+            ("geo::Stack<a::B>", "geo", "Stack<a::B>"),
+            ("sort", "sort", "sort"),
+            ("geo::push<a::b>", "geo", "push<a::b>"),
+            (":", ":", ":"),
+            ("a::operator()", "a", "operator()"),
+            ("é::ü", "é", "ü"),
+        ] {
+            assert_eq!(split_last(path), (module, name), "{path}");
+        }
     }
 
     #[test]

@@ -127,10 +127,7 @@ impl Parser<'_> {
         if term.file.is_some() {
             return self.error(at, "a second `@file` in one term; separate terms by a comma");
         }
-        let (file, line) = match text.rsplit_once(':') {
-            Some((file, line)) => (file, Some(line)),
-            None => (text, None),
-        };
+        let (file, line) = text.rsplit_once(':').map_or((text, None), |(file, line)| (file, Some(line)));
         let after = at + 1;
         if file.is_empty() {
             return self.error(after, "`@` must be followed by a file name");
@@ -171,9 +168,7 @@ impl Parser<'_> {
         term.kinds = Some(kinds);
         Ok(())
     }
-}
 
-impl Parser<'_> {
     fn groups(&self, term: &mut Term, at: usize, start: usize, text: &str) -> Result<(), SelectorError> {
         if term.groups.is_some() {
             return self.error(at, "a second `group=` in one term; join groups by `|`");

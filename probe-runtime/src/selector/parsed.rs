@@ -94,8 +94,9 @@ pub struct Selector {
     patterns: Sides<Vec<usize>>,
     /// Whether all terms exclude; the selector then names everything that no term excludes.
     excludes_only: bool,
-    /// Common beginning of all paths that a term names or excludes.
-    beginning: String,
+    /// Common beginning of all paths that a term names or excludes. A probe whose path begins
+    /// differently need not be matched.
+    pub(crate) beginning: String,
 }
 
 /// One element for terms that name probes, and one for terms that exclude them.
@@ -146,12 +147,6 @@ impl Selector {
         path::escape(path)
     }
 
-    /// Returns the common beginning of all paths that a term names or excludes. A probe whose path
-    /// begins differently need not be matched.
-    pub(crate) fn beginning(&self) -> &str {
-        &self.beginning
-    }
-
     /// Returns whether the selector names this probe.
     pub fn matches(&self, subject: &impl Selectable) -> bool {
         self.find::<false>(subject, &mut [])
@@ -166,7 +161,7 @@ impl Selector {
     /// matched again.
     fn find<const NOTES: bool>(&self, subject: &impl Selectable, named: &mut [bool]) -> bool {
         let path = Path::new(subject.path());
-        let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
+        let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text) };
         let mut is_found = Sides::<bool>::default();
         for (side, is_found) in is_found.iter_mut().enumerate() {
             if let Some(term) = by_path.and_then(|sides| sides[side]) {
@@ -334,7 +329,7 @@ mod tests {
             ("!net::poll", ""),
             (r"geo::F<\*>::*", "geo::F<*>::"),
         ] {
-            assert_eq!(Selector::parse(selector).unwrap().beginning(), beginning, "{selector}");
+            assert_eq!(Selector::parse(selector).unwrap().beginning, beginning, "{selector}");
         }
     }
 
@@ -374,7 +369,7 @@ mod tests {
         ) {
             let probe = Probe(&path, Kind::Exit);
             let selector = Selector::parse(&terms.join(",")).unwrap();
-            let begins = path.starts_with(selector.beginning());
+            let begins = path.starts_with(&selector.beginning);
             let alone: Vec<bool> = (terms.iter())
                 .map(|term| Selector::parse(term.trim_start_matches('!')).unwrap().matches(&probe))
                 .collect();

@@ -252,14 +252,7 @@ mod tests {
     /// Names as demanglers print them: nested templates, lambdas, operators, argument lists.
     fn cpp_path() -> impl Strategy<Value = String> {
         let word = prop::sample::select(vec![
-            "geo",
-            "Stack",
-            "push",
-            "~Shape",
-            "f",
-            "é",
-            "x_1",
-            "(anonymousnamespace)",
+            "geo", "Stack", "push", "~Shape", "f", "é", "x_1", "(anonymousnamespace)",
         ]);
         let operator = prop::sample::select(vec![
             "==", "!=", "<", ">", "<=", ">=", "<=>", "<<", ">>", "->", "->*", "()", "[]", "*", ",", "&&",

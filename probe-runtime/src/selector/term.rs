@@ -55,7 +55,7 @@ impl Term {
 
 /// The common beginning of all paths that one of these terms may match.
 pub(super) fn beginning(terms: &[Term]) -> String {
-    let mut starts = terms.iter().map(|term| term.path.as_ref().map_or("", Glob::start));
+    let mut starts = terms.iter().map(|term| term.path.as_ref().map_or("", |glob| glob.start.as_str()));
     let first = starts.next().unwrap_or_default();
     starts.fold(first, common).to_owned()
 }

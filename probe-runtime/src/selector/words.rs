@@ -31,15 +31,25 @@ impl<'a> TextWords<'a> {
             let end = rest.find(|c: char| c.is_whitespace() || c == ',');
             return &rest[..end.unwrap_or(rest.len())];
         }
+        let marks = self.roles(at);
+        let comma =
+            rest.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == ByteRole::Outside);
+        &rest[..comma.unwrap_or(marks.len())]
+    }
+
+    /// Returns whether a character is neither in brackets nor escaped. Ask for one after the other,
+    /// since a word begins where the one before has ended.
+    pub(crate) fn is_outside(&mut self, at: usize) -> bool {
+        self.roles(at).first().is_none_or(|role| matches!(role, ByteRole::Outside | ByteRole::Stray))
+    }
+
+    /// Returns the roles of the bytes from `at` to the end of its word.
+    fn roles(&mut self, at: usize) -> &[ByteRole] {
         if !self.word.contains(&at) {
-            self.word = at..at + word_len(rest);
+            self.word = at..at + word_len(&self.text[at..]);
             self.marks = marks(&self.text[self.word.clone()], Escapes::Read);
         }
-        let part = &self.text[at..self.word.end];
-        let marks = &self.marks[at - self.word.start..];
-        let comma =
-            part.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == ByteRole::Outside);
-        &part[..comma.unwrap_or(part.len())]
+        &self.marks[at - self.word.start..]
     }
 }
 

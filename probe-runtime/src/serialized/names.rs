@@ -7,7 +7,6 @@ use crate::abi::{Kind, Type};
 /// Serializes types as their `name`.
 macro_rules! named {
     ($($named:ty),* $(,)?) => {$(
-        /// Serializes as its name.
         impl Serialize for $named {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())

@@ -14,7 +14,7 @@ impl Serialize for Cell<'_> {
                 Ok(number) => serializer.serialize_i64(number),
                 Err(_) => serializer.serialize_i128(*number),
             },
-            Self::Texts(texts) => serializer.collect_seq(texts),
+            Self::Texts(texts) => serializer.collect_seq(texts.iter().map(String::as_str)),
             Self::Number(number) => serializer.serialize_u64(*number),
             Self::Decimal(number) => serializer.serialize_f64(*number),
             Self::Flag(is) => serializer.serialize_bool(*is),

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 
-use super::asked::{AttachedText, ReportFiles};
+use super::asked::{AttachedText, Failed, ReportFiles};
 use super::parse::{Asked, needs};
 use crate::error::Error;
 use crate::registry::ProbeId;
@@ -68,5 +68,3 @@ impl Asked<'_> {
         }
     }
 }
-
-type Failed<'a> = &'a mut dyn FnMut(&dyn Display, Error) -> Result<(), Error>;

@@ -19,13 +19,15 @@ pub(crate) struct AttachedText {
     pub(crate) unmatched: Vec<UnmatchedTerm>,
 }
 
-/// The files of the consumers' reports.
 pub(crate) struct ReportFiles {
     /// In the order of the requests, each with an ending.
     pub(crate) files: Vec<PathBuf>,
     #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "snapshots have it"))]
     pub(crate) format: Format,
 }
+
+/// Takes a request that can't be attached, and the reason.
+pub(super) type Failed<'a> = &'a mut dyn FnMut(&dyn Display, Error) -> Result<(), Error>;
 
 /// Returns the name of a consumer's report where nobody has chosen one.
 pub(crate) fn own_file(program: &str, process: u32, number: usize, consumer: &str) -> String {
@@ -40,7 +42,7 @@ impl Asked<'_> {
         &self,
         reports: &ReportFiles,
         writes: &dyn Fn(&Path) -> Writes<'_>,
-        failed: &mut dyn FnMut(&dyn Display, Error) -> Result<(), Error>,
+        failed: Failed<'_>,
     ) -> Result<AttachedText, Error> {
         let mut attached =
             AttachedText { consumers: Vec::new(), triggers: Triggers::default(), unmatched: Vec::new() };

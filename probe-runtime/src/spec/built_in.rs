@@ -41,20 +41,28 @@ const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
     TABLE
 };
 
+/// The constants that all of them share, and the function that makes one from its options.
+macro_rules! of_this_crate {
+    ($make:expr) => {
+        const FOR_CLIENTS: bool = true;
+        const TEXT_HAS_NOTES: bool = true;
+
+        fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+            let make: fn(&[Setting<'_>]) -> _ = $make;
+            make(settings)
+        }
+    };
+}
+
 impl Reporter for Count {
     const NAME: &'static str = "count";
     const ABOUT: &'static str = "exact hits of each probe; `all`: unhit ones, too";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["all"];
     const EXAMPLE: &'static str = "all";
     const FORMATS: &'static [Format] = COLLECTED;
-    const TEXT_HAS_NOTES: bool = true;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn report(counts: &Attachment<Self>, format: Format) -> Rendered {
         match format {
@@ -72,14 +80,9 @@ impl Reporter for Count {
 impl Reporter for Aggregate {
     const NAME: &'static str = "sum";
     const ABOUT: &'static str = "the sum of a number, for each group of hits";
-    const FOR_CLIENTS: bool = true;
     const EXAMPLE: &'static str = "bytes";
     const FORMATS: &'static [Format] = TABLE;
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`"))
-    }
+    of_this_crate!(|_| Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`")));
 
     fn report(aggregate: &Attachment<Self>, format: Format) -> Rendered {
         let to_text: fn(&Groups) -> String = match format {
@@ -111,15 +114,10 @@ macro_rules! table {
 impl Reporter for Latency {
     const NAME: &'static str = "latency";
     const ABOUT: &'static str = "how long calls take: a histogram for each function";
-    const FOR_CLIENTS: bool = true;
     const FORMATS: &'static [Format] = COLLECTED;
-    const TEXT_HAS_NOTES: bool = true;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
-
-    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Ok(Self::new())
-    }
+    of_this_crate!(|_| Ok(Self::new()));
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         table!(calls, format, latencies)
@@ -130,15 +128,10 @@ impl Reporter for Latency {
 impl Reporter for Slow {
     const NAME: &'static str = "slow";
     const ABOUT: &'static str = "calls over a limit, each as it ends";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["over", "at_most"];
     const EXAMPLE: &'static str = "over=5ms";
     const FORMATS: &'static [Format] = TABLE;
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         table!(calls, format, slow_calls)
@@ -149,15 +142,10 @@ impl Reporter for Slow {
 impl Reporter for CallTree {
     const NAME: &'static str = "call-tree";
     const ABOUT: &'static str = "who calls whom, and for how long; flame graphs";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         let write = match format {
@@ -180,17 +168,12 @@ impl Reporter for CallTree {
 impl Reporter for Profiler {
     const NAME: &'static str = "profile";
     const ABOUT: &'static str = "calls and times, sampled within a budget";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["budget"];
     const EXAMPLE: &'static str = "budget=1%";
     const FORMATS: &'static [Format] = TABLE;
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        settings.iter().try_fold(Self::new(), |profiler, it| {
-            Ok(profiler.budget(it.value().parse().map_err(|why: String| it.invalid_value(why))?))
-        })
-    }
+    of_this_crate!(|settings| settings.iter().try_fold(Self::new(), |profiler, it| {
+        Ok(profiler.budget(it.value().parse().map_err(|why: String| it.invalid_value(why))?))
+    }));
 
     fn report(profile: &Attachment<Self>, format: Format) -> Rendered {
         table!(profile, format, profile)
@@ -201,15 +184,10 @@ impl Reporter for Profiler {
 impl Reporter for Perf {
     const NAME: &'static str = "perf";
     const ABOUT: &'static str = "the processor's and the kernel's events";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["events", "budget"];
     const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
     const FORMATS: &'static [Format] = TABLE;
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn report(events: &Attachment<Self>, format: Format) -> Rendered {
         table!(events, format, event_counts)
@@ -220,7 +198,6 @@ impl Reporter for Perf {
 impl Reporter for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] =
         &["flight", "first", "map", "panic", "file", "size", "ring", "cut"];
     const EXAMPLE: &'static str = "flight, size=64M";
@@ -228,11 +205,7 @@ impl Reporter for Trace {
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
     const STREAMED: &'static [Format] =
         &[Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn follow(&mut self, report: &Path) {
         Self::follow(self, report);
@@ -263,14 +236,9 @@ impl Reporter for Trace {
 impl Reporter for Tracing {
     const NAME: &'static str = "tracing";
     const ABOUT: &'static str = "calls as spans, points as events of `tracing`";
-    const FOR_CLIENTS: bool = true;
     const OPTIONS: &'static [&'static str] = &["level"];
     const EXAMPLE: &'static str = "level=debug";
-    const TEXT_HAS_NOTES: bool = true;
-
-    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Self::with_settings(settings)
-    }
+    of_this_crate!(Self::with_settings);
 
     fn report(shown: &Attachment<Self>, _: Format) -> Rendered {
         shown.to_string().into()

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use super::table::AGGREGATIONS;
 use crate::expression::closing;
+use crate::selector::{TextWords, ends_in_operator};
 use crate::syntax::ParseError;
 
 /// A text without its expressions, and where they are.
@@ -27,18 +28,13 @@ pub(super) struct Masked {
 pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
     let (mut predicates, mut aggregations) = (Vec::new(), Vec::new());
     let mut masked = text.as_bytes().to_vec();
-    let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
-    while at < bytes.len() {
-        let before = &text.as_bytes()[..at];
-        match bytes[at] {
-            b'\\' => at += 1,
-            b'<' | b'(' | b'{' if !ends_in_operator(before) => depth += 1,
-            b'>' | b')' | b'}' if !ends_in_operator(before) && !before.ends_with(b"-") => {
-                depth = depth.saturating_sub(1);
-            }
-            b'[' if depth == 0 && begins_predicate(before, &bytes[at + 1..]) => {
-                let Some(end) = closing(text, at + 1) else {
+    let mut words = TextWords::new(text);
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let is_outside = words.is_outside(at);
+        match c {
+            '[' if is_outside && begins_predicate(&text[..at], &text[at + 1..]) => {
+                let Some(end) = closing(text, at, ['[', ']']) else {
                     let problem = "the `]` of this predicate is missing".to_owned();
                     return Err(ParseError { at, problem });
                 };
@@ -47,39 +43,41 @@ pub(super) fn masked(text: &str) -> Result<Masked, ParseError> {
                                    probes; write `a[n > 1]=count, b=count` for some of them";
                     return Err(ParseError { at, problem: problem.to_owned() });
                 }
+                if text[at + 1..end].contains(']') {
+                    // It is in quotes, which a selector does not have.
+                    words = TextWords::new(text);
+                }
                 predicates.push(at + 1..end);
                 masked[at..=end].fill(b' ');
                 at = end;
             }
-            b'=' if depth == 0 => {
+            '=' if is_outside => {
                 if let Some((name, range)) = aggregation(text, at + 1) {
                     masked[name..range.end].fill(b' ');
                     at = range.end - 1;
                     aggregations.push(range);
                 }
             }
-            b',' if depth != 0 && text[at + 1..].trim_start().starts_with("when ") => depth = 0,
             _ => (),
         }
-        at += 1;
+        at += c.len_utf8();
     }
     let text = String::from_utf8(masked).unwrap_or_else(|_| text.to_owned());
     Ok(Masked { text, predicates, aggregations })
 }
 
-fn ends_in_operator(before: &[u8]) -> bool {
-    let symbols = before.iter().rev().take(2).take_while(|byte| b"<>=-&".contains(byte)).count();
-    before[..before.len() - symbols].ends_with(b"operator")
-}
-
-/// Returns whether a bracket begins a predicate. Those of a path begin a segment, or follow the
-/// word `operator`.
-fn begins_predicate(before: &[u8], after: &[u8]) -> bool {
+/// Returns whether a bracket begins a predicate. Those of a path begin a segment, follow the word
+/// `operator`, or hold a tag of C++: `f[abi:cxx11]`. No predicate has a colon between two words.
+fn begins_predicate(before: &str, after: &str) -> bool {
     let before = before.trim_ascii_end();
-    let begins_segment = before.last().is_none_or(|last| b":,!&*/".contains(last) && !before.ends_with(b"*"));
-    // C++ has tags after names: `f[abi:cxx11]`.
-    let is_tag = after.starts_with(b"abi:");
-    !begins_segment && !is_tag && !before.ends_with(b"operator") && after.first() != Some(&b']')
+    let before_angles = before.trim_end_matches('<');
+    let begins_segment = before.is_empty()
+        || before.ends_with([':', ',', '!', '&', '/', '('])
+        || before_angles != before && !ends_in_operator(before_angles);
+    let is_word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let tag = after.split_once(']').and_then(|(inside, _)| inside.split_once(':'));
+    let is_tag = tag.is_some_and(|(key, value)| is_word(key) && is_word(value));
+    !begins_segment && !is_tag && !ends_in_operator(before) && !after.starts_with(']')
 }
 
 /// Returns the end of the name, and the place, of the aggregation that begins here.
@@ -96,40 +94,17 @@ fn aggregation(text: &str, at: usize) -> Option<(usize, Range<usize>)> {
     if takes_value {
         let open = text.len() - text[end..].trim_start().len();
         if text[open..].starts_with('(') {
-            end = matching(text, open);
+            end = closing(text, open, ['(', ')']).map_or(text.len(), |at| at + 1);
         }
     }
     let after = text[end..].trim_start();
     let by = after.strip_prefix("by").map(str::trim_start).filter(|rest| rest.starts_with('('));
     if let Some(keys) = by {
-        end = matching(text, text.len() - keys.len());
+        end = closing(text, text.len() - keys.len(), ['(', ')']).map_or(text.len(), |at| at + 1);
     } else if !takes_value {
         return None;
     }
     Some((name_end, start..end))
-}
-
-/// Returns the byte after the bracket that closes the one at `open`; of a text without one, its
-/// end.
-fn matching(text: &str, open: usize) -> usize {
-    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
-    for (at, c) in text[open..].char_indices() {
-        match (quote, c) {
-            _ if is_escaped => is_escaped = false,
-            (Some(_), '\\') => is_escaped = true,
-            (Some(quoted), c) if c == quoted => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => {
-                depth -= 1;
-                if depth == 0 {
-                    return open + at + 1;
-                }
-            }
-            _ => (),
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
@@ -155,11 +130,16 @@ mod tests {
             ("a=min(len(\")\")) by(x)", &[], &["min(len(\")\")) by(x)"]),
             ("a[x<1]=latency by ( y ),b[y>2]=trace", &["x<1", "y>2"], &["latency by ( y )"]),
             ("geo::operator<[n > 1]=count", &["n > 1"], &[]),
+            ("geo::operator<<[n > 1]=count", &["n > 1"], &[]),
+            // A bracket without a partner is a character.
+            ("a<*[n > 1]=sum(n)", &["n > 1"], &["sum(n)"]),
+            ("a<*[p==\"](\"]=sum(n),b[m>1]=count", &["p==\"](\"", "m>1"], &["sum(n)"]),
             // Brackets of paths.
             ("<[u8] as T>::f=count", &[], &[]),
             ("geo::operator[]=count", &[], &[]),
             ("[T]::f=count", &[], &[]),
             ("f[abi:cxx11](int)=count, @src/[id].rs=count", &[], &[]),
+            ("f[abi:cxx11]=count, f[abi:v2][abi == 1]=count", &["abi == 1"], &[]),
             ("F<[T; 3]>::f=count", &[], &[]),
             ("summary::sum=count", &[], &[]),
         ] {

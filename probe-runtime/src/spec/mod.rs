@@ -29,7 +29,7 @@ pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub(crate) use attaching::{attach_for_client, consumers_of};
 pub use format::Format;
 pub(crate) use format::endings;
-pub(crate) use parse::{Asked, asked};
+pub(crate) use parse::{Asked, asked, selector};
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};
 pub use table::register;

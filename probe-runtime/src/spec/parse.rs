@@ -203,19 +203,15 @@ fn request<'a>(
     Ok(Request { selector, row, options, is_recorder: made.is_recorder, predicate, aggregation: None })
 }
 
-/// Returns the selector in this part of the text.
-fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
-    let start = range.start;
-    let selector = &text[range];
-    let at_selector = start + selector.len() - selector.trim_start().len();
-    let selector = selector.trim();
-    match Selector::parse(selector) {
-        Ok(_) => Ok(selector),
-        Err(error) => Err(error.parse_error().after(at_selector)),
-    }
+/// Returns the selector that stands in this part of a text, and is well formed.
+pub(crate) fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
+    let part = &text[range.clone()];
+    let at = range.end - part.trim_start().len();
+    let selector = part.trim();
+    Selector::parse(selector).map_err(|error| error.parse_error().after(at))?;
+    Ok(selector)
 }
 
-/// Returns the message for a selector without a consumer.
 fn without_consumer(selector: &str) -> String {
     let selector = if Selector::parse(selector).is_ok() { shortened(selector) } else { "selector".into() };
     format!("no consumer for this selector; write `{selector}=count`; `PROBES=help` says more")
@@ -230,7 +226,6 @@ fn unknown(name: &str) -> String {
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
-/// Returns the message for a word that needs a feature.
 pub(super) fn needs(word: &str, feature: &str) -> String {
     format!(
         "`{word}` needs the feature `{feature}`, which this program was built without: \

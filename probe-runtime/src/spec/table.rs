@@ -259,7 +259,6 @@ impl ConsumerRow {
         BUILT_IN.iter().chain(registered.map(|it| &it.row))
     }
 
-    /// Returns the row of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         Self::all().chain(Self::aggregations()).find(|row| row.name == name)
     }

@@ -43,12 +43,14 @@ impl ParseError {
     /// Returns the error with a place in this text, at most at its end. A consumer may return an
     /// error that it made for another text.
     pub(crate) fn within(mut self, text: &str) -> Self {
-        self.at = self.at.min(text.len());
-        while !text.is_char_boundary(self.at) {
-            self.at -= 1;
-        }
+        self.at = floor(text, self.at);
         self
     }
+}
+
+/// Returns the last place to cut a text at, up to this byte.
+pub(crate) fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 impl fmt::Display for ParseError {

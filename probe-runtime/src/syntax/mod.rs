@@ -9,6 +9,7 @@ mod size;
 mod trigger;
 
 pub use error::ParseError;
+pub(crate) use error::floor;
 pub use interval::interval;
 #[cfg(feature = "trace")]
 pub(crate) use interval::time_len;

@@ -22,17 +22,8 @@ mod tests {
             assert!(begins_trigger(text), "{text}");
         }
         for text in [
-            "when=count",
-            "when = count",
-            "when, a=count",
-            "when kind=entry=count",
-            "when @a.rs=count",
-            "when group=a|b=count",
-            "when",
-            "when ",
-            "when::latency=count",
-            "whenever latency",
-            "a when",
+            "when=count", "when = count", "when, a=count", "when kind=entry=count", "when @a.rs=count",
+            "when group=a|b=count", "when", "when ", "when::latency=count", "whenever latency", "a when",
         ] {
             assert!(!begins_trigger(text), "{text}");
         }

@@ -63,7 +63,6 @@ impl Stack {
         }
     }
 
-    /// Begins a slice.
     pub(super) fn begin(&mut self, frame: Frame, fields: Fields, time: u64, out: &mut Out) {
         if let Some(stack_pointer) = frame.stack_pointer {
             self.unwind(stack_pointer, Some(frame.path), time, out);

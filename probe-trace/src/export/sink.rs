@@ -6,7 +6,6 @@ use crate::calls::Step;
 
 /// One format's writer.
 pub(super) trait Sink {
-    /// Writes a step.
     fn step(&mut self, step: &Step) -> io::Result<()>;
     /// Writes the end.
     fn finish(&mut self) -> io::Result<()>;

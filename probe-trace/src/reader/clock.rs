@@ -25,8 +25,8 @@ pub(super) struct Clock {
     error: u64,
     /// The largest error near a sleep of the machine.
     doubt: u64,
-    /// Readings that contradict the earlier ones.
-    contradicting: usize,
+    /// Readings that contradict the earlier ones, as of a counter that was reset.
+    pub(super) contradicting: usize,
 }
 
 impl Clock {
@@ -79,7 +79,6 @@ impl Clock {
         Self { readings, error: 0, doubt: 0, contradicting: 0 }
     }
 
-    /// Returns the first reading.
     pub(super) fn first(&self) -> Reading {
         self.readings[0]
     }
@@ -121,11 +120,6 @@ impl Clock {
     pub(super) fn error(&self) -> Option<u64> {
         (self.readings.len() > 1).then_some(self.error.max(self.doubt))
     }
-
-    /// Returns the number of readings that contradict earlier ones, as of a counter that was reset.
-    pub(super) fn contradicting(&self) -> usize {
-        self.contradicting
-    }
 }
 
 #[cfg(test)]
@@ -165,7 +159,7 @@ mod tests {
     #[test]
     fn a_counter_that_was_reset_is_noticed() {
         let clock = Clock::new(vec![reading(1_000, 1, 500_000_000), reading(2_000, 1, 100_000_000)]);
-        assert_eq!(clock.contradicting(), 1);
+        assert_eq!(clock.contradicting, 1);
         assert_eq!(clock.error(), None);
         assert_eq!(clock.time(1_010), 500_000_010);
     }

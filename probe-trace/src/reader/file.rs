@@ -11,6 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
 use super::clock::{Clock, Reading};
 use super::definitions;
 use crate::definition::Definition;
@@ -26,8 +27,6 @@ const SLEEP: u64 = 1_000_000_000;
 /// The calendar's clock was set by more than this, in nanoseconds, or the machine slept; readings
 /// of both clocks differ by less.
 const CHANGE: u128 = 1_000_000;
-/// The most bytes of definitions that are believed, as of a million probes.
-const MOST_DEFINITIONS: u64 = 1 << 28;
 /// Bytes of a program's name that are kept.
 const LONGEST_NAME: usize = 1024;
 /// The most words of a sub-buffer that are read at once.
@@ -164,53 +163,52 @@ impl TraceFile {
         readings: &mut Vec<Reading>,
     ) -> io::Result<()> {
         let (mut at, mut damaged) = (HEADER_BYTES as u64, 0);
-        while at < length {
-            let Some(head) = self.words_at(at, block::WORDS, length)? else { break };
-            let (kind, bytes, of) = (head[block::KIND_AT], head[block::BYTES_AT], head[block::RING_AT]);
-            let content = at + block::WORDS as u64 * 8;
-            let end = bytes.checked_next_multiple_of(8).and_then(|bytes| content.checked_add(bytes));
-            if (head[block::MAGIC_AT], kind) == (block::MAGIC, block::RINGS) {
+        while let Some(head) = block_at(&mut *self.source, at, length)? {
+            let Head { magic, kind, bytes, ring: of } = head;
+            let (content, end) = (at + HEAD_BYTES, head.end(at));
+            if (magic, kind) == (block::MAGIC, block::RINGS) {
                 self.is_mapped = true;
                 let content = content..end.unwrap_or(length).min(length);
                 self.rings(content, of, [sub_buffers, sub_buffer_words], readings)?;
             }
-            let is_whole = head[block::MAGIC_AT] == block::MAGIC && end.is_some_and(|end| end <= length);
+            let is_whole = magic == block::MAGIC && end.is_some_and(|end| end <= length);
             let Some(end) = end.filter(|_| is_whole) else { break };
-            let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             match kind {
-                block::SUB_BUFFER if bytes / 8 <= sub_buffer_words && words >= sub_buffer::WORDS => {
+                _ if !head.is_possible(sub_buffer_words) => {
+                    damaged += 1;
+                    self.damaged(damaged, || format!("the block at byte {at} has an impossible length"));
+                }
+                block::SUB_BUFFER => {
                     let Some(head) = self.words_at(content, sub_buffer::WORDS, length)? else { break };
                     readings.extend(reading_in(&head));
                     let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
+                    let words = bytes / 8;
                     self.sub_buffers.push(Located { ring: of, number, at: content, words, is_live: false });
                 }
-                block::READING if words >= reading::WORDS => {
+                block::READING => {
                     let Some(words) = self.words_at(content, reading::WORDS, length)? else { break };
                     readings.push(reading_of(&words));
                     self.note(&words);
                 }
-                block::RING if words >= ring::WORDS => {
+                block::RING => {
                     let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
                     self.heads.extend(words.try_into().ok().map(|words| (of, words)));
                 }
-                block::UNSEEN if words >= 2 => {
+                block::UNSEEN => {
                     let Some(words) = self.words_at(content, 2, length)? else { break };
                     self.unseen = words.try_into().ok();
                 }
                 block::PROGRAM => {
-                    let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONGEST_NAME);
-                    self.program = String::from_utf8_lossy(&self.bytes_at(content, length)?).into();
+                    let name = bytes_at(&mut *self.source, content, bytes.min(LONGEST_NAME))?;
+                    self.program = String::from_utf8_lossy(&name).into();
                 }
-                block::DEFINITIONS if bytes <= MOST_DEFINITIONS => {
-                    let text = self.bytes_at(content, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                block::DEFINITIONS => {
+                    let text = bytes_at(&mut *self.source, content, bytes)?;
                     if !definitions::read(&text, &mut self.definitions) {
                         damaged += 1;
                         self.damaged(damaged, || format!("the definitions at byte {content} are damaged"));
                     }
-                }
-                block::SUB_BUFFER | block::READING | block::RING | block::UNSEEN | block::DEFINITIONS => {
-                    damaged += 1;
-                    self.damaged(damaged, || format!("the block at byte {at} has an impossible length"));
                 }
                 // A later writer's.
                 _ => (),
@@ -278,8 +276,8 @@ impl TraceFile {
                 "the machine slept for {seconds} s, which times leave out; times between the two readings around that are less exact"
             ));
         }
-        if self.clock.contradicting() != 0 {
-            let many = self.clock.contradicting();
+        if self.clock.contradicting != 0 {
+            let many = self.clock.contradicting;
             self.problems.push(format!(
                 "the time stamp counter was set back or the clock was changed: {many} readings contradict others"
             ));
@@ -289,7 +287,7 @@ impl TraceFile {
     /// Reads at most so many words of a sub-buffer, and leaves the rest.
     pub(super) fn take(&mut self, of: &mut Located, most: usize) -> io::Result<Vec<u64>> {
         let words = of.words.min(most);
-        let taken = words_of(&self.bytes_at(of.at, words * 8)?);
+        let taken = words_of(&bytes_at(&mut *self.source, of.at, words * 8)?);
         of.at += words as u64 * 8;
         of.words -= words;
         Ok(taken)
@@ -305,15 +303,7 @@ impl TraceFile {
         if at + words as u64 * 8 > length {
             return Ok(None);
         }
-        Ok(Some(words_of(&self.bytes_at(at, words * 8)?)))
-    }
-
-    /// Returns some bytes, which the file had when it was opened.
-    fn bytes_at(&mut self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let mut content = vec![0; bytes];
-        self.source.seek(SeekFrom::Start(at))?;
-        self.source.read_exact(&mut content)?;
-        Ok(content)
+        Ok(Some(words_of(&bytes_at(&mut *self.source, at, words * 8)?)))
     }
 }
 
@@ -336,7 +326,7 @@ pub(super) fn reading_of(words: &[u64]) -> Reading {
 }
 
 /// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at a reading.
-fn real(words: &[u64]) -> i128 {
+pub(super) fn real(words: &[u64]) -> i128 {
     i128::from(words[reading::REAL]) - i128::from(words[reading::MONOTONIC])
 }
 

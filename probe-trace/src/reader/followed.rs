@@ -11,16 +11,14 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::block::{HEAD_BYTES, Head, MOST_DEFINITIONS, block_at, bytes_at};
 use super::definitions;
-use super::file::{Source, words_of};
+use super::file::{Source, real, words_of};
 use super::growing::{LiveItems, Rings};
 use super::stream::Part;
 use crate::error::{Problem, ReadError};
 use crate::item::Item;
 use crate::layout::{HEADER_BYTES, block, header, reading, ring, sub_buffer};
-
-/// The most bytes of a file's beginning: a million definitions.
-const LONGEST_HEAD: u64 = 1 << 28;
 
 /// Follows a trace that is being written to a file, by a process that flushes it now and then.
 ///
@@ -72,7 +70,7 @@ impl Followed {
     ) -> Result<Self, ReadError> {
         let path = path.as_ref().to_owned();
         let mut source: Box<dyn Source> = Box::new(source);
-        let head = head(&mut source).map_err(|it| ReadError::new(&path, Problem::System(it)))?;
+        let head = head(&mut *source).map_err(|it| ReadError::new(&path, Problem::System(it)))?;
         let words = words_of(head.get(..HEADER_BYTES).unwrap_or_default());
         let at = head.len() as u64;
         let items = LiveItems::new(&path, head)?;
@@ -126,14 +124,13 @@ impl Followed {
     /// Returns the calendar time of an item's time, in nanoseconds since 1970, by the last reading
     /// of both clocks.
     pub fn wall_time(&self, time: u64) -> u64 {
-        let ahead = i128::from(self.last[reading::REAL]) - i128::from(self.last[reading::MONOTONIC]);
-        u64::try_from((i128::from(time) + ahead).max(0)).unwrap_or(u64::MAX)
+        u64::try_from((i128::from(time) + real(&self.last)).max(0)).unwrap_or(u64::MAX)
     }
 
     /// Reads the blocks that are new and whole.
     fn read(&mut self) -> Result<(), Problem> {
         let length = self.source.seek(SeekFrom::End(0)).map_err(Problem::System)?;
-        while let Some(head) = block_at(&mut self.source, self.at, length).map_err(Problem::System)? {
+        while let Some(head) = block_at(&mut *self.source, self.at, length).map_err(Problem::System)? {
             if head.magic != block::MAGIC || !head.is_possible(self.longest) {
                 return Err(Problem::Block(self.at));
             }
@@ -145,8 +142,9 @@ impl Followed {
     }
 
     fn take(&mut self, head: Head) -> io::Result<()> {
-        let content = self.at + BLOCK_BYTES;
-        let mut words = |count: usize| bytes_at(&mut self.source, content, count * 8).map(|it| words_of(&it));
+        let content = self.at + HEAD_BYTES;
+        let mut words =
+            |count: usize| bytes_at(&mut *self.source, content, count * 8).map(|it| words_of(&it));
         match head.kind {
             block::SUB_BUFFER => {
                 let words = words(usize::try_from(head.bytes / 8).unwrap_or_default())?;
@@ -165,7 +163,7 @@ impl Followed {
             }
             block::DEFINITIONS => {
                 let bytes = usize::try_from(head.bytes).unwrap_or_default();
-                let text = bytes_at(&mut self.source, content, bytes)?;
+                let text = bytes_at(&mut *self.source, content, bytes)?;
                 definitions::read(&text, self.items.definitions());
             }
             // A later writer's.
@@ -175,68 +173,22 @@ impl Followed {
     }
 }
 
-const BLOCK_BYTES: u64 = block::WORDS as u64 * 8;
-
-/// A block's header.
-#[derive(Clone, Copy)]
-struct Head {
-    magic: u64,
-    kind: u64,
-    bytes: u64,
-    ring: u64,
-}
-
-impl Head {
-    /// Returns the first byte after the block at this place.
-    fn end(self, at: u64) -> Option<u64> {
-        self.bytes.checked_next_multiple_of(8)?.checked_add(at)?.checked_add(BLOCK_BYTES)
-    }
-
-    fn is_possible(self, longest: u64) -> bool {
-        let words = self.bytes / 8;
-        match self.kind {
-            block::SUB_BUFFER => (sub_buffer::WORDS as u64..=longest).contains(&words),
-            block::READING => words >= reading::WORDS as u64,
-            block::RING => words >= ring::WORDS as u64,
-            block::UNSEEN => words >= 2,
-            block::DEFINITIONS => self.bytes <= LONGEST_HEAD,
-            _ => true,
-        }
-    }
-}
-
-/// Returns the header of the block at this place; `None` if the file ends before.
-fn block_at(source: &mut Box<dyn Source>, at: u64, length: u64) -> io::Result<Option<Head>> {
-    if at.checked_add(BLOCK_BYTES).is_none_or(|end| end > length) {
-        return Ok(None);
-    }
-    let words = words_of(&bytes_at(source, at, block::WORDS * 8)?);
-    let [magic, kind, bytes, ring] =
-        [block::MAGIC_AT, block::KIND_AT, block::BYTES_AT, block::RING_AT].map(|at| words[at]);
-    Ok(Some(Head { magic, kind, bytes, ring }))
-}
-
 /// Returns the file's beginning: its header, and the program's name and definitions.
-fn head(source: &mut Box<dyn Source>) -> io::Result<Vec<u8>> {
+fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
     let length = source.seek(SeekFrom::End(0))?;
     let mut end = (HEADER_BYTES as u64).min(length);
     while let Some(head) = block_at(source, end, length)? {
         let is_of_head = matches!(head.kind, block::PROGRAM | block::DEFINITIONS);
         match head.end(end) {
-            Some(next) if is_of_head && head.magic == block::MAGIC && next <= length.min(LONGEST_HEAD) => {
+            Some(next)
+                if is_of_head && head.magic == block::MAGIC && next <= length.min(MOST_DEFINITIONS) =>
+            {
                 end = next;
             }
             _ => break,
         }
     }
     bytes_at(source, 0, usize::try_from(end).unwrap_or_default())
-}
-
-fn bytes_at(source: &mut Box<dyn Source>, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let mut content = vec![0; bytes];
-    source.seek(SeekFrom::Start(at))?;
-    source.read_exact(&mut content)?;
-    Ok(content)
 }
 
 /// The sub-buffers that the file has, by ring. The last copy of a sub-buffer is the longest.

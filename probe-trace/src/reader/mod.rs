@@ -1,5 +1,6 @@
 //! Reads files, and merges them into one time line.
 
+mod block;
 mod clock;
 mod definitions;
 mod file;

@@ -92,7 +92,6 @@ impl Stream {
         }
     }
 
-    /// Returns the next item.
     pub(super) fn next(&mut self, of: &mut TraceFile) -> io::Result<Option<Item>> {
         loop {
             if let Some(item) = self.pending.pop_front() {
@@ -273,7 +272,6 @@ impl Stream {
     }
 }
 
-/// Returns the definition of a probe.
 fn definition(
     recent: &mut [Option<Arc<Definition>>; RECENT],
     of: &TraceFile,

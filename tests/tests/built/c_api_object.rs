@@ -252,10 +252,7 @@ fn values_of_the_wrong_type() {
     for make in makes() {
         for off in ["-DPROBE_ON", "-DPROBE_OFF"] {
             for value in [
-                "PROBE_STR(\"x\", 1.5)",
-                "PROBE_U64(\"x\", s)",
-                "PROBE_F64(\"x\", s)",
-                "PROBE(name)",
+                "PROBE_STR(\"x\", 1.5)", "PROBE_U64(\"x\", s)", "PROBE_F64(\"x\", s)", "PROBE(name)",
                 "PROBE_U64(\"x\", none)",
             ] {
                 let content = format!(

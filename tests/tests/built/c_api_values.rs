@@ -272,16 +272,9 @@ fn check_cpp(pair: &Pair) {
     assert_eq!(
         pair.recorded("scopes", 3),
         [
-            "constructor value=u64:1",
-            "outer",
-            "constructor value=u64:2",
-            "inner value=u64:3",
-            "destructor value=u64:2",
-            "constructor value=u64:2",
-            "destructor value=u64:2",
-            "constructor value=u64:2",
-            "inner value=u64:3",
-            "destructor value=u64:2",
+            "constructor value=u64:1", "outer", "constructor value=u64:2", "inner value=u64:3",
+            "destructor value=u64:2", "constructor value=u64:2", "destructor value=u64:2",
+            "constructor value=u64:2", "inner value=u64:3", "destructor value=u64:2",
             "destructor value=u64:1",
         ],
         "{provider}"

@@ -28,12 +28,5 @@ mod versions;
 
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(
-    link,
-    sqlite_counts,
-    c_matrix,
-    codegen,
-    real_cpp,
-    shipped,
-    versions,
-    real_c
+    link, sqlite_counts, c_matrix, codegen, real_cpp, shipped, versions, real_c
 );

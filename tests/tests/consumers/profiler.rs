@@ -309,7 +309,6 @@ fn a_mix_is_estimated() {
     // Without optimization, hits slow the program down by more than is known; beside others,
     // windows are not like the rest.
     let (least, most) = if is_strict { (0.9, 1.1) } else { (0.3, 3.0) };
-    #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     for (path, truth) in
         [("consumers::profiler::small", of_small as f64), ("consumers::profiler::large", of_large as f64)]
     {

@@ -234,7 +234,6 @@ struct Tally {
 }
 
 impl Tally {
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn add(&mut self, shown: &FunctionProfile, calls: u64, time: u64) {
         let Estimated { value, error } = shown.calls();
         let is_within = if is_at_least(shown) {

@@ -205,9 +205,7 @@ fn each_recorder_has_its_snapshot_and_each_trigger_its_number() {
     let named = |ending: &str| files.iter().filter(|name| name.ends_with(ending)).count();
     assert_eq!(
         [
-            "-1-trace-snapshot-1.pftrace",
-            "-1-trace-snapshot-2.pftrace",
-            "-2-trace-snapshot-1.pftrace",
+            "-1-trace-snapshot-1.pftrace", "-1-trace-snapshot-2.pftrace", "-2-trace-snapshot-1.pftrace",
             "-2-trace-snapshot-2.pftrace"
         ]
         .map(named),

@@ -78,23 +78,9 @@ fn fates() {
     let (list, errors) = of_block(quote!(), subject());
     assert_eq!(errors, "");
     let expected = [
-        "handle",
-        "get_a small",
-        "hinted inline",
-        "always inline",
-        "never",
-        "perhaps inline",
-        "constant const",
-        "bare naked",
-        "later",
-        "skipped asked",
-        "other @own",
-        "Stack::push",
-        "Stack::len small",
-        "Stack::is_empty",
-        "Shape::area asked",
-        "Shape::twice asked",
-        "Shape::thrice",
+        "handle", "get_a small", "hinted inline", "always inline", "never", "perhaps inline",
+        "constant const", "bare naked", "later", "skipped asked", "other @own", "Stack::push",
+        "Stack::len small", "Stack::is_empty", "Shape::area asked", "Shape::twice asked", "Shape::thrice",
         "fn @deep",
     ];
     assert_eq!(list, expected);
@@ -108,13 +94,8 @@ fn filters_and_all() {
     assert_eq!(
         skipped,
         [
-            "handle @net filtered",
-            "constant @net const",
-            "bare @net naked",
-            "skipped @net asked",
-            "Stack::push @net filtered",
-            "Shape::area @net asked",
-            "Shape::twice @net asked",
+            "handle @net filtered", "constant @net const", "bare @net naked", "skipped @net asked",
+            "Stack::push @net filtered", "Shape::area @net asked", "Shape::twice @net asked",
         ]
     );
     let (list, errors) = of_block(quote!(only("get_*", "Stack::len", "hinted")), subject());

@@ -1,5 +1,4 @@
-//! Finds the threads and handlers that block `SIGTRAP`: threads by `/proc`, handlers by their
-//! `sa_mask`.
+//! Finds the threads that block `SIGTRAP`, by `/proc`.
 //!
 //! A thread that is being created blocks all signals for a moment, and so does the thread that
 //! creates it. Repeated readings tell such a thread from one that blocks the signal for good:
@@ -18,20 +17,19 @@
 //! In emulators (gVisor, qemu-user), `stat` shows an empty mask for every thread. So this thread
 //! first blocks a signal and reads its own; if that is not shown, the masks are unknown.
 //!
-//! Cost: 10 to 14 µs a thread (one small file), 10 µs for the handlers' masks.
+//! Cost: 10 to 14 µs a thread (one small file).
 
-// Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and
-// change nothing.
+// Safety: relies on sigprocmask(2), as the kernel has it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::tracer::comm;
 use crate::os::thread::id;
 
 /// A thread that blocks the signal.
@@ -51,7 +49,7 @@ const BETWEEN_READINGS: Duration = Duration::from_micros(500);
 /// end has.
 const LONG: u32 = 3;
 
-const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+pub(super) const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33. The C library keeps them out of a program's masks.
 const LIBRARYS_OWN: u64 = 0b11 << 31;
 /// `PF_EXITING`, see `linux/sched.h`: the thread never returns to the program.
@@ -254,8 +252,7 @@ fn is_own_mask(mask: u64) -> bool {
 }
 
 fn name(thread: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-    name.trim_end_matches('\n').to_owned()
+    comm(&format!("self/task/{thread}"))
 }
 
 fn own_mask() -> u64 {
@@ -271,50 +268,6 @@ fn change_mask(how: libc::c_int, change: Option<u64>) -> u64 {
         libc::syscall(libc::SYS_rt_sigprocmask, how, change, &raw mut before, size_of::<u64>());
     }
     before
-}
-
-/// The kernel's action for a signal: `struct kernel_sigaction`.
-#[repr(C)]
-pub(super) struct Action {
-    pub(super) handler: libc::sighandler_t,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
-}
-
-/// Asks the kernel for a signal's action. The C library's function would hide some signals. It may
-/// also be a program's own, with a probe in it that has brought this thread here.
-pub(super) fn action(signal: libc::c_int) -> Option<Action> {
-    let mut action = MaybeUninit::<Action>::uninit();
-    let (none, len) = (ptr::null::<Action>(), size_of::<u64>());
-    // SAFETY: a place for the action, as the kernel has it; nothing is changed.
-    let result =
-        unsafe { libc::syscall(libc::SYS_rt_sigaction, i64::from(signal), none, action.as_mut_ptr(), len) };
-    // SAFETY: the call has filled it.
-    (result == 0).then(|| unsafe { action.assume_init() })
-}
-
-/// Returns the signals whose handlers block `SIGTRAP` while they run, except `SIGTRAP` itself.
-pub fn blocking_handlers() -> Vec<libc::c_int> {
-    const LAST: libc::c_int = 64;
-    let is_handled = |action: &Action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler);
-    let blocks = |signal: &libc::c_int| {
-        action(*signal).is_some_and(|action| is_handled(&action) && action.mask & TRAP != 0)
-    };
-    (1..=LAST).filter(|signal| *signal != libc::SIGTRAP).filter(blocks).collect()
-}
-
-/// Returns a signal's name.
-pub fn signal_name(signal: libc::c_int) -> String {
-    const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
-        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
-        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-    ];
-    match usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at)) {
-        Some(name) => format!("SIG{name}"),
-        None => format!("signal {signal}"),
-    }
 }
 
 #[cfg(test)]
@@ -403,13 +356,6 @@ mod tests {
         assert!(!is_for_good_at(100), "the machine was away");
         assert!(!is_for_good_at(100) && !is_for_good_at(101) && !is_for_good_at(101));
         assert!(is_for_good_at(102));
-    }
-
-    #[test]
-    fn signals_have_names() {
-        assert_eq!(signal_name(libc::SIGPROF), "SIGPROF");
-        assert_eq!(signal_name(libc::SIGSYS), "SIGSYS");
-        assert_eq!((signal_name(34), signal_name(0)), ("signal 34".to_owned(), "signal 0".to_owned()));
     }
 
     proptest! {

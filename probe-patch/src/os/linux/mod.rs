@@ -1,6 +1,7 @@
 //! Linux.
 
 pub mod cancel;
+pub mod handlers;
 pub mod maps;
 pub mod masks;
 pub mod mem;

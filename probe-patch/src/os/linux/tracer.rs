@@ -18,8 +18,13 @@ pub struct Tracer {
 pub fn tracer() -> Option<Tracer> {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let process = tracer_of(&status)?;
-    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    Some(Tracer { process, name: name.trim_end_matches('\n').to_owned() })
+    Some(Tracer { process, name: comm(&process.to_string()) })
+}
+
+/// Returns the name of a process or a thread, by its folder in `/proc`.
+pub(super) fn comm(folder: &str) -> String {
+    let name = fs::read_to_string(format!("/proc/{folder}/comm")).unwrap_or_default();
+    name.trim_end_matches('\n').to_owned()
 }
 
 /// Returns the tracer in a `status` file, see `proc_pid_status(5)`. Pure.

@@ -11,7 +11,7 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use super::masks::action as action_of;
+use super::handlers::action as action_of;
 use super::text::page_size;
 use crate::os::chained::Chained;
 use crate::os::thread::{errno, set_errno};

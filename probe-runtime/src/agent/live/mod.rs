@@ -32,7 +32,6 @@ pub(super) use listening::start_here;
 /// The time within which a client must finish a frame that it has begun, and read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most clients at a time.
 const MOST_CLIENTS: usize = 8;
 
 /// The most consumers of all clients, those of kept attachments included. A status with all of them
@@ -44,8 +43,7 @@ const PART: usize = 32 << 10;
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    // If stderr is closed, there is no other place to write to.
-    let _ = os::stderr::write(format!("PROBE_AGENT: {line}\n").as_bytes());
+    os::stderr::say(&format!("PROBE_AGENT: {line}"));
 }
 
 /// Returns the number of threads of this process; 0 if it is not known.

@@ -14,8 +14,8 @@ use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::spec::{Format, Rendered, SpecAttachment, endings};
+use crate::syntax::floor;
 
-/// Returns a consumer, and the format of this ending.
 fn chosen<'a>(
     attachment: &'a ClientAttachment,
     consumer: u32,
@@ -68,8 +68,7 @@ pub(super) fn report(
     };
     let mut rest = content.as_str();
     while !rest.is_empty() {
-        let end = (0..=PART.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(0);
-        let (part, after) = rest.split_at(end);
+        let (part, after) = rest.split_at(floor(rest, PART));
         out.send(Body::Text(part.to_owned()))?;
         rest = after;
     }

@@ -19,7 +19,8 @@ pub(super) struct State {
     pub(super) listener: Option<Arc<Listener>>,
     /// The process whose listener it is.
     pub(super) process: u64,
-    clients: BTreeMap<u64, Client>,
+    /// The channels of connected clients.
+    clients: BTreeMap<u64, Arc<Channel>>,
     last_client: u64,
     attachments: BTreeMap<u32, Arc<ClientAttachment>>,
     /// Consumers that are being attached.
@@ -27,11 +28,6 @@ pub(super) struct State {
     last_attachment: u32,
     /// Attachments of a parent's clients, to be dropped when this process starts its own agent.
     inherited: Vec<Arc<ClientAttachment>>,
-}
-
-/// A connected client.
-struct Client {
-    channel: Arc<Channel>,
 }
 
 /// A client that has connected.
@@ -83,7 +79,7 @@ impl State {
         }
         self.last_client += 1;
         let (number, channel) = (self.last_client, Arc::new(channel));
-        self.clients.insert(number, Client { channel: Arc::clone(&channel) });
+        self.clients.insert(number, Arc::clone(&channel));
         Ok(Some(Arrived::Served { number, channel, peer }))
     }
 
@@ -165,7 +161,7 @@ impl State {
         self.coming = 0;
         self.inherited.extend(mem::take(&mut self.attachments).into_values());
         let clients = mem::take(&mut self.clients).into_values();
-        (self.listener.take(), clients.map(|client| client.channel).collect())
+        (self.listener.take(), clients.collect())
     }
 
     pub(super) fn inherited(&mut self) -> Vec<Arc<ClientAttachment>> {

@@ -3,6 +3,7 @@
 use probe_protocol::{ChannelError, Failure, FailureKind};
 
 use crate::error::Error;
+use crate::syntax::floor;
 
 /// A request that ends early.
 #[derive(Debug)]
@@ -34,7 +35,6 @@ impl From<Error> for Stop {
     }
 }
 
-/// Returns a failure of this kind.
 pub(super) fn failed(kind: FailureKind, message: impl Into<String>) -> Stop {
     Stop::Failed(Failure::new(kind, message))
 }
@@ -42,7 +42,6 @@ pub(super) fn failed(kind: FailureKind, message: impl Into<String>) -> Stop {
 /// The most bytes of a text of one line, or of a few.
 const MOST: usize = 8 << 10;
 
-/// The most lines.
 const MOST_LINES: usize = 8;
 
 /// Cuts a text, so that it fits into a frame with others.
@@ -52,8 +51,7 @@ pub(super) fn bounded(text: String) -> String {
 
 pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(floor(&text, most));
         text.push('…');
     }
     text

@@ -62,7 +62,6 @@ mod thread {
         SLOT.with(|own| own.load(Ordering::Relaxed))
     }
 
-    /// Sets the slot of this thread.
     pub(crate) fn set_slot(slot: *mut ThreadSlot) {
         SLOT.with(|own| own.store(slot, Ordering::Relaxed));
     }

@@ -4,7 +4,6 @@ use std::ptr;
 
 use crate::abi::Definition;
 
-/// Definitions of its entry and its exit.
 pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
 
 /// Delivers an entry and an exit, as a call of the function would if its sites were active.

@@ -316,7 +316,6 @@ pub(crate) fn slot() -> *mut ThreadSlot {
     slot
 }
 
-/// Sets the slot of this thread.
 #[inline(never)]
 pub(crate) fn set_slot(slot: *mut ThreadSlot) {
     // SAFETY: writes this thread's own pointer, which `enter` defines.

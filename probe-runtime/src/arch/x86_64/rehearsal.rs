@@ -10,7 +10,6 @@ use super::enter::enter;
 use crate::abi::Definition;
 use crate::dispatch::{ALSO_UNREAD, UNREAD};
 
-/// Definitions of its entry and its exit.
 pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
 
 /// Delivers an entry and an exit, as a call of the function would if its sites were active.

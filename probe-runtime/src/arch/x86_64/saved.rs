@@ -5,17 +5,8 @@
 macro_rules! push {
     ($register:literal, $size:literal) => {
         concat!(
-            "push ",
-            $register,
-            "\n",
-            ".cfi_def_cfa_offset ",
-            $size,
-            "\n",
-            ".cfi_offset ",
-            $register,
-            ", -",
-            $size,
-            "\n",
+            "push ", $register, "\n.cfi_def_cfa_offset ", $size, "\n.cfi_offset ", $register, ", -", $size,
+            "\n"
         )
     };
 }
@@ -23,17 +14,7 @@ macro_rules! push {
 /// Pops a register. `$size` is the frame's size afterwards.
 macro_rules! pop {
     ($register:literal, $size:literal) => {
-        concat!(
-            "pop ",
-            $register,
-            "\n",
-            ".cfi_def_cfa_offset ",
-            $size,
-            "\n",
-            ".cfi_restore ",
-            $register,
-            "\n",
-        )
+        concat!("pop ", $register, "\n.cfi_def_cfa_offset ", $size, "\n.cfi_restore ", $register, "\n")
     };
 }
 

@@ -9,7 +9,6 @@
 //! object's PLT: `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, except for
 //! `read`.
 
-/// Bytes of a stub.
 pub(crate) const STUB_LEN: usize = 10;
 
 const PUSH_LEA_RDI: [u8; 4] = [0x57, 0x48, 0x8d, 0x3d];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::buckets::values;
+use super::super::buckets::{grown, values};
 use super::table::{PLAIN, Table, range};
 use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared, key};
@@ -52,7 +52,7 @@ pub struct Groups {
 /// assert_eq!((group.count(), group.sum(), group.min(), group.max()), (2, 4.0, -1.0, 5.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Group {
     pub(super) path: String,
     pub(super) file: String,
@@ -72,7 +72,7 @@ pub(super) struct Figures {
     pub(super) max: Number,
     /// Whether `min` and `max` may be of hits before the last reset.
     pub(super) are_bounds: bool,
-    /// Buckets that are not empty, and their hits.
+    /// Buckets that are not empty, ascending, and their hits.
     buckets: Vec<(usize, u64)>,
     pub(super) function: Option<Function>,
 }
@@ -91,7 +91,6 @@ impl Default for Number {
 }
 
 impl Number {
-    #[expect(clippy::cast_precision_loss, reason = "documented")]
     pub(super) fn float(self) -> f64 {
         match self {
             Self::Int(it) => it as f64,
@@ -147,16 +146,11 @@ impl Figures {
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        let before: BTreeMap<_, _> = earlier.buckets.iter().copied().collect();
-        let more = |&(at, hits): &(usize, u64)| {
-            let more = hits.saturating_sub(before.get(&at).copied().unwrap_or(0));
-            (more != 0).then_some((at, more))
-        };
         Self {
             count: self.count.saturating_sub(earlier.count),
             sum: self.sum.join(earlier.sum, |a, b| a - b, |a, b| a - b),
             are_bounds: self.are_bounds || earlier.count != 0,
-            buckets: self.buckets.iter().filter_map(more).collect(),
+            buckets: grown(&self.buckets, &earlier.buckets),
             ..*self
         }
     }
@@ -178,7 +172,6 @@ impl Groups {
             let figures = Figures::read(group.cells, prepared.is_float, asked.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
-        let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0);
         let group = |((subject, written), figures): ((Option<usize>, Vec<u8>), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
@@ -194,10 +187,10 @@ impl Groups {
                 figures,
             }
         };
-        let groups = groups.map(group).collect();
+        let groups = merged.into_iter().filter(|(_, figures)| figures.count != 0);
         Self {
             asked: asked.clone(),
-            rows: groups,
+            rows: groups.map(group).collect(),
             lost: prepared.memory.lost(),
             notes,
             period: prepared.since.period(),
@@ -298,7 +291,6 @@ impl Group {
     }
 
     /// Returns the mean of its numbers; 0 without any.
-    #[expect(clippy::cast_precision_loss, reason = "a mean")]
     pub fn mean(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum() / self.count() as f64 }
     }
@@ -328,12 +320,7 @@ impl Group {
 
     /// Returns the number that this part of all is at most, such as 0.99, to the resolution of its
     /// [`buckets`](Self::buckets); 0 without any.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rank"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     pub fn quantile(&self, part: f64) -> f64 {
         let buckets = self.buckets();
         let all: u64 = buckets.iter().map(|(_, _, hits)| hits).sum();

@@ -138,7 +138,6 @@ fn whole(text: &[u8]) -> u64 {
     })
 }
 
-/// Adds a word to a hash.
 #[inline]
 pub(super) fn mixed(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)

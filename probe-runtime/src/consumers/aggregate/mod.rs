@@ -30,8 +30,7 @@ use text::Aggregation;
 use text::Function as AggregateFunction;
 
 use super::buckets::{BUCKETS, index};
-use super::judge::{Asked, Judge, Moment, Passed, Place, Plan};
-use super::shown::Shown;
+use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
 use crate::abi::ValueRef;
 use crate::calls::add_single_writer;
 use crate::control::{Baseline, Consumer, ProbeSet, Start};
@@ -106,7 +105,6 @@ struct Programs {
     value: Option<Program>,
 }
 
-/// The source of one key.
 enum KeySource {
     Value(Program),
     /// A field that formats itself.
@@ -178,7 +176,7 @@ impl Aggregate {
     }
 
     fn programs(&self, info: &ProbeInfo, subject: u32, place: Place) -> Result<Programs, Error> {
-        let fields: Vec<_> = info.fields().iter().map(|it| (it.name().to_owned(), it.ty())).collect();
+        let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let keys = self.asked.keys.iter().filter(|_| place.keys).map(|key| match key.shown_field(&scope) {
@@ -189,10 +187,6 @@ impl Aggregate {
         let value = self.asked.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
         Ok(Programs { subject, place, keys, value })
-    }
-
-    fn fault(&self, event: &Event<'_>, fault: Fault) {
-        self.judge.fault(event, fault);
     }
 
     /// Returns the number of the group that a hit's keys name.
@@ -265,13 +259,8 @@ impl Aggregate {
     }
 
     fn add_number(cells: &[AtomicU64], number: Option<f64>) -> Result<(), Fault> {
-        match number {
-            Some(number) if !number.is_nan() => {
-                add_float(cells, number);
-                Ok(())
-            }
-            _ => Err(Fault::OtherType),
-        }
+        add_float(cells, number.filter(|number| !number.is_nan()).ok_or(Fault::OtherType)?);
+        Ok(())
     }
 }
 
@@ -323,8 +312,7 @@ impl Consumer for Aggregate {
             let subject = *subjects.entry(key).or_insert(next);
             let programs = self.programs(&info, u32::try_from(subject).unwrap_or(u32::MAX), place)?;
             if let Some(value) = self.asked.value.as_ref().filter(|_| place.value) {
-                let fields: Vec<_> = info.fields().iter().map(|it| (it.name().to_owned(), it.ty())).collect();
-                prepared.is_float |= value.is_float(&Scope { fields: &fields, has_latency: true });
+                prepared.is_float |= value.is_float(&Scope { fields: &fields(&info), has_latency: true });
             }
             prepared.probes[at] = Some(programs);
             if subject == next {
@@ -363,7 +351,7 @@ impl Consumer for Aggregate {
                 _ => match Self::group(&table, programs, event, moment) {
                     Ok(group) => group,
                     Err(fault) => {
-                        self.fault(event, fault);
+                        self.judge.fault(event, fault);
                         return 0;
                     }
                 },
@@ -371,18 +359,14 @@ impl Consumer for Aggregate {
             if programs.place.value
                 && let Err(fault) = self.add(prepared, programs, table.cells(group), moment)
             {
-                self.fault(event, fault);
+                self.judge.fault(event, fault);
             }
             table.handle(group)
         });
     }
 }
 
-impl Shown for Aggregate {
-    fn shown(&self) -> impl fmt::Display {
-        self.groups()
-    }
-}
+shown!(Aggregate: groups);
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::AggregateFunction as Function;
-use super::groups::{Figures, Group, Groups, Number};
+use super::groups::{Group, Groups, Number};
 use crate::report::{
-    Cell, Csv, Row, RowDefinition, Rows, Table, Time, Written, document, footnotes, json, labels,
+    Cell, Csv, Row, RowDefinition, Rows, Table, Time, Written, decimal, document, footnotes, json, labels,
 };
 
 /// The width of the longest bar.
@@ -14,11 +14,11 @@ const BAR: usize = 40;
 impl Group {
     fn shown(number: Number, is_time: bool) -> String {
         match number {
-            Number::Int(it) if is_time && u64::try_from(it).is_ok() => {
-                Time(u64::try_from(it).unwrap_or_default()).to_string()
+            Number::Int(it) => {
+                let time = u64::try_from(it).ok().filter(|_| is_time);
+                time.map_or_else(|| it.to_string(), |it| Time(it).to_string())
             }
-            Number::Int(it) => it.to_string(),
-            Number::Float(it) => crate::report::decimal(it),
+            Number::Float(it) => decimal(it),
         }
     }
 
@@ -28,7 +28,6 @@ impl Group {
         Time(time).to_string()
     }
 
-    /// Returns the figures of a function, each with its name.
     fn figures(&self, function: Function) -> Vec<(&'static str, Cell<'static>)> {
         let cell = |number: Number| match number {
             Number::Int(it) => Cell::Integer(it),
@@ -70,16 +69,13 @@ impl Groups {
     pub fn to_csv(&self) -> String {
         let names = self.key_names();
         let is_quantized = self.asked.function == Function::Quantize;
-        let figures: Vec<_> = self.rows.first().map_or_else(
-            || Group::none().figures(self.asked.function),
-            |group| group.figures(self.asked.function),
-        );
         let mut heading = vec!["probe", "file", "line"];
         heading.extend(names.iter().map(String::as_str));
         if is_quantized {
             heading.extend(["from", "to", "count"]);
         } else {
-            heading.extend(figures.iter().map(|(name, _)| *name));
+            let figures = Group::default().figures(self.asked.function);
+            heading.extend(figures.into_iter().map(|(name, _)| name));
         }
         let mut csv = Csv::new(&heading);
         for group in &self.rows {
@@ -103,7 +99,7 @@ impl Groups {
 
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let function = self.asked.function;
-        let is_time = self.asked.value.as_ref().is_some_and(crate::expression::Node::is_time);
+        let is_time = self.is_time();
         let names = self.key_names();
         let mut heading = vec!["probe"];
         heading.extend(names.iter().map(String::as_str));
@@ -121,7 +117,7 @@ impl Groups {
             let bound = |sign: &str, text: String| {
                 if figures.are_bounds { format!("{sign} {text}") } else { text }
             };
-            let mean = if is_time { Group::time(group.mean()) } else { crate::report::decimal(group.mean()) };
+            let mean = if is_time { Group::time(group.mean()) } else { decimal(group.mean()) };
             match function {
                 Function::Count | Function::Quantize => (),
                 Function::Sum => row.push(Group::shown(figures.sum, is_time)),
@@ -137,6 +133,10 @@ impl Groups {
             table.row(row);
         }
         write!(f, "{table}")
+    }
+
+    fn is_time(&self) -> bool {
+        self.asked.value.as_ref().is_some_and(crate::expression::Node::is_time)
     }
 
     fn labels(&self) -> Vec<String> {
@@ -162,19 +162,6 @@ impl Groups {
 }
 
 impl Group {
-    /// A group without hits, for the names of its figures.
-    fn none() -> Self {
-        Self {
-            path: String::new(),
-            file: String::new(),
-            line: 0,
-            is_others: false,
-            keys: Vec::new(),
-            written: Vec::new(),
-            figures: Figures::default(),
-        }
-    }
-
     fn row(&self, asked: Function) -> Row<'_> {
         let mut row = Row::new().with("probe", self.path.as_str()).with("file", self.file.as_str());
         row = row.with("line", self.line).with("others", self.is_others);
@@ -215,7 +202,6 @@ impl Written for Groups {
 impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.asked.function == Function::Quantize {
-            let is_time = self.asked.value.as_ref().is_some_and(crate::expression::Node::is_time);
             for (at, (group, label)) in self.rows.iter().zip(self.labels()).enumerate() {
                 if at != 0 {
                     writeln!(f)?;
@@ -224,7 +210,7 @@ impl fmt::Display for Groups {
                 f.write_str(&label)?;
                 keys.into_iter().try_for_each(|(name, key)| write!(f, " {name}={key}"))?;
                 write!(f, ": {} hits", group.count())?;
-                Self::histogram(group, is_time, f)?;
+                Self::histogram(group, self.is_time(), f)?;
             }
             if self.rows.is_empty() {
                 f.write_str("no hits")?;

@@ -45,7 +45,6 @@ pub(super) struct Read<'a> {
     pub(super) cells: &'a [AtomicU64],
 }
 
-/// Returns the words of a table.
 pub(super) fn words(cells: usize) -> usize {
     (GROUPS + 1) * (HEAD + cells)
 }
@@ -123,13 +122,11 @@ impl<'a> Table<'a> {
         GROUPS
     }
 
-    /// Returns the cells of a group.
     #[inline]
     pub(super) fn cells(&self, group: usize) -> &'a [AtomicU64] {
         self.group(group).get(HEAD..).unwrap_or_default()
     }
 
-    /// Reads all groups.
     pub(super) fn read(self) -> impl Iterator<Item = Read<'a>> {
         (0..=GROUPS).filter_map(move |at| {
             let [tag, meta, rest @ ..] = self.group(at) else { return None };

@@ -74,7 +74,7 @@ impl Aggregation {
         if parser.word("by")? {
             parser.expect("(")?;
             loop {
-                let at = parser.place();
+                let at = parser.at;
                 keys.push(parser.expression()?);
                 if keys.len() > MOST_KEYS {
                     return Err(ParseError { at, problem: format!("a group has at most {MOST_KEYS} keys") });
@@ -99,7 +99,7 @@ impl Aggregation {
         if self.function == Function::Latency && !scope.has_latency {
             return Err(Mismatch::Unknown { name: "latency".to_owned(), at: 0 });
         }
-        self.value.as_ref().map_or(Ok(()), |value| number(value, scope))
+        self.value.as_ref().map_or(Ok(()), |value| number(value, scope).map(drop))
     }
 
     pub(super) fn uses(&self, name: &str) -> bool {

@@ -5,7 +5,8 @@
 use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode, share};
-use crate::report::Time;
+use crate::report::{Time, count};
+use crate::selector::split_last;
 
 /// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;
@@ -20,7 +21,6 @@ const LETTER: f64 = 6.7;
 const NARROWEST: f64 = 0.01;
 
 /// Draws the image.
-#[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub(super) fn svg(tree: &Tree) -> String {
     let all = tree.total();
     let depth = tree.iter().map(TreeNode::depth).max().unwrap_or_default() + 1;
@@ -35,7 +35,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     );
     // The start of the next node at each depth.
     let mut starts = vec![0_u64; depth + 1];
-    let mut narrow = 0_usize;
+    let mut narrow = 0;
     for node in tree {
         let start = starts[node.depth()];
         starts[node.depth()] += node.total();
@@ -49,8 +49,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     }
     let narrow = match narrow {
         0 => String::new(),
-        1 => ", 1 place too short to be seen".to_owned(),
-        more => format!(", {more} places too short to be seen"),
+        more => format!(", {} too short to be seen", count(more, "place")),
     };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -74,7 +73,7 @@ fn tip(node: &TreeNode, all: u64) -> String {
     if node.is_thread() {
         return format!("{name}: {total} ({share})");
     }
-    let calls = if node.calls() == 1 { "1 call".to_owned() } else { format!("{} calls", node.calls()) };
+    let calls = count(node.calls(), "call");
     let polls = if node.polls() == 0 { String::new() } else { format!(" ({} polls)", node.polls()) };
     let remarks = node.remarks().fold(String::new(), |remarks, remark| remarks + "; " + &remark);
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
@@ -86,28 +85,13 @@ fn colour(node: &TreeNode) -> String {
     if node.is_thread() {
         return "#c8ccd4".to_owned();
     }
-    let (hue, lightness) = (fnv(module(node.name())) % 360, 66 + fnv(node.name()) % 14);
+    let (hue, lightness) = (fnv(split_last(node.name()).0) % 360, 66 + fnv(node.name()) % 14);
     format!("hsl({hue},65%,{lightness}%)")
 }
 
 /// Returns the FNV-1a hash.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
-/// Returns a path without its last segment, or all of a path that has only one. `::` between `<`
-/// and `>` separates no segments.
-fn module(path: &str) -> &str {
-    let mut open = 0_usize;
-    for (at, pair) in path.as_bytes().windows(2).enumerate().rev() {
-        match pair {
-            [_, b'>'] => open += 1,
-            [_, b'<'] => open = open.saturating_sub(1),
-            b"::" if open == 0 => return &path[..at],
-            _ => (),
-        }
-    }
-    path
 }
 
 /// The bar of a node: start and length in nanoseconds, and its row.
@@ -119,7 +103,6 @@ struct Bar {
     scale: f64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "pixels")]
 impl Bar {
     fn width(&self) -> f64 {
         self.total as f64 * self.scale
@@ -148,7 +131,7 @@ impl Bar {
 fn label(name: &str, letters: f64) -> Option<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "letters in an image")]
     let room = letters.max(0.0) as usize;
-    let last = name.rsplit("::").next().unwrap_or(name);
+    let (_, last) = split_last(name);
     [name, last]
         .into_iter()
         .find(|it| it.chars().count() <= room)
@@ -225,10 +208,7 @@ mod tests {
         assert_eq!(hue("net::http::get"), hue("net::http::put"));
         assert_ne!(hue("net::http::get"), hue("net::tcp::get"));
         assert_ne!(colour(&node("net::http::get", 0, 1, 1)), colour(&node("net::http::put", 0, 1, 1)));
-        assert_eq!(module("geo::Stack<a::b>::push"), "geo::Stack<a::b>");
-        assert_eq!(module("geo::push<a::b>"), "geo");
-        assert_eq!(module("main"), "main");
-        assert_eq!(module(":"), ":");
+        assert_eq!(hue("geo::push<a::b>"), hue("geo::pop"));
     }
 
     #[test]
@@ -237,6 +217,7 @@ mod tests {
         assert_eq!(label(11.0).as_deref(), Some("net::handle"));
         assert_eq!(label(10.9).as_deref(), Some("handle"));
         assert_eq!(label(5.5).as_deref(), Some("hand…"));
+        assert_eq!(super::label("geo::push<a::b>", 10.9).as_deref(), Some("push<a::b>"));
         assert_eq!(label(2.9), None);
         assert_eq!(label(-1.0), None);
     }

@@ -7,12 +7,9 @@ mod options;
 mod text;
 mod tree;
 
-use std::fmt;
-
 use nodes::Nodes;
 pub use tree::{Tree, TreeNode};
 
-use super::shown::Shown;
 use crate::calls::{CallEnd, LazyCalls, Meter};
 use crate::clock::Clock;
 use crate::control::{Consumer, ProbeSet};
@@ -165,15 +162,7 @@ impl Meter<1> for CallTree {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, Nodes, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     #[inline]
     fn begin(&self, local: Local<'_, Nodes, ()>, function: usize, outer: u64) -> u64 {
@@ -201,8 +190,4 @@ impl Consumer for CallTree {
     }
 }
 
-impl Shown for CallTree {
-    fn shown(&self) -> impl fmt::Display {
-        self.tree()
-    }
-}
+shown!(CallTree: tree);

@@ -55,14 +55,11 @@ struct Node {
 /// The kind of place that a reader finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
-    /// A thread.
     Thread {
-        /// Its number.
         number: u64,
         /// Its name, padded with zeros.
         name: [u8; 16],
     },
-    /// A function.
     Function(usize),
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::tree::{Tree, TreeNode, share};
-use crate::report::{Table, Time, labels};
+use crate::report::{Table, Time, count, labels};
 
 /// Columns by which each level is indented.
 const INDENT: usize = 3;
@@ -50,13 +50,12 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         table.row([&cells[..], &[line]].concat());
     }
     write!(f, "{table}")?;
-    let places = |count: usize| if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
     let (short, deep) = (tree.len() - long.len(), long.len() - shown.len());
     if short != 0 {
-        write!(f, "\n{} with less than 0.1 % each not shown", places(short))?;
+        write!(f, "\n{} with less than 0.1 % each not shown", count(short as u64, "place"))?;
     }
     if deep != 0 {
-        write!(f, "\n{} too deep for this width not shown", places(deep))?;
+        write!(f, "\n{} too deep for this width not shown", count(deep as u64, "place"))?;
     }
     Ok(())
 }
@@ -65,7 +64,6 @@ fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
     levels.is_none_or(|levels| drawn(node) < levels)
 }
 
-/// Returns the level at which a node is drawn.
 fn drawn(node: &TreeNode) -> usize {
     node.depth().min(DRAWN + 1)
 }

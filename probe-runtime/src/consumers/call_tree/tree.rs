@@ -7,7 +7,7 @@ use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::list::list;
 use crate::period::Period;
-use crate::report::{Csv, Row, RowDefinition, Rows, Written, document, json, left_out, missing};
+use crate::report::{Csv, Row, RowDefinition, Rows, Written, count, document, json, left_out, missing};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called
 /// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
@@ -98,14 +98,9 @@ impl TreeNode {
 
     /// Remarks about recursion and about places that are left out.
     pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
-        let recursive = (self.levels != 0).then(|| {
-            let calls = if self.recursive == 1 { "1 call" } else { &format!("{} calls", self.recursive) };
-            format!("recursive: {calls}, {} deep", self.levels)
-        });
-        let below = (self.below != 0).then(|| {
-            let places = if self.below == 1 { "1 place" } else { &format!("{} places", self.below) };
-            format!("{places} below")
-        });
+        let recursive = (self.levels != 0)
+            .then(|| format!("recursive: {}, {} deep", count(self.recursive, "call"), self.levels));
+        let below = (self.below != 0).then(|| format!("{} below", count(self.below as u64, "place")));
         recursive.into_iter().chain(below)
     }
 
@@ -133,17 +128,12 @@ impl TreeNode {
 /// use probe_runtime::{CallTree, probe, select};
 ///
 /// #[probe]
-/// fn outer() {
-///     inner();
-/// }
+/// fn visit() {}
 ///
-/// #[probe]
-/// fn inner() {}
-///
-/// let calls = select("**::outer, **::inner")?.attach(CallTree::new())?;
-/// outer();
+/// let calls = select("**::visit")?.attach(CallTree::new())?;
+/// visit();
 /// let tree = calls.tree();
-/// assert_eq!(tree.len(), 2);
+/// assert_eq!(tree.len(), 1);
 /// println!("{tree:100}");
 /// let _file = tree.to_svg();
 /// # Ok::<(), probe_runtime::Error>(())
@@ -217,14 +207,7 @@ impl Tree {
     /// column `stack` has the names from the outermost caller on, joined by semicolons.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&[
-            "stack",
-            "depth",
-            "calls",
-            "total_ns",
-            "self_ns",
-            "polls",
-            "recursive_calls",
-            "recursion_depth",
+            "stack", "depth", "calls", "total_ns", "self_ns", "polls", "recursive_calls", "recursion_depth",
             "below",
         ]);
         for (stack, node) in self.stacks() {

@@ -26,7 +26,6 @@ impl Around<'_> {
 }
 
 impl Moment<'_> {
-    /// Evaluates a value.
     #[inline]
     pub(in super::super) fn value<'a>(&'a self, program: &'a Program) -> Result<Datum<'a>, Fault> {
         program.value(self.0.event.values(), self.0)

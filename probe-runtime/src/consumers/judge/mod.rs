@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use around::Around;
 pub(super) use around::Moment;
-pub(super) use plan::{Asked, Place, Plan, Role};
+pub(super) use plan::{Asked, Place, Plan, Role, fields};
 
 use crate::calls::{CallEnd, Calls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
@@ -41,6 +41,7 @@ use crate::error::Error;
 use crate::expression::{FAULTS, Fault, Program};
 use crate::per_thread::{Local, PerThread, Zeroed};
 use crate::registry::ProbeId;
+use crate::report::was;
 
 /// A call's note: its entry was seen; it has passed. The rest is its consumer's.
 const SEEN: u64 = 1;
@@ -148,12 +149,9 @@ impl Judge {
 
     pub(super) fn prepare(&self, probes: &ProbeSet, plan: Plan) -> Result<(), Error> {
         let clock = Clock::new();
-        let pairs = plan.is_paired.then(|| -> Result<_, Error> {
-            let notes = || Notes { clock: plan.needs_latency.then_some(clock) };
-            Ok((Calls::new(probes)?, notes()))
-        });
+        let notes = Notes { clock: plan.needs_latency.then_some(clock) };
         let planned = Planned {
-            calls: pairs.transpose()?,
+            calls: if plan.is_paired { Some((Calls::new(probes)?, notes)) } else { None },
             memory: PerThread::new(plan.samples)?,
             firsts: (0..plan.samples).map(|_| AtomicU64::new(0)).collect(),
             // Knowing it takes milliseconds at a program's beginning.
@@ -209,8 +207,7 @@ impl Judge {
         for (at, fault) in FAULTS.iter().enumerate() {
             match count(at) {
                 0 => (),
-                1 => notes.push(format!("1 hit was left out: {fault}")),
-                hits => notes.push(format!("{hits} hits were left out: {fault}")),
+                hits => notes.push(format!("{} left out: {fault}", was(hits, "hit"))),
             }
         }
         match planned.memory.lost() + planned.calls.as_ref().map_or(0, |(calls, _)| calls.lost()) {
@@ -250,11 +247,11 @@ impl Planned {
     }
 
     fn hit_of_call(&self, role: &Role, event: &Event<'_>, pass: &impl Fn(Passed, &Moment<'_>) -> u64) {
+        let around = Around { planned: self, event, ticks: None };
         match role {
             Role::Alone(_) | Role::Never => (),
-            Role::All => _ = pass(Passed::Other(0), &Around { planned: self, event, ticks: None }.moment()),
+            Role::All => _ = pass(Passed::Other(0), &around.moment()),
             Role::Begin { program, passes_on } => {
-                let around = Around { planned: self, event, ticks: None };
                 let mut note = SEEN;
                 if self.decides(program.as_deref(), event, &around) {
                     let own = if *passes_on { pass(Passed::Begin, &around.moment()) } else { 0 };
@@ -265,14 +262,13 @@ impl Planned {
             Role::Follow { passes_on } => {
                 let (note, _) = self.tell(event, SEEN);
                 if *passes_on && note & PASSED != 0 {
-                    let around = Around { planned: self, event, ticks: None };
                     pass(Passed::Other(note >> SHIFT), &around.moment());
                 }
             }
             Role::End { program, needs_entry } => {
                 let (note, ticks) = self.tell(event, 0);
                 let is_seen = note & SEEN != 0;
-                let around = Around { planned: self, event, ticks: is_seen.then_some(ticks) };
+                let around = Around { ticks: is_seen.then_some(ticks), ..around };
                 if *needs_entry && note & PASSED == 0 {
                     if !is_seen {
                         self.fault(event, Fault::Unpaired);

@@ -77,7 +77,8 @@ pub(in super::super) struct Plan {
 
 type Fields = Vec<(String, Option<Type>)>;
 
-fn fields(info: &ProbeInfo) -> Fields {
+/// Returns the fields that expressions may name.
+pub(in super::super) fn fields(info: &ProbeInfo) -> Fields {
     info.fields().iter().map(|field| (field.name().to_owned(), field.ty())).collect()
 }
 
@@ -155,14 +156,11 @@ impl Plan {
             }
             Err(unfit) => unfit,
         };
-        match self.at_exit(call, &entry, &exit, asked) {
-            Ok(()) => (),
+        if let Err(late) = self.at_exit(call, &entry, &exit, asked) {
             // A field of the exit that does not fit is the nearer mistake.
-            Err(late) => {
-                let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
-                self.left_out.add(first.path(), if is_nearer { late } else { unfit });
-                return Ok(());
-            }
+            let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
+            self.left_out.add(first.path(), if is_nearer { late } else { unfit });
+            return Ok(());
         }
         match asked.needs_entries {
             None => Ok(()),

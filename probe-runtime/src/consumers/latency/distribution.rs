@@ -12,8 +12,8 @@ const DIGITS: u8 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
     /// The middle of each bucket with calls, ascending, and the number of its calls.
-    buckets: Vec<(u64, u64)>,
-    calls: u64,
+    pub(super) buckets: Vec<(u64, u64)>,
+    pub(super) calls: u64,
     histogram: OnceLock<Histogram<u64>>,
 }
 
@@ -21,14 +21,6 @@ impl Distribution {
     pub(super) fn new(buckets: Vec<(u64, u64)>) -> Self {
         let calls = buckets.iter().map(|(_, calls)| calls).sum();
         Self { buckets, calls, histogram: OnceLock::new() }
-    }
-
-    pub(super) fn buckets(&self) -> &[(u64, u64)] {
-        &self.buckets
-    }
-
-    pub(super) fn calls(&self) -> u64 {
-        self.calls
     }
 
     pub(super) fn histogram(&self) -> &Histogram<u64> {
@@ -59,7 +51,7 @@ mod tests {
             (Distribution::new(vec![(7, 2), (90, 1)]), Distribution::new(vec![(7, 2), (90, 1)]));
         let histogram = asked.histogram();
         assert_eq!((histogram.len(), histogram.count_at(7), histogram.max()), (3, 2, 90));
-        assert_eq!((asked.calls(), asked.buckets()), (3, other.buckets()));
+        assert_eq!((asked.calls, &asked.buckets), (3, &other.buckets));
         assert_eq!(asked, other);
         assert_ne!(asked, Distribution::new(vec![(7, 3)]));
     }

@@ -7,20 +7,18 @@ mod distribution;
 mod report;
 mod sums;
 
-use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub use report::{FunctionLatency, Latencies};
 
 use super::buckets::Buckets;
-use super::shown::Shown;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::Clock;
 use crate::control::{Baseline, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::per_thread::{Local, Zeroed};
+use crate::per_thread::Zeroed;
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
@@ -148,15 +146,7 @@ impl Meter<1> for Latency {
     type Head = ();
     type Part = FunctionTimes;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, (), ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     #[inline(always)]
     fn end(&self, ended: &CallEnd<'_, 1, (), FunctionTimes>) {
@@ -197,8 +187,4 @@ impl Consumer for Latency {
     }
 }
 
-impl Shown for Latency {
-    fn shown(&self) -> impl fmt::Display {
-        self.latencies()
-    }
-}
+shown!(Latency: latencies);

@@ -9,11 +9,11 @@ use super::distribution::Distribution;
 use super::sums::{Extreme, LatencySums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
-use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
 use crate::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, missing,
+    FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
+    left_out, missing,
 };
 
 /// The measurements of one function. Times are in nanoseconds.
@@ -58,19 +58,9 @@ impl FunctionLatency {
         Self::new(self.function.clone(), unpaired, sums, self.scale)
     }
 
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
-    }
-
     /// Returns the number of calls that have ended. For a future, cancelled calls are not included.
     pub fn calls(&self) -> u64 {
-        self.times.calls()
+        self.times.calls
     }
 
     /// Returns the number of polls of a future that have ended, including those of calls that have
@@ -138,17 +128,12 @@ impl FunctionLatency {
     /// that long, within 1.6 %. Times ascend. [`histogram`](Self::histogram) is built from them at
     /// its first call.
     pub fn buckets(&self) -> &[(u64, u64)] {
-        self.times.buckets()
+        &self.times.buckets
     }
 
     /// Returns the hits without a partner.
     pub fn unpaired(&self) -> Unpaired {
         self.unpaired
-    }
-
-    /// Identifies a function.
-    fn key(&self) -> (&str, &str, u32) {
-        (self.function.path(), self.function.file(), self.function.line())
     }
 
     fn is_seen(&self) -> bool {
@@ -236,8 +221,9 @@ impl Latencies {
         if !self.period.begins_with(earlier.period) {
             return self.clone();
         }
-        let before: Sorted<_, _> = earlier.iter().map(|it| (it.key(), it)).collect();
-        let function = |it: &FunctionLatency| match before.get(&it.key()) {
+        let before: Sorted<_, _> =
+            earlier.iter().map(|it| (RowDefinition::from(it.function()), it)).collect();
+        let function = |it: &FunctionLatency| match before.get(&it.function().into()) {
             Some(before) => it.since(before),
             None => it.clone(),
         };
@@ -248,22 +234,6 @@ impl Latencies {
             period: self.period.after(earlier.period),
         }
         .sorted()
-    }
-
-    /// Returns the function with this path.
-    pub fn function(&self, path: &str) -> Option<&FunctionLatency> {
-        self.functions.iter().find(|function| function.path() == path)
-    }
-
-    /// Returns the functions whose calls are not measured, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
-    /// Returns the number of calls that were not measured, see [`Calls::lost`].
-    pub fn lost(&self) -> u64 {
-        self.lost
     }
 
     /// Returns the report as JSON: an object with the program, the time of measurement, and the
@@ -327,7 +297,12 @@ impl Written for Latencies {
     }
 }
 
-list!(Latencies, functions, FunctionLatency, "functions");
+functions!(
+    Latencies,
+    FunctionLatency,
+    "measured",
+    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+);
 
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

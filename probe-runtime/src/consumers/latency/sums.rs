@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::buckets::{BUCKETS, values, within};
+use super::super::buckets::{BUCKETS, grown, values, within};
 use super::FunctionTimes;
 use super::distribution::Distribution;
 use crate::clock::Scale;
@@ -91,18 +91,6 @@ impl LatencySums {
         };
         Distribution::new(self.buckets.iter().map(middle).collect())
     }
-}
-
-/// Returns the buckets that have gained calls, with their new calls.
-fn grown(now: &[(usize, u64)], earlier: &[(usize, u64)]) -> Vec<(usize, u64)> {
-    let mut earlier = earlier.iter().peekable();
-    let more = |&(bucket, calls): &(usize, u64)| {
-        while earlier.next_if(|(other, _)| *other < bucket).is_some() {}
-        let before = earlier.next_if(|(other, _)| *other == bucket).map_or(0, |(_, calls)| *calls);
-        let more = calls.saturating_sub(before);
-        (more != 0).then_some((bucket, more))
-    };
-    now.iter().filter_map(more).collect()
 }
 
 #[cfg(test)]

@@ -34,6 +34,21 @@ pub enum PerfEvent {
     Migrations,
 }
 
+/// The events' names, and their numbers in `perf_event_open(2)`, in the order of
+/// [`PerfEvent::ALL`].
+const KNOWN: [(&str, u32, u64); 8] = [
+    ("cycles", HARDWARE, 0),
+    ("instructions", HARDWARE, 1),
+    ("cache-misses", HARDWARE, 3),
+    ("branch-misses", HARDWARE, 5),
+    ("task-clock", SOFTWARE, 1),
+    ("page-faults", SOFTWARE, 2),
+    ("context-switches", SOFTWARE, 3),
+    ("cpu-migrations", SOFTWARE, 4),
+];
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+
 impl PerfEvent {
     /// All events.
     pub const ALL: [Self; 8] = [
@@ -56,37 +71,17 @@ impl PerfEvent {
 
     /// Returns the name of the event in reports, in `PROBES`, and in `perf stat`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::Instructions => "instructions",
-            Self::CacheMisses => "cache-misses",
-            Self::BranchMisses => "branch-misses",
-            Self::TaskClock => "task-clock",
-            Self::PageFaults => "page-faults",
-            Self::ContextSwitches => "context-switches",
-            Self::Migrations => "cpu-migrations",
-        }
+        KNOWN[self as usize].0
     }
 
     /// Returns whether the processor counts the event.
     pub const fn is_hardware(self) -> bool {
-        matches!(self, Self::Cycles | Self::Instructions | Self::CacheMisses | Self::BranchMisses)
+        KNOWN[self as usize].1 == HARDWARE
     }
 
     /// Returns the event as `perf_event_open(2)` numbers it.
     pub(super) fn wanted(self, user_mode_only: bool) -> EventConfig {
-        const HARDWARE: u32 = 0;
-        const SOFTWARE: u32 = 1;
-        let (of_type, config) = match self {
-            Self::Cycles => (HARDWARE, 0),
-            Self::Instructions => (HARDWARE, 1),
-            Self::CacheMisses => (HARDWARE, 3),
-            Self::BranchMisses => (HARDWARE, 5),
-            Self::TaskClock => (SOFTWARE, 1),
-            Self::PageFaults => (SOFTWARE, 2),
-            Self::ContextSwitches => (SOFTWARE, 3),
-            Self::Migrations => (SOFTWARE, 4),
-        };
+        let (_, of_type, config) = KNOWN[self as usize];
         EventConfig { of_type, config, user_mode_only }
     }
 
@@ -118,16 +113,14 @@ impl FromStr for PerfEvent {
 /// An event that can't be counted here, with the reason. It prints as a sentence.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::{Perf, PerfEvent, probe, select};
 ///
 /// #[probe]
 /// fn scan() {}
 ///
-/// let perf = match select("**::scan")?.attach(Perf::new()) {
-///     // This machine can't count events; the error has the reasons.
-///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
-///     other => other?,
-/// };
+/// // A machine that counts cycles alone; error 2 says that there is no counter.
+/// let perf = Perf::new().with_counts(|event| if event == PerfEvent::Cycles { Ok(0) } else { Err(2) });
+/// let perf = select("**::scan")?.attach(perf)?;
 /// scan();
 /// let counts = perf.event_counts();
 /// for missing in counts.missing() {
@@ -192,10 +185,7 @@ impl fmt::Display for NoEvents {
     /// Groups events that share a reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no event can be counted here")?;
-        for alike in self.0.chunk_by(|one, other| one.error() == other.error()) {
-            let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
-            write!(f, "; {}: {}", names.join(", "), alike[0].reason())?;
-        }
+        by_reason(&self.0).try_for_each(|missing| write!(f, "; {missing}"))?;
         let is_hardware_alone = self.0.iter().all(|it| it.event().is_hardware());
         if self.0.is_empty() {
             f.write_str("; name some")?;
@@ -208,6 +198,14 @@ impl fmt::Display for NoEvents {
 }
 
 impl std::error::Error for NoEvents {}
+
+/// Returns a text for each reason, with the events that it is about.
+pub(super) fn by_reason(missing: &[MissingEvent]) -> impl Iterator<Item = String> {
+    missing.chunk_by(|one, other| one.error() == other.error()).map(|alike| {
+        let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
+        format!("{}: {}", names.join(", "), alike[0].reason())
+    })
+}
 
 /// Explains an error number of `perf_event_open(2)`, with a remedy if there is one.
 pub(super) fn reason(error: i32) -> String {

@@ -10,16 +10,13 @@ use crate::calls::{Function, Unpaired};
 /// The counts of one function.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::{Perf, probe, select};
 ///
 /// #[probe]
 /// fn sort() {}
 ///
-/// let perf = match select("**::sort")?.attach(Perf::new()) {
-///     // This machine can't count events; the error has the reasons.
-///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
-///     other => other?,
-/// };
+/// // `Perf::new()` counts what the machine has.
+/// let perf = select("**::sort")?.attach(Perf::new().with_counts(|_| Ok(0)))?;
 /// sort();
 /// let counts = perf.event_counts();
 /// for function in &counts {
@@ -38,16 +35,6 @@ pub struct FunctionEvents {
 }
 
 impl FunctionEvents {
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
-    }
-
     /// Returns the number of calls that have ended; exact. If calls are
     /// [sampled](super::Perf::sampled), it is an estimate of the calls that began.
     pub fn calls(&self) -> Estimated {
@@ -92,7 +79,6 @@ impl FunctionEvents {
 
     /// Returns the instructions per cycle, from entry to exit. `None` unless both events are
     /// counted.
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn ipc(&self) -> Option<f64> {
         let (instructions, cycles) = (self.total(PerfEvent::Instructions)?, self.total(PerfEvent::Cycles)?);
         (cycles != 0).then(|| instructions as f64 / cycles as f64)
@@ -104,7 +90,6 @@ impl FunctionEvents {
         self.unpaired
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a mean")]
     fn per_call(&self, sum: u64) -> Option<f64> {
         (self.counted() != 0).then(|| sum as f64 / self.counted() as f64)
     }
@@ -115,7 +100,6 @@ impl FunctionEvents {
 
     /// Returns the count of the first event in the function itself, as far as it is known. Tables
     /// are sorted by it.
-    #[expect(clippy::cast_precision_loss, reason = "to compare")]
     pub(super) fn weight(&self) -> f64 {
         if self.has_own {
             self.sums.own[0] as f64

@@ -184,7 +184,7 @@ impl Group {
     #[cold]
     #[inline(never)]
     fn open(&self, thread: u64, process: u64, plan: &Plan) {
-        if let Some(left) = self.take() {
+        if let Some(left) = self.take_if(|| true) {
             left.give_back(process);
         }
         for (before, time) in self.times_before.iter().zip(&self.times) {
@@ -230,10 +230,6 @@ impl Group {
         {
             left.give_back(process.get());
         }
-    }
-
-    fn take(&self) -> Option<Opened> {
-        self.take_if(|| true)
     }
 
     /// Takes the open events out. If several threads try, one of them gets the events.

@@ -10,9 +10,9 @@ mod report;
 mod sampled;
 mod written;
 
+use std::hint;
 use std::sync::OnceLock;
 use std::time::Instant;
-use std::{fmt, hint};
 
 use counts::CallCounts;
 pub use event::{MissingEvent, NoEvents, PerfEvent};
@@ -23,7 +23,6 @@ pub use report::EventCounts;
 use sampled::Sampled;
 
 use super::profiler::{Budget, Profiler};
-use super::shown::Shown;
 use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
 use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
 use crate::dispatch::Event;
@@ -116,6 +115,7 @@ use crate::registry::ProbeId;
 /// println!("{events}");
 /// # Ok::<(), Error>(())
 /// ```
+#[derive(Default)]
 pub struct Perf {
     options: PerfOptions,
     plan: OnceLock<Plan>,
@@ -132,23 +132,11 @@ struct PerfOptions {
     count: Option<fn(PerfEvent) -> Result<u64, i32>>,
 }
 
-impl Default for Perf {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Perf {
     /// Creates a consumer that counts the [processor's events](PerfEvent::HARDWARE) that this
     /// machine has; if it has none, the [kernel's](PerfEvent::SOFTWARE).
     pub fn new() -> Self {
-        Self {
-            options: PerfOptions::default(),
-            plan: OnceLock::new(),
-            cost_of_reading: OnceLock::new(),
-            calls: LazyCalls::new(),
-            sampled: None,
-        }
+        Self::default()
     }
 
     /// Creates a consumer that counts those of these events that can be counted. Processors count
@@ -311,7 +299,7 @@ impl Consumer for Perf {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.attached(switch))
+        self.profiler().map_or(Ok(()), |profiler| profiler.attached(switch))
     }
 
     #[inline]
@@ -330,17 +318,6 @@ impl Drop for Perf {
     }
 }
 
-impl Shown for Perf {
-    fn shown(&self) -> impl fmt::Display {
-        self.event_counts()
-    }
-}
+shown!(Perf: event_counts);
 
-impl fmt::Debug for Perf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Perf")
-            .field("options", &self.options)
-            .field("plan", &self.plan)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Perf: options, plan);

@@ -3,7 +3,6 @@
 use super::event::{MissingEvent, PerfEvent};
 use crate::os::perf::{Descriptor, ProcessNumber};
 
-/// The source of counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CountSource {
     /// The kernel, in the process with this number.
@@ -16,7 +15,6 @@ pub(super) enum CountSource {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Counted {
     pub(super) event: PerfEvent,
-    /// Whether it is opened for user mode only.
     pub(super) user_mode_only: bool,
 }
 

@@ -10,10 +10,10 @@ use super::function::FunctionEvents;
 use super::group::{Group, NUMBERS, Threads};
 use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
-use crate::calls::{Calls, Function, LeftOut, Unpaired};
-use crate::list::list;
+use crate::calls::{Calls, LeftOut, Unpaired};
 use crate::order::Sorted;
 use crate::period::Period;
+use crate::report::{RowDefinition, functions};
 
 /// The counts of all functions, from [`Perf::event_counts`].
 ///
@@ -21,16 +21,13 @@ use crate::period::Period;
 /// table of the functions that were called, with the events that were not counted, and the reasons.
 ///
 /// ```
-/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+/// use probe_runtime::{Perf, probe, select};
 ///
 /// #[probe]
 /// fn hash() {}
 ///
-/// let perf = match select("**::hash")?.attach(Perf::new()) {
-///     // This machine can't count events; the error has the reasons.
-///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
-///     other => other?,
-/// };
+/// // `Perf::new()` counts what the machine has.
+/// let perf = select("**::hash")?.attach(Perf::new().with_counts(|_| Ok(0)))?;
 /// hash();
 /// let counts = perf.event_counts();
 /// println!("{counts}");
@@ -74,7 +71,6 @@ impl EventCounts {
         counts
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "exact, but for more calls than anybody makes")]
     fn add_all(&mut self, calls: &Calls<NUMBERS, Perf>, events: &Arc<[PerfEvent]>) {
         self.functions.extend(calls.functions().iter().enumerate().map(|(number, function)| {
             let sums = EventSums::of(calls.parts(number));
@@ -95,13 +91,14 @@ impl EventCounts {
 
     fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
         let profile = sampled.profiler.profile();
-        let key = |it: &Function| (it.path().to_owned(), it.file().to_owned(), it.line());
-        let estimates: Sorted<_, Estimated> =
-            profile.iter().map(|it: &FunctionProfile| (key(it.function()), it.calls())).collect();
+        let estimates: Sorted<_, Estimated> = profile
+            .iter()
+            .map(|it: &FunctionProfile| (RowDefinition::from(it.function()), it.calls()))
+            .collect();
         self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
             FunctionEvents {
                 function: function.clone(),
-                calls: estimates.get(&key(function)).copied().unwrap_or_default(),
+                calls: estimates.get(&function.into()).copied().unwrap_or_default(),
                 sums: EventSums::of(sampled.parts(number)),
                 has_own: false,
                 events: Arc::clone(events),
@@ -112,11 +109,6 @@ impl EventCounts {
         self.left_out = profile.left_out().to_vec();
         self.lost = profile.lost() + sampled.lost();
         self.period = profile.period;
-    }
-
-    /// Returns the function with this path.
-    pub fn function(&self, path: &str) -> Option<&FunctionEvents> {
-        self.functions.iter().find(|function| function.path() == path)
     }
 
     /// Iterates over the events that are counted.
@@ -147,7 +139,6 @@ impl EventCounts {
 
     /// Returns the part of the threads' time, from 0 to 1, in which events were counted. It is less
     /// than 1 if events had to take turns; sums are too low by about that factor.
-    #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub fn share(&self) -> f64 {
         let times = self.threads.times;
         if times.enabled == 0 { 1.0 } else { times.running as f64 / times.enabled as f64 }
@@ -159,24 +150,18 @@ impl EventCounts {
         self.threads.refused
     }
 
-    /// Returns the functions whose calls are not counted, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
-    /// Returns the number of calls that were not measured, see [`Calls::lost`].
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
     /// Returns the cost of sampling, if calls are [sampled](Perf::sampled).
     pub fn cost(&self) -> Option<ProfileCost> {
         self.budget.map(|(cost, _)| cost)
     }
 }
 
-list!(EventCounts, functions, FunctionEvents, "functions");
+functions!(
+    EventCounts,
+    FunctionEvents,
+    "counted",
+    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+);
 
 impl Threads {
     fn and(self, group: &Group) -> Self {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::profiler::{DEPTH, Profiler, Timed};
 use super::counts::CallCounts;
 use super::group::{Group, NUMBERS, Numbers};
-use crate::control::{Consumer, ProbeSet, Switch};
+use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread, Zeroed};
@@ -43,10 +43,6 @@ impl Sampled {
         self.profiler.prepare(probes)?;
         let _ = self.memory.set(PerThread::new(self.profiler.functions().len())?);
         Ok(())
-    }
-
-    pub(super) fn attached(&self, switch: Switch) -> Result<(), Error> {
-        self.profiler.attached(switch)
     }
 
     #[inline]

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::event::{MissingEvent, PerfEvent, reason};
+use super::event::{MissingEvent, PerfEvent, by_reason, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
 use crate::calls::Unpaired;
 use crate::report::{
-    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing,
+    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing, was,
 };
 
 impl EventCounts {
@@ -160,14 +160,10 @@ impl fmt::Display for EventCounts {
         if !self.is_given {
             self.how(f)?;
         }
-        for alike in self.missing.chunk_by(|one, other| one.error() == other.error()) {
-            let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
-            write!(f, "\nnot counted: {}: {}", names.join(", "), alike[0].reason())?;
-        }
-        match self.threads.refused {
-            0 => (),
-            1 => write!(f, "\n1 thread was without events: {}", reason(self.threads.error))?,
-            more => write!(f, "\n{more} threads were without events: {}", reason(self.threads.error))?,
+        by_reason(&self.missing).try_for_each(|missing| write!(f, "\nnot counted: {missing}"))?;
+        if self.threads.refused != 0 {
+            let threads = was(self.threads.refused, "thread");
+            write!(f, "\n{threads} without events: {}", reason(self.threads.error))?;
         }
         if self.share() < LITTLE {
             let percent = self.share() * 100.0;

@@ -159,7 +159,6 @@ impl Bucket {
         }
     }
 
-    /// Books income and spending.
     pub(super) fn book(&mut self, income: f64, spent: f64) {
         self.spent += spent;
         let a_nanosecond = self.income(1.0, 1.0);

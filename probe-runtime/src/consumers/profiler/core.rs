@@ -148,7 +148,6 @@ impl Core {
     }
 
     /// Calls `tell` with the present knowledge of each function, in their order.
-    #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn known(
         &self,
         sampler: &Sampler,
@@ -249,7 +248,6 @@ impl Running {
         })
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
     pub(super) fn now(&self) -> f64 {
         self.time.now().saturating_sub(self.began) as f64 * self.scale
     }
@@ -263,7 +261,6 @@ impl Running {
 
     /// Reads the sums of these functions, one after the other. For thousands of functions,
     /// allocating a list would take longer than filling it.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn read<'a>(
         &self,
         sampler: &'a Sampler,

@@ -35,7 +35,6 @@ pub(super) struct FunctionState {
 /// The sums of a function whose hits were delivered, or whose mode has changed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct MeasuredSums {
-    /// The last reading.
     last: FunctionTotals,
     /// Calls while each was counted.
     counted_calls: f64,

@@ -25,7 +25,6 @@ mod survey;
 mod time;
 mod windows;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +38,6 @@ pub(super) use sampler::{DEPTH, Timed};
 use sampler::{Sampler, begins};
 use time::{TimeSource, Used};
 
-use super::shown::Shown;
 #[cfg(feature = "perf")]
 use crate::calls::Function;
 use crate::clock::Clock;
@@ -295,14 +293,6 @@ impl Profiler {
     }
 }
 
-impl Shown for Profiler {
-    fn shown(&self) -> impl fmt::Display {
-        self.profile()
-    }
-}
+shown!(Profiler: profile);
 
-impl fmt::Debug for Profiler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profiler").field("options", &self.options).finish_non_exhaustive()
-    }
-}
+debug!(Profiler: options);

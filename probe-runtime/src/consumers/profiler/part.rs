@@ -40,8 +40,6 @@ macro_rules! sums {
         }
 
         impl FunctionTotals {
-            /// Adds the sums of a thread.
-            #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
             pub(super) fn add(&mut self, part: &FunctionSums) {
                 if part.delivered.load(Relaxed) == 0 {
                     return;

@@ -10,9 +10,8 @@ use super::budget::Budget;
 use super::core::Core;
 use super::estimate::Estimated;
 use crate::calls::LeftOut;
-use crate::list::list;
 use crate::period::Period;
-use crate::report::{Row, Rows, Table, Time, Written, document, json, labels, left_out, missing};
+use crate::report::{Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing};
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
 
@@ -71,22 +70,6 @@ impl Profile {
             }
         })
         .unwrap_or_default()
-    }
-
-    /// Returns the function with this path.
-    pub fn function(&self, path: &str) -> Option<&FunctionProfile> {
-        self.functions.iter().find(|function| function.path() == path)
-    }
-
-    /// Returns the functions whose calls are not sampled, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
-    /// Returns the number of hits that were not counted, because memory was short.
-    pub fn lost(&self) -> u64 {
-        self.lost
     }
 
     /// Returns the number of sites that could not be switched when the profiler last switched any,
@@ -156,7 +139,7 @@ fn percent(part: f64) -> String {
     format!("{:.2} %", 100.0 * part)
 }
 
-list!(Profile, functions, FunctionProfile, "functions");
+functions!(Profile, FunctionProfile, "sampled", "hits that were not counted, because memory was short");
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -181,7 +181,6 @@ impl Sampler {
     }
 
     /// Returns the number of delivered hits, and of timed calls, on all threads.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn totals(&self) -> [f64; 2] {
         self.memory.iter().fold([0.0; 2], |[hits, timed], local| {
             let head = local.head();

@@ -44,7 +44,6 @@ pub(super) struct UnattributedCalls {
     pub(super) seen: AtomicU64,
 }
 
-/// A call that is timed.
 #[repr(C)]
 pub(super) struct TimedCall {
     /// The function, and the key that tells whether the call is current.

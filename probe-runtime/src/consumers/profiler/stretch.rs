@@ -74,7 +74,6 @@ impl Windows {
     /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
     /// number of calls.
     pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "at most `MOST`")]
         let switching = functions.min(MOST) as f64 * SWITCHED;
         Self {
             phase: Phase::Rest,
@@ -104,7 +103,6 @@ impl Windows {
     }
 
     /// Notes that so many functions were switched.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
     pub(super) fn warm_up(&mut self, functions: usize) {
         self.warm = WARM + functions as f64 * WARM_EACH / WINDOW;
     }
@@ -134,7 +132,6 @@ impl Windows {
     }
 
     /// Begins the window of a stretch, for some of these functions.
-    #[expect(clippy::cast_precision_loss, reason = "a weight")]
     pub(super) fn begin(&mut self, all: &[usize]) {
         self.inside = self.some_of(all.to_vec());
         let share = all.len() as f64 / self.inside.len().max(1) as f64;
@@ -149,7 +146,6 @@ impl Windows {
     }
 
     /// Returns a random number from 0 to 1 (xorshift64*; Vigna, 2016).
-    #[expect(clippy::cast_precision_loss, reason = "a chance")]
     fn chance(&mut self) -> f64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -158,12 +154,7 @@ impl Windows {
     }
 
     /// Chooses some of these at random, each with the same probability.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a chance"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a chance")]
     fn some_of(&mut self, mut all: Vec<usize>) -> Vec<usize> {
         for at in 0..all.len().min(MOST) {
             let other = at + ((all.len() - at) as f64 * self.chance()) as usize;

@@ -33,7 +33,6 @@ const SHORT: f64 = 2e3;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCHED: f64 = 400.0;
 
-/// The times of surveys.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
     pub(super) last: f64,
@@ -46,7 +45,6 @@ pub(super) struct Surveys {
 
 impl Surveys {
     /// Plans surveys of so many functions.
-    #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
     pub(super) fn new(functions: usize) -> Self {
         Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
     }

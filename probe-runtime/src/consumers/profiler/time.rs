@@ -9,7 +9,6 @@ use crate::os;
 #[cfg(all(probe_backend = "patched", not(miri)))]
 const BOOKED: usize = 64;
 
-/// The source of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeSource {
     Machine(Clock),
@@ -63,7 +62,6 @@ impl TimeSource {
         self.used()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
     pub(super) fn used(self) -> Used {
         let (by_all, by_this_thread) = match self {
             Self::Machine(_) => (os::cpu::process(), os::cpu::thread()),

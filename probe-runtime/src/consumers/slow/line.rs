@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::syntax::floor;
+
 /// A buffer of `N` bytes; the used part is valid UTF-8.
 pub(super) struct Line<const N: usize> {
     bytes: Cell<[u8; N]>,
@@ -80,11 +82,6 @@ impl fmt::Display for Escaped<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns the last position to cut a text at, up to this byte.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 #[cfg(test)]

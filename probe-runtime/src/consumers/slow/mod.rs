@@ -15,7 +15,6 @@ use line::{Escaped, Line};
 pub use report::{FunctionSlow, SlowCalls};
 use said::Said;
 
-use super::shown::Shown;
 use crate::abi::Kind;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
@@ -245,8 +244,7 @@ fn on_stderr(call: &SlowCall<'_>) {
         let mut whole = [b'\n'; 513];
         whole[..text.len()].copy_from_slice(text.as_bytes());
         let _whole = crate::os::cancel::Uncancellable::new();
-        // An error can't be reported: stderr may be closed.
-        let _ = crate::os::stderr::write(&whole[..=text.len()]);
+        crate::os::stderr::write(&whole[..=text.len()]);
     });
 }
 
@@ -256,15 +254,7 @@ impl Meter<1> for Slow {
 
     const NOTES: bool = true;
 
-    #[inline(always)]
-    fn read(&self, _: Local<'_, Head, ()>) -> [u64; 1] {
-        [self.clock.now()]
-    }
-
-    #[inline(always)]
-    fn read_inline(&self) -> Option<[u64; 1]> {
-        self.clock.counter().map(|now| [now])
-    }
+    reads_clock!();
 
     /// Returns the depth, from 1, as the note.
     #[inline]
@@ -325,17 +315,9 @@ impl Consumer for Slow {
     }
 }
 
-impl Shown for Slow {
-    fn shown(&self) -> impl fmt::Display {
-        self.slow_calls()
-    }
-}
+shown!(Slow: slow_calls);
 
-impl fmt::Debug for Slow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slow").field("over", &self.over).field("said", &self.said).finish_non_exhaustive()
-    }
-}
+debug!(Slow: over, said);
 
 #[cfg(test)]
 mod tests {

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Slow;
 use crate::calls::{Calls, Function, LeftOut};
 use crate::clock::Scale;
-use crate::list::list;
 use crate::period::Period;
 use crate::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, labels, left_out, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing, was,
 };
 
 /// The calls of one function: how many were slow.
@@ -39,16 +38,6 @@ pub struct FunctionSlow {
 }
 
 impl FunctionSlow {
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
-    }
-
     /// Returns the number of calls that have ended.
     pub fn calls(&self) -> u64 {
         self.calls
@@ -116,17 +105,6 @@ impl SlowCalls {
         self.unsaid
     }
 
-    /// Returns the number of calls that were not measured, see [`Calls::lost`].
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// Returns the functions whose calls are not measured, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
-    }
-
     /// Returns the report as JSON: an object with the program, the time of measurement, and the
     /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the
     /// number of slow calls that were `unsaid`, the paths of the functions that were `left_out`,
@@ -172,7 +150,12 @@ impl Written for SlowCalls {
     }
 }
 
-list!(SlowCalls, functions, FunctionSlow, "functions");
+functions!(
+    SlowCalls,
+    FunctionSlow,
+    "measured",
+    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+);
 
 impl fmt::Display for SlowCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,8 +169,7 @@ impl fmt::Display for SlowCalls {
         write!(f, "{table}")?;
         match self.unsaid {
             0 => (),
-            1 => footnotes(&["1 slow call was not said: too many in a second".to_owned()], f)?,
-            calls => footnotes(&[format!("{calls} slow calls were not said: too many in a second")], f)?,
+            calls => write!(f, "\n{} not said: too many in a second", was(calls, "slow call"))?,
         }
         missing(self.lost, &self.left_out, f)
     }

@@ -11,7 +11,7 @@ use super::mapped::RingFile;
 use super::{Keep, Trace, TraceTotals, snapshot};
 use crate::control::Attachment;
 use crate::error::Error;
-use crate::report::{footnotes, notes};
+use crate::report::{count, footnotes, notes};
 
 impl Attachment<Trace> {
     /// Returns the hits that were written and lost so far. The sum is exact when no thread is in a
@@ -116,8 +116,7 @@ impl fmt::Display for Attachment<Trace> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TraceTotals { written, lost } = self.totals();
         let rings = self.running.get().map_or(0, |running| running.rings().count());
-        let threads = if rings == 1 { "thread" } else { "threads" };
-        write!(f, "{written} events of {rings} {threads}, and {lost} lost; ")?;
+        write!(f, "{written} events of {}, and {lost} lost; ", count(rings as u64, "thread"))?;
         match &self.keep {
             Keep::File(path) => write!(f, "the trace is {}", path.display())?,
             Keep::Latest => f.write_str("the latest are in ")?,

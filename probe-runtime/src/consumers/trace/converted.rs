@@ -13,6 +13,7 @@ use super::drain::Drain;
 use super::live::is_perfetto;
 use super::{Keep, Trace, TraceTotals};
 use crate::control::Attachment;
+use crate::report::was;
 
 impl Attachment<Trace> {
     /// Writes the trace so far in a format that other tools read. Returns its missing parts, a
@@ -60,8 +61,7 @@ impl Attachment<Trace> {
     /// Returns a line each about lost events, and about those that are not in the rings' file.
     fn losses(&self) -> impl Iterator<Item = String> {
         let TraceTotals { written, lost } = self.totals();
-        let were = if lost == 1 { "event was" } else { "events were" };
-        let line = format!("{lost} {were} lost, and {written} written; the trace shows each gap");
+        let line = format!("{} lost, and {written} written; the trace shows each gap", was(lost, "event"));
         (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
     }
 

@@ -29,7 +29,6 @@ impl Dormant {
         Self { counts: Mutex::new(probes), turns: Mutex::default() }
     }
 
-    /// Returns how a probe starts.
     pub(super) fn start(&self, probe: ProbeId) -> Start {
         let is_dormant = self.with(|dormant| dormant.binary_search_by_key(&probe, |it| it.0).is_ok());
         if is_dormant { Start::Off } else { Start::On }

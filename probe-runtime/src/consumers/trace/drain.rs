@@ -70,7 +70,7 @@ impl Drain {
             of_thread.flushed.notify_all();
             // The program may run for long before it asks; from now on its events are lost.
             if let Err(error) = &written {
-                let _ = os::stderr::write(format!("{}\n", problem(&of, error)).as_bytes());
+                os::stderr::say(&problem(&of, error));
             }
             written
         });

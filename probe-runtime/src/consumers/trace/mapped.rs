@@ -39,7 +39,6 @@ use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
 use crate::per_thread::{PerThread, Place};
 use crate::report::file::replace;
 
-/// A file that holds the rings.
 pub(super) struct RingFile {
     memory: Mapped,
     name: Name,

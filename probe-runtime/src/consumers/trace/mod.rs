@@ -34,9 +34,9 @@ mod settings;
 mod snapshot;
 
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
 
 use dormant::Dormant;
 use drain::Drain;
@@ -329,11 +329,4 @@ impl Consumer for Trace {
     }
 }
 
-impl fmt::Debug for Trace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trace")
-            .field("keep", &self.keep)
-            .field("ring_bytes", &self.ring_bytes)
-            .finish_non_exhaustive()
-    }
-}
+debug!(Trace: keep, ring_bytes);

@@ -52,8 +52,7 @@ impl OnPanic {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |info| {
                 if let Err(problem) = write_all(PATIENCE) {
-                    let line = format!("PROBES: a panic has no snapshot: {problem}\n");
-                    let _ = os::stderr::write(line.as_bytes());
+                    os::stderr::say(&format!("PROBES: a panic has no snapshot: {problem}"));
                 }
                 before(info);
             }));
@@ -68,8 +67,7 @@ impl OnPanic {
         let Some(running) = self.running.upgrade() else { return };
         let path = self.name.path(std::process::id(), self.process != fork::process());
         if let Err(error) = snapshot::to_file(&running, &path) {
-            let line = format!("{}\n", file::problem(&path, &error));
-            let _ = os::stderr::write(line.as_bytes());
+            os::stderr::say(&file::problem(&path, &error));
         }
     }
 }

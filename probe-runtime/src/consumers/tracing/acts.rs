@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use tracing_core::Level;
 
-use super::site::{About, Site, split};
+use super::site::{About, Site};
 use super::{Act, Effect};
 use crate::abi::Kind;
 use crate::control::ProbeSet;
 use crate::dispatch::FUTURE;
 use crate::registry::{FieldInfo, ProbeInfo};
+use crate::selector::split_last;
 
 /// The name of the field that subscribers show as an event's text.
 const MESSAGE: &str = "message";
@@ -89,7 +90,7 @@ fn event(probe: &ProbeInfo, function: usize, level: Level) -> Act {
     let has_message = own.iter().any(|name| name == MESSAGE);
     let fields = if has_message { own } else { [vec![MESSAGE.to_owned()], own].concat() };
     let site = site(probe, fields, false, level);
-    let (_, name) = split(probe.path());
+    let (_, name) = split_last(probe.path());
     let text = if probe.kind() == Kind::Point { name.to_owned() } else { format!("{} {name}", probe.kind()) };
     let message = if has_message { None } else { site.field(MESSAGE).map(|field| (field, text)) };
     let fields = names(probe).map(|name| site.field(name?)).collect();

@@ -51,7 +51,6 @@ impl Futures {
         self.begun()?.remove(&(function, future))
     }
 
-    /// Closes all spans.
     pub(super) fn close(&self) {
         let all = self.begun().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
         all.into_values().filter_map(|begun| begun.span).for_each(Span::close);

@@ -298,7 +298,6 @@ impl Tracing {
         }
     }
 
-    /// Ends a call, or a future.
     fn end(&self, act: &Act, event: &Event<'_>, future: Option<usize>) {
         let frame = event.stack_pointer().filter(|_| event.has_frame());
         let mark = future.or(frame).unwrap_or_default();
@@ -347,11 +346,7 @@ impl Drop for Tracing {
     }
 }
 
-impl fmt::Debug for Tracing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracing").field("level", &self.level).finish_non_exhaustive()
-    }
-}
+debug!(Tracing: level);
 
 /// Prints the totals.
 impl fmt::Display for Attachment<Tracing> {

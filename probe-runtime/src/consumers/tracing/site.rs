@@ -13,6 +13,8 @@ use tracing_core::field::{Field, FieldSet};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Kind, Level, LevelFilter, Metadata};
 
+use crate::selector::split_last;
+
 /// The callsite of one probe, or of one function.
 pub(super) struct Site {
     /// Set before it is registered.
@@ -71,7 +73,7 @@ impl Site {
         let text = |text: &str| -> &'static str { Box::leak(text.into()) };
         let fields: Vec<&'static str> = about.fields.iter().map(|name| text(name)).collect();
         let fields = FieldSet::new(Vec::leak(fields), Identifier(site));
-        let (target, name) = split(text(&about.path));
+        let (target, name) = split_last(text(&about.path));
         let kind = if about.is_span { Kind::SPAN } else { Kind::EVENT };
         let (file, line) = (Some(text(&about.file)), Some(about.line));
         let metadata = Metadata::new(name, target, about.level, file, line, Some(target), fields, kind);
@@ -84,7 +86,6 @@ impl Site {
         self.metadata.get().expect("set before anybody has the callsite")
     }
 
-    /// Returns the field of this name.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         self.known().fields().field(name)
     }
@@ -98,40 +99,5 @@ impl Site {
                 ALWAYS => true,
                 _ => dispatch.enabled(metadata),
             }
-    }
-}
-
-/// Splits a path into its module and its last segment. Text in brackets is no segment of its own.
-pub(super) fn split(path: &str) -> (&str, &str) {
-    let mut depth = 0_usize;
-    for (at, byte) in path.bytes().enumerate().rev() {
-        match byte {
-            b'>' | b')' | b']' | b'}' => depth += 1,
-            b'<' | b'(' | b'[' | b'{' => depth = depth.saturating_sub(1),
-            b':' if depth == 0 && at > 0 && path[..at].ends_with(':') => {
-                return (&path[..at - 1], &path[at + 1..]);
-            }
-            _ => (),
-        }
-    }
-    (path, path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_a_module_and_a_name() {
-        for (path, module, name) in [
-            ("app::net::handle", "app::net", "handle"),
-            ("geo::Stack<a::B>::push", "geo::Stack<a::B>", "push"),
-            ("geo::Stack<a::B>", "geo", "Stack<a::B>"),
-            ("sort", "sort", "sort"),
-            ("a::operator()", "a", "operator()"),
-            ("é::ü", "é", "ü"),
-        ] {
-            assert_eq!(split(path), (module, name), "{path}");
-        }
     }
 }

@@ -245,7 +245,6 @@ fn naive(node: &Node, hit: &Hit) -> Result<Naive, Fault> {
         _ => Err(Fault::OtherType),
     };
     let float = |it: &Naive| match it {
-        #[expect(clippy::cast_precision_loss, reason = "as documented")]
         Int(it) => Some(*it as f64),
         Float(it) => Some(*it),
         _ => None,

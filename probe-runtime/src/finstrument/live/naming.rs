@@ -22,6 +22,7 @@ use super::reconcile::is_there;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
 use crate::os::objects::{Object, freeze};
+use crate::syntax::floor;
 
 /// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";
@@ -207,11 +208,7 @@ fn place(location: &Location<'_>) -> Option<Place> {
 
 /// Cuts a text to the length that a definition can hold.
 fn short(text: &str) -> String {
-    let mut end = text.len().min(usize::from(u16::MAX) / 2);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..floor(text, usize::from(u16::MAX) / 2)].to_owned()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 // Safety: relies on the dynamic linker's program headers, which describe the mapped memory while
 // the iteration holds its lock.
 #![expect(unsafe_code, reason = "see above")]
+#![expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -20,7 +21,6 @@ pub(crate) struct Object {
     pub(crate) name: String,
     /// The difference between its addresses in memory and in its file.
     pub(crate) base: usize,
-    /// Its mapped segments.
     pub(crate) segments: Vec<Segment>,
     /// The descriptors of its notes, each wholly inside a segment.
     pub(crate) notes: Vec<Range<usize>>,
@@ -126,7 +126,6 @@ impl Frozen {
 
     /// Returns the loaded objects that carry a note with this owner and type. Considers only the
     /// objects with these numbers, in the order in which they were loaded.
-    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn loaded(&self, numbers: Range<usize>, owner: &[u8], ty: u32) -> Vec<Object> {
         let mut objects = Vec::new();
         let mut number = 0;
@@ -143,7 +142,6 @@ impl Frozen {
 
     /// Returns the addresses of the program headers of all loaded objects, in the order of loading.
     #[cfg(probe_backend = "patched")]
-    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn headers(&self) -> Vec<usize> {
         let mut headers = Vec::new();
         iterate(&mut |info| {
@@ -156,7 +154,6 @@ impl Frozen {
     /// Returns the files of all loaded objects that carry a note with this owner and another type.
     /// A later version of this crate has made these notes.
     #[cfg(probe_backend = "patched")]
-    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn others(&self, owner: &[u8], ty: u32) -> Vec<String> {
         let mut names = Vec::new();
         let mut is_main = true;
@@ -177,7 +174,6 @@ impl Object {
         self.segments.iter().any(|segment| segment.range.contains(&addr))
     }
 
-    /// Returns the name of its file.
     fn file(self) -> String {
         let executable = || {
             std::env::current_exe().map_or_else(|_| "the executable".into(), |it| it.display().to_string())
@@ -189,7 +185,6 @@ impl Object {
 #[cfg(probe_discovers)]
 impl Frozen {
     /// Returns all loaded objects, with or without notes.
-    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn every(&self) -> Vec<Object> {
         let mut objects = Vec::new();
         iterate(&mut |info| {

@@ -159,12 +159,10 @@ impl Descriptor {
         is_whole.then_some(EventTimes { enabled, running })
     }
 
-    /// Returns the descriptor as a number.
     pub(crate) fn number(self) -> i32 {
         self.0
     }
 
-    /// Returns the descriptor with that number.
     pub(crate) fn from_number(number: i32) -> Self {
         Self(number)
     }

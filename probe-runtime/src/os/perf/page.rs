@@ -36,7 +36,6 @@ pub(crate) struct Page(usize);
 
 /// The processor's counters.
 trait Processor {
-    /// Returns the counter with this number.
     fn counter(&self, number: u32) -> u64;
     fn time_stamp(&self) -> u64;
 }
@@ -49,12 +48,10 @@ const MAY_TIME: u64 = 1 << 3;
 const MASKED_TIME: u64 = 1 << 5;
 
 impl Page {
-    /// Returns the page as a number.
     pub(crate) fn number(self) -> usize {
         self.0
     }
 
-    /// Returns the page with that number.
     pub(crate) fn from_number(number: usize) -> Self {
         Self(number)
     }

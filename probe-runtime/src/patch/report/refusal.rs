@@ -34,7 +34,6 @@ impl Refusal {
         Self { site, reason }
     }
 
-    /// Returns whether the site holds one of its own instructions.
     #[cfg(probe_backend = "patched")]
     pub(crate) fn holds_own(&self, site: Site) -> bool {
         matches!(self.reason, RefusalReason::Foreign { found, .. }

@@ -1,11 +1,11 @@
 //! Triggers that are attached, and what a long call sets off.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::asked::{AttachedText, ReportFiles};
+use super::super::asked::{AttachedText, Failed, ReportFiles};
 use super::super::parse::Asked;
 use super::keep::Keep;
 use super::snapshots::{self, Recorder, Recorders};
@@ -59,11 +59,11 @@ impl Asked<'_> {
             report: reports.files[*at].clone(),
             format: reports.format,
         });
-        let recorders = Arc::new(Recorders::new(recorders.collect(), text.unwrap_or_default()));
+        let recorders = Arc::new(Recorders { all: recorders.collect(), text: text.unwrap_or_default() });
         for trigger in selected {
             attached.unmatched.extend(trigger.unmatched());
             let request = trigger.request;
-            let trigger = if recorders.is_empty() {
+            let trigger = if recorders.all.is_empty() {
                 Err(Error::Consumer("there is no flight recorder to take snapshots of".into()))
             } else {
                 trigger.attach(&recorders)
@@ -77,9 +77,6 @@ impl Asked<'_> {
     }
 }
 
-/// Takes a request that can't be attached, and the reason.
-type Failed<'a> = &'a mut dyn FnMut(&dyn Display, Error) -> Result<(), Error>;
-
 /// A trigger and its probes.
 pub(in crate::spec) struct Selected<'a> {
     request: &'a TriggerRequest<'a>,
@@ -88,7 +85,6 @@ pub(in crate::spec) struct Selected<'a> {
 }
 
 impl TriggerRequest<'_> {
-    /// Selects its probes.
     fn select(&self) -> Result<Selected<'_>, Error> {
         let calls = select(self.selector)?;
         let more = self.more.map(|(selector, time)| Ok::<_, Error>((select(selector)?, time.span)));
@@ -187,6 +183,5 @@ impl Run {
 
 /// Writes a line to stderr.
 fn say(line: &str) {
-    // If stderr is closed, there is no other place to write to.
-    let _ = os::stderr::write(format!("PROBES: {line}\n").as_bytes());
+    os::stderr::say(&format!("PROBES: {line}"));
 }

@@ -15,18 +15,17 @@ use crate::patch::TextPolicy;
 use crate::report::{Staged, file};
 
 /// An attached flight recorder.
-pub(in crate::spec) struct Recorder {
+pub(super) struct Recorder {
     /// The recorder may be detached while a trigger still runs.
-    pub(in crate::spec) reported: Weak<dyn Reported>,
+    pub(super) reported: Weak<dyn Reported>,
     /// The file of its report, with an ending.
-    pub(in crate::spec) report: PathBuf,
-    /// The format of its report.
-    pub(in crate::spec) format: Format,
+    pub(super) report: PathBuf,
+    pub(super) format: Format,
 }
 
 /// The flight recorders of a text.
-pub(in crate::spec) struct Recorders {
-    all: Vec<Recorder>,
+pub(super) struct Recorders {
+    pub(super) all: Vec<Recorder>,
     /// How their sites are written, and those of triggers.
     pub(super) text: TextPolicy,
 }
@@ -39,14 +38,6 @@ pub(super) fn next_number() -> u32 {
 }
 
 impl Recorders {
-    pub(in crate::spec) fn new(all: Vec<Recorder>, text: TextPolicy) -> Self {
-        Self { all, text }
-    }
-
-    pub(in crate::spec) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// Calls `run` with each recorder that is attached.
     pub(super) fn each(&self, mut run: impl FnMut(&Attachment<Trace>)) {
         for recorder in &self.all {

@@ -22,7 +22,7 @@ use super::counter::counted;
 use super::name;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Ending, FutureId, Instant, Slice, Step, Track};
-use crate::item::Thread;
+use crate::item::{Gap, Thread};
 
 pub(super) struct Chrome<W> {
     writer: W,
@@ -56,73 +56,70 @@ impl<W: Write> Chrome<W> {
 
     fn metadata(&mut self, of: &str, process: u64, thread: Option<u64>, name: &str) -> io::Result<()> {
         let args = Args { notes: vec![("name", Note::Text(name))], ..Args::default() };
-        let (category, time, future) = ("", None, None);
-        self.write(&Record { phase: "M", name: of, category, process, thread, time, future, args })
+        self.write(&Record { phase: "M", name: of, process, thread, args, ..Record::default() })
     }
 
-    /// Returns the ids of a track: process, thread, future.
-    fn track(&mut self, track: Track) -> (u64, Option<u64>, Option<u64>) {
-        match track {
+    /// Creates a record on a track, with the name of a probe.
+    fn record<'a>(&mut self, track: Track, time: u64, path: &'a str) -> Record<'a> {
+        let (process, thread, future) = match track {
             Track::Thread(id) => {
                 let (process, thread) = self.ids.thread(id);
-                (process, Some(thread), None)
+                (process, thread, None)
             }
             Track::Future(FutureId { file, process, number }) => {
                 let (process, _) = self.ids.process(file, process);
-                (process, Some(process), Some(number))
+                (process, process, Some(number))
             }
-        }
+        };
+        let (thread, time) = (Some(thread), Some(time));
+        Record { name: path, category: name::krate(path), process, thread, time, future, ..Record::default() }
     }
 
     fn begin(&mut self, begin: &Begin) -> io::Result<()> {
-        let (process, thread, future) = self.track(begin.track);
-        let path = &begin.fields.definition().path;
-        let mut args = Args { fields: Some(&begin.fields), ..Args::default() };
+        let mut record = self.record(begin.track, begin.time, &begin.fields.definition().path);
+        record.phase = if record.future.is_some() { "b" } else { "B" };
+        record.name = slice_name(begin.track, begin.slice, record.name);
+        record.args.fields = Some(&begin.fields);
         if begin.began_before {
-            args.notes.push(("probe.began_before", Note::Flag(true)));
+            record.args.notes.push(("probe.began_before", Note::Flag(true)));
         }
-        self.write(&Record {
-            phase: if future.is_some() { "b" } else { "B" },
-            name: slice_name(begin.track, begin.slice, path),
-            category: name::krate(path),
-            process,
-            thread,
-            time: Some(begin.time),
-            future,
-            args,
-        })
+        self.write(&record)
     }
 
     fn end(&mut self, end: &End) -> io::Result<()> {
-        let (process, thread, future) = self.track(end.track);
-        let path = &end.definition.path;
-        let category = name::krate(path);
-        let time = Some(end.time);
-        if future.is_some() && end.ending == Ending::Cancelled && end.slice == Slice::Future {
-            let (phase, name, args) = ("n", "cancelled", Args::default());
-            self.write(&Record { phase, name, category, process, thread, time, future, args })?;
+        let mut record = self.record(end.track, end.time, &end.definition.path);
+        let is_of_future = record.future.is_some();
+        if is_of_future && end.ending == Ending::Cancelled && end.slice == Slice::Future {
+            self.write(&Record { phase: "n", name: "cancelled", ..record.clone() })?;
         }
-        let mut args = Args { fields: end.fields.as_ref(), ..Args::default() };
-        if let Some(cause) = end.ending.cause() {
-            args.notes.push(("probe.ending", Note::Text(cause)));
-        }
-        let phase = if future.is_some() { "e" } else { "E" };
-        let name = slice_name(end.track, end.slice, path);
-        self.write(&Record { phase, name, category, process, thread, time, future, args })
+        record.phase = if is_of_future { "e" } else { "E" };
+        record.name = slice_name(end.track, end.slice, record.name);
+        record.args.fields = end.fields.as_ref();
+        record.args.notes.extend(end.ending.cause().map(|cause| ("probe.ending", Note::Text(cause))));
+        self.write(&record)
     }
 
     fn instant(&mut self, instant: &Instant) -> io::Result<()> {
-        let (process, thread, future) = self.track(Track::Thread(instant.thread));
         let path = &instant.fields.definition().path;
-        let mut args = Args { fields: Some(&instant.fields), ..Args::default() };
+        let mut record = self.record(Track::Thread(instant.thread), instant.time, path);
+        record.phase = "i";
+        record.args.fields = Some(&instant.fields);
         if instant.lacks_entry {
-            args.notes.push(("probe.lacks_entry", Note::Flag(true)));
+            record.args.notes.push(("probe.lacks_entry", Note::Flag(true)));
         }
-        let (name, category, time) = (path, name::krate(path), Some(instant.time));
-        self.write(&Record { phase: "i", name, category, process, thread, time, future, args })?;
-        let Some((field, value)) = counted(instant) else { return Ok(()) };
-        let args = Args { counter: Some((field, value)), ..Args::default() };
-        self.write(&Record { phase: "C", name, category, process, thread: None, time, future, args })
+        self.write(&record)?;
+        let Some(counter) = counted(instant) else { return Ok(()) };
+        let args = Args { counter: Some(counter), ..Args::default() };
+        self.write(&Record { phase: "C", thread: None, args, ..record })
+    }
+
+    fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+        let name = format!("{} events lost", gap.lost);
+        let mut record = self.record(Track::Thread(gap.thread), gap.begin, &name);
+        (record.phase, record.category) = ("i", "probe");
+        let length = gap.end - gap.begin;
+        record.args.notes = vec![("lost", Note::Number(gap.lost)), ("nanoseconds", Note::Number(length))];
+        self.write(&record)
     }
 }
 
@@ -133,23 +130,7 @@ impl<W: Write> Sink for Chrome<W> {
             Step::Begin(begin) => self.begin(begin),
             Step::End(end) => self.end(end),
             Step::Instant(instant) => self.instant(instant),
-            Step::Gap(gap) => {
-                let (process, thread, future) = self.track(Track::Thread(gap.thread));
-                let notes = vec![
-                    ("lost", Note::Number(gap.lost)),
-                    ("nanoseconds", Note::Number(gap.end - gap.begin)),
-                ];
-                self.write(&Record {
-                    phase: "i",
-                    name: &format!("{} events lost", gap.lost),
-                    category: "probe",
-                    process,
-                    thread,
-                    time: Some(gap.begin),
-                    future,
-                    args: Args { notes, ..Args::default() },
-                })
-            }
+            Step::Gap(gap) => self.gap(gap),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::calls::Fields;
 use crate::value::FieldValue;
 
 /// One trace event.
+#[derive(Clone, Default)]
 pub(super) struct Record<'a> {
     pub(super) phase: &'static str,
     pub(super) name: &'a str,
@@ -58,7 +59,7 @@ fn microseconds(time: u64) -> serde_json::Result<Box<RawValue>> {
 }
 
 /// The arguments of an event: a hit's fields, and what pairing tells.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Args<'a> {
     pub(super) fields: Option<&'a Fields>,
     /// A counter's series and its value.
@@ -66,7 +67,7 @@ pub(super) struct Args<'a> {
     pub(super) notes: Vec<(&'static str, Note<'a>)>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 #[serde(untagged)]
 pub(super) enum Note<'a> {
     Text(&'a str),

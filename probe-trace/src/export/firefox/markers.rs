@@ -19,8 +19,6 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Returns the value of a counter.
-    #[expect(clippy::cast_precision_loss, reason = "the height of a line")]
     pub(super) fn counted(value: &FieldValue) -> Self {
         match value {
             FieldValue::U64(value) => Self::Number(*value as f64),

@@ -52,7 +52,6 @@ pub(super) struct Firefox<W> {
     threads: HashMap<ThreadId, Open>,
     /// Futures that have not ended, with their open slices.
     futures: HashMap<FutureId, Vec<Pending>>,
-    /// A reading of all clocks.
     clocks: Option<[u64; reading::WORDS]>,
     /// The time of the first step; times count from there.
     first: Option<u64>,

@@ -135,7 +135,6 @@ impl<W: Write> Perfetto<W> {
             FieldValue::F64(value) => event.double_counter_value = Some(value),
             FieldValue::U64(value) => match i64::try_from(value) {
                 Ok(value) => event.counter_value = Some(value),
-                #[expect(clippy::cast_precision_loss, reason = "the format has no larger integers")]
                 Err(_) => event.double_counter_value = Some(value as f64),
             },
             _ => return Ok(()),

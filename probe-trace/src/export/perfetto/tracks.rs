@@ -69,7 +69,6 @@ impl Tracks {
         }
     }
 
-    /// Forgets a future that has ended.
     pub(super) fn end_future(&mut self, id: FutureId) {
         self.futures.remove(&id);
     }
@@ -97,7 +96,6 @@ impl Tracks {
         (uuid, Some(descriptor))
     }
 
-    /// Returns a track's id.
     pub(super) fn id(&self, track: Track) -> Option<u64> {
         match track {
             Track::Thread(id) => match self.last.get() {

@@ -65,10 +65,7 @@ fn check_chain(configuration: &Configuration) {
     let stages = Transcript::stages(&output);
     let names: Vec<&str> = stages.iter().map(|(name, _)| *name).collect();
     let selectors = [
-        "leaf::** kind=entry|exit",
-        "group=middle::reader",
-        "group=leaf::*",
-        "@leaf/src/*.rs kind=point",
+        "leaf::** kind=entry|exit", "group=middle::reader", "group=leaf::*", "@leaf/src/*.rs kind=point",
         "**",
     ];
     assert_eq!(names, [&["listed"][..], &selectors].concat(), "{}", built.description());

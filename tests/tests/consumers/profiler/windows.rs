@@ -49,7 +49,6 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
     let profile = profiler.profile();
     let of_hot = &profile[0];
     let Estimated { value, error } = of_hot.calls();
-    #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     let truth = truth as f64;
     assert!((value - truth).abs() <= error && error < 0.1 * truth, "{value} ± {error}, not {truth}");
     // A window has a hundred calls at most, and is paid for.

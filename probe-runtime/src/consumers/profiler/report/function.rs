@@ -25,7 +25,7 @@ use crate::report::{Cell, FixedColumns, Row};
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionProfile {
-    function: Function,
+    pub(super) function: Function,
     known: FunctionEstimate,
     polls: Option<Estimated>,
     rate: f64,
@@ -59,16 +59,6 @@ impl FunctionProfile {
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
             counted: whole(seen.calls),
         }
-    }
-
-    /// Returns the function's path.
-    pub fn path(&self) -> &str {
-        self.function.path()
-    }
-
-    /// Returns the path, file and line of the function, and whether it is a future.
-    pub fn function(&self) -> &Function {
-        &self.function
     }
 
     /// Returns the number of calls that began since the profiler was attached. A call of a future

@@ -27,14 +27,8 @@ fn a_trigger_has_calls_a_limit_and_an_action() {
 #[test]
 fn selectors_are_read_as_they_are_elsewhere() {
     for selector in [
-        "geo::operator()",
-        r"geo::operator\(",
-        "F<a,b=c>::d",
-        "geo::operator>",
-        "a::{lambda(c::D)#1}::operator()",
-        "kind=entry|exit",
-        "group=net",
-        "@a/for.rs:3",
+        "geo::operator()", r"geo::operator\(", "F<a,b=c>::d", "geo::operator>",
+        "a::{lambda(c::D)#1}::operator()", "kind=entry|exit", "group=net", "@a/for.rs:3",
     ] {
         let text = format!("when latency({selector}) > 5ms: attach {selector} for 1s, then snapshot");
         let (trigger, _) = parse(&text).unwrap();
