@@ -141,8 +141,8 @@ pub use {
     clock::{Clock, Scale},
     consumers::Count,
     control::{
-        Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
-        unreadable_objects, unreadable_records,
+        Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, look_for_probes, probes,
+        select, standing, unreadable_objects, unreadable_records,
     },
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},

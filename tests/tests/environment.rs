@@ -199,14 +199,18 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     says(
         "environment::net::hanlde=count",
         true,
-        "PROBES: `environment::net::hanlde=count` is not attached: no probe matches `environment::net::hanlde`; \
+        "PROBES: no probe matches `environment::net::hanlde`; \
+         did you mean `environment::net::handle`, `environment::net::parsed`, `environment::net::accept`?\n\
+         PROBES: `environment::net::hanlde=count` is attached to no probe yet; those that appear later join\n\
+         probe  kind  sites  hits\n\
+         no probe matches `environment::net::hanlde`; \
          did you mean `environment::net::handle`, `environment::net::parsed`, `environment::net::accept`?",
     );
     says(
         "zzz=latency, environment::store kind=exit=count",
         true,
-        "PROBES: `zzz=latency` is not attached: no probe matches `zzz`; this program has 7 others (see `probes()`, \
-         or run it with PROBES=list)\n\
+        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
+         PROBES: `zzz=latency` is attached to no probe yet; those that appear later join\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );
@@ -368,7 +372,8 @@ fn so_they_are_on_stderr() {
         true,
         "PROBES: no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
          probe               kind   sites  hits\n\
-         environment::store  entry      1     1",
+         environment::store  entry      1     1\n\
+         no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)",
     );
 }
 

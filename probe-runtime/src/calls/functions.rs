@@ -170,6 +170,29 @@ impl Selected {
         probes.with_definitions(|all| Self::listed(all.map(|(id, of)| SortedProbe::new(id, of))))
     }
 
+    /// Returns these functions, with those of `all` behind them that are new. `all` are the
+    /// functions of all loaded probes, by other numbers.
+    pub(crate) fn joined_by(&self, all: Self) -> Self {
+        let mut joined =
+            Self { functions: self.functions.clone(), left_out: all.left_out, acts: self.acts.clone() };
+        joined.acts.resize(all.acts.len().max(self.acts.len()), Act::NOTHING);
+        let mut numbers: Vec<Option<u32>> = vec![None; all.functions.len()];
+        let marks_calls = |act: &&Act| act.step != CallEffect::Nothing;
+        for (of, known) in all.acts.iter().zip(&self.acts).filter(|(of, _)| marks_calls(of)) {
+            let number = &mut numbers[of.function as usize];
+            *number = number.or(Some(known).filter(marks_calls).map(|known| known.function));
+        }
+        for (to, of) in joined.acts.iter_mut().zip(&all.acts).filter(|(_, of)| marks_calls(of)) {
+            let number = &mut numbers[of.function as usize];
+            let function = *number.get_or_insert_with(|| {
+                joined.functions.push(all.functions[of.function as usize].clone());
+                u32::try_from(joined.functions.len() - 1).expect("fewer functions than probes")
+            });
+            *to = Act { function, step: of.step };
+        }
+        joined
+    }
+
     fn listed<'a>(probes: impl Iterator<Item = SortedProbe<'a>>) -> Self {
         let mut numbers = 0;
         let marks_calls = |probe: &SortedProbe<'_>| {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
 use super::futures::Which;
+use super::latest::Latest;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Thread, ThreadData};
 use crate::control::ProbeSet;
@@ -80,25 +81,55 @@ use crate::period::{Period, Since};
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {
     selected: Selected,
+    /// The same with functions that were added later.
+    later: Latest<Selected>,
+    /// The most functions that there is room for.
+    room: usize,
     memory: CallMemory<N, M>,
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
 }
 
 impl<const N: usize, M: Meter<N>> Calls<N, M> {
-    /// Prepares for the hits of these probes.
+    /// Prepares for the hits of these probes. If the set is [standing](ProbeSet::standing), there
+    /// is room for functions that are [added](Self::join) later: addresses only, until they are
+    /// called.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] if there are no counters left.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let selected = Selected::of(probes);
-        let memory = PerThread::new(selected.functions.len())?;
+        let room = selected.functions.len() + probes.room().div_ceil(2);
+        let memory = PerThread::new(room)?;
         Ok(Self {
             selected,
+            later: Latest::new(),
+            room,
             memory,
             #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
             since: Since::now(),
         })
+    }
+
+    /// Adds the functions of probes that have joined a standing attachment. `probes` are all of the
+    /// attachment's. Call this in [`Consumer::join`](crate::Consumer::join).
+    ///
+    /// Cost: a list of all functions, which stays until the end.
+    ///
+    /// # Errors
+    /// [`Error::Consumer`] if there is no room for them.
+    pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let joined = self.selected().joined_by(Selected::of(probes));
+        if joined.functions.len() > self.room {
+            let problem = format!("there is room for {} functions; attach anew", self.room);
+            return Err(Error::Consumer(problem.into()));
+        }
+        self.later.set(joined);
+        Ok(())
+    }
+
+    fn selected(&self) -> &Selected {
+        self.later.get().unwrap_or(&self.selected)
     }
 
     /// Returns the period from its creation until now.
@@ -107,15 +138,16 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         self.since.period()
     }
 
-    /// Returns the functions whose calls are paired, ordered by path.
+    /// Returns the functions whose calls are paired, ordered by path; behind them those that were
+    /// [added](Self::join).
     pub fn functions(&self) -> &[Function] {
-        &self.selected.functions
+        &self.selected().functions
     }
 
     /// Returns the functions whose calls are not paired, because not all of their probes were
     /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
-        &self.selected.left_out
+        &self.selected().left_out
     }
 
     /// Iterates over the meter's data of all threads.
@@ -139,7 +171,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             entered += part.entered.load(Relaxed);
             finished += part.finished.load(Relaxed) + part.cancelled.load(Relaxed);
         }
-        unpaired.pending = if self.selected.functions.get(function).is_some_and(Function::is_future) {
+        unpaired.pending = if self.selected().functions.get(function).is_some_and(Function::is_future) {
             entered.saturating_sub(finished)
         } else {
             0
@@ -161,7 +193,23 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
-        let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
+        let act = self.selected.acts.get(event.probe().index()).copied().unwrap_or(Act::NOTHING);
+        if act.step == CallEffect::Nothing {
+            return self.hit_of_later(event, meter);
+        }
+        self.act(event, meter, act);
+    }
+
+    /// The same for a probe that may have joined later.
+    #[cold]
+    fn hit_of_later(&self, event: &Event<'_>, meter: &M) {
+        if let Some(act) = self.later.get().and_then(|later| later.acts.get(event.probe().index())) {
+            self.act(event, meter, *act);
+        }
+    }
+
+    #[inline(always)]
+    fn act(&self, event: &Event<'_>, meter: &M, Act { function, step }: Act) {
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
         if step == CallEffect::Begin {

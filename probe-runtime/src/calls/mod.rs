@@ -38,6 +38,7 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
+mod latest;
 mod lazy;
 mod meter;
 mod thread;
@@ -47,5 +48,7 @@ pub use frames::add_single_writer;
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
+#[cfg(any(feature = "trace", feature = "tracing"))]
+pub(crate) use latest::Latest;
 pub use lazy::LazyCalls;
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

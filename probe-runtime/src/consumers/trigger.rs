@@ -331,13 +331,17 @@ impl Consumer for Trigger {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = self.scale.set(self.clock.scale());
         self.calls.prepare(probes)?;
-        if self.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
+        if self.calls.get().is_some_and(|calls| calls.functions().is_empty()) && probes.room() == 0 {
             let left_out = self.left_out().pop().unwrap_or_else(|| "these probes are points".to_owned());
             let problem = format!("no calls can be timed here: {left_out}; select entries and exits");
             return Err(Error::Consumer(problem.into()));
         }
         let _ = self.runner.set(self.start()?);
         Ok(())
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.calls.join(probes)
     }
 
     #[inline(always)]

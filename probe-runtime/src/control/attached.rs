@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::counters::sums;
 use super::policy::Policy;
 use super::runs::{Run, runs};
+use super::standing::Standing;
 use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Mode, Report};
@@ -36,6 +37,8 @@ pub(super) struct Attached {
     pub(super) text: HeldText,
     /// The last change to its sites that no caller has asked for.
     pub(super) late: Report,
+    /// Present in standing attachments only.
+    pub(super) standing: Option<Box<Standing>>,
     /// Present in the growing attachment only.
     pub(super) growth: Option<Growth>,
 }
@@ -72,6 +75,7 @@ impl Attached {
             frozen: Cell::new(0),
             text,
             late: Report::default(),
+            standing: None,
             growth: None,
         }
     }

@@ -67,6 +67,11 @@ impl Attachments {
         attached.filter(|attached| attached.subscription.orphan()).count() != 0
     }
 
+    /// Returns whether probes may join any attachment.
+    pub(super) fn any_standing(&self) -> bool {
+        self.all.iter().flatten().any(|attached| attached.standing.is_some())
+    }
+
     /// Keeps the report of a change that no caller has asked for.
     pub(super) fn keep_late(&mut self, attachment: usize, report: Report) {
         if let Some(attached) = self.attached_mut(attachment) {

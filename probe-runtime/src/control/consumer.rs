@@ -108,6 +108,24 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Gets ready for hits of probes that have appeared, if the set was
+    /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are all of the
+    /// attachment's, with the new ones, which may be some of a function's only. Hits of the others
+    /// go on meanwhile. Then [`start`](Self::start) is called for each new one. Without this method,
+    /// the consumer gets hits of probes that [`prepare`](Self::prepare) has not seen.
+    ///
+    /// It is called on the thread whose operation has found the probes, one thread at a time. It
+    /// must not take a lock that a thread holds while it uses this crate. It may use this crate;
+    /// threads that fork, or detach a standing attachment, wait until it returns.
+    ///
+    /// # Errors
+    /// Any error that keeps these probes out. The attachment goes on without them, and
+    /// [says so](crate::Attachment::left_out_later).
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let _ = probes;
+        Ok(())
+    }
+
     /// Returns where hits are recorded, for a consumer of this crate that lets the way in write to
     /// its memory. Called once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -179,6 +197,10 @@ macro_rules! pointed_at {
 
         fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
             (**self).prepare(probes)
+        }
+
+        fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+            (**self).join(probes)
         }
 
         fn start(&self, probe: ProbeId) -> Start {

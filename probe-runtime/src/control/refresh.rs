@@ -21,7 +21,15 @@ impl Control {
     /// their probes want.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         let Some(change) = self.registry.refresh(frozen) else { return };
+        self.changes += 1;
         forget_unloaded_text(&change.gone);
+        if self.attachments.any_standing() {
+            let all = || (0..self.registry.len()).map(ProbeId::new).collect::<Vec<_>>();
+            let all = change.is_list_new.then(all);
+            let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
+            found.sort_unstable();
+            self.attachments.note_late(all.as_ref().unwrap_or(&change.arrived), &found, &self.registry);
+        }
         if !change.is_list_new {
             self.adopt(&change.found, frozen.into());
             self.take_in(frozen, change.arrived);

@@ -25,6 +25,8 @@ pub(super) type Reading = Arc<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) registry: Registry,
+    /// The number of times that probes came or went.
+    pub(super) changes: u64,
     pub(super) attachments: Attachments,
     /// The baselines of consumers that were reset, by number.
     pub(super) baselines: Vec<(usize, Reading)>,

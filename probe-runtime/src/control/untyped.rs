@@ -10,15 +10,18 @@ use super::partial::Switch;
 use super::pause::pause;
 use super::policy::Policy;
 use super::retired::settle;
+use super::select::unmatched;
 use super::set::ProbeSet;
+use super::standing::{Rule, Standing};
 use super::state::Control;
+use super::turn::{self, Turn};
 use super::{Consumer, Start};
 use crate::dispatch::{Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::KeptLoaded;
-use crate::patch::{Refusal, Report, Visibility};
+use crate::patch::{Refusal, Report, UnmatchedTerm, Visibility};
 use crate::period::Since;
 use crate::registry::{Counts, ProbeCount, ProbeInfo};
 
@@ -33,6 +36,8 @@ pub(crate) struct Untyped {
     since: Since,
     counts: Baseline<Counts>,
     is_detached: bool,
+    /// Whether probes may join.
+    is_standing: bool,
 }
 
 impl Untyped {
@@ -43,13 +48,13 @@ impl Untyped {
         policy: Policy,
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
-        Self { number, subscription, report, policy, since, counts, is_detached: false }
+        Self { number, subscription, report, policy, since, counts, is_detached: false, is_standing: false }
     }
 
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
     pub(super) fn begin(
         set: &ProbeSet,
-        consumer: &dyn Consumer,
+        consumer: &Arc<dyn Consumer>,
         subscription: Arc<Subscription>,
     ) -> Result<Self, Error> {
         // Called before the lock is taken: it runs the consumer's own code.
@@ -69,13 +74,17 @@ impl Untyped {
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
-            control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)
+            let attached = control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)?;
+            control.stand(attached.0, set, consumer);
+            Ok::<_, Error>(attached)
         };
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
         settle(policy.visibility, None);
         subscription.settle(UnsettledSwitch::FIRST);
-        Ok(Self::new(number, subscription, report, policy))
+        let mut attached = Self::new(number, subscription, report, policy);
+        attached.is_standing = set.standing_rule().is_some();
+        Ok(attached)
     }
 
     /// Tells the consumer that it is attached, unless all sites were refused.
@@ -83,7 +92,14 @@ impl Untyped {
         if self.report.refused() != 0 && self.report.patched() + self.report.unchanged() == 0 {
             return Err(Error::Refused(Box::new(self.report.clone())));
         }
-        consumer.attached(self.switch())
+        consumer.attached(self.switch())?;
+        if self.is_standing {
+            lock().attachments.begin_joining(self.number);
+            if turn::is_due() {
+                turn::join_waiting();
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn report(&self) -> &Report {
@@ -123,6 +139,10 @@ impl Untyped {
             return Report::default();
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
+        if self.is_standing {
+            // Another thread may be in `Consumer::join`.
+            drop(Turn::take());
+        }
         // Always synchronous: only the wait proves that the consumer may be dropped.
         if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.awaited())) {
             let _whole = Uncancellable::new();
@@ -185,6 +205,28 @@ impl Untyped {
 
     pub(crate) fn suppressed(&self) -> u64 {
         lock().attachments.suppressed(self.number)
+    }
+
+    /// Returns the terms of a standing selector that have named no probe so far.
+    pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
+        let standing = |control: &Control| {
+            let Rule::Named(selector, named) = self.standing_of(control)?.rule.clone() else { return None };
+            Some(unmatched(control, &selector, &named))
+        };
+        if self.is_standing {
+            operate(|control, _| standing(control)).unwrap_or_default()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns a line about probes that could not join, if there are any.
+    pub(crate) fn left_out_later(&self) -> Option<String> {
+        self.is_standing.then(|| operate(|control, _| self.standing_of(control)?.note())).flatten()
+    }
+
+    fn standing_of<'a>(&self, control: &'a Control) -> Option<&'a Standing> {
+        control.attachments.attached(self.number)?.standing.as_deref()
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {

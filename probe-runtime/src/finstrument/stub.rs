@@ -12,7 +12,7 @@ use super::reason::{Reason, Unpatched};
 use super::stats::Stats;
 use crate::abi::Kind;
 use crate::consumers::Count;
-use crate::control;
+use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::patch::TextPolicy;
 use crate::registry::ProbeInfo;
@@ -100,7 +100,7 @@ pub fn stop_telling() {}
 /// ```
 pub fn text_policy(_policy: TextPolicy) {}
 
-/// Attaches a [`Count`] to nothing.
+/// Attaches a consumer to nothing.
 ///
 /// # Errors
 /// The same as those of [`ProbeSet::attach`](crate::ProbeSet::attach).
@@ -111,8 +111,8 @@ pub fn text_policy(_policy: TextPolicy) {}
 /// assert_eq!(calls.total(), 0);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, _capacity: usize) -> Result<DiscoveryAttachment, Error> {
-    control::ProbeSet::none().attach(count).map(DiscoveryAttachment)
+pub fn attach<C: Consumer>(consumer: C, _capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
+    ProbeSet::none().attach(consumer).map(DiscoveryAttachment)
 }
 
 /// Returns an empty list: no call was discovered.
@@ -133,7 +133,7 @@ pub fn stats() -> Stats {
     Stats::default()
 }
 
-/// A [`Count`] on nothing, from [`attach`]. Derefs to the attachment.
+/// A consumer on nothing, from [`attach`]. Derefs to the attachment.
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -144,17 +144,20 @@ pub fn stats() -> Stats {
 /// ```
 #[must_use = "dropping the attachment makes its probes latent"]
 #[derive(Debug)]
-pub struct DiscoveryAttachment(control::Attachment<Count>);
+pub struct DiscoveryAttachment<C: Consumer = Count>(Attachment<C>);
 
-impl Deref for DiscoveryAttachment {
-    type Target = control::Attachment<Count>;
+impl<C: Consumer> Deref for DiscoveryAttachment<C> {
+    type Target = Attachment<C>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl fmt::Display for DiscoveryAttachment {
+impl<C: Consumer> fmt::Display for DiscoveryAttachment<C>
+where
+    Attachment<C>: fmt::Display,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

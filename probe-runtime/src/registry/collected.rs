@@ -76,6 +76,12 @@ impl Registry {
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn name_pending(&mut self) {}
 
+    /// Returns none, since no provider works with this backend.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + use<> {
+        std::iter::empty()
+    }
+
     /// Returns `false`, since no provider works with this backend.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn has_discovered(&self) -> bool {

@@ -51,6 +51,11 @@ impl Registry {
         &self.discovered.all
     }
 
+    /// Returns the probes of all discoveries.
+    pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
+        self.discovered.all.iter().map(|(id, _)| *id)
+    }
+
     /// Returns whether there are discoveries, whose text an attachment may not have opened.
     #[inline(always)]
     pub(crate) fn has_discovered(&self) -> bool {

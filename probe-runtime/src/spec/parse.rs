@@ -8,7 +8,7 @@ use super::reported::Reported;
 use super::table::{ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
 use super::writes::Writes;
-use crate::control::select;
+use crate::control::standing;
 use crate::error::Error;
 use crate::patch::{TextPolicy, UnmatchedTerm};
 use crate::registry::ProbeId;
@@ -37,6 +37,8 @@ pub(crate) struct Listening {
     pub(crate) reported: Arc<dyn Reported>,
     /// Terms of the selector that match no probe.
     pub(crate) unmatched: Arc<[UnmatchedTerm]>,
+    /// Whether the selector matches any probe yet.
+    pub(crate) has_probes: bool,
     /// How its sites are written.
     #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "triggers have it, too"))]
     pub(super) text: TextPolicy,
@@ -46,14 +48,14 @@ impl Request<'_> {
     /// Attaches the consumer to the probes. Its reports go to the file, if one is given. A recorder
     /// also has the probes that triggers attach for a while, which are off at first.
     pub(super) fn attach(&self, writes: Writes<'_>, more: &[ProbeId]) -> Result<Listening, Error> {
-        let set = select(self.selector)?;
+        let set = standing(self.selector)?;
         #[cfg(probe_agent)]
         let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
-        let unmatched = set.unmatched();
+        let (unmatched, has_probes) = (set.unmatched(), !set.is_empty());
         // `asked` has read them, but a consumer may change its mind.
         let (made, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
         let reported = (made.attach)(&set.text_policy(text), writes, more)?;
-        Ok(Listening { reported, unmatched, text })
+        Ok(Listening { reported, unmatched, has_probes, text })
     }
 }
 

@@ -6,6 +6,7 @@
 mod churn;
 mod late;
 mod place;
+mod standing;
 
 use std::env;
 use std::hint::black_box;
@@ -122,6 +123,31 @@ fn plugins_come_and_go_while_all_is_toggled() {
 }
 
 #[test]
+fn probes_of_plugins_join_standing_attachments() {
+    pass("standing");
+}
+
+#[test]
+fn each_consumer_gets_ready_for_probes_that_join() {
+    pass("standing consumers");
+}
+
+#[test]
+fn a_consumer_may_refuse_probes() {
+    pass("standing refused");
+}
+
+#[test]
+fn probes_join_under_running_threads() {
+    pass("standing running");
+}
+
+#[test]
+fn probes_join_in_a_forked_child() {
+    pass("standing fork");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -140,6 +166,11 @@ fn scenario() {
             "pause" => late::pausing_does_not_look(),
             "taken" => late::taken_by_another(),
             "damaged" => late::damaged(),
+            "standing" => standing::counted(),
+            "standing consumers" => standing::each_consumer(),
+            "standing refused" => standing::refused(),
+            "standing running" => standing::running(),
+            "standing fork" => standing::forked(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },

@@ -302,6 +302,10 @@ impl Consumer for Perf {
         Ok(())
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.profiler().map_or_else(|| self.calls.join(probes), |profiler| profiler.join(probes))
+    }
+
     fn start(&self, probe: ProbeId) -> Start {
         self.profiler().map_or(Start::On, |profiler| profiler.start(probe))
     }

@@ -245,6 +245,10 @@ impl Consumer for Profiler {
         Ok(())
     }
 
+    fn join(&self, _: &ProbeSet) -> Result<(), Error> {
+        Err(Error::Consumer("a profiler plans for the functions that it was attached to; attach anew".into()))
+    }
+
     fn start(&self, probe: ProbeId) -> Start {
         let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.step(probe)));
         if begins { Start::Counted } else { Start::Off }

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
@@ -22,12 +23,14 @@ pub(super) struct TraceFile<W> {
     buffer: Vec<u8>,
     /// The last sub-buffer that was copied.
     copy: Vec<u64>,
+    /// The number of blocks of later definitions.
+    defined: usize,
 }
 
 impl<W: Write> TraceFile<W> {
     /// Writes the header, the program's name and the definitions.
     pub(super) fn begin(out: W, about: &About<'_>) -> io::Result<Self> {
-        let About { shape, began, boot, definitions, is_whole } = *about;
+        let About { shape, began, boot, definitions, later, is_whole } = *about;
         let mut words = [0; header::WORDS];
         words[header::MAGIC] = MAGIC;
         words[header::VERSION] = VERSION;
@@ -42,13 +45,28 @@ impl<W: Write> TraceFile<W> {
         };
         words[header::BOOT..header::BOOT + 2].copy_from_slice(&boot);
         words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(began));
-        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new() };
+        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new(), defined: 0 };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
         file.block(block::PROGRAM, 0, program().as_bytes())?;
         file.block(block::DEFINITIONS, 0, definitions)?;
+        file.define(later)?;
         Ok(file)
+    }
+
+    /// Returns whether the file lacks some of the later definitions.
+    pub(super) fn lacks(&self, later: &[Arc<[u8]>]) -> bool {
+        self.defined < later.len()
+    }
+
+    /// Writes the later definitions that the file lacks.
+    pub(super) fn define(&mut self, later: &[Arc<[u8]>]) -> io::Result<()> {
+        for definitions in &later[self.defined..] {
+            self.block(block::DEFINITIONS, 0, definitions)?;
+        }
+        self.defined = later.len();
+        Ok(())
     }
 
     /// Writes a block of words.
@@ -146,6 +164,8 @@ pub(super) struct About<'a> {
     pub(super) began: Moment,
     pub(super) boot: [u64; 2],
     pub(super) definitions: &'a [u8],
+    /// Those of probes that have joined.
+    pub(super) later: &'a [Arc<[u8]>],
     /// Whether the file is written at once.
     pub(super) is_whole: bool,
 }

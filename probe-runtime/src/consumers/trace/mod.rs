@@ -299,6 +299,10 @@ impl Consumer for Trace {
         Ok(())
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.running.get().map_or(Ok(()), |running| running.join(probes))
+    }
+
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         let Some(running) = self.running.get() else { return Ok(()) };
         running.count_nested(switch.suppressed_hits());

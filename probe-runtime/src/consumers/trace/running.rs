@@ -1,9 +1,10 @@
 //! The rings of an attached trace, and the way of a hit into them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use probe_trace::layout::ring;
 
@@ -13,6 +14,7 @@ use super::file::About;
 use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
+use crate::calls::Latest;
 use crate::clock::Clock;
 use crate::control::{ProbeSet, SuppressedHits};
 use crate::dispatch::{Event, Recorder};
@@ -20,6 +22,7 @@ use crate::error::Error;
 use crate::os;
 use crate::os::time;
 use crate::per_thread::{Local, PerThread, Zeroed};
+use crate::registry::ProbeId;
 
 // Safety: relies on zeroed atomics being the head of a ring that nobody has written to, and on
 // `ring`, which keeps a head's position and its end within the ring's memory.
@@ -37,6 +40,10 @@ pub(super) struct Running {
     pub(super) began: Moment,
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
+    /// The definitions of probes that have joined, by the times that some did.
+    later: Latest<Vec<Arc<[u8]>>>,
+    /// The probes that have definitions.
+    defined: Mutex<BTreeSet<ProbeId>>,
     rings: PerThread<Head, AtomicU64>,
     /// The file that the rings lie in. Dropped after them.
     pub(super) file: Option<RingFile>,
@@ -66,8 +73,9 @@ impl Running {
         let boot = time::boot_id();
         #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
         let boot = [boot as u64, (boot >> 64) as u64];
-        let definitions = definitions::encode(probes);
-        let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
+        let mut defined = BTreeSet::new();
+        let definitions = definitions::encode(probes, &mut defined);
+        let about = About { shape, began, boot, definitions: &definitions, later: &[], is_whole: false };
         let file = path.map(|path| RingFile::create(path, &about, most)).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
         let rings = match &file {
@@ -84,6 +92,8 @@ impl Running {
             began,
             boot,
             definitions,
+            later: Latest::new(),
+            defined: Mutex::new(defined),
             rings,
             file,
             nested: OnceLock::new(),
@@ -98,7 +108,24 @@ impl Running {
     /// Returns what its files begin with.
     pub(super) fn about(&self, is_whole: bool) -> About<'_> {
         let Self { shape, began, boot, ref definitions, .. } = *self;
-        About { shape, began, boot, definitions, is_whole }
+        About { shape, began, boot, definitions, later: self.later(), is_whole }
+    }
+
+    /// Returns the definitions of probes that have joined.
+    pub(super) fn later(&self) -> &[Arc<[u8]>] {
+        self.later.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds the definitions of probes that join.
+    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        if self.file.is_some() {
+            let problem = "the file of its rings begins with all definitions; attach anew";
+            return Err(Error::Consumer(problem.into()));
+        }
+        let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = definitions::encode(probes, &mut defined);
+        self.later.set([self.later(), &[new.into()]].concat());
+        Ok(())
     }
 
     /// Records a hit.

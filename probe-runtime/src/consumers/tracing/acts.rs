@@ -23,7 +23,9 @@ pub(super) fn acts(probes: &ProbeSet, level: Level) -> Vec<Option<Act>> {
     }
     let mut acts = Vec::new();
     acts.resize_with(probes.iter().map(|it| it.id().index() + 1).max().unwrap_or(0), || None);
-    for (function, probes) in functions.into_values().enumerate() {
+    for probes in functions.into_values() {
+        // A number that stays when other probes join.
+        let function = probes.iter().map(|probe| probe.id().index()).min().unwrap_or_default();
         let span = is_paired(&probes).then(|| span(&probes, level));
         for probe in probes {
             let act = match span.zip(effect(probe.kind())) {

@@ -27,6 +27,7 @@ use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
+use crate::calls::Latest;
 use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -88,6 +89,8 @@ pub struct Tracing {
     alive: Arc<()>,
     /// By the probes' numbers.
     acts: OnceLock<Vec<Option<Act>>>,
+    /// The same with probes that have joined.
+    later: Latest<Vec<Option<Act>>>,
     futures: Futures,
     counts: [AtomicU64; 4],
 }
@@ -157,6 +160,7 @@ impl Tracing {
             number: NUMBER.fetch_add(1, Relaxed),
             alive: Arc::new(()),
             acts: OnceLock::new(),
+            later: Latest::new(),
             futures: Futures::new(),
             counts: Default::default(),
         }
@@ -325,8 +329,13 @@ impl Consumer for Tracing {
         }
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.later.set(acts::acts(probes, self.level));
+        Ok(())
+    }
+
     fn hit(&self, event: &Event<'_>) {
-        let Some(acts) = self.acts.get() else { return };
+        let Some(acts) = self.later.get().or_else(|| self.acts.get()) else { return };
         Open::leave_gone();
         match acts.get(event.probe().index()) {
             Some(Some(act)) if act.effect == Effect::Event => self.event(act, event),

@@ -13,7 +13,7 @@ use super::provider;
 use super::reason::{Reason, Unpatched};
 use super::table::published;
 use crate::consumers::Count;
-use crate::control;
+use crate::control::{self, Attachment, Consumer, ProbeSet, Wants};
 use crate::error::Error;
 use crate::finstrument::stats::Stats;
 use crate::patch::{self, TextPolicy};
@@ -85,17 +85,21 @@ pub fn text_policy(policy: TextPolicy) {
     }
 }
 
-/// Counts every discovered function: those known by now, and each new one from its first hit on,
-/// that hit included.
+/// Attaches a consumer to every discovered function: those known by now, and each new one.
 ///
-/// There are `capacity` counters. Each call site takes one when it is discovered, and another one
-/// when its object is loaded again. Threads that discover the same call site at the same time take
-/// one each, for a moment. Call sites that find no counter stay latent
-/// ([`Stats::beyond_capacity`]).
+/// A consumer that only wants counts ([`Wants::Counts`], as [`Count`] does) gets each new function
+/// from its first hit on, that hit included. There are `capacity` counters. Each call site takes one
+/// when it is discovered, and another one when its object is loaded again. Threads that discover the
+/// same call site at the same time take one each, for a moment. Call sites that find no counter stay
+/// latent ([`Stats::beyond_capacity`]).
+///
+/// For all other consumers, new functions join as they join each
+/// [standing](crate::ProbeSet::standing) attachment, with the next operation. The consumer has room
+/// for `capacity` call sites.
 ///
 /// # Errors
-/// [`Error::Growing`] while there is another growing attachment; [`Error::OutOfCounters`],
-/// [`Error::Unpinned`].
+/// [`Error::Growing`] while there is another attachment that counts from the first hit on; those of
+/// [`ProbeSet::attach`](crate::ProbeSet::attach).
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -103,10 +107,15 @@ pub fn text_policy(policy: TextPolicy) {
 /// println!("{} calls", calls.total());
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, capacity: usize) -> Result<DiscoveryAttachment, Error> {
+pub fn attach<C: Consumer>(consumer: C, capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
     start();
-    control::attach_growing(count, capacity)
-        .map(|attachment| DiscoveryAttachment { attachment: Some(attachment) })
+    let is_growing = consumer.wants() == Wants::Counts;
+    let attachment = if is_growing {
+        control::attach_growing(consumer, capacity)?
+    } else {
+        ProbeSet::of_discovered(capacity).attach(consumer)?
+    };
+    Ok(DiscoveryAttachment { attachment: Some(attachment), is_growing })
 }
 
 /// Returns the call sites of loaded objects whose calls stay real calls, with the reasons.
@@ -152,10 +161,10 @@ pub fn stats() -> Stats {
     }
 }
 
-/// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.
+/// A consumer on all discovered functions, from [`attach`]. Derefs to the attachment.
 ///
-/// If the attachment is dropped inside a hit, it goes on counting, and no code can reach it any
-/// more.
+/// If the attachment of a [`Count`] is dropped inside a hit, it goes on counting, and no code can
+/// reach it any more.
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -167,23 +176,27 @@ pub fn stats() -> Stats {
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[must_use = "dropping the attachment makes its probes latent"]
-pub struct DiscoveryAttachment {
+pub struct DiscoveryAttachment<C: Consumer = Count> {
     /// `None` once detached.
-    attachment: Option<control::Attachment<Count>>,
+    attachment: Option<Attachment<C>>,
+    /// Whether first hits count for it.
+    is_growing: bool,
 }
 
-impl Deref for DiscoveryAttachment {
-    type Target = control::Attachment<Count>;
+impl<C: Consumer> Deref for DiscoveryAttachment<C> {
+    type Target = Attachment<C>;
 
     fn deref(&self) -> &Self::Target {
         self.attachment.as_ref().expect("nobody sees it once it is detached")
     }
 }
 
-impl Drop for DiscoveryAttachment {
+impl<C: Consumer> Drop for DiscoveryAttachment<C> {
     fn drop(&mut self) {
         let Some(attachment) = self.attachment.take() else { return };
-        if control::end_growing() {
+        if !self.is_growing {
+            drop(attachment);
+        } else if control::end_growing() {
             control::list_discovered();
             drop(attachment);
         } else {
@@ -192,13 +205,16 @@ impl Drop for DiscoveryAttachment {
     }
 }
 
-impl fmt::Debug for DiscoveryAttachment {
+impl<C: Consumer> fmt::Debug for DiscoveryAttachment<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
 }
 
-impl fmt::Display for DiscoveryAttachment {
+impl<C: Consumer> fmt::Display for DiscoveryAttachment<C>
+where
+    Attachment<C>: fmt::Display,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&**self, f)
     }

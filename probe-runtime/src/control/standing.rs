@@ -1,0 +1,83 @@
+//! Standing attachments: the rule that chooses their probes, and those that are to join.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::registry::{ProbeId, Registry};
+use crate::selector::{NamedTerms, Selector};
+
+/// Chooses the probes of a standing attachment.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    /// Those that a selector names, and the terms that have named any.
+    Named(Arc<Selector>, NamedTerms),
+    /// Those that a provider finds.
+    #[cfg(probe_discovers)]
+    Discovered,
+}
+
+impl Rule {
+    pub(super) fn matches(&mut self, id: ProbeId, registry: &Registry, found: &[ProbeId]) -> bool {
+        let Some(definition) = registry.definition(id).filter(|it| it.skipped().is_none()) else {
+            return false;
+        };
+        match self {
+            Self::Named(selector, named) => selector.matches_noting(definition, named),
+            #[cfg(probe_discovers)]
+            Self::Discovered => found.binary_search(&id).is_ok(),
+        }
+    }
+}
+
+/// The part of an attachment that lets probes join.
+pub(super) struct Standing {
+    pub(super) rule: Rule,
+    pub(super) room: usize,
+    /// The consumer, of a type that this file need not know.
+    pub(super) consumer: Box<dyn Any + Send>,
+    /// Whether the consumer was told that it is attached. No probe joins before.
+    pub(super) has_begun: bool,
+    /// Probes that are to join, ascending.
+    pub(super) waiting: Vec<ProbeId>,
+    /// Own counters of probes that have joined.
+    pub(super) counters: Vec<Range<usize>>,
+    /// Probes that could not join, and the last reason.
+    left_out: BTreeSet<ProbeId>,
+    problem: String,
+}
+
+impl Standing {
+    pub(super) fn new(rule: Rule, room: usize, consumer: Box<dyn Any + Send>) -> Self {
+        Self {
+            rule,
+            room,
+            consumer,
+            has_begun: false,
+            waiting: Vec::new(),
+            counters: Vec::new(),
+            left_out: BTreeSet::new(),
+            problem: String::new(),
+        }
+    }
+
+    /// Notes that these probes could not join.
+    pub(super) fn leave_out(&mut self, ids: &[ProbeId], error: &Error) {
+        self.left_out.extend(ids);
+        self.problem = error.to_string();
+    }
+
+    /// Returns a line about probes that could not join, if there are any.
+    pub(super) fn note(&self) -> Option<String> {
+        let (len, problem) = (self.left_out.len(), &self.problem);
+        let probes =
+            if len == 1 { "1 probe that appeared later is" } else { "probes that appeared later are" };
+        match len {
+            0 => None,
+            1 => Some(format!("{probes} left out: {problem}")),
+            _ => Some(format!("{len} {probes} left out: {problem}")),
+        }
+    }
+}
