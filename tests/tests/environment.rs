@@ -211,6 +211,8 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
         true,
         "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
          PROBES: `zzz=latency` is attached to no probe yet; those that appear later join\n\
+         function  calls  self  total  mean  p50  p99  max\n\
+         no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );

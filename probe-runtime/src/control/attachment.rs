@@ -99,7 +99,9 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Returns the result of the last change to the sites that no caller asked for. The call first
-    /// looks for objects that were loaded or unloaded. Each time an operation finds some, it brings
+    /// looks for objects that were loaded or unloaded. If probes have
+    /// [joined](crate::ProbeSet::standing) last, the report is about them. Each time an operation
+    /// finds objects, it brings
     /// all sites concerned into their intended state:
     ///
     /// - Copies in new objects are [patched](Report::patched).

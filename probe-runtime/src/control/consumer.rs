@@ -111,8 +111,8 @@ pub trait Consumer: Send + Sync + 'static {
     /// Gets ready for hits of probes that have appeared, if the set was
     /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are all of the
     /// attachment's, with the new ones, which may be some of a function's only. Hits of the others
-    /// go on meanwhile. Then [`start`](Self::start) is called for each new one. Without this method,
-    /// the consumer gets hits of probes that [`prepare`](Self::prepare) has not seen.
+    /// go on meanwhile. Then [`start`](Self::start) is called for each new one. Without this
+    /// method, the consumer gets hits of probes that [`prepare`](Self::prepare) has not seen.
     ///
     /// It is called on the thread whose operation has found the probes, one thread at a time. It
     /// must not take a lock that a thread holds while it uses this crate. It may use this crate;

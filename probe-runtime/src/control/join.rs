@@ -166,7 +166,7 @@ impl Control {
         let ids: Vec<_> = starts.iter().map(|(id, _)| *id).collect();
         let ids = self.exclude_taken(&ids, &mut report);
         let attached = self.attachments.attached(number)?;
-        let (wants, suppressed) = (attached.wants, CounterAt::new(attached.counters.start));
+        let (wants, first) = (attached.wants, attached.counters.start);
         let wanted = if wants == Wants::Hits { 0 } else { ids.len() };
         let pool = &mut self.attachments.counters;
         let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
@@ -178,11 +178,12 @@ impl Control {
         let left = self.attachments.left_each(&ids);
         self.attachments.reserve(&ids);
         for (at, id) in ids.iter().enumerate() {
-            let counter = CounterAt::new(own.start + if wants == Wants::Hits { 0 } else { at });
+            // Counts have no counter of suppressed hits, and hits none of their own.
+            let (suppressed, counter) = (|| CounterAt::new(first), || CounterAt::new(own.start + at));
             let action = match wants {
-                Wants::Counts => Action::Count(counter),
-                Wants::Hits => Action::Call { suppressed, counted: None },
-                Wants::Switchable => Action::Call { suppressed, counted: Some(counter) },
+                Wants::Counts => Action::Count(counter()),
+                Wants::Hits => Action::Call { suppressed: suppressed(), counted: None },
+                Wants::Switchable => Action::Call { suppressed: suppressed(), counted: Some(counter()) },
             };
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
             self.attachments.add(*id, Part::starting(number, action, start));

@@ -131,7 +131,7 @@ pub struct ProbeSet {
     pub(super) policy: Policy,
     /// Terms of its selector that named nothing.
     pub(super) unmatched: Arc<[UnmatchedTerm]>,
-    /// What chose the probes.
+    /// The rule that chose the probes.
     pub(super) rule: Option<Arc<Rule>>,
     /// The number of changes of the registry by then.
     pub(super) as_of: u64,
@@ -271,9 +271,9 @@ impl ProbeSet {
     /// join with the next operation that looks for new objects, on any thread, before that
     /// operation does its own work: [`probes`](crate::probes), [`select`](crate::select), attaching
     /// and detaching, counts and the reports that are made of them, each request of `probectl`,
-    /// each report of `PROBES_EVERY`. [`look_for_probes`](crate::look_for_probes) does nothing else:
-    /// call it after `dlopen`. Hits before that are not the attachment's. Operations inside of a hit
-    /// leave it to later ones.
+    /// each report of `PROBES_EVERY`. [`look_for_probes`](crate::look_for_probes) does nothing
+    /// else: call it after `dlopen`. Hits before that are not the attachment's. Operations inside
+    /// of a hit leave it to later ones.
     ///
     /// The consumer gets ready in [`Consumer::join`](crate::Consumer::join).
     /// [`Attachment::late_report`](crate::Attachment::late_report) says how their sites were
@@ -331,6 +331,6 @@ impl fmt::Debug for ProbeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut set = f.debug_struct("ProbeSet");
         set.field("len", &self.ids.len()).field("policy", &self.policy).field("unmatched", &self.unmatched);
-        set.finish()
+        set.field("room", &self.room).finish_non_exhaustive()
     }
 }

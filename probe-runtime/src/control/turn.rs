@@ -1,4 +1,4 @@
-//! Whose turn it is to let probes join standing attachments, and whether any wait.
+//! The turn of a thread that lets probes join standing attachments, and the note that some wait.
 //!
 //! One thread at a time lets probes join. It takes the turn before the control lock, since the
 //! consumer's code runs in it. Detaching waits for another thread's turn, so that the consumer is

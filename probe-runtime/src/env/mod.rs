@@ -23,6 +23,8 @@ use rendering::{AttachedConsumer, Output};
 use watch::Watching;
 use when::When;
 
+#[cfg(probe_discovers)]
+use crate::control::join_discovered;
 use crate::control::{probes, select};
 use crate::error::Error;
 use crate::os;
@@ -50,6 +52,11 @@ const OUT: &str = "PROBES_OUT";
 /// feature of that name) makes spans and events for the program's subscriber. Your own consumers
 /// have the names that they were [registered](crate::register) with. Without the variable, or with
 /// an empty one, nothing is attached.
+///
+/// Selectors are [standing](crate::ProbeSet::standing): probes that appear later join, before the
+/// next report at the latest. A selector that matches nothing yet is noted at once, and in the
+/// report if it is still so. With the feature `finstrument`, a thread of its own lets discovered functions
+/// join within milliseconds; it sleeps otherwise. The selectors of triggers must match probes.
 ///
 /// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
 ///
@@ -257,8 +264,16 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
         let consumer = asked.requests[at].row.name.to_owned();
         AttachedConsumer { number: at + 1, consumer, reported: it.reported }
     });
-    let consumers = consumers.collect();
+    let consumers: Vec<_> = consumers.collect();
     say_unmatched(&unmatched);
+    #[cfg(probe_discovers)]
+    if !consumers.is_empty()
+        && let Err(error) = join_discovered()
+    {
+        say(&format!(
+            "{VARIABLE}: functions of -finstrument-functions code join with reports only: the thread for that can't be started: {error}"
+        ));
+    }
     (consumers, triggers)
 }
 

@@ -16,8 +16,9 @@
 use std::any::Any;
 use std::ops::Range;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 
 use super::ProbeId;
 use crate::abi::Definition;
@@ -57,9 +58,20 @@ fn registered() -> Option<&'static ProviderStart> {
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
 }
 
+/// The thread that looks at findings at once, if one was asked for.
+static LOOKER: OnceLock<Thread> = OnceLock::new();
+
 /// Makes the next operation look at the provider's findings.
 pub(crate) fn note() {
     NOTED.store(true, Ordering::SeqCst);
+    if let Some(looker) = LOOKER.get() {
+        looker.unpark();
+    }
+}
+
+/// Wakes this thread with each note. Waking waits for nothing, and takes no heap.
+pub(crate) fn wake(looker: &Thread) {
+    let _ = LOOKER.set(looker.clone());
 }
 
 /// Makes the next operation look at everything.

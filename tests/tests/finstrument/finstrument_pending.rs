@@ -2,9 +2,16 @@
 //! functions; the outcome is that of a look at everything.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, TextPolicy, finstrument, probes, select};
+use probe_runtime::{
+    Attachment, CallTree, Consumer, Count, Event, Format, FunctionLatency, Kind, Latency, ParseError,
+    ProbeInfo, ProbeState, Rendered, Reporter, Setting, TextPolicy, finstrument, init_from_env,
+    look_for_probes, probes, register, select, standing,
+};
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};
@@ -30,6 +37,16 @@ fn sites_that_came_one_by_one_are_switched_in_open_text() {
 }
 
 #[test]
+fn each_joins_any_consumer() {
+    scenario::runs_in_a_child("scenario", "any");
+}
+
+#[test]
+fn functions_join_what_the_environment_names_without_an_operation() {
+    scenario::pass("promptly", &[("PROBES", OsStr::new("promptly*=joined"))]);
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -37,6 +54,8 @@ fn scenario() {
         "growing" => growing(),
         "later" => later(),
         "held" => held(),
+        "any" => any(),
+        "promptly" => promptly(),
         "open" => open(),
         other => panic!("no scenario {other}"),
     }
@@ -238,4 +257,80 @@ fn open() {
         rounds += 1;
     }
     assert_eq!(hits.total(), 2 * rounds);
+}
+
+/// Entries and exits are discovered in different operations. A later call of a function is whole.
+fn any() {
+    const LEN: u64 = EACH as u64;
+    let names = names("any");
+    let library = Library::open(&library("any", 0, &names));
+    let (early, late) = names.split_at(EACH / 2);
+    let call = |names: &[String]| names.iter().for_each(|name| _ = library.function(name)(1));
+    call(early);
+    let latency = finstrument::attach(Latency::new(), 4 * EACH).unwrap();
+    let tree = finstrument::attach(CallTree::new(), 4 * EACH).unwrap();
+    let one = standing("any399").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((latency.probes().len(), one.probes().len()), (EACH, 0));
+    call(&names);
+    look_for_probes();
+    assert_eq!((latency.probes().len(), one.probes().len(), one.total()), (2 * EACH, 2, 0));
+    call(&names);
+    call(late);
+    let measured = latency.latencies();
+    let calls = |name: &String| measured.function(name).map_or(0, FunctionLatency::calls);
+    assert_eq!(early.iter().map(calls).collect::<Vec<_>>(), [2; EACH / 2]);
+    assert_eq!(late.iter().map(calls).collect::<Vec<_>>(), [2; EACH / 2]);
+    assert_eq!((one.total(), one.left_out_later(), latency.left_out_later()), (4, None, None));
+    assert!(tree.tree().to_csv().contains("any399"));
+    // Probes without room stay out, and are counted.
+    let small = finstrument::attach(Latency::new(), 8).unwrap();
+    let left_out = small.left_out_later().unwrap();
+    assert!(
+        left_out.starts_with(&format!("{} probes that appeared later are left out: ", 2 * LEN)),
+        "{left_out}"
+    );
+    drop((small, latency, tree));
+    call(&names);
+    assert_eq!((one.total(), one.detach().patched()), (6, 2));
+}
+
+/// Counts hits of probes that have joined.
+struct Joined;
+
+static HITS: AtomicU64 = AtomicU64::new(0);
+
+impl Consumer for Joined {
+    fn hit(&self, _: &Event<'_>) {
+        HITS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Reporter for Joined {
+    const NAME: &'static str = "joined";
+    const ABOUT: &'static str = "hits";
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Ok(Self)
+    }
+
+    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
+        "the report".to_owned().into()
+    }
+}
+
+/// This thread makes no operation once the variable is read.
+fn promptly() {
+    register::<Joined>().unwrap();
+    let names = names("promptly");
+    let path = library("promptly", 0, &names);
+    let guard = init_from_env().unwrap();
+    let library = Library::open(&path);
+    let first = library.function("promptly000");
+    while HITS.load(Ordering::Relaxed) == 0 {
+        assert_eq!(first(1), 2);
+        thread::yield_now();
+    }
+    drop(guard);
+    let hits = HITS.load(Ordering::Relaxed);
+    assert_eq!((first(1), HITS.load(Ordering::Relaxed)), (2, hits));
 }

@@ -88,10 +88,10 @@ pub fn text_policy(policy: TextPolicy) {
 /// Attaches a consumer to every discovered function: those known by now, and each new one.
 ///
 /// A consumer that only wants counts ([`Wants::Counts`], as [`Count`] does) gets each new function
-/// from its first hit on, that hit included. There are `capacity` counters. Each call site takes one
-/// when it is discovered, and another one when its object is loaded again. Threads that discover the
-/// same call site at the same time take one each, for a moment. Call sites that find no counter stay
-/// latent ([`Stats::beyond_capacity`]).
+/// from its first hit on, that hit included. There are `capacity` counters. Each call site takes
+/// one when it is discovered, and another one when its object is loaded again. Threads that
+/// discover the same call site at the same time take one each, for a moment. Call sites that find
+/// no counter stay latent ([`Stats::beyond_capacity`]).
 ///
 /// For all other consumers, new functions join as they join each
 /// [standing](crate::ProbeSet::standing) attachment, with the next operation. The consumer has room
