@@ -55,8 +55,9 @@ const OUT: &str = "PROBES_OUT";
 ///
 /// Selectors are [standing](crate::ProbeSet::standing): probes that appear later join, before the
 /// next report at the latest. A selector that matches nothing yet is noted at once, and in the
-/// report if it is still so. With the feature `finstrument`, a thread of its own lets discovered functions
-/// join within milliseconds; it sleeps otherwise. The selectors of triggers must match probes.
+/// report if it is still so. With the feature `finstrument`, a thread of its own lets discovered
+/// functions join within milliseconds; it sleeps otherwise. The selectors of triggers must match
+/// probes.
 ///
 /// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
 ///

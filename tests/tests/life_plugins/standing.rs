@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use probe_runtime::{
-    CallTree, Consumer, Count, Error, Event, Kind, Latency, ProbeSet, ProbeState, Profiler, Trace, Tracing,
-    Trigger, look_for_probes, select, standing,
+    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Profiler,
+    Trace, Tracing, Trigger, look_for_probes, select, standing,
 };
 use probe_tests::library::Library;
 use probe_tests::text::Text;
@@ -88,7 +88,7 @@ pub(super) fn each_consumer() {
     look_for_probes();
     assert_eq!((library.function("plugin_sum")(5), own(1)), (15, 2));
 
-    let calls = |path: &str| latency.latencies().function(path).map(|function| function.calls());
+    let calls = |path: &str| latency.latencies().function(path).map(FunctionLatency::calls);
     assert_eq!(["plugin::each", "life_plugins::own"].map(calls), [Some(5), Some(2)]);
     assert_eq!((latency.latencies().left_out().len(), latency.left_out_later()), (0, None));
     let text = tree.to_string();
@@ -204,7 +204,7 @@ pub(super) fn running() {
     assert_eq!(of("life_plugins::own"), Some(calls.load(Ordering::Relaxed)));
     assert_eq!((of("plugin::each"), last), (Some(2 * sums), 60));
     let measured = latency.latencies();
-    assert_eq!(measured.function("plugin::each").map(|it| it.calls()), Some(2 * sums));
+    assert_eq!(measured.function("plugin::each").map(FunctionLatency::calls), Some(2 * sums));
     assert_eq!((hits.left_out_later(), latency.left_out_later()), (None, None));
     drop((hits, latency));
     Text::of_this_process().assert_as_in_file();
