@@ -15,7 +15,7 @@ pub(super) enum Rule {
     /// Those that a selector names, and the terms that have named any.
     Named(Arc<Selector>, NamedTerms),
     /// Those that a provider finds.
-    #[cfg(probe_discovers)]
+    #[cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
     Discovered,
 }
 
@@ -26,7 +26,6 @@ impl Rule {
         };
         match self {
             Self::Named(selector, named) => selector.matches_noting(definition, named),
-            #[cfg(probe_discovers)]
             Self::Discovered => found.binary_search(&id).is_ok(),
         }
     }
