@@ -2,16 +2,11 @@
 # The published packages hold their files, and build from these alone.
 source "$(dirname "$0")/../common.sh"
 
-# Builds the packages as cargo packages them, also from a working tree with uncommitted changes.
+# The packages are made as cargo makes them, also from a working tree with uncommitted changes.
 step 'packages'
-packages=(probe-macros probe-patch probe-trace probe-protocol probe-runtime probe-build probe-cli)
-# Cargo considers a package with the same version unchanged. So no source that an earlier run
-# unpacked and no file that it compiled may stay.
-rm -rf target/packaged
-for package in "${packages[@]}"; do
-    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$package"-[0-9]*
-done
-cargo package --allow-dirty --target-dir target/packaged "${packages[@]/#/--package=}"
+packages=(probe-macros probe-patch probe-trace probe-protocol probe-runtime probe-agent probe-build probe-cli)
+rm -rf target/packaged/package target/packaged/unpacked
+cargo package --allow-dirty --no-verify --target-dir target/packaged "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 for package in "${packages[@]}"; do
     files=(LICENSE-APACHE LICENSE-MIT README.md)
@@ -21,4 +16,21 @@ for package in "${packages[@]}"; do
     for file in "${files[@]}"; do
         grep -qx "$package-$version/$file" <<<"$held" || { echo "$package: its package lacks $file"; exit 1; }
     done
+done
+
+# Checked, not built: cargo's own verification would compile each dependency once more, and other
+# lanes link these sources. Alone, the runtime has its default features.
+step 'the packages as a workspace of their own'
+unpacked=target/packaged/unpacked
+mkdir -p "$unpacked"
+{
+    printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
+    for package in "${packages[@]}"; do
+        tar -xzf "target/packaged/package/$package-$version.crate" -C "$unpacked"
+        printf '%s = { path = "%s" }\n' "$package" "$package-$version"
+    done
+} >"$unpacked/Cargo.toml"
+cp Cargo.lock "$unpacked"
+for chosen in --workspace --package=probe-runtime; do
+    cargo check --manifest-path "$unpacked/Cargo.toml" --target-dir target/packaged "$chosen"
 done

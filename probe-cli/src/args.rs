@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +71,12 @@ pub enum Command {
     /// Shows times as `count` shows numbers.
     #[cfg(target_os = "linux")]
     Latency(Measure),
+    /// Groups the hits of a running program by their fields: sums, extremes, histograms
+    ///
+    /// `probectl aggregate -p PID 'sum(bytes) by(path)' 'net::handle[ok]'`. There are count, sum,
+    /// min, max, avg, quantize and latency. Shows groups as `count` shows numbers.
+    #[cfg(target_os = "linux")]
+    Aggregate(Aggregate),
     /// Draws the call tree of a running program, with times
     ///
     /// Shows trees as `count` shows numbers.
@@ -85,6 +92,21 @@ pub enum Command {
     /// Shows events as `count` shows numbers.
     #[cfg(target_os = "linux")]
     Perf(Measure),
+    /// Shows the functions of a running program on the whole terminal: rates, times, callers
+    ///
+    /// Estimates all functions of the selector for 0.3 % of the program's CPU time. Keys measure
+    /// each call of some of them, make all latent, filter, sort, and show callers; `?` lists them.
+    /// The probes are latent again when it ends. The output of a program that it starts is
+    /// discarded.
+    #[cfg(target_os = "linux")]
+    Top(Top),
+    /// Shows each hit in a running program, a line each, as it comes
+    ///
+    /// A line has the seconds since the first one, the thread, the kind, the probe and its fields.
+    /// An exit has the time of its call. With --json, each line is an object. The probes are latent
+    /// again when it ends, also if it is killed.
+    #[cfg(target_os = "linux")]
+    Trace(Trace),
     /// Records a trace of a running program into a file
     ///
     /// The program writes the file while it runs. The ending of FILE tells the format: .pftrace for
@@ -109,6 +131,13 @@ pub enum Command {
     /// Shows a running program: its probes, clients and attachments
     #[cfg(target_os = "linux")]
     Status(Status),
+    /// Starts a program that has probes, but no agent: a preloaded library brings one
+    ///
+    /// The program takes the place of `probectl`, and ends as it would without. Its children get
+    /// the agent, too. Programs without probes stay as they are. An agent of the program's own
+    /// serves in place of this one.
+    #[cfg(target_os = "linux")]
+    Run(Run),
     /// Tells what this machine and this process allow, and what to do
     ///
     /// Ends with 1 if sites can't be switched here.
@@ -206,6 +235,16 @@ pub struct Target {
     pub command: Vec<String>,
 }
 
+/// The arguments of `aggregate`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Aggregate {
+    /// Figure and groups: `sum(bytes) by(path)`
+    pub aggregation: String,
+    /// The rest is as for `count`.
+    #[command(flatten)]
+    pub measure: Measure,
+}
+
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Measure {
@@ -220,6 +259,30 @@ pub struct Measure {
     /// Shows it so often [default: 1s on a terminal, else at the end]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
+}
+
+/// The arguments of `top`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Top {
+    /// Which functions
+    #[arg(default_value = "**")]
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// The arguments of `trace`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Trace {
+    /// Which probes
+    pub selector: String,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
 }
 
 /// The arguments of `record`.
@@ -280,6 +343,29 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+}
+
+/// The arguments of `run`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Run {
+    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent: Option<PathBuf>,
+    /// Leaves the program's children alone: they don't inherit the library
+    #[arg(long)]
+    pub only: bool,
+    /// Serves a program without probes, too: its plugins may bring some
+    #[arg(long)]
+    pub plugins: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub command: Vec<OsString>,
 }
 
 /// The arguments of `completions`.

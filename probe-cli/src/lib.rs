@@ -12,7 +12,11 @@ mod json;
 mod live;
 mod measured;
 pub mod output;
+#[cfg(target_os = "linux")]
+mod preload;
 mod progress;
 mod staged;
 pub mod tables;
 pub mod text;
+#[cfg(target_os = "linux")]
+mod top;

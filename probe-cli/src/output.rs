@@ -103,7 +103,7 @@ pub fn print(result: Result<Shown, Failure>) -> Exit {
     match result {
         Ok(shown) => {
             for note in &shown.notes {
-                say(Style::new(), "note: ", note);
+                self::note(note);
             }
             match write(&shown) {
                 // Nobody reads any further, as after `| head`.
@@ -121,6 +121,11 @@ pub fn print(result: Result<Shown, Failure>) -> Exit {
             failure.exit()
         }
     }
+}
+
+/// Writes a note to stderr, for a command that does not return.
+pub(crate) fn note(text: &str) {
+    say(Style::new(), "note: ", text);
 }
 
 fn write(shown: &Shown) -> io::Result<()> {

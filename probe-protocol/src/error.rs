@@ -133,7 +133,8 @@ impl fmt::Display for ClientError {
             Self::NoAgent { pid, looked } => {
                 write!(
                     f,
-                    "process {pid} can't be asked; start it with PROBE_AGENT=1, and the feature `agent`"
+                    "process {pid} can't be asked; start it with PROBE_AGENT=1, and the feature `agent`, or by \
+                     `probectl run`"
                 )?;
                 for (at, path) in looked.iter().enumerate() {
                     let before = if at == 0 { "; there is no " } else { ", nor " };

@@ -201,6 +201,9 @@ pub struct Scale {
 }
 
 impl Scale {
+    /// A scale for times that nobody asks for.
+    pub(crate) const UNUSED: Self = Self { nanoseconds_per_tick: 0.0 };
+
     /// Ticks as nanoseconds, rounded.
     #[expect(
         clippy::cast_possible_truncation,

@@ -119,6 +119,16 @@ pub enum Error {
         /// The mistake, and the correct form.
         problem: String,
     },
+    /// A predicate or an aggregation does not fit the probes: none of them has such a field, or its
+    /// type is another one.
+    Expression {
+        /// The expression's text.
+        text: String,
+        /// Byte offset of the mistake.
+        at: usize,
+        /// The mistake, and the fields there are.
+        problem: String,
+    },
     /// An environment variable is malformed.
     Environment {
         /// Name of the variable.
@@ -208,6 +218,9 @@ impl fmt::Display for Error {
                 write!(f, "the consumer `{name}` can't be registered: {problem}")
             }
             Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
+            Self::Expression { text, at, problem } => {
+                mistaken("this does not fit the probes", text, *at, problem, f)
+            }
             Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
         }
     }

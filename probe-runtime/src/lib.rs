@@ -45,6 +45,8 @@
 //! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
 //! | the events before a slow call | `Trigger` | `when latency(…) > 5ms: snapshot` | `trace` |
 //! | probes as spans and events of `tracing` | `Tracing` | `tracing` | `tracing` |
+//! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
+//! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
@@ -102,6 +104,8 @@ mod dispatch;
 mod env;
 #[cfg(feature = "std")]
 mod error;
+#[cfg(feature = "std")]
+mod expression;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
@@ -139,7 +143,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     capture::failed_captures,
     clock::{Clock, Scale},
-    consumers::Count,
+    consumers::{Aggregate, Count, Group, Groups},
     control::{
         Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, look_for_probes, probes,
         select, standing, unreadable_objects, unreadable_records,
@@ -147,6 +151,7 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},
     error::Error,
+    expression::Predicate,
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
@@ -177,7 +182,15 @@ pub use tracing_core;
 
 // `docs` is a link to the repository's folder; packages hold copies of its files. The examples are
 // compiled and run.
-#[cfg(all(doctest, feature = "latency", feature = "call-tree", not(probe_backend = "off")))]
+#[cfg(all(
+    doctest,
+    feature = "agent",
+    feature = "call-tree",
+    feature = "latency",
+    feature = "trace",
+    feature = "tracing",
+    not(probe_backend = "off")
+))]
 #[doc = include_str!("../docs/recipes.md")]
 mod recipes {}
 
@@ -193,6 +206,9 @@ mod shipping_latent_probes {}
 #[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}
 
+#[doc(hidden)]
+#[cfg(feature = "std")]
+pub mod __preload;
 #[doc(hidden)]
 #[cfg(feature = "std")]
 pub mod __tools;

@@ -26,6 +26,8 @@ pub(crate) enum Problem {
     Version(u64),
     /// The header says something impossible.
     Header(&'static str),
+    /// The block at this byte is none.
+    Block(u64),
 }
 
 impl ReadError {
@@ -60,6 +62,7 @@ impl fmt::Display for ReadError {
                            `probe-trace` of the program that wrote it"
                 )
             }
+            Problem::Block(at) => write!(f, "{path} can't be read: the block at byte {at} is damaged"),
             Problem::Header(what) => write!(f, "{path} can't be read: its header has {what}"),
         }
     }

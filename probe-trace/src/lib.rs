@@ -17,7 +17,5 @@ mod story;
 pub use definition::{Definition, Kind};
 pub use error::ReadError;
 pub use item::{Gap, Item, Thread, ThreadId, TraceEvent};
-pub use reader::{Items, Totals, Trace};
-#[cfg(feature = "perfetto")]
-pub use reader::{Part, Rings};
+pub use reader::{Followed, Items, Part, Rings, Totals, Trace};
 pub use value::FieldValue;

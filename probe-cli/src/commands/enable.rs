@@ -37,9 +37,15 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         // Somebody may wait for it.
         written(Screen::stdout(false).finish(&said))?;
     }
-    if !args.keep && watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? == Watched::Stopped {
-        program.client.pause(attached.id).map_err(|error| failure(&error))?;
-        text = reports(&mut program.client, attached.id, is_json)?.concat();
+    if !args.keep {
+        match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
+            Watched::Stopped => {
+                program.client.pause(attached.id).map_err(|error| failure(&error))?;
+                let formats = attached.consumers.iter().map(|it| &it.formats[..]);
+                text = reports(&mut program.client, attached.id, formats, is_json)?.concat();
+            }
+            Watched::Ended => notes.push(format!("{}, and there are no reports", program.end())),
+        }
     }
     Ok(Shown { notes, ..Shown::text(text) })
 }
@@ -54,7 +60,9 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let mut notes = Vec::new();
     for id in &ids {
         client.pause(*id).map_err(|error| failure(&error))?;
-        let reports = reports(client, *id, is_json)?;
+        let known = status.attachments.iter().filter(|it| it.id == *id);
+        let formats = known.flat_map(|it| &it.consumers).map(|it| &it.formats[..]);
+        let reports = reports(client, *id, formats, is_json)?;
         // Each report is written before the attachment goes: an error of a later one loses nothing.
         written(screen.finish(&reports.concat()))?;
         notes.extend(client.detach(*id).map_err(|error| failure(&error))?);
@@ -63,15 +71,20 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     Ok(Shown { notes, ..Shown::text(String::new()) })
 }
 
-/// Returns the reports of all consumers of an attachment. Its client knew their number.
-fn reports(client: &mut Client, attachment: u32, is_json: bool) -> Result<Vec<String>, Failure> {
+/// Returns the reports of an attachment's consumers, of which each has these formats. One may lack
+/// this format, as a flight recorder has none in JSON.
+fn reports<'a>(
+    client: &mut Client,
+    attachment: u32,
+    consumers: impl Iterator<Item = &'a [String]>,
+    is_json: bool,
+) -> Result<Vec<String>, Failure> {
     let format = if is_json { "json" } else { "txt" };
     let mut reports = Vec::new();
-    for consumer in 0.. {
+    for (consumer, _) in (0..).zip(consumers).filter(|(_, formats)| formats.iter().any(|it| it == format)) {
         match client.report(attachment, consumer, format) {
             Ok(report) => reports.push(report.text.trim_end().to_owned() + "\n"),
-            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Unknown => break,
-            // A consumer without such a report, as a flight recorder has none in JSON.
+            // One that only goes to files.
             Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => (),
             Err(error) => return Err(failure(&error)),
         }

@@ -44,8 +44,7 @@ impl From<&tables::Probe> for Listed {
     fn from(probe: &tables::Probe) -> Self {
         let field = |field: &tables::FieldOf| Field {
             name: field.name.clone(),
-            // As the agent names it.
-            ty: field.ty.map(|ty| format!("{ty:?}").to_ascii_lowercase()),
+            ty: field.ty.map(|ty| ty.name().to_owned()),
         };
         Self {
             probe: probe.path.clone(),

@@ -35,14 +35,12 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         Watched::Stopped => last(&mut program.client, attached.id, format)?,
         Watched::Ended => None,
     };
-    if last.is_none() {
-        notes.push("the program has ended; this is the last report before".to_owned());
-    }
+    let end = last.is_none().then(|| program.end());
     let Some(report) = last.or(latest) else {
-        return Err(Failure::Input(
-            "the program has ended before there was a report; ask for some by --every".to_owned(),
-        ));
+        let end = end.unwrap_or_default();
+        return Err(Failure::Input(format!("{end} before there was a report; ask for some by --every")));
     };
+    notes.extend(end.map(|end| format!("{end}; this is the last report before")));
     written(screen.finish(&report))?;
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
@@ -57,6 +55,14 @@ pub(super) fn target(target: &Target) -> Result<Program, Failure> {
         (Some(pid), _) => Program::by_id(pid),
         (_, Some(name)) => Program::by_name(name),
         _ => Program::start(&target.command),
+    }
+}
+
+/// The same; a program that is started here has no terminal.
+pub(super) fn silent(target: &Target) -> Result<Program, Failure> {
+    match (target.pid, &target.name) {
+        (None, None) => Program::start_silently(&target.command),
+        _ => self::target(target),
     }
 }
 

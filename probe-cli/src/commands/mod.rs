@@ -7,6 +7,8 @@ mod diff;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod enable;
+#[cfg(target_os = "linux")]
+mod hits;
 mod list;
 mod listed;
 #[cfg(target_os = "linux")]
@@ -15,7 +17,13 @@ mod measure;
 mod record;
 mod report;
 #[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
 mod status;
+#[cfg(target_os = "linux")]
+mod top;
+#[cfg(target_os = "linux")]
+mod trace;
 mod written;
 
 use crate::args::{Arguments, Command};
@@ -38,11 +46,17 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Latency(args) => measure::run(args, "latency", is_json),
         #[cfg(target_os = "linux")]
+        Command::Aggregate(args) => measure::run(&args.measure, &args.aggregation, is_json),
+        #[cfg(target_os = "linux")]
         Command::Calls(args) => measure::run(args, "call-tree", is_json),
         #[cfg(target_os = "linux")]
         Command::Profile(args) => measure::run(args, "profile", is_json),
         #[cfg(target_os = "linux")]
         Command::Perf(args) => measure::run(args, "perf", is_json),
+        #[cfg(target_os = "linux")]
+        Command::Top(args) => top::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Trace(args) => trace::run(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Record(args) => record::run(args),
         #[cfg(target_os = "linux")]
@@ -53,6 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Disable(args) => enable::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(args),
         Command::Doctor => doctor::run(is_json),
         Command::Completions(completions) => Ok(written::completions(completions)),
         Command::Man(man) => written::man(man),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_protocol::{Attach, AttachmentInfo, ClientError};
+use probe_trace::export::Format;
 
 use super::measure::{notes, report, running, target};
 use crate::args::{Record, Snapshot};
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
         }
     }
     if text.is_empty() {
-        notes.push(format!("the connection has ended; {out} has the events until about then"));
+        notes.push(format!("{}; {out} has the events until about then", program.end()));
     }
     if !stop.is_set() {
         notes.extend(program.finish());
@@ -60,7 +61,7 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
 
 pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
-    let format = ending(&name).to_owned();
+    let format = ending(&name)?;
     let mut program = running(&args.running)?;
     let client = &mut program.client;
     let status = client.status().map_err(|error| failure(&error))?;
@@ -74,7 +75,7 @@ pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
     client.set_patience(PATIENCE);
     let staged = Staged::create(&args.out).map_err(unwritable)?;
     let notes =
-        client.snapshot(attachment, consumer, &format, staged.file()).map_err(|error| failure(&error))?;
+        client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
     Ok(Shown { notes, ..Shown::text(String::new()) })
 }
@@ -103,10 +104,18 @@ fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
     }
 }
 
-/// Returns the ending of a file's name, which chooses the format.
-fn ending(name: &str) -> &str {
-    const FIREFOX: &str = "firefox.json";
-    if name.ends_with(FIREFOX) { FIREFOX } else { name.rsplit_once('.').map_or("", |(_, ending)| ending) }
+/// Returns the ending by which the program knows the format.
+fn ending(name: &str) -> Result<&'static str, Failure> {
+    // The format of traces themselves is no export.
+    if name.ends_with(".probetrace") {
+        return Ok("probetrace");
+    }
+    let unknown = |_| {
+        Failure::Usage(format!(
+            "`{name}` tells no format: use `.probetrace`, `.pftrace`, `.json`, `.firefox.json` or `.folded`"
+        ))
+    };
+    Format::from_path(name).map(Format::ending).map_err(unknown)
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

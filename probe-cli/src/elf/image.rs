@@ -1,13 +1,18 @@
 //! The loaded part of a file, by address.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use object::elf;
 
 use super::error::{ElfError, Problem};
 use super::layout::{Header, LE, ProgramHeader, read};
 use super::pages::{Pages, Source};
+
+/// Bytes of the longest path that the kernel takes.
+const LONGEST_PATH: u64 = 4096;
 
 /// The loader's view of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +56,8 @@ pub struct Image {
     pub(super) notes: Vec<[u64; 4]>,
     /// Offset and size of the dynamic section.
     pub(super) dynamic: Option<(u64, u64)>,
+    /// Offset and size of the loader's name.
+    interpreter: Option<(u64, u64)>,
 }
 
 impl Image {
@@ -85,6 +92,7 @@ impl Image {
             segments: Vec::new(),
             notes: Vec::new(),
             dynamic: None,
+            interpreter: None,
         };
         image.read_program_headers()?;
         Ok(image)
@@ -117,7 +125,7 @@ impl Image {
 
     fn note_program_header(&mut self, number: u64, header: &ProgramHeader) -> Result<(), Problem> {
         let kind = header.p_type.get(LE);
-        if ![elf::PT_LOAD, elf::PT_NOTE, elf::PT_DYNAMIC].contains(&kind) {
+        if ![elf::PT_LOAD, elf::PT_NOTE, elf::PT_DYNAMIC, elf::PT_INTERP].contains(&kind) {
             return Ok(());
         }
         let (offset, size) = (header.p_offset.get(LE), header.p_filesz.get(LE));
@@ -137,6 +145,7 @@ impl Image {
             }),
             elf::PT_NOTE => self.notes.push([offset, addr, size, header.p_align.get(LE)]),
             elf::PT_DYNAMIC => self.dynamic = Some((offset, size)),
+            elf::PT_INTERP => self.interpreter = Some((offset, size)),
             _ => (),
         }
         Ok(())
@@ -155,6 +164,18 @@ impl Image {
     /// Returns the loader's view of the file.
     pub fn object_type(&self) -> ObjectType {
         self.object_type
+    }
+
+    /// Returns the file that loads this one; `None` if it is loaded without one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn interpreter(&self) -> Result<Option<PathBuf>, Problem> {
+        let Some((offset, size)) = self.interpreter else { return Ok(None) };
+        let mut path = vec![0; size.min(LONGEST_PATH) as usize];
+        self.pages.fill(offset, &mut path)?;
+        path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(path.len()));
+        Ok(Some(OsString::from_vec(path).into()))
     }
 
     /// Makes an error about this file.

@@ -21,5 +21,5 @@ pub use dynamic::{Pointer, Pointers};
 pub use error::{ElfError, Problem};
 pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
-pub use notes::{NoteAt, Notes, notes};
+pub use notes::{NoteAt, Notes, Runtime, notes};
 pub use pages::Source;

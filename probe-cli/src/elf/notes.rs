@@ -5,6 +5,10 @@ use super::image::Image;
 
 /// Owner of the notes of probes.
 const OWNER: &[u8; 12] = b"LatentProbe\0";
+/// Owner of the notes of runtimes.
+const RUNTIME: &[u8; 12] = b"LatentOwner\0";
+/// The flag of a runtime with an agent.
+const HAS_AGENT: u32 = 1;
 /// Type of those that this reader knows.
 const KNOWN: u32 = 1;
 /// Bytes of their descriptor.
@@ -36,12 +40,72 @@ pub struct Notes {
     pub build_id: Option<Vec<u8>>,
 }
 
+/// A note, as its header says.
+struct RawNote {
+    kind: u32,
+    name: u32,
+    /// The place of the name in the file.
+    name_at: u64,
+    descriptor: u32,
+    /// The place of the descriptor in the file, and its address.
+    at: u64,
+    addr: u64,
+}
+
 /// Reads the notes. Stops where one is damaged: the next one can't be found.
 ///
 /// # Errors
 /// If they are far too long, and the system's.
 pub fn notes(image: &Image) -> Result<Notes, Problem> {
     let mut found = Notes::default();
+    each(image, |note| {
+        if is_called(image, note, OWNER)? {
+            match image.pages.bytes::<32>(note.at)? {
+                Some(bytes) if note.kind == KNOWN && u64::from(note.descriptor) >= DESCRIPTOR => {
+                    let offsets = [0, 8, 16, 24].map(|at| long(&bytes, at));
+                    found.probes.get_or_insert(NoteAt { addr: note.addr, offsets });
+                }
+                _ if note.kind != KNOWN => _ = found.later.get_or_insert(note.kind),
+                _ => (),
+            }
+        } else if note.kind == BUILD_ID && is_called(image, note, b"GNU\0")? {
+            let mut id = vec![0; note.descriptor.min(LONGEST_ID) as usize];
+            if image.pages.fill(note.at, &mut id)? {
+                found.build_id.get_or_insert(id);
+            }
+        }
+        Ok(found.probes.is_none() || found.build_id.is_none())
+    })?;
+    Ok(found)
+}
+
+/// The runtime in a file: the application's part, which attaches to probes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Runtime {
+    /// Whether it has the feature `agent`.
+    pub has_agent: bool,
+}
+
+impl Runtime {
+    /// Returns the runtime of a file, if its notes tell of one.
+    ///
+    /// # Errors
+    /// As those of [`notes`].
+    pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
+        let mut found = None;
+        each(image, |note| {
+            if note.kind == KNOWN && note.descriptor >= 4 && is_called(image, note, RUNTIME)? {
+                let flags = image.pages.bytes(note.at)?.map_or(0, u32::from_le_bytes);
+                found = Some(Self { has_agent: flags & HAS_AGENT != 0 });
+            }
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+}
+
+/// Calls `visit` for each note, until it returns `false`.
+fn each(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>) -> Result<(), Problem> {
     let all = image.notes.iter().fold(0_u64, |sum, [_, _, size, _]| sum.saturating_add(*size));
     if all > LONGEST {
         return Err(Problem::Damaged(format!("its notes have {all} bytes, more than any program has")));
@@ -49,52 +113,30 @@ pub fn notes(image: &Image) -> Result<Notes, Problem> {
     for &[offset, addr, size, align] in &image.notes {
         let align = if align == 8 { 8 } else { 4 };
         let mut at = 0;
-        while let Some(next) = note(image, [offset, addr, size], at, align, &mut found)? {
-            if found.probes.is_some() && found.build_id.is_some() {
-                return Ok(found);
+        while size - at >= 12 {
+            let Some(head) = image.pages.bytes::<12>(offset + at)? else { break };
+            let [name, descriptor, kind] = [0, 4, 8].map(|at| word(&head, at));
+            let body = at + 12 + u64::from(name).next_multiple_of(align.min(4));
+            let body = body.next_multiple_of(align);
+            let end = body + u64::from(descriptor);
+            if end > size {
+                break;
             }
-            at = next;
+            let (name_at, addr) = (offset + at + 12, addr.wrapping_add(body));
+            if !visit(&RawNote { kind, name, name_at, descriptor, at: offset + body, addr })? {
+                return Ok(());
+            }
+            at = end.next_multiple_of(align);
+            if at > size {
+                break;
+            }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-/// Reads the note at a place of its segment; returns the place of the next one.
-fn note(
-    image: &Image,
-    [offset, addr, size]: [u64; 3],
-    at: u64,
-    align: u64,
-    found: &mut Notes,
-) -> Result<Option<u64>, Problem> {
-    if size - at < 12 {
-        return Ok(None);
-    }
-    let Some(head) = image.pages.bytes::<12>(offset + at)? else { return Ok(None) };
-    let [name, descriptor, kind] = [0, 4, 8].map(|at| word(&head, at));
-    let body = at + 12 + u64::from(name).next_multiple_of(align.min(4));
-    let body = body.next_multiple_of(align);
-    let end = body + u64::from(descriptor);
-    if end > size {
-        return Ok(None);
-    }
-    if name == 12 && image.pages.bytes(offset + at + 12)? == Some(*OWNER) {
-        match image.pages.bytes::<32>(offset + body)? {
-            Some(bytes) if kind == KNOWN && u64::from(descriptor) >= DESCRIPTOR => {
-                let offsets = [0, 8, 16, 24].map(|at| long(&bytes, at));
-                found.probes.get_or_insert(NoteAt { addr: addr.wrapping_add(body), offsets });
-            }
-            _ if kind != KNOWN => _ = found.later.get_or_insert(kind),
-            _ => (),
-        }
-    } else if name == 4 && kind == BUILD_ID && image.pages.bytes(offset + at + 12)? == Some(*b"GNU\0") {
-        let mut id = vec![0; descriptor.min(LONGEST_ID) as usize];
-        if image.pages.fill(offset + body, &mut id)? {
-            found.build_id.get_or_insert(id);
-        }
-    }
-    let next = end.next_multiple_of(align);
-    Ok((next <= size).then_some(next))
+fn is_called<const N: usize>(image: &Image, note: &RawNote, name: &[u8; N]) -> Result<bool, Problem> {
+    Ok(note.name as usize == N && image.pages.bytes(note.name_at)? == Some(*name))
 }
 
 /// Returns the number of four bytes at a place.

@@ -1,22 +1,28 @@
 //! The program that is meant: by its process id, by its name, or started here.
 
 use std::fs;
+use std::iter;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
 use crate::output::Failure;
+use crate::preload::{Preload, Starting, library};
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
+/// The time between the end of a program's sockets and that of its process.
+const GOING: Duration = Duration::from_millis(500);
 
 /// A connection to a program, and its process if it was started here.
 pub struct Program {
     /// The connection.
     pub client: Client,
+    /// The process's id, as it is known here.
+    pub pid: u32,
     started: Option<Child>,
 }
 
@@ -26,7 +32,7 @@ impl Program {
     /// # Errors
     /// If it can't be asked.
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
-        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, started: None })
+        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, pid, started: None })
     }
 
     /// Connects to the only process of this name that serves a socket.
@@ -47,7 +53,7 @@ impl Program {
                 };
                 Err(Failure::Input(format!(
                     "no process called `{name}` can be asked; start it with PROBE_AGENT=1, and the feature \
-                     `agent`{others}"
+                     `agent`, or by `probectl run`{others}"
                 )))
             }
             _ => {
@@ -61,21 +67,40 @@ impl Program {
         }
     }
 
-    /// Starts a program with its agent, and connects to it.
+    /// Starts a program with its agent, and connects to it. If it has none of its own, the library
+    /// to preload brings one. Of a script, the first program with an agent is asked.
     ///
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
     pub fn start(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |_| ())
+    }
+
+    /// Starts a program without input, whose output is discarded, and connects to it.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_silently(command: &[String]) -> Result<Self, Failure> {
+        Self::started(command, |command| {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+    }
+
+    fn started(command: &[String], set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
-        let started = Command::new(program).args(arguments).env("PROBE_AGENT", "1").spawn();
-        let mut started =
-            started.map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
+        let mut command = Command::new(program);
+        set(command.args(arguments).env("PROBE_AGENT", "1"));
+        let without = preload(program, &mut command);
+        let mut started = command
+            .spawn()
+            .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let begin = Instant::now();
         loop {
-            match Client::connect(started.id()) {
-                Ok(client) => return Ok(Self { client, started: Some(started) }),
+            let pid = asked(started.id());
+            match Client::connect(pid) {
+                Ok(client) => return Ok(Self { client, pid, started: Some(started) }),
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
                 Err(error) => {
                     end(&mut started);
@@ -84,15 +109,13 @@ impl Program {
             }
             if let Ok(Some(status)) = started.try_wait() {
                 return Err(Failure::Input(format!(
-                    "{program} has ended ({status}) before it could be asked; does it hold the guard of \
-                     `init_from_env`, with the feature `agent`?"
+                    "{program} has ended ({status}) before it could be asked; {without}"
                 )));
             }
             if begin.elapsed() > START {
                 end(&mut started);
                 return Err(Failure::Input(format!(
-                    "{program} serves no socket, so it was ended; it needs the guard of `init_from_env`, and the \
-                     feature `agent`"
+                    "{program} serves no socket, so it was ended; {without}"
                 )));
             }
             thread::sleep(Duration::from_millis(2));
@@ -106,6 +129,19 @@ impl Program {
         drop(self);
         let status = started?.wait().ok()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
+    }
+
+    /// Says why the connection has ended: with the program, as a rule.
+    pub fn end(&self) -> &'static str {
+        let begin = Instant::now();
+        while is_running(self.pid) {
+            // A process closes its sockets before it is gone.
+            if begin.elapsed() > GOING {
+                return "the program goes on, but has ended the connection";
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        "the program has ended"
     }
 
     /// Returns whether the program was started here.
@@ -123,6 +159,39 @@ impl Drop for Program {
     }
 }
 
+/// Lets a program without an agent of its own get one. Returns what to look at if it serves no
+/// socket.
+fn preload(program: &str, command: &mut Command) -> String {
+    const OWN: &str = "does its `main` hold the guard of `init_from_env`, with the feature `agent`?";
+    let Some(starting) = Starting::of(program.as_ref()) else { return OWN.to_owned() };
+    match (starting.runtime, starting.obstacle) {
+        (Some(_), _) => OWN.to_owned(),
+        (None, Some(obstacle)) => format!("{} {obstacle}", starting.file.display()),
+        (None, None) => match library(None) {
+            Ok(library) => {
+                Preload { library, only: false, plugins: false }.add_to(command);
+                "does it have probes? `probectl list` shows those of a file".to_owned()
+            }
+            Err(error) => format!("without an agent of its own it needs a library, and {error}"),
+        },
+    }
+}
+
+/// Returns the process to ask: the started one, or a descendant of it that has an agent.
+fn asked(started: u32) -> u32 {
+    let is_below = |pid| iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| pid == started);
+    let all: Vec<_> = sockets().into_iter().map(|it| it.pid).collect();
+    if all.contains(&started) {
+        return started;
+    }
+    all.into_iter().find(|pid| is_below(*pid)).unwrap_or(started)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok().filter(|pid| *pid != 0)
+}
+
 fn end(started: &mut Child) {
     // It may have ended by itself.
     let _ = started.kill();
@@ -133,7 +202,16 @@ fn end(started: &mut Child) {
 fn is_called(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name || file == Path::new(name)
+    let is_it = file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name;
+    (is_it || file == Path::new(name)) && is_running(pid)
+}
+
+/// Returns whether a process runs. One that has ended may stay as a zombie.
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before is in parentheses, and may hold some.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Returns a process's id and its command line.

@@ -18,6 +18,7 @@ fn help_names_all_commands_and_exit_codes() {
         "  convert      Converts traces for other tools\n",
         "  report       Reports the calls in traces, a row for each function\n",
         "  diff         Compares two traces or reports: what became slower, and by how much\n",
+        "  run          Starts a program that has probes, but no agent: a preloaded library brings one\n",
         "  doctor       Tells what this machine and this process allow, and what to do\n",
         "  completions  Writes completions for a shell to stdout\n",
         "Exit codes:\n  0  done\n  1  audit,",

@@ -1,12 +1,12 @@
 //! However `probectl` or the program ends, the program's sites are latent again, and it works.
 
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use probe_tests::whole;
 
-use crate::program::{Folder, Program, Ran, signal, spawn};
+use crate::program::{Folder, Program, Ran, signal, spawn, until};
 
 const OWN: &str = "live::program::**";
 
@@ -34,6 +34,27 @@ fn signals_end_it_with_a_report() {
     signal("-INT", &child);
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert!(ran.out.starts_with("attachment ") && ran.out.contains("probe  "), "{ran:?}");
+    program.is_as_before();
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_so() {
+    let folder = Folder::new("nohup");
+    let mut program = Program::start(&folder);
+    let line =
+        format!("trap '' HUP; exec {} count -p {} '{OWN}'", env!("CARGO_BIN_EXE_probectl"), program.pid());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).env("XDG_RUNTIME_DIR", &folder.0).stdin(Stdio::null());
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    program.until(|status| !status.attachments.is_empty());
+    signal("-HUP", &child);
+    // One that ends it comes after the one that does not.
+    let calls = program.number("calls");
+    until(|| program.number("calls") > calls + 50);
+    program.until(|status| !status.attachments.is_empty());
+    signal("-TERM", &child);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert!(ran.code == Some(0) && ran.out.contains("live::program::work"), "{ran:?}");
     program.is_as_before();
 }
 

@@ -5,5 +5,9 @@
 mod commands;
 mod endings;
 mod names;
+mod preloaded;
 mod program;
+mod run;
 mod terminal;
+mod top;
+mod traced;

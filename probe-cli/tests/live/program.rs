@@ -140,7 +140,7 @@ impl Program {
     }
 
     /// Waits until its status is as it should be.
-    pub fn until(&self, is_so: impl Fn(&Status) -> bool) {
+    pub fn until(&self, mut is_so: impl FnMut(&Status) -> bool) {
         let mut client = Client::connect(self.child.id()).unwrap();
         until(|| is_so(&client.status().unwrap()));
     }
@@ -182,10 +182,13 @@ pub fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// `probectl`, which ends by a SIGINT also if a shell made these tests ignore that.
+pub const PROBECTL: [&str; 3] = ["env", "--default-signal=INT", env!("CARGO_BIN_EXE_probectl")];
+
 /// Returns `probectl` with arguments.
 pub fn probectl(folder: &Folder, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probectl"));
-    command.args(arguments).env("XDG_RUNTIME_DIR", &folder.0).stdin(Stdio::null());
+    let mut command = Command::new(PROBECTL[0]);
+    command.args(&PROBECTL[1..]).args(arguments).env("XDG_RUNTIME_DIR", &folder.0).stdin(Stdio::null());
     command
 }
 

@@ -15,6 +15,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use probe_tests::c_library::compile;
+use probe_tests::instrumented;
+
 const TOUR: &str = include_str!("../../../docs/probectl.md");
 
 fn main() -> ExitCode {
@@ -35,11 +38,18 @@ fn main() -> ExitCode {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     fs::copy(env::current_exe().expect("this program"), folder.join("shop")).expect("a copy");
+    compile_till(&folder);
     let failed = take(&folder);
     // The tour has ended it, unless a command before that has failed.
     let _ = Command::new("sh").args(["-c", "kill $(cat shop.pid) 2>/dev/null"]).current_dir(&folder).status();
     let _ = fs::remove_dir_all(&folder);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Compiles the program that has a probe and no runtime.
+fn compile_till(folder: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop/till.c");
+    compile(instrumented::compilers()[0], &["-O1"], &[&source], &folder.join("till"));
 }
 
 /// Takes the tour; returns the number of commands that print something else.
@@ -89,11 +99,13 @@ fn run(folder: &Path, line: &str) -> String {
     let path = env::join_paths(
         [bin.to_owned()].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
     );
+    let library = env::current_exe().expect("this program").with_file_name("libprobe_agent.so");
     let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1; {line}")])
         .current_dir(folder)
         .env("PATH", path.expect("paths without colons"))
         .env("XDG_RUNTIME_DIR", folder)
+        .env("PROBE_AGENT_LIBRARY", library)
         .stdin(Stdio::null())
         .output()
         .expect("there is a shell");

@@ -25,10 +25,12 @@ pub use definition::{Definition, INLINE_TEXT};
 pub use fields::{FieldNames, field_index};
 pub use formatted::Sink;
 pub use kind::{Convention, Kind};
+#[cfg(feature = "std")]
+pub(crate) use value::TextStart;
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]
-pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
+pub use note::{NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
 #[cfg(probe_backend = "patched")]
 pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
 

@@ -26,3 +26,13 @@ pub struct Note {
 }
 
 const _: () = assert!(size_of::<Note>() == 32);
+
+/// The name of the note that a runtime leaves, with its terminator. It says that the object has the
+/// application's part: what attaches to probes.
+pub const RUNTIME_OWNER: &[u8; 12] = b"LatentOwner\0";
+
+/// The type of that note: its descriptor is one 32-bit word of flags.
+pub const RUNTIME_TYPE: u32 = 1;
+
+/// The flag of a runtime that was built with the feature `agent`.
+pub const RUNTIME_AGENT: u32 = 1;

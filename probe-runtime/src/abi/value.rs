@@ -8,6 +8,9 @@
 // type, and on its lifetime, which keeps the borrowed data alive.
 #![expect(unsafe_code, reason = "see above")]
 
+#[cfg(feature = "std")]
+mod bounded;
+
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
@@ -16,6 +19,8 @@ use core::slice;
 
 use super::formatted::{self, FormatFn};
 use super::passage::Passage;
+#[cfg(feature = "std")]
+pub(crate) use bounded::TextStart;
 
 /// The type of a field's value.
 ///
@@ -78,6 +83,31 @@ impl Type {
         Self::Opaque,
         Self::Failed,
     ];
+
+    /// Returns the word that lists and reports have for it.
+    ///
+    /// ```
+    /// use probe_runtime::Type;
+    /// assert_eq!([Type::U64, Type::Str, Type::CStr].map(Type::name), ["u64", "str", "cstr"]);
+    /// ```
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U64 => "u64",
+            Self::I64 => "i64",
+            Self::U128 => "u128",
+            Self::I128 => "i128",
+            Self::F64 => "f64",
+            Self::Bool => "bool",
+            Self::Char => "char",
+            Self::Str => "str",
+            Self::Bytes => "bytes",
+            Self::Format => "format",
+            Self::CStr => "cstr",
+            Self::Absent => "absent",
+            Self::Opaque => "opaque",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 const _: () = {

@@ -19,7 +19,8 @@
 //! A patched backend also has, for `registry`, `patch` and `finstrument`:
 //! - `values()`: reads the values that a cold path passed in registers and on the stack;
 //! - `stub`: how a site's cold path leads to its definition, as bytes to read;
-//! - `block`: code that counts in place, for a site that is only counted.
+//! - `block`: code that counts in place, for a site that is only counted;
+//! - `announce()`: leaves a note in each object that has the application's part.
 //!
 //! Three other places have instructions of their own: `finstrument`'s hooks (`live/hooks.rs`), the
 //! clock's counter (`clock.rs`), and `probe-patch`, which encodes and switches the site's.

@@ -43,6 +43,8 @@ pub(super) struct PendingFuture<const N: usize> {
     generation: AtomicU32,
     start: [AtomicU64; N],
     busy: [AtomicU64; N],
+    /// The note of its entry, if the meter keeps it.
+    pub(super) note: AtomicU64,
 }
 
 #[repr(C)]
@@ -88,6 +90,7 @@ impl<const N: usize> Futures<N> {
         }
         pending.function.store(which.function, Relaxed);
         pending.generation.store(which.generation, Relaxed);
+        pending.note.store(0, Relaxed);
         for ((start, busy), now) in pending.start.iter().zip(&pending.busy).zip(now) {
             start.store(now, Relaxed);
             busy.store(0, Relaxed);

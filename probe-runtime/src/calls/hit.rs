@@ -150,6 +150,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         &self.selected().left_out
     }
 
+    /// Returns the meter's data of the thread that makes this hit.
+    #[inline(always)]
+    pub(crate) fn head(&self, event: &Event<'_>) -> Option<&M::Head> {
+        self.memory.of(event).map(|local| &local.head().own)
+    }
+
     /// Iterates over the meter's data of all threads.
     pub fn heads(&self) -> impl Iterator<Item = Local<'_, M::Head, ()>> {
         self.memory.iter().map(|local| local.map(|head| &head.own))
@@ -267,7 +273,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     #[inline(never)]
     fn begin(&self, event: &Event<'_>, meter: &M, function: u32) {
         if let Some(thread) = self.thread(event, function, true) {
-            thread.begin(event, meter, function, frame(event));
+            let _ = thread.begin(event, meter, function, frame(event));
         }
     }
 
@@ -297,9 +303,23 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 let dropped = |function| thread.without_exit(function);
                 thread.head().futures.enter(which, now, dropped);
                 thread.count(function, |part| &part.entered);
-                thread.begin(event, meter, function, mark);
+                let frame = thread.begin(event, meter, function, mark);
+                if let (true, Some(frame)) = (M::KEEPS_NOTES, frame)
+                    && let Some(pending) = thread.head().futures.find(which)
+                {
+                    pending.note.store(frame.note.load(Relaxed), Relaxed);
+                }
             }
-            CallEffect::Resume => thread.begin(event, meter, function, mark),
+            CallEffect::Resume => {
+                let frame = thread.begin(event, meter, function, mark);
+                if M::KEEPS_NOTES {
+                    let note = thread.pending(which).map_or(0, |pending| pending.note.load(Relaxed));
+                    if let Some(frame) = frame {
+                        frame.note.store(note, Relaxed);
+                    }
+                    meter.resume(thread.own(), note);
+                }
+            }
             CallEffect::Suspend => {
                 let Some(poll) = thread.take(function, mark, false) else { return };
                 thread.ended(meter, function, poll, now, true, |elapsed| {
@@ -330,6 +350,9 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             }
             CallEffect::Cancel => match thread.pending(which) {
                 Some(pending) => {
+                    if M::KEEPS_NOTES {
+                        meter.resume(thread.own(), pending.note.load(Relaxed));
+                    }
                     pending.free();
                     thread.count(function, |part| &part.cancelled);
                 }

@@ -89,6 +89,17 @@ pub trait Meter<const N: usize> {
         0
     }
 
+    /// Whether all polls of a future have the note of its entry. [`begin`](Self::begin) is called
+    /// for each, too, and its notes count at entries only.
+    const KEEPS_NOTES: bool = false;
+
+    /// Goes on with a future: its next poll has begun, or it is cancelled. `note` is that of its
+    /// entry, and 0 if that was missed. Only called if [`KEEPS_NOTES`](Self::KEEPS_NOTES) is
+    /// `true`.
+    fn resume(&self, local: Local<'_, Self::Head, ()>, note: u64) {
+        let _ = (local, note);
+    }
+
     /// Ends a call or a poll.
     fn end(&self, ended: &CallEnd<'_, N, Self::Head, Self::Part>);
 }

@@ -44,7 +44,6 @@ mod meter;
 mod thread;
 
 pub use frames::add_single_writer;
-#[cfg(feature = "profiler")]
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;

@@ -78,15 +78,22 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         self.count(function, |part| &part.without_exit);
     }
 
-    pub(super) fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: StackMark) {
+    pub(super) fn begin(
+        self,
+        event: &Event<'_>,
+        meter: &M,
+        function: u32,
+        mark: StackMark,
+    ) -> Option<&'a Frame<N>> {
         let frames = &self.head().frames;
-        let Some((frame, outer)) = frames.push(function, mark) else { return };
+        let (frame, outer) = frames.push(function, mark)?;
         if let (true, Some(stack_pointer)) = (event.may_skip_exit(), event.stack_pointer()) {
             frames.watch(stack_pointer);
         }
         self.note(meter, function, frame, outer);
         // Read as late as possible, so that the work above is not part of the call's time.
         frame.start(meter.read(self.own()));
+        Some(frame)
     }
 
     /// Returns the meter's data of the thread.

@@ -1,8 +1,11 @@
 //! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
 //! interface.
 
+mod aggregate;
+mod buckets;
 mod count;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+mod filtered;
+mod judge;
 mod shown;
 
 #[cfg(feature = "call-tree")]
@@ -22,6 +25,7 @@ mod tracing;
 #[cfg(feature = "trace")]
 mod trigger;
 
+pub use aggregate::{Aggregate, Group, Groups};
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
 pub use count::Count;

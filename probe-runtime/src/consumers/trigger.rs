@@ -324,6 +324,10 @@ impl Meter<1> for Trigger {
 }
 
 impl Consumer for Trigger {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn needs_thread(&self) -> bool {
         true
     }

@@ -72,6 +72,13 @@ pub trait Consumer: Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the consumer needs the entry of each call whose exit it gets. Called once,
+    /// when it is attached with a predicate: see
+    /// [`ProbeSet::attach_if`](crate::ProbeSet::attach_if).
+    fn pairs_calls(&self) -> bool {
+        false
+    }
+
     /// Gets ready for hits of these probes, before any of their sites is active. Allocate memory
     /// here, and look at the probes. [`attach`](crate::ProbeSet::attach) calls it once, on the
     /// thread that attaches. It may use this crate.
@@ -193,6 +200,10 @@ macro_rules! pointed_at {
 
         fn needs_order(&self) -> bool {
             (**self).needs_order()
+        }
+
+        fn pairs_calls(&self) -> bool {
+            (**self).pairs_calls()
         }
 
         fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {

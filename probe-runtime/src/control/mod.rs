@@ -46,6 +46,7 @@ mod remembered;
 mod replacement;
 mod retired;
 mod runs;
+mod screen;
 mod select;
 mod set;
 mod standing;
@@ -89,7 +90,6 @@ pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_
 pub(crate) use set::{attachment_count, described, probe_count};
 pub use wants::{Start, Wants};
 
-#[cfg(feature = "latency")]
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
@@ -99,4 +99,5 @@ pub(crate) use discovering::{
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;
+pub(crate) use screen::Screen;
 pub(crate) use untyped::Untyped;

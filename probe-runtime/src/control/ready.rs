@@ -1,6 +1,8 @@
 //! Getting ready for the first operation on probes; see `lifecycle` in `probe-patch`.
 
 use super::lock;
+#[cfg(probe_backend = "patched")]
+use crate::arch::backend::announce;
 use crate::dispatch;
 #[cfg(probe_backend = "patched")]
 use crate::dispatch::guarded;
@@ -59,6 +61,8 @@ fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
 }
 
 fn install() {
+    #[cfg(probe_backend = "patched")]
+    announce();
     dispatch::prepare();
     dispatch::on_failure(lock::sweep);
     // Last: it waits for threads that began to open text before this was ready.

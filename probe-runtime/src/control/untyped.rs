@@ -11,6 +11,7 @@ use super::pause::pause;
 use super::policy::Policy;
 use super::retired::settle;
 use super::select::unmatched;
+use super::screen::Screen;
 use super::set::ProbeSet;
 use super::standing::{Rule, Standing};
 use super::state::Control;
@@ -38,6 +39,8 @@ pub(crate) struct Untyped {
     is_detached: bool,
     /// Whether probes may join.
     is_standing: bool,
+    /// The consumer that passes hits on to this one, if it does not get all.
+    screen: Option<Arc<dyn Screen>>,
 }
 
 impl Untyped {
@@ -49,6 +52,18 @@ impl Untyped {
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
         Self { number, subscription, report, policy, since, counts, is_detached: false, is_standing: false }
+        Self { number, subscription, report, policy, since, counts, is_detached: false, screen: None }
+    }
+
+    /// Returns the attachment of a consumer that gets its hits from another one.
+    pub(super) fn behind(mut self, screen: Arc<dyn Screen>) -> Self {
+        self.screen = Some(screen);
+        self
+    }
+
+    /// Returns the consumer that passes hits on to this one, if it does not get all.
+    pub(crate) fn screen(&self) -> Option<&dyn Screen> {
+        self.screen.as_deref()
     }
 
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
@@ -185,7 +200,13 @@ impl Untyped {
     /// report these.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control, loaded| {
-            let counted = control.attachments.counted(self.number);
+            let counted = match self.screen() {
+                None => control.attachments.counted(self.number),
+                Some(screen) => {
+                    let ids = control.attachments.ids(self.number);
+                    ids.iter().filter_map(|id| Some((*id, screen.counted(*id)?))).collect()
+                }
+            };
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
             let probes = control.attached_infos(&ids, loaded);
             let count = |(id, probe)| {

@@ -28,6 +28,16 @@ const SELECTORS: [(&[&str], &str); 9] = [
     (&[r"geo::operator\*"], r"`\` takes the next character as it is"),
 ];
 
+/// Predicates and aggregations.
+const EXPRESSIONS: [(&str, &str); 6] = [
+    ("a[bytes > 1K && peer ~ \"10.*\"]=count", "hits whose fields fulfil this; also `thread`, `time`"),
+    ("a[ok && first 100]=trace", "the first of them; `1 in 1000`: a sample of each thread"),
+    ("a=count by(path), b=latency by(ret)", "figures for each value of a field"),
+    ("a=sum(bytes) by(path, peer)", "also `min`, `max` and `avg`, of any number"),
+    ("a=quantize(len(peer))", "a histogram of powers of two"),
+    ("a[latency > 5ms]=max(ret)", "the time of a call, at its exit"),
+];
+
 /// Triggers, and their actions.
 const TRIGGERS: [(&str, &str); 3] = [
     ("when latency(db::query) > 5ms: snapshot", "of each `trace(flight)`, beside its report"),
@@ -66,6 +76,11 @@ pub(super) fn text() -> String {
     section("", selectors.collect());
     let here = ConsumerRow::all().map(|it| (signature(it), it.about.to_owned()));
     section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
+    let expressions = EXPRESSIONS.iter().map(|(text, about)| ((*text).to_owned(), (*about).to_owned()));
+    section(
+        "\nPredicates of fields, and groups by their values, whose reports are txt, json or csv:\n",
+        expressions.collect(),
+    );
     let triggers = TRIGGERS.iter().filter(|_| cfg!(feature = "trace"));
     let triggers = triggers.map(|(text, about)| ((*text).to_owned(), (*about).to_owned()));
     section(
@@ -143,6 +158,15 @@ mod tests {
         for (text, _) in TRIGGERS {
             let text = text.replace('…', "when latency(a) > 1s:");
             assert!(asked(&format!("{text}, **=trace(flight)")).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn its_expressions_are_expressions() {
+        for (text, _) in
+            EXPRESSIONS.iter().filter(|(text, _)| cfg!(feature = "trace") || !text.ends_with("trace"))
+        {
+            assert!(asked(text).is_ok(), "{text}");
         }
     }
 

@@ -65,6 +65,13 @@ fn push_element(array: &mut String, element: &str) {
     array.push_str(element);
 }
 
+/// Returns a text as JSON.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut json = String::new();
+    push_text(&mut json, text);
+    json
+}
+
 fn push_text(json: &mut String, text: &str) {
     json.push('"');
     for c in text.chars() {

@@ -27,15 +27,9 @@ pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(crate) use functions::FixedColumns;
 pub(crate) use json::{JsonObject, array};
-#[cfg(feature = "call-tree")]
-pub(crate) use labels::RowDefinition;
-pub(crate) use labels::labels;
+pub(crate) use labels::{RowDefinition, labels};
 pub(crate) use notes::{footnotes, foreign, notes, notes_of_counts};
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "serde"))]
-pub(crate) use row::Cell;
-pub(crate) use row::Row;
-#[cfg(feature = "perf")]
-pub(crate) use row::decimal;
+pub(crate) use row::{Cell, Row, decimal};
 pub(crate) use staged::Staged;
 pub use table::Table;
 pub use units::Time;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::control::Untyped;
+use crate::control::{Screen, Untyped};
 use crate::dispatch::lost_hits;
 use crate::patch::{Refusal, unmatched_lines};
 
@@ -16,6 +16,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
         hits => notes.push(format!("{hits} hits came from inside a consumer, and were not delivered")),
     }
     notes.extend(attachment.left_out_later());
+    notes.extend(attachment.screen().into_iter().flat_map(Screen::notes));
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));
     }

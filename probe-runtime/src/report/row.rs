@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::json::{JsonObject, array};
+use super::json::{JsonObject, array, quoted};
 
 /// One value of a row.
 #[derive(Clone, Debug)]
@@ -14,10 +14,13 @@ pub(crate) enum Cell<'a> {
     Nothing,
     Text(Cow<'a, str>),
     Number(u64),
+    /// A whole number that may be negative, or beyond 64 bits.
+    Integer(i128),
     Decimal(f64),
     Flag(bool),
     /// Written in seconds.
     Seconds(Duration),
+    Texts(Vec<String>),
     Row(Row<'a>),
     Rows(Vec<Row<'a>>),
 }
@@ -48,22 +51,33 @@ impl<'a> Row<'a> {
     pub(super) fn add_to(&self, object: JsonObject) -> JsonObject {
         self.0.iter().fold(object, |object, (name, cell)| match cell {
             Cell::Nothing => object.json(name, "null"),
+            // JSON has no such number.
+            Cell::Decimal(number) if !number.is_finite() => object.json(name, "null"),
             Cell::Text(text) => object.text(name, text),
             Cell::Number(number) => object.number(name, *number),
             Cell::Row(row) => object.json(name, &row.json()),
             Cell::Rows(rows) => object.json(name, &array(rows.iter().map(Row::json))),
-            Cell::Decimal(_) | Cell::Flag(_) | Cell::Seconds(_) => object.json(name, &cell.plain()),
+            Cell::Texts(texts) => {
+                let texts: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
+                object.json(name, &format!("[{}]", texts.join(",")))
+            }
+            Cell::Integer(_) | Cell::Decimal(_) | Cell::Flag(_) | Cell::Seconds(_) => {
+                object.json(name, &cell.plain())
+            }
         })
     }
 }
 
 impl Cell<'_> {
     /// Formats a cell of CSV; empty if there is no value.
-    pub(super) fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         match self {
             Self::Nothing => String::new(),
             Self::Text(text) => text.clone().into_owned(),
             Self::Number(number) => number.to_string(),
+            Self::Integer(number) => number.to_string(),
+            Self::Texts(texts) => texts.join(" "),
+            Self::Decimal(number) if !number.is_finite() => String::new(),
             Self::Decimal(number) => decimal(*number),
             Self::Flag(is) => is.to_string(),
             Self::Seconds(duration) => format!("{:.6}", duration.as_secs_f64()),

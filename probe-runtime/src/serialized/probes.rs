@@ -2,9 +2,9 @@
 
 use serde_core::{Serialize, Serializer};
 
-use super::names::word;
 use super::patched::refusal;
 use super::rows::rows;
+use crate::abi::Type;
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Row};
 
@@ -26,5 +26,5 @@ fn probe(probe: &ProbeInfo) -> Row<'_> {
 }
 
 fn field(field: &FieldInfo) -> Row<'_> {
-    Row::new().with("name", field.name()).with("type", field.ty().map(word))
+    Row::new().with("name", field.name()).with("type", field.ty().map(Type::name))
 }

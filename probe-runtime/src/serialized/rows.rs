@@ -10,6 +10,11 @@ impl Serialize for Cell<'_> {
         match self {
             Self::Nothing => serializer.serialize_none(),
             Self::Text(text) => serializer.serialize_str(text),
+            Self::Integer(number) => match i64::try_from(*number) {
+                Ok(number) => serializer.serialize_i64(number),
+                Err(_) => serializer.serialize_i128(*number),
+            },
+            Self::Texts(texts) => serializer.collect_seq(texts),
             Self::Number(number) => serializer.serialize_u64(*number),
             Self::Decimal(number) => serializer.serialize_f64(*number),
             Self::Flag(is) => serializer.serialize_bool(*is),

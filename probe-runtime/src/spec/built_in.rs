@@ -11,7 +11,6 @@ use probe_trace::export;
 
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
-use crate::consumers::Count;
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
@@ -20,6 +19,7 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
+use crate::consumers::{Aggregate, Count, Groups};
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
@@ -66,6 +66,29 @@ impl Reporter for Count {
 
     fn notes(counts: &Attachment<Self>) -> Vec<String> {
         notes_of_counts(counts.untyped())
+    }
+}
+
+impl Reporter for Aggregate {
+    const NAME: &'static str = "sum";
+    const ABOUT: &'static str = "the sum of a number, for each group of hits";
+    const FOR_CLIENTS: bool = true;
+    const EXAMPLE: &'static str = "bytes";
+    const FORMATS: &'static [Format] = TABLE;
+    const TEXT_HAS_NOTES: bool = true;
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`"))
+    }
+
+    fn report(aggregate: &Attachment<Self>, format: Format) -> Rendered {
+        let to_text: fn(&Groups) -> String = match format {
+            Format::Json => Groups::to_json,
+            Format::Csv => Groups::to_csv,
+            _ => return aggregate.to_string().into(),
+        };
+        let groups = aggregate.groups();
+        Rendered { content: to_text(&groups), missing: groups.notes() }
     }
 }
 

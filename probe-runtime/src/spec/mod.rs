@@ -11,6 +11,7 @@ mod absent;
 mod asked;
 mod attaching;
 mod built_in;
+mod expressions;
 mod format;
 mod parse;
 mod reported;

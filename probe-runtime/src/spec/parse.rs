@@ -2,14 +2,17 @@
 //! [triggers](super::trigger) between them. Pure.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use super::expressions::{Masked, masked};
 use super::reported::Reported;
-use super::table::{ConsumerRow, FEATURES};
+use super::table::{AGGREGATIONS, ConsumerRow, FEATURES, made_of};
 use super::trigger::TriggerRequest;
 use super::writes::Writes;
 use crate::control::standing;
 use crate::error::Error;
+use crate::expression::Predicate;
 use crate::patch::{TextPolicy, UnmatchedTerm};
 use crate::registry::ProbeId;
 use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, shortened, too_long};
@@ -24,6 +27,10 @@ pub(crate) struct Request<'a> {
     pub(crate) options: Option<&'a str>,
     /// Whether triggers may take snapshots of it.
     pub(super) is_recorder: bool,
+    /// The text in brackets after the selector.
+    pub(super) predicate: Option<&'a str>,
+    /// The text of the consumer, if it is an aggregation.
+    pub(super) aggregation: Option<&'a str>,
 }
 
 /// The requests of a text, and its triggers.
@@ -53,15 +60,28 @@ impl Request<'_> {
         let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
         let (unmatched, has_probes) = (set.unmatched(), !set.is_empty());
         // `asked` has read them, but a consumer may change its mind.
-        let (made, text) = self.row.read(self.options).map_err(|error| Error::Consumer(error.into()))?;
-        let reported = (made.attach)(&set.text_policy(text), writes, more)?;
+        let made = match self.aggregation {
+            Some(aggregation) => made_of(aggregation).map(|made| (made, TextPolicy::default())),
+            None => self.row.read(self.options),
+        };
+        let (made, text) = made.map_err(|error| Error::Consumer(error.into()))?;
+        let predicate = self.predicate.map(str::parse::<Predicate>).transpose();
+        let predicate = predicate.map_err(|error| Error::Consumer(error.into()))?;
+        let reported = (made.attach)(&set.text_policy(text), writes, more, predicate.as_ref())?;
         Ok(Listening { reported, unmatched, has_probes, text })
     }
 }
 
 impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.selector, self.row.name)?;
+        f.write_str(self.selector)?;
+        if let Some(predicate) = self.predicate {
+            write!(f, "[{predicate}]")?;
+        }
+        if let Some(aggregation) = self.aggregation {
+            return write!(f, "={aggregation}");
+        }
+        write!(f, "={}", self.row.name)?;
         self.options.map_or(Ok(()), |options| write!(f, "({options})"))
     }
 }
@@ -86,6 +106,10 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
         );
         return Err(ParseError { at, problem });
     }
+    let masked = masked(text)?;
+    let whole = text;
+    // All places are those of the text itself.
+    let text = masked.text.as_str();
     let mut requests = Vec::new();
     let mut triggers = Vec::new();
     // Start of the current selector, and start of the current term.
@@ -101,7 +125,7 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
                 let at = text.len() - text[start..].trim_start().len();
                 return Err(ParseError { at, problem: without_consumer(selector) });
             }
-            let (trigger, end) = TriggerRequest::parse(text, trigger)?;
+            let (trigger, end) = TriggerRequest::parse(whole, trigger)?;
             triggers.push(trigger);
             (start, at) = (end + 1, end + 1);
             continue;
@@ -114,7 +138,7 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
             (equals, end) = (Some(options.0), options.1);
         }
         if let Some(equals) = equals {
-            requests.push(request(text, start, equals, end, is_allowed)?);
+            requests.push(request(whole, &masked, start..end, equals, is_allowed)?);
             start = end + 1;
         }
         at = end + 1;
@@ -133,13 +157,36 @@ fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_
 }
 
 /// Parses the request that begins at `start`, assigns at `equals`, and ends at `end`.
-fn request(
-    text: &str,
-    start: usize,
+fn request<'a>(
+    text: &'a str,
+    masked: &Masked,
+    Range { start, end }: Range<usize>,
     equals: usize,
-    end: usize,
     is_allowed: fn(&ConsumerRow) -> bool,
-) -> Result<Request<'_>, ParseError> {
+) -> Result<Request<'a>, ParseError> {
+    let within = |ranges: &[Range<usize>], from: usize, to: usize| {
+        ranges.iter().find(|range| from <= range.start && range.end <= to).cloned()
+    };
+    let predicate = within(&masked.predicates, start, equals);
+    let mistaken = |error: ParseError, range: &Range<usize>| error.after(range.start).within(text);
+    if let Some(range) = &predicate {
+        text[range.clone()].parse::<Predicate>().map_err(|error| mistaken(error, range))?;
+    }
+    let selector_end = predicate.as_ref().map_or(equals, |range| range.start - 1);
+    let selector = selector(text, start..selector_end)?;
+    let predicate = predicate.map(|range| text[range].trim());
+    if let Some(range) = within(&masked.aggregations, equals + 1, end) {
+        if !text[range.end..end].trim().is_empty() {
+            return Err(ParseError { at: range.end, problem: "a comma is missing here".to_owned() });
+        }
+        made_of(&text[range.clone()]).map_err(|error| mistaken(error, &range))?;
+        let name = &text[range.start..];
+        let row = AGGREGATIONS.iter().find(|row| name.starts_with(row.name));
+        if let Some(row) = row {
+            let aggregation = Some(&text[range]);
+            return Ok(Request { selector, row, options: None, is_recorder: false, predicate, aggregation });
+        }
+    }
     let right = text[equals + 1..end].trim_start();
     let (name, options) = split_options(right.trim_end());
     let Some(row) = ConsumerRow::named(name) else {
@@ -155,13 +202,19 @@ fn request(
     let read = row.read(options);
     let within = |error: ParseError| error.within(options.unwrap_or_default()).after(at_options).within(text);
     let (made, _) = read.map_err(within)?;
-    let selector = &text[start..equals];
+    Ok(Request { selector, row, options, is_recorder: made.is_recorder, predicate, aggregation: None })
+}
+
+/// Returns the selector in this part of the text.
+fn selector(text: &str, range: Range<usize>) -> Result<&str, ParseError> {
+    let start = range.start;
+    let selector = &text[range];
     let at_selector = start + selector.len() - selector.trim_start().len();
     let selector = selector.trim();
-    if let Err(error) = Selector::parse(selector) {
-        return Err(error.parse_error().after(at_selector));
+    match Selector::parse(selector) {
+        Ok(_) => Ok(selector),
+        Err(error) => Err(error.parse_error().after(at_selector)),
     }
-    Ok(Request { selector, row, options, is_recorder: made.is_recorder })
 }
 
 /// Returns the message for a selector without a consumer.
@@ -175,7 +228,7 @@ fn unknown(name: &str) -> String {
     if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == name) {
         return needs(name, feature);
     }
-    let all: Vec<_> = ConsumerRow::all().map(|it| it.name).collect();
+    let all: Vec<_> = ConsumerRow::all().chain(ConsumerRow::aggregations()).map(|it| it.name).collect();
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
@@ -273,6 +326,42 @@ mod tests {
             with_options("a, b=count(all), c=count(text=alias, all)"),
             [("a, b", "count", Some("all")), ("c", "count", Some("text=alias, all"))]
         );
+    }
+
+    #[test]
+    fn expressions_belong_to_their_requests() {
+        let text =
+            "a, b[n > 1 && s == \"]=,\"]=sum(n) by(s), c=count, d [ok]=count(all), e=max(n), f=count by(s)";
+        let read = |text| -> Vec<_> {
+            let requests = requests(text).unwrap();
+            requests.iter().map(|it| (it.selector.to_owned(), it.row.name, it.to_string())).collect()
+        };
+        let printed: Vec<_> = read(text).into_iter().map(|(_, _, printed)| printed).collect();
+        assert_eq!(
+            printed,
+            [
+                "a, b[n > 1 && s == \"]=,\"]=sum(n) by(s)",
+                "c=count",
+                "d[ok]=count(all)",
+                "e=max(n)",
+                "f=count by(s)",
+            ]
+        );
+        let names: Vec<_> = read(text).into_iter().map(|(selector, name, _)| (selector, name)).collect();
+        let expected = [("a, b", "sum"), ("c", "count"), ("d", "count"), ("e", "max"), ("f", "count")];
+        assert_eq!(names, expected.map(|(selector, name)| (selector.to_owned(), name)));
+        assert_eq!(read(&printed.join(", ")), read(text));
+        for (text, at, problem) in [
+            ("a[n >]=count", 5, "a field, a constant or `(` is missing here"),
+            ("b=count, a[n = 1]=count", 13, "compare by `==`"),
+            ("a=sum(n", 7, "`)` is missing here"),
+            ("a=sum", 5, "`(` is missing here"),
+            ("a=count by(n,)", 13, "a field, a constant or `(` is missing here"),
+            ("a:b[n > 1]=count", 1, "`:` can't be part of a path"),
+            ("[n > 1]=count", 0, ""),
+        ] {
+            is_mistaken(text, at, problem);
+        }
     }
 
     #[cfg(feature = "profiler")]

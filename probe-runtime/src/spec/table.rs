@@ -15,7 +15,6 @@ use super::writes::Writes;
 use super::writes::confine;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
-use crate::consumers::Count;
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
@@ -24,10 +23,12 @@ use crate::consumers::Profiler;
 use crate::consumers::Trace;
 #[cfg(feature = "tracing")]
 use crate::consumers::Tracing;
+use crate::consumers::{Aggregate, Count};
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
 use crate::control::ProbeSet;
 use crate::error::Error;
+use crate::expression::Predicate;
 use crate::patch::TextPolicy;
 use crate::registry::ProbeId;
 use crate::syntax::{ParseError, Setting, TEXT, settings, text};
@@ -57,12 +58,14 @@ pub(super) struct Made {
 
 /// Attaches a consumer, and tells it the file of its reports. A recorder is attached to further
 /// probes, too, which are off at first.
-type Attach = Box<dyn FnOnce(&ProbeSet, Writes<'_>, &[ProbeId]) -> Result<Arc<dyn Reported>, Error>>;
+type Attach = Box<
+    dyn FnOnce(&ProbeSet, Writes<'_>, &[ProbeId], Option<&Predicate>) -> Result<Arc<dyn Reported>, Error>,
+>;
 
 fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
     let mut consumer = C::from_settings(settings)?;
     let is_recorder = is_recorder(&consumer);
-    let attach: Attach = Box::new(move |set, writes, more| {
+    let attach: Attach = Box::new(move |set, writes, more, predicate| {
         match writes {
             Writes::Anywhere => (),
             Writes::Beside(report) => consumer.follow(report),
@@ -70,12 +73,19 @@ fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
             Writes::Only(opened) => confine(&mut consumer, opened.as_ref())?,
         }
         if !is_recorder {
-            return Ok(Arc::new(set.attach(consumer)?));
+            return Ok(match predicate {
+                Some(predicate) => Arc::new(set.attach_if(predicate, consumer)?),
+                None => Arc::new(set.attach(consumer)?),
+            });
         }
         let dormant = more.iter().copied().filter(|id| set.ids().binary_search(id).is_err());
         let dormant: Vec<_> = dormant.collect();
         leave_out(&mut consumer, &dormant);
-        Ok(Arc::new(set.clone().with(&dormant).attach(consumer)?))
+        let set = set.clone().with(&dormant);
+        Ok(match predicate {
+            Some(predicate) => Arc::new(set.attach_if_or(predicate, consumer, dormant)?),
+            None => Arc::new(set.attach(consumer)?),
+        })
     });
     Ok(Made { attach, is_recorder })
 }
@@ -116,6 +126,40 @@ static BUILT_IN: &[ConsumerRow] = &[
     #[cfg(feature = "tracing")]
     ConsumerRow::of::<Tracing>(),
 ];
+
+/// Aggregations: their texts are expressions, and not options. `count` and `latency` are such if
+/// `by` follows.
+pub(super) static AGGREGATIONS: [ConsumerRow; 7] = [
+    ConsumerRow::of::<Aggregate>(),
+    ConsumerRow { name: "min", about: "the least number of each group", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow { name: "max", about: "the greatest number of each group", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow { name: "avg", about: "the mean of each group", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow { name: "quantize", about: "a histogram of powers of two", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow { name: "count", ..ConsumerRow::of::<Aggregate>() },
+    ConsumerRow { name: "latency", ..ConsumerRow::of::<Aggregate>() },
+];
+
+/// Those that have a name of their own.
+const OWN_NAMES: usize = 5;
+
+/// Makes an aggregation from its text.
+pub(super) fn made_of(text: &str) -> Result<Made, ParseError> {
+    let aggregate = Aggregate::new(text)?;
+    let attach: Attach = Box::new(move |set, writes, _, predicate| {
+        #[cfg(probe_agent)]
+        if let Writes::Only(opened) = writes {
+            let mut none = Count::new();
+            confine(&mut none, opened.as_ref())?;
+        }
+        let _ = writes;
+        let aggregate = match predicate {
+            Some(predicate) => aggregate.only_if(predicate.clone()),
+            None => aggregate,
+        };
+        Ok(Arc::new(set.attach(aggregate)?))
+    });
+    Ok(Made { attach, is_recorder: false })
+}
 
 /// Consumers of features that may be off, with their features.
 pub(crate) const FEATURES: [(&str, &str); 7] = [
@@ -204,7 +248,12 @@ impl ConsumerRow {
         }
     }
 
-    /// Returns all rows, this crate's first.
+    /// Returns the aggregations that are no other consumer's name, too.
+    pub(crate) fn aggregations() -> &'static [Self] {
+        &AGGREGATIONS[..OWN_NAMES]
+    }
+
+    /// Returns all rows of consumers with options, this crate's first.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         let registered = iter::successors(REGISTERED.get(), |it| it.next.get());
         BUILT_IN.iter().chain(registered.map(|it| &it.row))
@@ -212,7 +261,7 @@ impl ConsumerRow {
 
     /// Returns the row of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        Self::all().find(|row| row.name == name)
+        Self::all().chain(Self::aggregations()).find(|row| row.name == name)
     }
 
     /// Checks that the row can be registered.

@@ -21,7 +21,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pairing::Pairing;
+pub use pairing::Pairing;
 pub use step::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Step, Track};
 
 use crate::item::Item;

@@ -16,9 +16,30 @@ use crate::definition::{Definition, Kind};
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::value::FieldValue;
 
-/// Makes steps of items, one item at a time.
+/// Makes steps of items, one item at a time: for items that come as a program runs.
+/// [`Calls`](super::Calls) is for those of whole traces.
+///
+/// ```no_run
+/// use std::fs::File;
+///
+/// use probe_trace::Followed;
+/// use probe_trace::calls::{Pairing, Step};
+///
+/// let file = File::open("run.probetrace").unwrap();
+/// let mut followed = Followed::begin("run.probetrace", file)?;
+/// let mut pairing = Pairing::default();
+/// followed.advance(|item| {
+///     pairing.take(item);
+///     while let Some(step) = pairing.step() {
+///         if let Step::End(end) = step {
+///             println!("{} has ended at {}", end.definition.path, end.time);
+///         }
+///     }
+/// })?;
+/// # Ok::<(), probe_trace::ReadError>(())
+/// ```
 #[derive(Default)]
-pub(crate) struct Pairing {
+pub struct Pairing {
     out: Out,
     threads: BTreeMap<ThreadId, Stack>,
     futures: Futures,
@@ -30,9 +51,15 @@ pub(crate) struct Pairing {
     last: BTreeMap<usize, u64>,
 }
 
+impl std::fmt::Debug for Pairing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pairing").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
 impl Pairing {
     /// Takes the next item.
-    pub(crate) fn take(&mut self, item: Item) {
+    pub fn take(&mut self, item: Item) {
         match item {
             Item::Thread(thread) => self.thread(thread),
             Item::Event(event) => self.event(event),
@@ -40,13 +67,13 @@ impl Pairing {
         }
     }
 
-    /// Returns the next step that the items so far make.
-    pub(crate) fn step(&mut self) -> Option<Step> {
+    /// Returns the next step that the items so far make. Each item makes its steps at once.
+    pub fn step(&mut self) -> Option<Step> {
         self.out.steps.pop_front()
     }
 
     /// Ends all slices, at the end of the trace.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         for (id, mut stack) in std::mem::take(&mut self.threads) {
             let time = stack.advance(self.last.get(&id.file).copied().unwrap_or(0));
             stack.close(0, time, Ending::Trace, &mut self.out);

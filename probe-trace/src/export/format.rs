@@ -45,6 +45,21 @@ impl Format {
             _ => Err(UnknownFormat { path: path.display().to_string() }),
         }
     }
+
+    /// Returns the ending of the format's files, without a dot.
+    ///
+    /// ```
+    /// use probe_trace::export::Format;
+    /// assert_eq!(Format::Firefox.ending(), "firefox.json");
+    /// ```
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Perfetto => "pftrace",
+            Self::Chrome => "json",
+            Self::Firefox => "firefox.json",
+            Self::Folded => "folded",
+        }
+    }
 }
 
 /// A file's ending does not tell its format.

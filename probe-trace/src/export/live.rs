@@ -11,6 +11,7 @@
 mod tests;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use super::{perfetto::Perfetto, sink::Sink};
 use crate::calls::Pairing;
@@ -47,7 +48,8 @@ impl<W: Write> Live<W> {
     /// # Errors
     /// If that is no such beginning, or if the writer has an error.
     pub fn new(head: Vec<u8>, writer: W) -> io::Result<Self> {
-        let items = LiveItems::new(head).map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
+        let items = LiveItems::new(Path::new("the trace"), head)
+            .map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
         let sink = Perfetto::new(BufWriter::with_capacity(BUFFER, writer))?;
         Ok(Self { items, pairing: Pairing::default(), sink, compared: None })
     }

@@ -73,7 +73,6 @@ impl Clock {
     }
 
     /// Creates the clock of the time between two readings.
-    #[cfg(feature = "perfetto")]
     pub(super) fn between(from: Reading, to: Reading) -> Self {
         let passes = to.ticks > from.ticks && to.nanoseconds >= from.nanoseconds;
         let readings = if passes { vec![from, to] } else { vec![to] };
@@ -81,7 +80,6 @@ impl Clock {
     }
 
     /// Returns the first reading.
-    #[cfg(feature = "perfetto")]
     pub(super) fn first(&self) -> Reading {
         self.readings[0]
     }

@@ -328,7 +328,7 @@ impl fmt::Debug for TraceFile {
     }
 }
 
-fn words_of(bytes: &[u8]) -> Vec<u64> {
+pub(super) fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 

@@ -14,15 +14,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::clock::{Clock, Reading};
 use super::file::{TraceFile, reading_of};
 use super::stream::{Part, Stream, time_of};
+use crate::definition::Definition;
 use crate::error::ReadError;
 use crate::item::Item;
 use crate::layout::{reading, ring};
 
-/// The rings of a trace that is being written. [`Live`](crate::export::Live) reads them.
+/// The rings of a trace that is being written. `export::Live` reads them (feature `perfetto`).
 ///
 /// ```
 /// use probe_trace::{Part, Rings, layout};
@@ -70,8 +72,9 @@ pub(crate) struct LiveItems {
 
 impl LiveItems {
     /// Begins with the first part of a file: header, program, definitions.
-    pub(crate) fn new(head: Vec<u8>) -> Result<Self, ReadError> {
-        let file = TraceFile::read(Path::new("the trace"), Box::new(Cursor::new(head)))?;
+    /// Errors name it by this path.
+    pub(crate) fn new(path: &Path, head: Vec<u8>) -> Result<Self, ReadError> {
+        let file = TraceFile::read(path, Box::new(Cursor::new(head)))?;
         let last = file.clock.first();
         let (streams, items) = (Vec::new(), Vec::new());
         Ok(Self { file, streams, places: HashMap::new(), last, items, next: BinaryHeap::new() })
@@ -97,12 +100,37 @@ impl LiveItems {
 
     /// Hands out all items that are left, and the losses after them. No thread may write any more.
     pub(crate) fn finish(&mut self, rings: &mut impl Rings, mut take: impl FnMut(Item)) {
-        self.read(u64::MAX, rings, &mut take);
+        self.rest(rings, &mut take);
+    }
+
+    /// Hands out the same, with a last reading of the clocks.
+    pub(crate) fn close(
+        &mut self,
+        now: &[u64; reading::WORDS],
+        rings: &mut impl Rings,
+        mut take: impl FnMut(Item),
+    ) {
+        self.file.clock = Clock::between(self.last, reading_of(now));
+        self.rest(rings, &mut take);
+    }
+
+    /// Returns the definitions of probes, for further ones.
+    pub(super) fn definitions(&mut self) -> &mut HashMap<u32, Arc<Definition>> {
+        &mut self.file.definitions
+    }
+
+    /// Returns the number of events so far without a definition.
+    pub(super) fn undefined(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.undefined).sum()
+    }
+
+    fn rest(&mut self, rings: &mut impl Rings, take: &mut impl FnMut(Item)) {
+        self.read(u64::MAX, rings, take);
         for (ring, place) in &self.places {
             self.file.heads.insert(*ring, rings.head(*ring));
             self.streams[*place].end(&self.file);
         }
-        self.read(u64::MAX, rings, &mut take);
+        self.read(u64::MAX, rings, take);
     }
 
     fn read(&mut self, latest: u64, rings: &mut impl Rings, take: &mut impl FnMut(Item)) {

@@ -3,7 +3,7 @@
 mod clock;
 mod definitions;
 mod file;
-#[cfg(feature = "perfetto")]
+mod followed;
 mod growing;
 mod live;
 mod payload;
@@ -16,11 +16,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use file::TraceFile;
+pub use followed::Followed;
 #[cfg(feature = "perfetto")]
 pub(crate) use growing::LiveItems;
-#[cfg(feature = "perfetto")]
 pub use growing::Rings;
-#[cfg(feature = "perfetto")]
 pub use stream::Part;
 use stream::{Stream, time_of};
 

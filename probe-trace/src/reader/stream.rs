@@ -23,7 +23,6 @@ const RECENT: usize = 64;
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg(feature = "perfetto")]
 pub enum Part {
     /// None yet.
     None,
@@ -143,7 +142,6 @@ impl Stream {
 
     /// Returns the next item whose hit is not later than this time stamp, from words that `part`
     /// adds: further ones of the same sub-buffer, or the first ones of the next.
-    #[cfg(feature = "perfetto")]
     pub(super) fn next_until(
         &mut self,
         of: &TraceFile,
@@ -174,7 +172,6 @@ impl Stream {
     }
 
     /// Returns the time stamp of the next record; zero if it has none of its own.
-    #[cfg(feature = "perfetto")]
     fn stamp(&self) -> u64 {
         match self.words.get(self.at) {
             Some(word) if event::probe(*word) != event::CONTROL => {

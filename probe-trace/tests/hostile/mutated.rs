@@ -1,5 +1,7 @@
 //! Very many files: shaped by any bytes, and good ones with some bytes changed.
 
+use std::env;
+
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
@@ -8,8 +10,10 @@ use crate::made::{File, definition};
 use crate::shaped::shape;
 use probe_trace::layout::{block, event, field};
 
-/// 100,000 in all, in some seconds.
-const EACH: usize = 50_000;
+/// The files of one test: a slice of the 50,000 that `PROBE_TEST_WHOLE=1` asks for.
+fn each() -> usize {
+    if env::var_os("PROBE_TEST_WHOLE").is_some_and(|asked| asked == "1") { 50_000 } else { 5_000 }
+}
 
 fn random() -> TestRng {
     TestRng::deterministic_rng(RngAlgorithm::ChaCha)
@@ -22,10 +26,10 @@ fn below(random: &mut TestRng, limit: usize) -> usize {
 
 #[test]
 fn files_that_any_bytes_shape() {
-    let mut random = random();
+    let (each, mut random) = (each(), random());
     let mut seen = Seen::default();
     let mut files = Vec::new();
-    for turn in 0..EACH {
+    for turn in 0..each {
         let mut choices = vec![0; below(&mut random, 400)];
         random.fill_bytes(&mut choices);
         files.push(shape(&choices));
@@ -36,16 +40,16 @@ fn files_that_any_bytes_shape() {
         }
     }
     // They reach all that is behind the headers.
-    assert!(seen.files > EACH * 9 / 10 && seen.events > EACH && seen.written > EACH * 100, "{seen:?}");
+    assert!(seen.files > each * 9 / 10 && seen.events > each && seen.written > each * 100, "{seen:?}");
 }
 
 #[test]
 fn good_files_with_changed_bytes() {
     let good = good();
     assert_eq!(judge(&[&good], &FORMATS).events, 24);
-    let mut random = random();
+    let (each, mut random) = (each(), random());
     let mut seen = Seen::default();
-    for turn in 0..EACH {
+    for turn in 0..each {
         let mut bytes = good.clone();
         for _ in 0..=below(&mut random, 4) {
             let at = below(&mut random, bytes.len());
@@ -61,7 +65,7 @@ fn good_files_with_changed_bytes() {
         }
         seen.add(judge(&[&bytes], &FORMATS[turn % FORMATS.len()..][..1]));
     }
-    assert!(seen.files > EACH / 2 && seen.events > EACH * 5, "{seen:?}");
+    assert!(seen.files > each / 2 && seen.events > each * 5, "{seen:?}");
 }
 
 /// Makes a file with two threads, calls, a future and all kinds of fields.

@@ -12,6 +12,7 @@ mod perf;
 mod perf_events;
 mod perf_life;
 mod perf_permits;
+mod predicates;
 mod profiler;
 mod profiler_coverage;
 mod profiler_fork;

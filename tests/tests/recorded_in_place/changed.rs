@@ -9,6 +9,7 @@ use probe_runtime::{Count, Event, ProbeSet, Trace, Visibility, select};
 use probe_tests::folder::Folder;
 use probe_tests::scenario::in_a_child;
 use probe_tests::turn::turn;
+use probe_tests::whole;
 use probe_trace::{Item, Kind};
 
 use super::{HITS, call_both, events};
@@ -227,8 +228,9 @@ fn a_finished_trace_has_all_hits_whatever_the_visibility() {
     let folder = Folder::new("recorded-finished");
     let path = folder.join("finished.probetrace");
     call_both(1);
+    let rounds = if whole::is_asked_for() { 40 } else { 10 };
     under_calls(|calls| {
-        for round in 0..40 {
+        for round in 0..rounds {
             let trace = Trace::first().ring_size(1 << 20);
             let trace = if round % 2 == 0 { Trace::to_file(&path) } else { trace.in_file(&path) };
             let trace = probes().visibility(Visibility::Eventual).attach(trace).unwrap();

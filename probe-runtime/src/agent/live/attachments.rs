@@ -67,8 +67,9 @@ pub(super) fn detach(attachment: Arc<ClientAttachment>) -> Vec<String> {
     missing
 }
 
+/// Writes the events so far to a trace's file. Returns a line if the file lacks some.
 #[cfg(feature = "trace")]
-fn flush(consumer: &SpecAttachment, at_most: Duration) -> Option<String> {
+pub(super) fn flush(consumer: &SpecAttachment, at_most: Duration) -> Option<String> {
     consumer.attachment::<Trace>()?.flush_within(at_most).err().map(|error| error.to_string())
 }
 
@@ -79,7 +80,7 @@ pub(super) fn has_snapshots(consumer: &SpecAttachment) -> bool {
 }
 
 #[cfg(not(feature = "trace"))]
-fn flush(_: &SpecAttachment, _: Duration) -> Option<String> {
+pub(super) fn flush(_: &SpecAttachment, _: Duration) -> Option<String> {
     None
 }
 

@@ -42,7 +42,7 @@ fn probe(info: &ProbeInfo, object: String) -> Probe {
     let text = |it: &str| bounded(it.to_owned());
     let field = |it: &FieldInfo| ProbeField {
         name: cut(it.name().to_owned(), NAME),
-        ty: it.ty().map(|ty| format!("{ty:?}").to_ascii_lowercase()),
+        ty: it.ty().map(|ty| ty.name().to_owned()),
     };
     Probe {
         number: info.id().index().try_into().unwrap_or(u32::MAX),

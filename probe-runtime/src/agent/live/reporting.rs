@@ -5,10 +5,10 @@ use std::io::{BufWriter, Write};
 
 use probe_protocol::{Body, Done, FailureKind};
 
-use super::PART;
-use super::attachments::{ClientAttachment, has_snapshots};
+use super::attachments::{ClientAttachment, flush, has_snapshots};
 use super::out::Out;
 use super::stop::{Stop, bounded_lines, failed};
+use super::{PART, PATIENCE};
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
@@ -36,7 +36,7 @@ fn chosen<'a>(
     Ok((one, format))
 }
 
-/// Sends the current report of a consumer.
+/// Sends the current report of a consumer. If that is a trace, its file has the events before.
 pub(super) fn report(
     attachment: &ClientAttachment,
     consumer: u32,
@@ -48,8 +48,12 @@ pub(super) fn report(
         let message = format!("a report as .{} goes to a file; ask for a snapshot", format.ending());
         return Err(failed(FailureKind::Malformed, message));
     }
-    let (content, notes) = match format {
-        Format::Text => (one.to_string(), Vec::new()),
+    let (content, notes): (_, Vec<_>) = match format {
+        Format::Text => {
+            // The client may read the file as it grows.
+            let missing = flush(one, PATIENCE);
+            (one.to_string(), missing.into_iter().collect())
+        }
         #[cfg(feature = "metrics")]
         Format::Prometheus => {
             let mut metrics = Metrics::default();

@@ -8,6 +8,8 @@ pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_
 pub use typed::Typed;
 
 #[cfg(feature = "std")]
+mod announced;
+#[cfg(feature = "std")]
 pub(crate) mod block;
 #[cfg(feature = "std")]
 pub(crate) mod enter;
@@ -22,5 +24,7 @@ pub(crate) mod stub;
 #[cfg(feature = "std")]
 mod vectors;
 
+#[cfg(feature = "std")]
+pub(crate) use announced::announce;
 #[cfg(feature = "std")]
 pub(crate) use enter::{bump, claim_slot, entry, light_barrier, set_slot, slot, values};

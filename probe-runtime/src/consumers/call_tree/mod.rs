@@ -187,6 +187,10 @@ impl Meter<1> for CallTree {
 }
 
 impl Consumer for CallTree {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.calls.prepare(probes)
     }

@@ -3,7 +3,6 @@
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
 
-mod buckets;
 mod distribution;
 mod report;
 mod sums;
@@ -12,9 +11,9 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use buckets::Buckets;
 pub use report::{FunctionLatency, Latencies};
 
+use super::buckets::Buckets;
 use super::shown::Shown;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::Clock;
@@ -184,6 +183,10 @@ impl Meter<1> for Latency {
 }
 
 impl Consumer for Latency {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.calls.prepare(probes)
     }

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::super::buckets::{BUCKETS, values, within};
 use super::FunctionTimes;
-use super::buckets::{BUCKETS, values, within};
 use super::distribution::Distribution;
 use crate::clock::Scale;
 
@@ -111,7 +111,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::buckets::index;
+    use super::super::super::buckets::index;
     use super::*;
 
     /// Returns the sums of these calls, in ticks.

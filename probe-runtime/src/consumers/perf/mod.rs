@@ -274,6 +274,10 @@ impl Meter<NUMBERS> for Perf {
 }
 
 impl Consumer for Perf {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn wants(&self) -> Wants {
         self.profiler().map_or(Wants::Hits, Profiler::wants)
     }

@@ -223,6 +223,10 @@ impl Profiler {
 }
 
 impl Consumer for Profiler {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn wants(&self) -> Wants {
         Wants::Switchable
     }

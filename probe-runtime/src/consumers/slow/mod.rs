@@ -298,6 +298,10 @@ impl Meter<1> for Slow {
 }
 
 impl Consumer for Slow {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = self.scale.set(self.clock.scale());
         self.calls.prepare(probes)

@@ -263,6 +263,10 @@ impl Trace {
 }
 
 impl Consumer for Trace {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn needs_thread(&self) -> bool {
         matches!(self.keep, Keep::File(_))
     }

@@ -320,6 +320,10 @@ impl Tracing {
 }
 
 impl Consumer for Tracing {
+    fn pairs_calls(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         match self.acts.set(acts::acts(probes, self.level)) {
             Ok(()) => Ok(()),

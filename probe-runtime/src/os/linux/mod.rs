@@ -1,5 +1,6 @@
 //! Linux: the services that only this crate needs, beside those of `probe-patch`.
 
+pub(crate) mod imports;
 pub(crate) mod objects;
 pub(crate) mod peek;
 #[cfg(probe_discovers)]

@@ -172,6 +172,11 @@ impl Frozen {
 
 #[cfg(probe_backend = "patched")]
 impl Object {
+    /// Returns whether this address lies in the object.
+    pub(crate) fn holds(&self, addr: usize) -> bool {
+        self.segments.iter().any(|segment| segment.range.contains(&addr))
+    }
+
     /// Returns the name of its file.
     fn file(self) -> String {
         let executable = || {

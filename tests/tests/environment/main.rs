@@ -3,6 +3,8 @@
 //! Children of this process are the program, since the variable is read in a process that was
 //! started with it.
 
+mod expressions;
+
 use std::env;
 use std::ffi::OsStr;
 use std::process::{Command, Output};
@@ -187,7 +189,8 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace, tracing\n  \
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, slow, call-tree, profile, \
+         perf, trace, tracing, sum, min, max, avg, quantize\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );

@@ -8,8 +8,8 @@
 //! leading zeros, a shift and an addition.
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+#[cfg(feature = "latency")]
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of buckets for each doubling, as a power of two.
 const BITS: u32 = 5;
@@ -20,6 +20,7 @@ const MAX: u64 = (1 << 48) - 1;
 pub(super) const BUCKETS: usize = index(MAX) + 1;
 
 /// The counts of one thread.
+#[cfg(feature = "latency")]
 #[repr(C)]
 pub(super) struct Buckets([AtomicU64; BUCKETS]);
 
@@ -40,12 +41,14 @@ pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
 }
 
 /// Clamps a time to the values of a bucket. The last bucket has no upper end.
+#[cfg(feature = "latency")]
 pub(super) fn within(bucket: usize, time: u64) -> u64 {
     let values = values(bucket);
     let end = if bucket + 1 == BUCKETS { u64::MAX } else { *values.end() };
     time.clamp(*values.start(), end)
 }
 
+#[cfg(feature = "latency")]
 impl Buckets {
     /// Counts a value. Only the thread that owns the histogram may call this, so no locked
     /// instruction is needed.

@@ -1,0 +1,7 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod environment;
+#[cfg(target_os = "linux")]
+mod start;

@@ -1,0 +1,90 @@
+//! The start, when the dynamic linker has loaded the library, before the program's own code.
+//!
+//! ```text
+//! LD_PRELOAD ▸ started ─┬─▶ nothing asked, no probes, or a runtime of the program's own: nothing
+//!                       └─▶ `init_from_env`, as in the program's `main`, with a guard that stays
+//! ```
+//! Cost: reading the environment, and a look at the loaded objects; where there is something to
+//! serve, that of `init_from_env`.
+
+// Safety: relies on the dynamic linker, which calls the functions in this section once, without
+// arguments that matter.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::env;
+use std::mem;
+use std::panic;
+
+use probe_runtime::__preload::Loaded;
+use probe_runtime::{finstrument, init_from_env};
+
+use crate::environment;
+
+/// The variable with the words of `probectl run`.
+const VARIABLE: &str = "PROBE_PRELOAD";
+
+/// The dynamic linker finds the function here.
+#[used]
+// SAFETY: the section holds addresses of functions to call.
+#[unsafe(link_section = ".init_array")]
+static STARTED: extern "C" fn() = started;
+
+extern "C" fn started() {
+    // A panic has printed its message, and must not end the program.
+    let _ = panic::catch_unwind(start);
+}
+
+/// The variable's words.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Words {
+    /// Child processes are left alone.
+    only: bool,
+    /// Probes may come with plugins.
+    plugins: bool,
+}
+
+impl Words {
+    fn read(text: &str) -> Self {
+        // Words of a later version are for it.
+        let has = |word: &str| text.split(',').any(|it| it.trim() == word);
+        Self { only: has("only"), plugins: has("plugins") }
+    }
+}
+
+fn start() {
+    let words = env::var_os(VARIABLE).map(|it| Words::read(&it.to_string_lossy())).unwrap_or_default();
+    let is_asked = ["PROBES", "PROBE_AGENT"].iter().any(|name| env::var_os(name).is_some());
+    if !is_asked && !words.only {
+        return;
+    }
+    let loaded = Loaded::look();
+    if words.only {
+        environment::leave(VARIABLE, &loaded.file);
+    }
+    let has_probes = loaded.has_probes || loaded.calls_hooks || words.plugins;
+    if !is_asked || !has_probes || loaded.has_runtime {
+        return;
+    }
+    if loaded.calls_hooks {
+        // From now on, first hits patch.
+        finstrument::start();
+    }
+    match init_from_env() {
+        // Reports are written when the program exits.
+        Ok(guard) => mem::forget(guard),
+        // The variable is for other programs, too.
+        Err(error) => eprintln!("libprobe_agent: {error}; nothing is attached"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stand_in_any_order() {
+        assert_eq!(Words::read(""), Words::default());
+        assert_eq!(Words::read("plugins, only"), Words { only: true, plugins: true });
+        assert_eq!(Words::read("only,later"), Words { only: true, plugins: false });
+    }
+}

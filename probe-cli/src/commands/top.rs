@@ -1,0 +1,109 @@
+//! `top`: the functions of a running program on the whole terminal.
+
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::measure::silent;
+use crate::args::Top;
+use crate::live::Stop;
+use crate::output::{Failure, Shown};
+use crate::top::{Asking, FullScreen, Key, View, draw};
+
+/// The time between two looks at keys, answers and signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// The time for the program to make all latent. It does so by itself when the connection ends.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Rows of a page.
+const PAGE: isize = 20;
+
+pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
+    if is_json || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        let into = if is_json { "has no JSON" } else { "needs a terminal" };
+        return Err(Failure::Usage(format!(
+            "top {into}; use `probectl count --every 1s` or `probectl latency --every 1s`"
+        )));
+    }
+    let stop = Stop::on_signals()?;
+    let program = silent(&args.target)?;
+    let asking = Asking::start(program, args.selector.clone());
+    let screen =
+        FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));
+    let looked = screen.and_then(|screen| look(screen, &asking, &stop));
+    let ended = asking.finish(PATIENCE);
+    looked?;
+    Ok(Shown { notes: ended.into_iter().collect(), ..Shown::text(String::new()) })
+}
+
+/// Shows answers and takes keys, until somebody ends it or the connection has ended.
+fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Failure> {
+    // A terminal that was closed has no reader.
+    let closed = |_| Failure::Closed;
+    let mut view = View::default();
+    let keys = keys();
+    let mut is_new = true;
+    while !view.has_ended && !stop.is_set() {
+        match asking.latest() {
+            Ok(Some(asked)) => {
+                view.take(asked);
+                is_new = true;
+            }
+            Ok(None) => (),
+            Err(()) => return Ok(()),
+        }
+        if is_new {
+            screen.0.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
+        }
+        let pressed = match keys.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(Failure::Closed),
+            Ok(pressed) => Some(pressed),
+        };
+        is_new = pressed.is_some();
+        if let Some(wish) = pressed.flatten().and_then(|key| view.press(key)) {
+            asking.wish(wish);
+        }
+    }
+    Ok(())
+}
+
+/// Starts a thread that takes keys, and `None` for another size of the terminal. On a terminal that
+/// was closed, `crossterm` reads without end: so no other thread waits for it, and it ends with the
+/// process.
+fn keys() -> Receiver<Option<Key>> {
+    let (sender, keys) = mpsc::channel();
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let key = if let Event::Key(pressed) = event { key(pressed) } else { None };
+            if sender.send(key).is_err() {
+                break;
+            }
+        }
+    });
+    keys
+}
+
+fn key(pressed: KeyEvent) -> Option<Key> {
+    if pressed.kind == KeyEventKind::Release {
+        return None;
+    }
+    let has_control = pressed.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match pressed.code {
+        KeyCode::Char('c') if has_control => Key::Interrupt,
+        KeyCode::Char(_) if has_control => return None,
+        KeyCode::Char(c) => Key::Char(c),
+        KeyCode::Up => Key::Move(-1),
+        KeyCode::Down => Key::Move(1),
+        KeyCode::PageUp => Key::Move(-PAGE),
+        KeyCode::PageDown => Key::Move(PAGE),
+        KeyCode::Home => Key::First,
+        KeyCode::End => Key::Last,
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        _ => return None,
+    })
+}

@@ -1,0 +1,251 @@
+//! `trace`: the hits of a running program, a line each, as they come.
+//!
+//! The program writes a trace to a file in this process's memory, and flushes it when it is asked
+//! for a report. Blocks that were read are cut out of the file. If the program hits faster than
+//! lines are made or read, its probes are off until the rest has been read; a line says for how
+//! long.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use probe_protocol::{Attach, Client, ClientError};
+use probe_trace::Followed;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+
+use super::hits::Lines;
+use super::measure::{notes, target, written};
+use crate::args::Trace;
+use crate::live::{Stop, Watched, failure, watch};
+use crate::output::{Failure, Shown};
+use crate::text::count;
+
+/// The time between two flushes.
+const EVERY: Duration = Duration::from_millis(50);
+/// The time for the program to write its hits.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of the trace, or of lines, with which the program is too fast.
+const BEHIND: u64 = 8 << 20;
+/// The file's first bytes, whose state the program writes again.
+const KEPT: u64 = 4096;
+
+pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
+    let stop = Stop::on_signals()?;
+    let mut program = target(&args.target)?;
+    let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
+    program.client.set_patience(PATIENCE);
+    let spec = format!("{}=trace", args.selector);
+    let attach = Attach { output: Some("hits.probetrace".to_owned()), ..Attach::new(spec) };
+    let attached = program.client.record(&attach, &file.0).map_err(|error| failure(&error))?;
+    let mut notes = notes(&attached);
+    let mut shown = Reading::begin(file, is_json)?;
+    let watched = watch(&mut program.client, &stop, args.time, Some(EVERY), |client, _| {
+        shown.pass(client, attached.id, &stop)
+    })?;
+    let has_ended = watched == Watched::Ended || {
+        let client = &mut program.client;
+        match client.pause(attached.id).and_then(|_| client.detach(attached.id)) {
+            Ok(missing) => {
+                notes.extend(missing);
+                false
+            }
+            Err(ClientError::Ended) => true,
+            Err(error) => return Err(failure(&error)),
+        }
+    };
+    notes.extend(has_ended.then(|| format!("{}; hits shortly before may be missing", program.end())));
+    notes.extend(shown.finish()?);
+    if !stop.is_set() {
+        notes.extend(program.finish());
+    }
+    Ok(Shown { notes, ..Shown::text(String::new()) })
+}
+
+/// A file in memory.
+struct Buffer(File);
+
+impl Buffer {
+    fn new() -> io::Result<Self> {
+        let file: OwnedFd = memfd_create("probectl-trace", MemfdFlags::CLOEXEC)?;
+        Ok(Self(file.into()))
+    }
+
+    /// Opens it once more, for a position of its own.
+    fn reopened(&self) -> io::Result<File> {
+        File::open(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    fn length(&self) -> u64 {
+        self.0.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Gives the memory of the bytes before this one back.
+    fn cut(&self, until: u64) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Some(length) = until.checked_sub(KEPT).filter(|it| *it != 0) {
+            // Without it, the file is larger, and right.
+            let _ = fallocate(&self.0, flags, KEPT, length);
+        }
+    }
+}
+
+/// The trace that is read, and the lines that are written.
+struct Reading {
+    file: Buffer,
+    followed: Followed,
+    lines: Lines,
+    output: Output,
+    off: Duration,
+}
+
+impl Reading {
+    fn begin(file: Buffer, is_json: bool) -> Result<Self, Failure> {
+        let reader = file.reopened().map_err(Failure::input)?;
+        let followed = Followed::begin("the program's trace", reader).map_err(Failure::input)?;
+        let (lines, output) = (Lines::new(is_json), Output::start());
+        Ok(Self { file, followed, lines, output, off: Duration::ZERO })
+    }
+
+    /// Shows what the program has written since, and lets it wait if that is too much.
+    fn pass(&mut self, client: &mut Client, attachment: u32, stop: &Stop) -> Result<(), Failure> {
+        // A report flushes.
+        let ended = |error| match error {
+            ClientError::Ended => Ok(()),
+            error => Err(failure(&error)),
+        };
+        if let Err(error) = client.report(attachment, 0, "txt") {
+            return ended(error);
+        }
+        let is_behind = self.file.length().saturating_sub(self.followed.position()) > BEHIND
+            || self.output.waiting() > BEHIND;
+        if !is_behind {
+            return self.show();
+        }
+        if let Err(error) = client.pause(attachment) {
+            return ended(error);
+        }
+        let since = Instant::now();
+        self.show()?;
+        while self.output.waiting() > BEHIND / 8 && !stop.is_set() {
+            if client.wait_for_end(Duration::from_millis(10)).map_err(|error| failure(&error))? {
+                return Ok(());
+            }
+        }
+        self.output.check()?;
+        if stop.is_set() {
+            return Ok(());
+        }
+        // A reading in the file, so that times before and after are apart.
+        client.report(attachment, 0, "txt").map(drop).or_else(ended)?;
+        self.show()?;
+        client.resume(attachment).map(drop).or_else(ended)?;
+        let off = since.elapsed();
+        self.off += off;
+        let mut text = String::new();
+        self.lines.off(off.as_nanos().try_into().unwrap_or(u64::MAX), &mut text);
+        self.output.write(text)
+    }
+
+    fn show(&mut self) -> Result<(), Failure> {
+        let (mut text, ahead) = (String::new(), self.followed.wall_time(0));
+        let lines = &mut self.lines;
+        let take = |item| lines.add(item, |time| time.saturating_add(ahead), &mut text);
+        let read = self.followed.advance(take).map_err(Failure::input);
+        self.file.cut(self.followed.position());
+        self.output.write(text)?;
+        read
+    }
+
+    /// Shows the rest, and returns notes on missing parts.
+    fn finish(mut self) -> Result<Vec<String>, Failure> {
+        self.show()?;
+        let (mut text, ahead) = (String::new(), self.followed.wall_time(0));
+        let (lines, mut notes) = (&mut self.lines, Vec::new());
+        let take = |item| lines.add(item, |time| time.saturating_add(ahead), &mut text);
+        if let Err(error) = self.followed.finish(take) {
+            notes.push(error.to_string());
+        }
+        self.output.write(text)?;
+        self.output.finish()?;
+        let lost = self.lines.lost.saturating_add(self.followed.unseen());
+        notes.push(format!("{}, and {lost} lost", count(self.lines.hits, "hit")));
+        let undefined = self.followed.undefined();
+        if undefined != 0 {
+            notes.push(format!("{} of probes without a definition were left out", count(undefined, "hit")));
+        }
+        if !self.off.is_zero() {
+            let seconds = self.off.as_secs_f64();
+            notes.push(format!("the probes were off for {seconds:.1} s in all: choose fewer ones"));
+        }
+        Ok(notes)
+    }
+}
+
+/// A thread that writes lines to stdout: a reader that is slow must not keep the program's file
+/// growing.
+struct Output {
+    sender: Sender<String>,
+    waiting: Arc<AtomicU64>,
+    /// `None` once it has ended.
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Output {
+    fn start() -> Self {
+        let (sender, receiver) = mpsc::channel::<String>();
+        let waiting = Arc::new(AtomicU64::new(0));
+        let left = Arc::clone(&waiting);
+        let thread = thread::spawn(move || {
+            for text in receiver {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())?;
+                out.flush()?;
+                left.fetch_sub(text.len() as u64, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        Self { sender, waiting, thread: Some(thread) }
+    }
+
+    /// Returns the bytes that are not written yet.
+    fn waiting(&self) -> u64 {
+        if self.has_ended() { 0 } else { self.waiting.load(Ordering::Relaxed) }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn write(&mut self, text: String) -> Result<(), Failure> {
+        self.check()?;
+        self.waiting.fetch_add(text.len() as u64, Ordering::Relaxed);
+        // If the thread ends now, the next call says why.
+        let _ = self.sender.send(text);
+        Ok(())
+    }
+
+    /// Fails if nobody reads any further.
+    fn check(&mut self) -> Result<(), Failure> {
+        if !self.has_ended() {
+            return Ok(());
+        }
+        self.join()?;
+        Err(Failure::Closed)
+    }
+
+    /// Waits until all is written.
+    fn finish(mut self) -> Result<(), Failure> {
+        self.sender = mpsc::channel().0;
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<(), Failure> {
+        let ended = self.thread.take().map_or(Ok(Ok(())), JoinHandle::join);
+        written(ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes has panicked"))))
+    }
+}

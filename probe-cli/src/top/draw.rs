@@ -1,0 +1,239 @@
+//! The view on a terminal.
+//!
+//! Text of the program is escaped before it is drawn: a terminal obeys none of it.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+use super::callers::Edge;
+use super::figure::{Figure, or_dash};
+use super::functions::Function;
+use super::view::{Column, Page, View};
+use crate::text::{clean, count};
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// From this width on, calls, total time and the longest call are shown, too.
+const WIDE: u16 = 110;
+/// From this width on, the source is shown, too.
+const WIDEST: u16 = 150;
+
+const KEYS: &str = "a measure  d release  A all  D disarm  / filter  s sort  Enter callers  ? help  q quit";
+
+const HELP: &[&str] = &[
+    "Up Down PgUp PgDn Home End   choose a function (also j, k)",
+    "a, d        measure each call of the chosen function, or no longer",
+    "A           measure all functions that are shown",
+    "D           make all latent that this top has armed, estimates included",
+    "e           estimate, or no longer",
+    "Enter       callers of the chosen function, and functions that it calls, from a",
+    "            tree of all calls; Esc goes back and detaches it",
+    "/           filter: a part of the path, or a selector such as net::** group=db",
+    "Esc         no filter",
+    "s, r        sort by the next column; reverse",
+    "q, Ctrl-C   quit; all that was armed is latent again",
+    "",
+    "Rates are of the last second, by the program's own clock. Self is the time in the",
+    "function and in no other one, as a part of one processor's.",
+    "*  measured: exact counts and times, and percentiles of all calls since then",
+    "~  estimated from some of the calls     ≥  at least     -  not known",
+];
+
+/// Draws the view.
+pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
+    let [head, body, said, keys] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Paragraph::new(heading(view)), head);
+    match view.page {
+        Page::Functions => functions(view, frame, body),
+        Page::Callers => callers(view, frame, body),
+        Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
+    }
+    let line = if view.is_typing {
+        format!("/{}_  {}", clean(&view.filter), clean(&view.said))
+    } else if view.said.is_empty() && !view.filter.is_empty() {
+        format!("filter: {}", clean(&view.filter))
+    } else {
+        clean(&view.said).into_owned()
+    };
+    frame.render_widget(Paragraph::new(line), said);
+    frame.render_widget(Paragraph::new(Line::styled(KEYS, DIM)), keys);
+}
+
+/// Returns the program, and the cost of its probes.
+fn heading(view: &View) -> Vec<Line<'static>> {
+    let asked = &view.asked;
+    let program = &asked.program;
+    let runtime = clean(&program.runtime);
+    let mut parts = vec![format!("{} ({}), runtime {runtime}", clean(&program.name), program.pid)];
+    if program.threads != 0 {
+        parts.push(count(program.threads.into(), "thread"));
+    }
+    if let Some(busy) = asked.busy {
+        parts.push(format!("CPU {:.0} %", 100.0 * busy));
+    }
+    let lost = program.lost_hits.saturating_add(asked.lost);
+    if lost != 0 {
+        parts.push(format!("{lost} lost"));
+    }
+    let measured: Vec<_> = asked.functions.iter().filter(|it| it.is_measured).collect();
+    let estimates = match asked.cost {
+        _ if !asked.is_estimating => None,
+        Some(cost) => Some(format!("{:.2} % of its CPU time", 100.0 * cost)),
+        None => Some("not known yet".to_owned()),
+    };
+    // Only the profiler tells its cost.
+    let exact = (!measured.is_empty()).then(|| {
+        let rate: f64 = measured.iter().filter_map(|it| it.rate).map(|it| it.value).sum();
+        let rate = Figure::exact(rate.round()).number();
+        format!("unknown for {rate} measured calls/s of {}", count(measured.len() as u64, "function"))
+    });
+    let costs: Vec<_> = [estimates, exact].into_iter().flatten().collect();
+    let second = if costs.is_empty() { "none: nothing is armed".to_owned() } else { costs.join("; ") };
+    let second = format!("cost: {second}");
+    vec![Line::styled(parts.join(", "), BOLD), Line::from(second)]
+}
+
+fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
+    let height = usize::from(area.height.saturating_sub(1));
+    let (place, rows): (usize, Vec<Function>) = {
+        let rows = view.rows();
+        (view.place(&rows), rows.into_iter().cloned().collect())
+    };
+    // The chosen row stays on the screen.
+    view.first = view.first.min(place).max((place + 1).saturating_sub(height.max(1)));
+    let (is_wide, is_widest) = (area.width >= WIDE, area.width >= WIDEST);
+    let mut heading = vec![String::new(), titled(view, Column::Path)];
+    let mut widths = vec![Constraint::Length(1), Constraint::Fill(1)];
+    let mut add = |name: String, width| {
+        heading.push(name);
+        widths.push(Constraint::Length(width));
+    };
+    for (column, width) in [(Column::Rate, 8), (Column::Own, 8)] {
+        add(titled(view, column), width);
+    }
+    for (column, width) in [(Column::Mean, 8), (Column::P50, 8), (Column::P99, 8)] {
+        add(titled(view, column), width);
+    }
+    if is_wide {
+        for name in ["max", "total", "calls"] {
+            add(name.to_owned(), 9);
+        }
+    }
+    if is_widest {
+        add("place".to_owned(), 36);
+    }
+    let fixed: u16 = widths.iter().map(|it| if let Constraint::Length(it) = it { it + 1 } else { 0 }).sum();
+    let path = usize::from(area.width.saturating_sub(fixed));
+    let shown = rows.iter().enumerate().skip(view.first).take(height).map(|(at, it)| {
+        let numbers = [
+            or_dash(it.rate, Figure::number),
+            or_dash(it.own, Figure::percent),
+            or_dash(it.mean, Figure::time),
+            or_dash(it.p50, Figure::time),
+            or_dash(it.p99, Figure::time),
+        ];
+        let mut cells = vec![if it.is_measured { "*" } else { "" }.to_owned(), ending(&it.path, path)];
+        cells.extend(numbers.map(|it| right(&it, 8)));
+        if is_wide {
+            let more = [
+                or_dash(it.max, Figure::time),
+                or_dash(it.total, Figure::time),
+                or_dash(it.calls, Figure::number),
+            ];
+            cells.extend(more.map(|it| right(&it, 9)));
+        }
+        if is_widest {
+            cells.push(ending(&format!("{}:{}", it.file, it.line), 36));
+        }
+        let row = Row::new(cells);
+        if at == place { row.style(CHOSEN) } else { row }
+    });
+    let names = heading.iter().enumerate().map(|(at, name)| match at {
+        0 | 1 | 10 => Cell::from(name.clone()),
+        2..=6 => Cell::from(right(name, 8)),
+        _ => Cell::from(right(name, 9)),
+    });
+    let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(names).style(BOLD));
+    frame.render_widget(table, area);
+    if rows.is_empty() {
+        let nothing = if view.asked.functions.is_empty() {
+            "no functions among the selected probes; `probectl count` shows hits of others"
+        } else {
+            "no function matches the filter"
+        };
+        let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+        frame.render_widget(Paragraph::new(nothing), below);
+    }
+}
+
+/// Returns a column's name, marked if the rows are sorted by it.
+fn titled(view: &View, column: Column) -> String {
+    let mark = if view.column != column {
+        ""
+    } else if view.is_reversed {
+        "▲"
+    } else {
+        "▼"
+    };
+    format!("{}{mark}", column.name())
+}
+
+fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
+    let Some(callers) = &view.asked.callers else {
+        return frame.render_widget(Paragraph::new("building a tree of all calls"), area);
+    };
+    let half = [Constraint::Fill(1), Constraint::Fill(1)];
+    let [above, below] = Layout::vertical(half).areas(area);
+    let about = format!("{}, the last {:.0} s", callers.path, callers.seconds);
+    let edges = |title: String, edges: &[Edge], frame: &mut Frame<'_>, area: Rect| {
+        let all: f64 = edges.iter().map(|it| it.calls).sum();
+        let width = usize::from(area.width.saturating_sub(4 * 10));
+        let rows = edges.iter().map(|it| {
+            let name = it.path.as_deref().unwrap_or("(no probed caller)");
+            let mean = (it.calls > 0.0).then(|| Figure::exact(it.total / it.calls));
+            let share = (all > 0.0).then(|| Figure::exact(it.calls / all));
+            let numbers = [
+                Figure::exact(it.calls).number(),
+                or_dash(share, Figure::percent),
+                Figure::exact(it.total).time(),
+                or_dash(mean, Figure::time),
+            ];
+            let mut cells = vec![ending(name, width)];
+            cells.extend(numbers.map(|it| right(&it, 9)));
+            Row::new(cells)
+        });
+        let fixed = Constraint::Length(9);
+        let heading = ["calls", "share", "total", "mean"].map(|it| right(it, 9));
+        let heading = [ending(&title, width)].into_iter().chain(heading);
+        let widths = [Constraint::Fill(1), fixed, fixed, fixed, fixed];
+        frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(BOLD)), area);
+    };
+    edges(format!("callers of {about}"), &callers.around, frame, above);
+    edges(format!("called by {about}"), &callers.called, frame, below);
+}
+
+fn right(text: &str, width: usize) -> String {
+    format!("{text:>width$}")
+}
+
+/// Cleans a name, and cuts its beginning to a width: names differ at their ends.
+fn ending(name: &str, width: usize) -> String {
+    let name = clean(name);
+    let length = name.chars().count();
+    if length <= width {
+        return name.into_owned();
+    }
+    let kept = name.chars().skip(length - width.saturating_sub(1));
+    std::iter::once('…').chain(kept).take(width).collect()
+}

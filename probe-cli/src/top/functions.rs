@@ -1,0 +1,229 @@
+//! The functions of a program, as the last reports tell.
+//!
+//! A rate is the difference of two counts by the difference of the two times that the reports
+//! themselves have, about a second apart.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::figure::{Figure, Mark};
+use super::reports::{Cost, Estimated, Key, Measured, Report, Times};
+
+/// Seconds between the two reports of a rate, at least.
+const SPAN: f64 = 0.9;
+
+/// The program itself.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Program {
+    /// The name of its file, and its process.
+    pub name: String,
+    /// Its process id.
+    pub pid: u32,
+    /// The version of its runtime.
+    pub runtime: String,
+    /// Its threads; 0 if that is not known.
+    pub threads: u32,
+    /// Hits that no consumer got.
+    pub lost_hits: u64,
+}
+
+/// One function.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Function {
+    /// Its path.
+    pub path: String,
+    /// Its source file.
+    pub file: String,
+    /// Its source line.
+    pub line: u32,
+    /// Its group.
+    pub group: Option<String>,
+    /// Whether each of its calls is measured.
+    pub is_measured: bool,
+    /// Calls a second.
+    pub rate: Option<Figure>,
+    /// Calls since somebody has looked.
+    pub calls: Option<Figure>,
+    /// The time in itself, as a part of one processor's.
+    pub own: Option<Figure>,
+    /// Nanoseconds of all calls.
+    pub total: Option<Figure>,
+    /// Nanoseconds of a call.
+    pub mean: Option<Figure>,
+    /// Nanoseconds in which half of the calls end.
+    pub p50: Option<Figure>,
+    /// Nanoseconds in which 99 of 100 calls end.
+    pub p99: Option<Figure>,
+    /// Nanoseconds of the longest call.
+    pub max: Option<Figure>,
+}
+
+/// A function's numbers in an earlier report, for differences.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    calls: f64,
+    own: Option<f64>,
+}
+
+/// The last reports of one consumer, about a second of them.
+#[derive(Default, Debug)]
+struct History(VecDeque<(f64, BTreeMap<Key, Past>)>);
+
+impl History {
+    fn push(&mut self, duration: f64, now: BTreeMap<Key, Past>) {
+        // Another attachment began anew.
+        if self.0.back().is_some_and(|(last, _)| *last >= duration) {
+            self.0.clear();
+        }
+        self.0.push_back((duration, now));
+        while self.0.len() > 2 && self.0.get(1).is_some_and(|(at, _)| duration - at >= SPAN) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Returns the change in a second of what `of` reads; `None` before there are two reports.
+    fn change(&self, key: &Key, of: impl Fn(&Past) -> Option<f64>) -> Option<f64> {
+        let [(from, before), (to, now)] = [self.0.front()?, self.0.back()?];
+        let passed = to - from;
+        let (before, now) = (of(before.get(key)?)?, of(now.get(key)?)?);
+        // Estimates may be corrected downwards.
+        (passed > 0.0).then(|| ((now - before) / passed).max(0.0))
+    }
+}
+
+/// All functions of the selector.
+#[derive(Default, Debug)]
+pub struct Functions {
+    known: BTreeMap<Key, Function>,
+    estimates: History,
+    measurements: History,
+    /// The profiler's cost at the last report, and in the seconds before it.
+    cost: Option<Cost>,
+    recent: Option<Cost>,
+    /// Calls that were not measured.
+    pub lost: u64,
+}
+
+impl Functions {
+    /// Adds a function, of which nothing is known.
+    pub fn add(&mut self, path: &str, file: &str, line: u32, group: Option<&str>) {
+        let key = Key { path: path.to_owned(), file: file.to_owned(), line };
+        let function = Function {
+            path: path.to_owned(),
+            file: file.to_owned(),
+            line,
+            group: group.map(str::to_owned),
+            ..Function::default()
+        };
+        self.known.entry(key).or_insert(function);
+    }
+
+    /// Forgets all numbers.
+    pub fn forget(&mut self) {
+        for function in self.known.values_mut() {
+            let known = std::mem::take(function);
+            *function = Function {
+                path: known.path,
+                file: known.file,
+                line: known.line,
+                group: known.group,
+                ..Function::default()
+            };
+        }
+        self.recent = None;
+    }
+
+    /// Takes estimates.
+    pub fn estimate(&mut self, report: &Report<Estimated>) {
+        let past = |row: &Estimated| (row.key.clone(), Past { calls: row.calls, own: row.self_ns });
+        self.estimates.push(report.duration, report.rows.iter().map(past).collect());
+        self.lost = self.lost.max(report.lost);
+        for row in &report.rows {
+            let figure = |value: Option<f64>, error| value.map(|value| Figure::estimated(value, error));
+            let calls = Figure::estimated(row.calls, row.calls_error);
+            let rate = self.estimates.change(&row.key, |past| Some(past.calls));
+            // A difference of estimates is one, too.
+            let own = self.estimates.change(&row.key, |past| past.own);
+            let own = own.map(|own| Figure { value: own / 1e9, mark: Mark::Near });
+            let function = self.of(&row.key);
+            function.calls = Some(calls);
+            function.rate = rate.map(|rate| calls.with(rate));
+            function.own = own;
+            function.mean = figure(row.mean_ns, row.mean_error_ns);
+            function.total = figure(row.total_ns, row.total_error_ns);
+        }
+        if let Some(cost) = report.cost {
+            let before = self.cost.replace(cost).filter(|it| it.elapsed_ns < cost.elapsed_ns);
+            self.recent = Some(smoothed(self.recent, since(cost, before.unwrap_or_default())));
+        }
+    }
+
+    /// Takes measurements. If they are of `all` functions, the times in themselves are known.
+    pub fn measure(&mut self, report: &Report<Measured>, is_all: bool) {
+        let past =
+            |row: &Measured| (row.key.clone(), Past { calls: row.times.calls, own: Some(row.times.self_ns) });
+        self.measurements.push(report.duration, report.rows.iter().map(past).collect());
+        self.lost = self.lost.max(report.lost);
+        for Measured { key, times } in &report.rows {
+            let rate = self.measurements.change(key, |past| Some(past.calls));
+            let own = self.measurements.change(key, |past| past.own);
+            let Times { calls, total_ns, mean_ns, p50_ns, p99_ns, max_ns, .. } = *times;
+            let of_calls = |value: f64| (calls > 0.0).then_some(Figure::exact(value));
+            let function = self.of(key);
+            function.is_measured = true;
+            (function.calls, function.total) = (Some(Figure::exact(calls)), Some(Figure::exact(total_ns)));
+            function.rate = rate.map(Figure::exact);
+            [function.mean, function.max] = [mean_ns, max_ns].map(of_calls);
+            // Of a histogram, whose buckets are at most 1.7 % off.
+            [function.p50, function.p99] = [p50_ns, p99_ns].map(of_calls);
+            if is_all {
+                function.own = own.map(|own| Figure::exact(own / 1e9));
+            }
+        }
+    }
+
+    fn of(&mut self, key: &Key) -> &mut Function {
+        self.known.entry(key.clone()).or_insert_with(|| Function {
+            path: key.path.clone(),
+            file: key.file.clone(),
+            line: key.line,
+            ..Function::default()
+        })
+    }
+
+    /// Returns the functions, in the order of their paths.
+    pub fn list(&self) -> Vec<Function> {
+        self.known.values().cloned().collect()
+    }
+
+    /// Returns the part of the program's CPU time that profiling took lately; `None` if nobody
+    /// profiles.
+    pub fn cost(&self) -> Option<f64> {
+        self.recent.filter(|it| it.used_ns > 0.0).map(|it| (it.hits_ns + it.own_ns) / it.used_ns)
+    }
+
+    /// Returns the processors that the program kept busy lately.
+    pub fn busy(&self) -> Option<f64> {
+        self.recent.filter(|it| it.elapsed_ns > 0.0).map(|it| it.used_ns / it.elapsed_ns)
+    }
+}
+
+fn since(now: Cost, before: Cost) -> Cost {
+    Cost {
+        hits_ns: now.hits_ns - before.hits_ns,
+        own_ns: now.own_ns - before.own_ns,
+        used_ns: now.used_ns - before.used_ns,
+        elapsed_ns: now.elapsed_ns - before.elapsed_ns,
+    }
+}
+
+/// Adds a cost to the earlier ones, which count the less the older they are.
+fn smoothed(before: Option<Cost>, now: Cost) -> Cost {
+    let before = before.unwrap_or_default();
+    let sum = |before: f64, now: f64| 0.8 * before + now;
+    Cost {
+        hits_ns: sum(before.hits_ns, now.hits_ns),
+        own_ns: sum(before.own_ns, now.own_ns),
+        used_ns: sum(before.used_ns, now.used_ns),
+        elapsed_ns: sum(before.elapsed_ns, now.elapsed_ns),
+    }
+}

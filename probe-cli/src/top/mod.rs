@@ -1,0 +1,25 @@
+//! `top`: a running program's functions on the whole terminal.
+//!
+//! A thread asks the program four times a second ([`Asking`]); another one draws and takes keys, so
+//! that a program that is slow or stopped delays no key. All functions of the selector are
+//! estimated by a profiler, within a budget of the program's CPU time. Those that somebody chooses
+//! are measured: each of their calls, by a histogram.
+//!
+//! Flow: reports (JSON) ▶ functions, with rates between two of them ▶ view (rows, by keys) ▶ drawn.
+
+mod asking;
+mod callers;
+mod draw;
+mod figure;
+mod functions;
+mod reports;
+mod terminal;
+mod view;
+
+pub use asking::Asking;
+pub use draw::draw;
+pub use terminal::FullScreen;
+pub use view::{Key, View};
+
+#[cfg(test)]
+mod tests;

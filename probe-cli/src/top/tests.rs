@@ -1,0 +1,236 @@
+//! The screen, for fixed reports.
+
+use std::fmt::Write;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Cell;
+
+use super::asking::{Asked, Wish};
+use super::callers::Callers;
+use super::draw;
+use super::functions::{Functions, Program};
+use super::reports::Report;
+use super::view::{Column, Key, Page, View};
+
+/// Returns the screen's lines, without spaces at their ends.
+fn screen(view: &mut View, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(view, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let mut text = String::new();
+    for row in buffer.content().chunks(width.into()) {
+        let line: String = row.iter().map(Cell::symbol).collect();
+        writeln!(text, "{}", line.trim_end()).unwrap();
+    }
+    text
+}
+
+fn estimates(seconds: f64, calls: f64) -> Report<super::reports::Estimated> {
+    let text = format!(
+        r#"{{"schema":1,"duration":{seconds},"consumer":"profile","rows":[
+{{"function":"shop::serve","file":"src/a.rs","line":3,"calls":{calls},"calls_error":12.5,"mean_ns":2500,
+"mean_error_ns":9,"self_ns":{own},"self_error_ns":9,"total_ns":7000000,"total_error_ns":9}},
+{{"function":"shop::idle","file":"src/a.rs","line":9,"calls":0,"calls_error":0,"mean_ns":null,
+"mean_error_ns":null,"self_ns":null,"self_error_ns":null,"total_ns":null,"total_error_ns":null}}
+],"cost":{{"hits_ns":1000,"own_ns":{cost},"used_ns":{used},"elapsed_ns":{used}}},"lost":0}}"#,
+        own = 1e8 * seconds,
+        cost = 2e6 * seconds,
+        used = 1e9 * seconds,
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn measurements(seconds: f64, calls: f64) -> Report<super::reports::Measured> {
+    let text = format!(
+        r#"{{"duration":{seconds},"rows":[
+{{"function":"shop::store::price","file":"src/store.rs","line":8,"calls":{calls},"total_ns":9000,
+"self_ns":4000,"mean_ns":1234,"p50_ns":1200,"p99_ns":5000000,"max_ns":6000000}}],"lost":3}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Returns functions after two reports, a second apart.
+fn functions() -> Functions {
+    let mut functions = Functions::default();
+    functions.add("shop::serve", "src/a.rs", 3, None);
+    functions.add("shop::idle", "src/a.rs", 9, Some("db"));
+    // A name as no compiler makes it.
+    functions.add("shop::\u{1b}[2J::evil\u{202e}", "src/a.rs", 1, None);
+    functions.add("shop::store::price", "src/store.rs", 8, Some("db"));
+    functions.estimate(&estimates(1.0, 1000.0));
+    functions.measure(&measurements(0.5, 10.0), false);
+    functions.estimate(&estimates(2.0, 3500.0));
+    functions.measure(&measurements(2.5, 4010.0), false);
+    functions
+}
+
+fn view() -> View {
+    let functions = functions();
+    let program = Program {
+        name: "shop\u{7}".to_owned(),
+        pid: 4711,
+        runtime: "0.1.0".to_owned(),
+        threads: 4,
+        lost_hits: 0,
+    };
+    let mut view = View::default();
+    view.take(Asked {
+        program,
+        functions: functions.list(),
+        is_estimating: true,
+        busy: functions.busy(),
+        cost: functions.cost(),
+        lost: functions.lost,
+        ..Asked::default()
+    });
+    view
+}
+
+#[test]
+fn a_terminal_of_80_columns() {
+    let expected = "\
+shop\\u{7} (4711), runtime 0.1.0, 4 threads, CPU 100 %, 3 lost
+cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
+  function                          rate /s▼     self     mean      p50      p99
+  shop::serve                         ~2.50k  ~10.0 % ~2.50 µs        -        -
+* shop::store::price                   2.00k        -  1.23 µs  1.20 µs  5.00 ms
+  shop::idle                               0        -        -        -        -
+  shop::\\u{1b}[2J::evil\\u{202e}            -        -        -        -        -
+";
+    let shown = screen(&mut view(), 80, 24);
+    assert_eq!(shown.lines().take(7).map(|it| it.to_owned() + "\n").collect::<String>(), expected, "{shown}");
+    assert_eq!(shown.lines().count(), 24);
+    assert!(shown.lines().last().unwrap().starts_with("a measure  d release  A all  D disarm"));
+}
+
+#[test]
+fn a_wide_terminal_shows_more() {
+    let shown = screen(&mut view(), 200, 50);
+    let lines: Vec<_> = shown.lines().collect();
+    let words = |at: usize| lines[at].split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words(2), "function rate /s▼ self mean p50 p99 max total calls place");
+    assert_eq!(
+        words(4),
+        "* shop::store::price 2.00k - 1.23 µs 1.20 µs 5.00 ms 6.00 ms 9.00 µs 4.01k src/store.rs:8"
+    );
+    assert_eq!(lines.len(), 50);
+    assert!(lines[1].ends_with("measured calls/s of 1 function"), "{shown}");
+}
+
+#[test]
+fn no_size_is_too_small() {
+    for (width, height) in [(1, 1), (10, 3), (40, 5), (79, 2), (500, 4)] {
+        for page in [Page::Functions, Page::Callers, Page::Help] {
+            let mut view = View { page, ..view() };
+            screen(&mut view, width, height);
+        }
+    }
+}
+
+#[test]
+fn keys_choose_filter_and_sort() {
+    let mut view = view();
+    let paths = |view: &View| view.rows().iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    assert_eq!(view.press(Key::Char('a')), Some(Wish::Measure(vec!["shop::serve".to_owned()])));
+    view.press(Key::Move(1));
+    assert_eq!(view.press(Key::Char('d')), Some(Wish::Release(vec!["shop::store::price".to_owned()])));
+    view.press(Key::Last);
+    view.press(Key::Move(7));
+    assert_eq!(view.place(&view.rows()), 3);
+    let text = |view: &mut View, text: &str| {
+        view.press(Key::Char('/'));
+        text.chars().for_each(|c| _ = view.press(Key::Char(c)));
+        view.press(Key::Enter);
+    };
+    text(&mut view, "store");
+    assert_eq!(paths(&view), ["shop::store::price"]);
+    view.press(Key::Escape);
+    text(&mut view, "group=db");
+    assert_eq!(paths(&view), ["shop::store::price", "shop::idle"]);
+    let of_both = ["shop::store::price", "shop::idle"].map(str::to_owned).to_vec();
+    assert_eq!(view.press(Key::Char('A')), Some(Wish::Measure(of_both)));
+    view.press(Key::Escape);
+    text(&mut view, "kind=");
+    assert!(view.said.contains("kind"), "{}", view.said);
+    assert_eq!(paths(&view).len(), 4);
+    view.press(Key::Escape);
+    let columns: Vec<_> = (0..6)
+        .map(|_| {
+            view.press(Key::Char('s'));
+            view.column
+        })
+        .collect();
+    let [first, others @ ..] = Column::ALL;
+    assert_eq!(columns, [&others[1..], &[first, others[0]]].concat());
+    view.press(Key::Char('r'));
+    assert_eq!(paths(&view)[3], "shop::serve");
+    assert_eq!(view.press(Key::Char('D')), Some(Wish::Disarm));
+    assert_eq!(view.press(Key::Char('e')), Some(Wish::Estimate));
+    view.press(Key::First);
+    let chosen = view.rows()[0].path.clone();
+    assert_eq!(view.press(Key::Enter), Some(Wish::Callers(Some(chosen))));
+    assert_eq!(view.press(Key::Escape), Some(Wish::Callers(None)));
+    view.press(Key::Char('?'));
+    assert!(screen(&mut view, 80, 24).contains("Ctrl-C   quit"));
+    view.press(Key::Char('x'));
+    assert!(!view.has_ended);
+    assert_eq!((view.press(Key::Char('q')), view.has_ended), (None, true));
+}
+
+/// A filter that is typed takes all characters; Ctrl-C always ends.
+#[test]
+fn keys_of_a_filter_are_no_commands() {
+    let mut view = view();
+    view.press(Key::Char('/'));
+    view.press(Key::Char('q'));
+    assert!(!view.has_ended && screen(&mut view, 80, 24).contains("/q_"));
+    view.press(Key::Interrupt);
+    assert!(view.has_ended);
+}
+
+#[test]
+fn callers_are_summed_over_the_tree() {
+    let tree: Report<_> = serde_json::from_str(
+        r#"{"duration":2.5,"rows":[
+{"thread":"main","calls":0,"total_ns":0},
+{"function":"shop::serve","parent":0,"calls":10,"total_ns":9000},
+{"function":"shop::price","parent":1,"calls":30,"total_ns":6000},
+{"function":"shop::price","parent":2,"calls":2,"total_ns":10},
+{"function":"shop::price","calls":4,"total_ns":400}],"lost":0}"#,
+    )
+    .unwrap();
+    let mut view = view();
+    view.page = Page::Callers;
+    view.asked.callers = Some(Callers::new("shop::price", &tree));
+    let shown = screen(&mut view, 80, 16);
+    let lines: Vec<_> = shown.lines().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines[2..6],
+        [
+            "callers of shop::price, the last 2 s calls share total mean",
+            "shop::serve 30 83.3 % 6.00 µs 200 ns",
+            "(no probed caller) 4 11.1 % 400 ns 100 ns",
+            "shop::price 2 5.6 % 10 ns 5 ns",
+        ]
+    );
+    assert_eq!(
+        lines[8..10],
+        ["called by shop::price, the last 2 s calls share total mean", "shop::price 2 100.0 % 10 ns 5 ns"]
+    );
+}
+
+/// A consumer that was attached anew begins at 0, and has no rate before its second report.
+#[test]
+fn rates_need_two_reports_of_one_attachment() {
+    let mut functions = functions();
+    functions.measure(&measurements(0.2, 5.0), false);
+    let rate = |functions: &Functions| {
+        functions.list().into_iter().find(|it| it.path == "shop::store::price").unwrap().rate
+    };
+    assert_eq!(rate(&functions), None);
+    functions.measure(&measurements(0.4, 7.0), true);
+    assert_eq!(format!("{:.1}", rate(&functions).unwrap().value), "10.0");
+    functions.forget();
+    assert!(functions.list().iter().all(|it| it.rate.is_none() && !it.is_measured));
+}

@@ -1,0 +1,345 @@
+//! The state of the screen, and the effect of keys, without a terminal or a program.
+
+use probe_runtime::{Kind, Selectable, Selector};
+
+use super::asking::{Asked, Wish};
+use super::figure::Figure;
+use super::functions::Function;
+
+/// A key, as far as this knows any.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Up by so many rows, or down.
+    Move(isize),
+    /// To the first row.
+    First,
+    /// To the last row.
+    Last,
+    /// Enter.
+    Enter,
+    /// Escape.
+    Escape,
+    /// Backspace.
+    Backspace,
+    /// Ctrl-C.
+    Interrupt,
+}
+
+/// The columns by which rows are sorted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// The path.
+    Path,
+    /// Calls a second.
+    Rate,
+    /// Time in itself.
+    Own,
+    /// Nanoseconds of a call.
+    Mean,
+    /// Nanoseconds in which half of the calls end.
+    P50,
+    /// Nanoseconds in which 99 of 100 calls end.
+    P99,
+}
+
+impl Column {
+    /// All of them, in their order on the screen.
+    pub const ALL: [Self; 6] = [Self::Path, Self::Rate, Self::Own, Self::Mean, Self::P50, Self::P99];
+
+    /// Returns the heading.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "function",
+            Self::Rate => "rate /s",
+            Self::Own => "self",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+        }
+    }
+
+    fn of(self, function: &Function) -> Option<Figure> {
+        match self {
+            Self::Path => None,
+            Self::Rate => function.rate,
+            Self::Own => function.own,
+            Self::Mean => function.mean,
+            Self::P50 => function.p50,
+            Self::P99 => function.p99,
+        }
+    }
+}
+
+/// The content below the heading.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Page {
+    /// The functions.
+    #[default]
+    Functions,
+    /// Callers of one, and functions that it calls.
+    Callers,
+    /// The keys.
+    Help,
+}
+
+/// The state of the screen.
+#[derive(Debug)]
+pub struct View {
+    /// The last answer.
+    pub asked: Asked,
+    /// The page.
+    pub page: Page,
+    /// The rows are sorted by this.
+    pub column: Column,
+    /// Whether the smallest comes first.
+    pub is_reversed: bool,
+    /// The filter's text; it is being typed if `is_typing`.
+    pub filter: String,
+    /// Whether keys go to the filter.
+    pub is_typing: bool,
+    /// The chosen function.
+    pub chosen: Option<String>,
+    /// The first row on the screen.
+    pub first: usize,
+    /// The effect of the last key, or a problem.
+    pub said: String,
+    /// Whether somebody wants it to end.
+    pub has_ended: bool,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            asked: Asked::default(),
+            page: Page::Functions,
+            column: Column::Rate,
+            is_reversed: false,
+            filter: String::new(),
+            is_typing: false,
+            chosen: None,
+            first: 0,
+            said: "asking the program".to_owned(),
+            has_ended: false,
+        }
+    }
+}
+
+impl View {
+    /// Takes an answer of the program.
+    pub fn take(&mut self, asked: Asked) {
+        if let Some(problem) = &asked.problem {
+            self.said.clone_from(problem);
+        } else if self.said == Self::default().said {
+            self.said.clear();
+        }
+        self.asked = asked;
+    }
+
+    /// Returns the functions that the filter lets through, in their order.
+    pub fn rows(&self) -> Vec<&Function> {
+        let filter = Filter::new(&self.filter);
+        let mut rows: Vec<_> = self.asked.functions.iter().filter(|it| filter.has(it)).collect();
+        let value = |it: &Function| self.column.of(it).map_or(f64::NEG_INFINITY, |figure| figure.value);
+        // Functions of which nothing is known stay in the order of their paths.
+        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        if self.is_reversed {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Returns the place of the chosen function among the rows: the first one if there is none.
+    pub fn place(&self, rows: &[&Function]) -> usize {
+        let of = |path: &String| rows.iter().position(|it| it.path == *path);
+        self.chosen.as_ref().and_then(of).unwrap_or(0)
+    }
+
+    /// Takes a key. Returns a request to the program, if the key makes one.
+    pub fn press(&mut self, key: Key) -> Option<Wish> {
+        if key == Key::Interrupt {
+            self.has_ended = true;
+        } else if self.is_typing {
+            self.typed(key);
+        } else {
+            return match self.page {
+                Page::Functions => self.of_functions(key),
+                Page::Callers => self.of_callers(key),
+                Page::Help => {
+                    self.page = Page::Functions;
+                    None
+                }
+            };
+        }
+        None
+    }
+
+    fn typed(&mut self, key: Key) {
+        match key {
+            Key::Char(c) => self.filter.push(c),
+            Key::Backspace => _ = self.filter.pop(),
+            Key::Escape => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+            Key::Enter => self.is_typing = false,
+            _ => (),
+        }
+        self.said = Filter::new(&self.filter).problem();
+    }
+
+    fn of_callers(&mut self, key: Key) -> Option<Wish> {
+        match key {
+            Key::Char('q') => self.has_ended = true,
+            Key::Escape | Key::Enter | Key::Backspace => {
+                self.page = Page::Functions;
+                return Some(Wish::Callers(None));
+            }
+            _ => (),
+        }
+        None
+    }
+
+    fn of_functions(&mut self, key: Key) -> Option<Wish> {
+        let rows = self.rows();
+        let (count, place) = (rows.len(), self.place(&rows));
+        let path = rows.get(place).map(|it| it.path.clone());
+        let all = || rows.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+        let last = count.saturating_sub(1);
+        let chosen = |to: usize| rows.get(to.min(last)).map(|it| it.path.clone());
+        let key = match key {
+            Key::Char('j') => Key::Move(1),
+            Key::Char('k') => Key::Move(-1),
+            other => other,
+        };
+        let (wish, said) = match key {
+            Key::Move(by) => {
+                self.chosen = chosen(place.saturating_add_signed(by));
+                return None;
+            }
+            Key::First => {
+                self.chosen = chosen(0);
+                return None;
+            }
+            Key::Last => {
+                self.chosen = chosen(last);
+                return None;
+            }
+            Key::Char('a') => {
+                let path = path?;
+                let said = format!("each call of {path} is measured; its numbers begin anew");
+                (Some(Wish::Measure(vec![path])), said)
+            }
+            Key::Char('d') => {
+                let path = path?;
+                let said = format!("{path} is measured no longer");
+                (Some(Wish::Release(vec![path])), said)
+            }
+            Key::Char('A') => {
+                let said = format!("each call of {count} functions is measured");
+                (Some(Wish::Measure(all())), said)
+            }
+            Key::Char('D') => {
+                (Some(Wish::Disarm), "all probes of this top are latent; e estimates again".into())
+            }
+            Key::Char('e') => (Some(Wish::Estimate), String::new()),
+            Key::Enter => {
+                let path = path?;
+                self.page = Page::Callers;
+                (Some(Wish::Callers(Some(path))), String::new())
+            }
+            Key::Char('s') => {
+                let at = Column::ALL.iter().position(|it| *it == self.column).unwrap_or(0);
+                self.column = Column::ALL[(at + 1) % Column::ALL.len()];
+                (None, format!("sorted by {}", self.column.name()))
+            }
+            Key::Char('r') => {
+                self.is_reversed = !self.is_reversed;
+                (None, if self.is_reversed { "the smallest first" } else { "the largest first" }.to_owned())
+            }
+            Key::Char('/') => {
+                self.is_typing = true;
+                (None, String::new())
+            }
+            Key::Char('?' | 'h') => {
+                self.page = Page::Help;
+                (None, String::new())
+            }
+            Key::Escape => {
+                self.filter.clear();
+                (None, String::new())
+            }
+            Key::Char('q') => {
+                self.has_ended = true;
+                return None;
+            }
+            _ => return None,
+        };
+        self.said = said;
+        wish
+    }
+}
+
+/// Which functions are shown: those of a selector, or those whose path contains a text.
+enum Filter {
+    All,
+    Part(String),
+    Selector(Box<Selector>),
+    Wrong(String),
+}
+
+impl Filter {
+    fn new(text: &str) -> Self {
+        let text = text.trim();
+        if text.is_empty() {
+            return Self::All;
+        }
+        // Only selectors have these.
+        if !text.contains(['*', '=', '@', '!', ',', '{', '?', ' ']) {
+            return Self::Part(text.to_owned());
+        }
+        match Selector::parse(text) {
+            Ok(selector) => Self::Selector(Box::new(selector)),
+            Err(error) => Self::Wrong(error.to_string().lines().next().unwrap_or_default().to_owned()),
+        }
+    }
+
+    fn has(&self, function: &Function) -> bool {
+        match self {
+            // A selector that is not finished yet hides nothing.
+            Self::All | Self::Wrong(_) => true,
+            Self::Part(text) => function.path.contains(text.as_str()),
+            Self::Selector(selector) => selector.matches(&Entry(function)),
+        }
+    }
+
+    fn problem(self) -> String {
+        if let Self::Wrong(problem) = self { problem } else { String::new() }
+    }
+}
+
+/// A function, as the probe at its beginning.
+struct Entry<'a>(&'a Function);
+
+impl Selectable for Entry<'_> {
+    fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Entry
+    }
+
+    fn file(&self) -> &str {
+        &self.0.file
+    }
+
+    fn line(&self) -> u32 {
+        self.0.line
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.0.group.as_deref()
+    }
+}

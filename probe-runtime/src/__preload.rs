@@ -1,0 +1,46 @@
+//! For a library that is preloaded into other programs: a first look at a program. Not public API:
+//! it changes with any version.
+//!
+//! Cost: some microseconds, and a little memory for each loaded object. Nothing is set up.
+
+/// The loaded objects, besides the one that this code is in.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Loaded {
+    /// Whether an object has tables of probes, of this version or a later one.
+    pub has_probes: bool,
+    /// Whether an object calls the hooks of `-finstrument-functions`, and finds them elsewhere.
+    pub calls_hooks: bool,
+    /// Whether an object has a runtime of its own: one that can attach to probes.
+    pub has_runtime: bool,
+    /// The file of the object that this code is in, as the dynamic linker knows it.
+    pub file: String,
+}
+
+impl Loaded {
+    /// Looks at the loaded objects.
+    #[cfg(probe_backend = "patched")]
+    pub fn look() -> Self {
+        use crate::abi::{NOTE_OWNER, NOTE_TYPE, RUNTIME_OWNER, RUNTIME_TYPE};
+        use crate::os::objects::freeze;
+
+        let own = (Self::look as *const ()).addr();
+        freeze(|frozen| {
+            let all = |owner, ty| frozen.loaded(0..usize::MAX, owner, ty);
+            let (own_runtimes, others): (Vec<_>, Vec<_>) =
+                all(RUNTIME_OWNER, RUNTIME_TYPE).into_iter().partition(|object| object.holds(own));
+            Self {
+                has_probes: all(NOTE_OWNER, NOTE_TYPE).iter().any(|object| !object.holds(own))
+                    || !frozen.others(NOTE_OWNER, NOTE_TYPE).is_empty(),
+                calls_hooks: frozen.is_imported("__cyg_profile_func_enter", own),
+                has_runtime: !others.is_empty(),
+                file: own_runtimes.into_iter().next().map(|object| object.name).unwrap_or_default(),
+            }
+        })
+    }
+
+    /// Finds nothing: where sites are not patched, no object sees the probes of another one.
+    #[cfg(not(probe_backend = "patched"))]
+    pub fn look() -> Self {
+        Self::default()
+    }
+}

@@ -1,0 +1,40 @@
+//! Text of a field, read up to a limit: a string of C may have any length.
+
+use super::{Type, Value, bytes};
+
+/// The beginning of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TextStart<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Whether the text ends there.
+    pub(crate) is_whole: bool,
+}
+
+impl<'a> TextStart<'a> {
+    fn of(text: &'a [u8], most: usize) -> Self {
+        Self { bytes: &text[..text.len().min(most)], is_whole: text.len() <= most }
+    }
+}
+
+impl Value<'_> {
+    /// Returns at most this many bytes of text; `None` if the value is none. Reads no byte after
+    /// them.
+    pub(crate) fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
+        let [low, high] = self.words;
+        match self.ty()? {
+            // SAFETY: the words are the pointer and length of a slice that the value borrows.
+            Type::Str | Type::Bytes => Some(TextStart::of(unsafe { bytes(low, high) }, most)),
+            Type::CStr if low == 0 => Some(TextStart::of(b"(null)", most)),
+            Type::CStr => {
+                let start = low as *const u8;
+                // SAFETY: the string ends with a NUL, and no byte after that is read.
+                let ends = |at: &usize| unsafe { *start.add(*at) == 0 };
+                let len = (0..=most).find(ends);
+                // SAFETY: these bytes come before the NUL.
+                let text = unsafe { core::slice::from_raw_parts(start, len.unwrap_or(most)) };
+                Some(TextStart { bytes: text, is_whole: len.is_some() })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Probes that an expression does not fit.
+
+use std::collections::BTreeSet;
+
+use crate::error::Error;
+use crate::expression::Mismatch;
+use crate::syntax::ParseError;
+
+/// The fields that an error lists.
+const LISTED: usize = 16;
+
+/// An expression that does not fit, and its text.
+pub(super) struct Unfit {
+    pub(super) text: String,
+    pub(super) mismatch: Mismatch,
+}
+
+/// The probes that an expression does not fit, and why.
+#[derive(Default)]
+pub(in super::super) struct LeftOut {
+    probes: usize,
+    /// The first one, and its mismatch: one of a type is worth more.
+    first: Option<(String, Unfit)>,
+    fields: BTreeSet<String>,
+}
+
+impl LeftOut {
+    pub(super) fn add(&mut self, path: &str, unfit: Unfit) {
+        self.probes += 1;
+        let is_better = |known: &Unfit| {
+            matches!((&known.mismatch, &unfit.mismatch), (Mismatch::Unknown { .. }, Mismatch::Type(_)))
+        };
+        if self.first.as_ref().is_none_or(|(_, known)| is_better(known)) {
+            self.first = Some((path.to_owned(), unfit));
+        }
+    }
+
+    /// Notes that there is such a field.
+    pub(super) fn field(&mut self, name: &str) {
+        if !self.fields.contains(name) {
+            self.fields.insert(name.to_owned());
+        }
+    }
+
+    /// Returns the error if there is no other probe.
+    pub(super) fn error(&self) -> Option<Error> {
+        let (_, Unfit { text, mismatch }) = self.first.as_ref()?;
+        let ParseError { at, problem } = match mismatch {
+            Mismatch::Type(error) => error.clone(),
+            Mismatch::Unknown { name, at } if name == "latency" => ParseError {
+                at: *at,
+                problem: "`latency` is known at the exit of a call; select its entry and its exit".to_owned(),
+            },
+            Mismatch::Unknown { name, at } => {
+                let listed = self.fields.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+                let more = self.fields.len().saturating_sub(LISTED);
+                let fields = match (self.fields.len(), more) {
+                    (0, _) => "these probes have none".to_owned(),
+                    (_, 0) => format!("there is {listed}"),
+                    _ => format!("there is {listed} and {more} more"),
+                };
+                let problem =
+                    format!("`{name}` is not a field of any probe here; {fields}, beside thread and time");
+                ParseError { at: *at, problem }
+            }
+        };
+        Some(Error::Expression { text: text.clone(), at, problem })
+    }
+
+    pub(super) fn notes(&self) -> Option<String> {
+        let (path, Unfit { mismatch, .. }) = self.first.as_ref()?;
+        let why = match mismatch {
+            Mismatch::Type(error) => error.problem.clone(),
+            Mismatch::Unknown { name, .. } => format!("it has no field `{name}`"),
+        };
+        Some(match self.probes {
+            1 => format!("{path} is left out: {why}"),
+            others => format!("{path} and {} others are left out: {why}", others - 1),
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! Plans which hit of a call decides, and which one its consumer gets.
+//!
+//! | expressions need | of a call, the consumer gets | decided |
+//! |---|---|---|
+//! | fields of the entry only | its hits; a consumer of one hit gets the entry | at the entry |
+//! | fields of the exit, or the time | the exit | at the exit |
+//! | some of the entry, and others of the exit | the exit | each where it is known |
+//!
+//! Points, and functions of which the selection lacks a probe, have no calls: each hit decides.
+
+use super::left_out::{LeftOut, Unfit};
+use crate::abi::Type;
+use crate::calls::{Act, CallEffect, Selected};
+use crate::control::ProbeSet;
+use crate::error::Error;
+use crate::expression::{Mismatch, Predicate, Program, Scope};
+use crate::registry::{ProbeId, ProbeInfo};
+use crate::syntax::ParseError;
+
+/// The part of a probe's hits in a decision.
+#[derive(Debug)]
+pub(in super::super) enum Role {
+    /// Each hit decides by itself.
+    Alone(Option<Box<Program>>),
+    /// Each hit gets further.
+    All,
+    /// The hit begins a call, and decides for it.
+    Begin { program: Option<Box<Program>>, passes_on: bool },
+    /// The hit is as the entry of its call.
+    Follow { passes_on: bool },
+    /// The hit ends a call, and decides.
+    End { program: Option<Box<Program>>, needs_entry: bool },
+    /// The probe is left out.
+    Never,
+}
+
+/// The expressions that the consumer evaluates at a probe's hit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in super::super) struct Place {
+    pub(in super::super) keys: bool,
+    pub(in super::super) value: bool,
+}
+
+/// Returns whether an expression fits hits.
+pub(in super::super) type Fits<'a> = &'a dyn Fn(&Scope<'_>) -> Result<(), Mismatch>;
+
+/// The expressions of a consumer.
+pub(in super::super) struct Asked<'a> {
+    pub(in super::super) predicate: Option<&'a Predicate>,
+    /// The text of `keys` and `value`.
+    pub(in super::super) text: &'a str,
+    pub(in super::super) keys: Fits<'a>,
+    pub(in super::super) value: Fits<'a>,
+    /// Whether `keys` or `value` asks for the time of a call.
+    pub(in super::super) asks_latency: bool,
+    /// Whether one of them asks for the time since attaching.
+    pub(in super::super) asks_time: bool,
+    /// Whether the consumer gets one hit of each call.
+    pub(in super::super) is_of_one_hit: bool,
+    /// Probes that the predicate is not about: all their hits get further.
+    pub(in super::super) others: &'a [ProbeId],
+    /// Why the consumer can't do with exits alone.
+    pub(in super::super) needs_entries: Option<&'a str>,
+}
+
+pub(in super::super) struct Plan {
+    /// By the probes' numbers.
+    pub(in super::super) roles: Vec<Role>,
+    pub(in super::super) places: Vec<Place>,
+    pub(super) left_out: LeftOut,
+    pub(super) is_paired: bool,
+    pub(super) needs_latency: bool,
+    needs_time: bool,
+    /// Terms of the predicate that count hits.
+    pub(super) samples: usize,
+}
+
+type Fields = Vec<(String, Option<Type>)>;
+
+fn fields(info: &ProbeInfo) -> Fields {
+    info.fields().iter().map(|field| (field.name().to_owned(), field.ty())).collect()
+}
+
+impl Plan {
+    pub(in super::super) fn of(probes: &ProbeSet, asked: &Asked<'_>) -> Result<Self, Error> {
+        let selected = Selected::of(probes);
+        let infos = probes.probes();
+        let numbers = infos.iter().map(|info| info.id().index() + 1).max().unwrap_or(0);
+        let uses = |name| asked.predicate.is_some_and(|predicate| predicate.node.uses(name));
+        let mut plan = Self {
+            roles: (0..numbers).map(|_| Role::Never).collect(),
+            places: vec![Place::default(); numbers],
+            left_out: LeftOut::default(),
+            is_paired: false,
+            needs_latency: asked.asks_latency || uses("latency"),
+            needs_time: uses("time") || asked.asks_time,
+            samples: asked.predicate.map_or(0, |predicate| predicate.node.samples()),
+        };
+        let mut calls: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
+        for info in &infos {
+            info.fields().iter().for_each(|field| plan.left_out.field(field.name()));
+            if asked.others.contains(&info.id()) {
+                plan.roles[info.id().index()] = Role::All;
+                continue;
+            }
+            match selected.acts.get(info.id().index()) {
+                Some(Act { function, step }) if *step != CallEffect::Nothing => {
+                    calls[*function as usize].push((info, *step));
+                }
+                _ => plan.add_alone(info, asked),
+            }
+        }
+        for call in &calls {
+            plan.add_call(call, asked)?;
+        }
+        let has_any = plan.roles.iter().any(|role| !matches!(role, Role::Never | Role::All));
+        match plan.left_out.error() {
+            Some(error) if !has_any => Err(error),
+            _ => Ok(plan),
+        }
+    }
+
+    pub(super) fn needs_clock(&self) -> bool {
+        self.needs_latency || self.needs_time
+    }
+
+    fn add_alone(&mut self, info: &ProbeInfo, asked: &Asked<'_>) {
+        let fields = fields(info);
+        let scope = Scope { fields: &fields, has_latency: false };
+        let at = info.id().index();
+        let program = asked.fits(&scope).and_then(|()| asked.program(&scope));
+        match program {
+            Ok(program) => {
+                self.roles[at] = Role::Alone(program);
+                self.places[at] = Place { keys: true, value: true };
+            }
+            Err(unfit) => self.left_out.add(info.path(), unfit),
+        }
+    }
+
+    fn add_call(&mut self, call: &[(&ProbeInfo, CallEffect)], asked: &Asked<'_>) -> Result<(), Error> {
+        let fields_at = |steps: [CallEffect; 2]| {
+            let info = call.iter().find(|(_, step)| steps.contains(step));
+            info.map(|(info, _)| fields(info)).unwrap_or_default()
+        };
+        let Some((first, _)) = call.first() else { return Ok(()) };
+        let at_entry = fields_at([CallEffect::Begin, CallEffect::Enter]);
+        let at_exit = fields_at([CallEffect::End, CallEffect::Finish]);
+        let entry = Scope { fields: &at_entry, has_latency: false };
+        let exit = Scope { fields: &at_exit, has_latency: true };
+        let unfit = match asked.fits(&entry).and_then(|()| asked.program(&entry)) {
+            Ok(program) => {
+                self.decided_at_entry(call, program, asked.is_of_one_hit);
+                return Ok(());
+            }
+            Err(unfit) => unfit,
+        };
+        match self.at_exit(call, &entry, &exit, asked) {
+            Ok(()) => (),
+            // A field of the exit that does not fit is the nearer mistake.
+            Err(late) => {
+                let is_nearer = matches!(late.mismatch, Mismatch::Type(_));
+                self.left_out.add(first.path(), if is_nearer { late } else { unfit });
+                return Ok(());
+            }
+        }
+        match asked.needs_entries {
+            None => Ok(()),
+            Some(problem) => Err(Error::Expression {
+                text: unfit.text,
+                at: match unfit.mismatch {
+                    Mismatch::Unknown { at, .. } => at,
+                    Mismatch::Type(error) => error.at,
+                },
+                problem: problem.to_owned(),
+            }),
+        }
+    }
+
+    fn decided_at_entry(
+        &mut self,
+        call: &[(&ProbeInfo, CallEffect)],
+        program: Option<Box<Program>>,
+        is_of_one_hit: bool,
+    ) {
+        let mut program = Some(program);
+        for (info, step) in call {
+            let at = info.id().index();
+            let begins = matches!(step, CallEffect::Begin | CallEffect::Enter);
+            self.roles[at] = match begins.then(|| program.take()).flatten() {
+                Some(program) if is_of_one_hit => {
+                    self.places[at] = Place { keys: true, value: true };
+                    Role::Alone(program)
+                }
+                Some(program) => Role::Begin { program, passes_on: true },
+                None if is_of_one_hit => Role::Never,
+                None => Role::Follow { passes_on: true },
+            };
+        }
+        self.is_paired |= !is_of_one_hit;
+    }
+
+    fn at_exit(
+        &mut self,
+        call: &[(&ProbeInfo, CallEffect)],
+        entry: &Scope<'_>,
+        exit: &Scope<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<(), Unfit> {
+        // Each part is evaluated at the exit, if it can be.
+        let either = |fits: Fits<'_>| match fits(exit) {
+            Ok(()) => Ok(true),
+            Err(late) => match fits(entry) {
+                Ok(()) => Ok(false),
+                Err(_) => Err(asked.unfit(late)),
+            },
+        };
+        let keys_at_exit = either(asked.keys)?;
+        if !either(asked.value)? {
+            let problem = "this is known at the entry, and another part of it at the exit only";
+            return Err(asked.unfit(Mismatch::Type(ParseError::new(problem))));
+        }
+        let (at_entry, at_exit) = match asked.program(exit) {
+            Ok(program) => (None, program),
+            Err(late) => (asked.program(entry).map_err(|_| late)?, None),
+        };
+        let needs_entry = at_entry.is_some() || !keys_at_exit;
+        let is_paired = needs_entry || self.needs_latency;
+        self.is_paired |= is_paired;
+        let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
+        for (info, step) in call {
+            let at = info.id().index();
+            self.roles[at] = match step {
+                CallEffect::Begin | CallEffect::Enter if is_paired => {
+                    self.places[at].keys = !keys_at_exit;
+                    Role::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }
+                }
+                CallEffect::End | CallEffect::Finish => {
+                    self.places[at] = Place { keys: keys_at_exit, value: true };
+                    Role::End { program: at_exit.take().flatten(), needs_entry }
+                }
+                _ if is_paired => Role::Follow { passes_on: false },
+                _ => Role::Never,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Asked<'_> {
+    fn unfit(&self, mismatch: Mismatch) -> Unfit {
+        Unfit { text: self.text.to_owned(), mismatch }
+    }
+
+    /// Checks all that the consumer evaluates itself.
+    fn fits(&self, scope: &Scope<'_>) -> Result<(), Unfit> {
+        (self.keys)(scope).and_then(|()| (self.value)(scope)).map_err(|mismatch| self.unfit(mismatch))
+    }
+
+    fn program(&self, scope: &Scope<'_>) -> Result<Option<Box<Program>>, Unfit> {
+        let Some(predicate) = self.predicate else { return Ok(None) };
+        match Program::condition(&predicate.node, scope) {
+            Ok(program) => Ok(Some(Box::new(program))),
+            Err(mismatch) => Err(Unfit { text: predicate.text.to_string(), mismatch }),
+        }
+    }
+}

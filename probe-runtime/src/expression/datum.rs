@@ -1,0 +1,121 @@
+//! Values while an expression is evaluated.
+
+use super::fault::Fault;
+use super::operator::{Arithmetic, Comparison};
+use super::{MOST_TEXT, glob};
+use crate::abi::{TextStart, Type, Value, ValueRef};
+
+/// A value of a field, a constant, or a result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Datum<'a> {
+    /// All integers, so that signed and unsigned ones compare as numbers.
+    Int(i128),
+    Float(f64),
+    Bool(bool),
+    Char(char),
+    Text(TextStart<'a>),
+}
+
+impl<'a> Datum<'a> {
+    /// Returns a field's value.
+    #[inline]
+    pub(crate) fn of(value: &'a Value<'a>) -> Result<Self, Fault> {
+        // The most frequent types first.
+        match value.ty {
+            ty if ty == Type::U64 as u64 => Ok(Self::Int(value.words[0].into())),
+            ty if ty == Type::I64 as u64 => Ok(Self::Int(value.words[0].cast_signed().into())),
+            _ => Self::of_any(value),
+        }
+    }
+
+    fn of_any(value: &'a Value<'a>) -> Result<Self, Fault> {
+        if let Some(text) = value.text_start(MOST_TEXT) {
+            return Ok(Self::Text(text));
+        }
+        match value.ty() {
+            // Their text would be formatted by the program's own code.
+            Some(Type::Format | Type::Opaque) | None => return Err(Fault::OtherType),
+            Some(Type::Absent | Type::Failed) => return Err(Fault::Missing),
+            Some(_) => (),
+        }
+        match value.get() {
+            ValueRef::I128(it) => Ok(Self::Int(it)),
+            ValueRef::U128(it) => it.try_into().map(Self::Int).map_err(|_| Fault::Overflow),
+            ValueRef::F64(it) => Ok(Self::Float(it)),
+            ValueRef::Bool(it) => Ok(Self::Bool(it)),
+            ValueRef::Char(it) => Ok(Self::Char(it)),
+            _ => Err(Fault::OtherType),
+        }
+    }
+
+    pub(super) fn text(text: &'a str) -> Self {
+        Self::Text(TextStart { bytes: text.as_bytes(), is_whole: true })
+    }
+
+    /// Returns the number as a floating-point number, rounded to the nearest.
+    #[expect(clippy::cast_precision_loss, reason = "documented")]
+    pub(crate) fn float(self) -> Option<f64> {
+        match self {
+            Self::Int(it) => Some(it as f64),
+            Self::Float(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    pub(super) fn calculate(self, operator: Arithmetic, other: Self) -> Result<Self, Fault> {
+        if let (Self::Int(a), Self::Int(b)) = (self, other) {
+            if b == 0 && matches!(operator, Arithmetic::Divide | Arithmetic::Remainder) {
+                return Err(Fault::DivisionByZero);
+            }
+            let result = match operator {
+                Arithmetic::Add => a.checked_add(b),
+                Arithmetic::Subtract => a.checked_sub(b),
+                Arithmetic::Multiply => a.checked_mul(b),
+                Arithmetic::Divide => a.checked_div(b),
+                Arithmetic::Remainder => a.checked_rem(b),
+            };
+            return result.map(Self::Int).ok_or(Fault::Overflow);
+        }
+        let (Some(a), Some(b)) = (self.float(), other.float()) else { return Err(Fault::OtherType) };
+        Ok(Self::Float(match operator {
+            Arithmetic::Add => a + b,
+            Arithmetic::Subtract => a - b,
+            Arithmetic::Multiply => a * b,
+            Arithmetic::Divide => a / b,
+            Arithmetic::Remainder => a % b,
+        }))
+    }
+
+    pub(super) fn compare(self, operator: Comparison, other: Self) -> Result<bool, Fault> {
+        if operator.is_match() {
+            let (Self::Text(text), Self::Text(pattern)) = (self, other) else { return Err(Fault::OtherType) };
+            if !text.is_whole {
+                return Err(Fault::TooLong);
+            }
+            return Ok(glob::matches(pattern.bytes, text.bytes) == (operator == Comparison::Matches));
+        }
+        let order = match (self, other) {
+            (Self::Int(a), Self::Int(b)) => Some(a.cmp(&b)),
+            (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(&b)),
+            (Self::Char(a), Self::Char(b)) => Some(a.cmp(&b)),
+            // A constant is shorter than a text that was cut, so one whole text is enough.
+            (Self::Text(a), Self::Text(b)) if a.is_whole || b.is_whole || a.bytes != b.bytes => {
+                Some(a.bytes.cmp(b.bytes))
+            }
+            (Self::Text(_), Self::Text(_)) => return Err(Fault::TooLong),
+            _ => match (self.float(), other.float()) {
+                // A NaN is neither less, nor equal, nor greater.
+                (Some(a), Some(b)) => a.partial_cmp(&b),
+                _ => return Err(Fault::OtherType),
+            },
+        };
+        Ok(match operator {
+            Comparison::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
+            Comparison::Less => order.is_some_and(std::cmp::Ordering::is_lt),
+            Comparison::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
+            Comparison::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
+            Comparison::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
+            _ => !order.is_some_and(std::cmp::Ordering::is_eq),
+        })
+    }
+}

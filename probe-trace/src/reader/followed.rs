@@ -1,0 +1,307 @@
+//! A file that its process still writes, read as it grows.
+//!
+//! Life cycle: opening reads the file's beginning ▸ each pass reads the blocks that are new, and
+//! hands out the items up to a reading of the clocks after which all rings were copied ▸ the last
+//! pass hands out the rest. So items come in the order of time, and one flush late.
+//!
+//! Memory: the definitions, and for each ring the sub-buffers that are not handed out yet. A block
+//! is read once, so what lies before [`position`](Followed::position) may be cut out of the file.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::definitions;
+use super::file::{Source, words_of};
+use super::growing::{LiveItems, Rings};
+use super::stream::Part;
+use crate::error::{Problem, ReadError};
+use crate::item::Item;
+use crate::layout::{HEADER_BYTES, block, header, reading, ring, sub_buffer};
+
+/// The most bytes of a file's beginning: a million definitions.
+const LONGEST_HEAD: u64 = 1 << 28;
+
+/// Follows a trace that is being written to a file, by a process that flushes it now and then.
+///
+/// ```no_run
+/// use std::fs::File;
+///
+/// use probe_trace::{Followed, Item};
+///
+/// let file = File::open("run.probetrace").unwrap();
+/// let mut followed = Followed::begin("run.probetrace", file)?;
+/// loop {
+///     followed.advance(|item| {
+///         if let Item::Event(event) = item {
+///             println!("{} {}", event.time, event.definition.path);
+///         }
+///     })?;
+/// #   break;
+/// }
+/// # Ok::<(), probe_trace::ReadError>(())
+/// ```
+pub struct Followed {
+    path: PathBuf,
+    source: Box<dyn Source>,
+    items: LiveItems,
+    rings: Copied,
+    /// The first byte that was not read yet.
+    at: u64,
+    /// Words of a sub-buffer, at most.
+    longest: u64,
+    /// The last reading of all clocks, and the one before the last flush.
+    last: Words,
+    until: Option<Words>,
+    unseen: [u64; 2],
+}
+
+type Words = [u64; reading::WORDS];
+
+impl Followed {
+    /// Begins with a file whose process has written its beginning: header, name and definitions.
+    /// Errors name the file by this path.
+    ///
+    /// The source must have a position of its own, which the process does not share.
+    ///
+    /// # Errors
+    /// If it can't be read, is no trace, or has another version.
+    pub fn begin<S: Read + Seek + Send + 'static>(
+        path: impl AsRef<Path>,
+        source: S,
+    ) -> Result<Self, ReadError> {
+        let path = path.as_ref().to_owned();
+        let mut source: Box<dyn Source> = Box::new(source);
+        let head = head(&mut source).map_err(|it| ReadError::new(&path, Problem::System(it)))?;
+        let words = words_of(head.get(..HEADER_BYTES).unwrap_or_default());
+        let at = head.len() as u64;
+        let items = LiveItems::new(&path, head)?;
+        // The header was checked.
+        let word = |at: usize| words.get(at).copied().unwrap_or_default();
+        let last = std::array::from_fn(|at| word(header::READING + at));
+        let (longest, rings) = (word(header::SUB_BUFFER_WORDS), Copied::default());
+        Ok(Self { path, source, items, rings, at, longest, last, until: None, unseen: [0; 2] })
+    }
+
+    /// Hands out the items that the file has since the last time. They reach to the flush before
+    /// the last one.
+    ///
+    /// # Errors
+    /// If the file can't be read, or is damaged. The items before are lost.
+    pub fn advance(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
+        self.read().map_err(|problem| ReadError::new(&self.path, problem))?;
+        if let Some(until) = self.until.take() {
+            self.items.advance(&until, &mut self.rings, take);
+        }
+        Ok(())
+    }
+
+    /// Hands out all other items of the file, and the losses at its end. The process must have
+    /// finished the file, or be gone.
+    ///
+    /// # Errors
+    /// If the file can't be read, or is damaged. The items before come first.
+    pub fn finish(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
+        let result = self.read().map_err(|problem| ReadError::new(&self.path, problem));
+        self.items.close(&self.last, &mut self.rings, take);
+        result
+    }
+
+    /// Returns the number of bytes that were read, and are needed no more.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the number of lost hits that no [gap](Item::Gap) tells, as of the last flush: those
+    /// of threads without a ring, and hits inside of other hits.
+    pub fn unseen(&self) -> u64 {
+        self.unseen[0].saturating_add(self.unseen[1])
+    }
+
+    /// Returns the number of events without a definition, which were left out.
+    pub fn undefined(&self) -> u64 {
+        self.items.undefined()
+    }
+
+    /// Returns the calendar time of an item's time, in nanoseconds since 1970, by the last reading
+    /// of both clocks.
+    pub fn wall_time(&self, time: u64) -> u64 {
+        let ahead = i128::from(self.last[reading::REAL]) - i128::from(self.last[reading::MONOTONIC]);
+        u64::try_from((i128::from(time) + ahead).max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Reads the blocks that are new and whole.
+    fn read(&mut self) -> Result<(), Problem> {
+        let length = self.source.seek(SeekFrom::End(0)).map_err(Problem::System)?;
+        while let Some(head) = block_at(&mut self.source, self.at, length).map_err(Problem::System)? {
+            if head.magic != block::MAGIC || !head.is_possible(self.longest) {
+                return Err(Problem::Block(self.at));
+            }
+            let Some(end) = head.end(self.at).filter(|end| *end <= length) else { break };
+            self.take(head).map_err(Problem::System)?;
+            self.at = end;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, head: Head) -> io::Result<()> {
+        let content = self.at + BLOCK_BYTES;
+        let mut words = |count: usize| bytes_at(&mut self.source, content, count * 8).map(|it| words_of(&it));
+        match head.kind {
+            block::SUB_BUFFER => {
+                let words = words(usize::try_from(head.bytes / 8).unwrap_or_default())?;
+                self.rings.add(head.ring, words);
+            }
+            block::READING => self.last = words(reading::WORDS)?.try_into().unwrap_or(self.last),
+            block::RING => {
+                let head_of = words(ring::WORDS)?.try_into();
+                self.rings.heads.extend(head_of.ok().map(|it| (head.ring, it)));
+            }
+            // Each flush ends with this block and a reading. The process has copied its rings after
+            // all readings before.
+            block::UNSEEN => {
+                self.unseen = words(2)?.try_into().unwrap_or(self.unseen);
+                self.until = Some(self.last);
+            }
+            block::DEFINITIONS => {
+                let bytes = usize::try_from(head.bytes).unwrap_or_default();
+                let text = bytes_at(&mut self.source, content, bytes)?;
+                definitions::read(&text, self.items.definitions());
+            }
+            // A later writer's.
+            _ => (),
+        }
+        Ok(())
+    }
+}
+
+const BLOCK_BYTES: u64 = block::WORDS as u64 * 8;
+
+/// A block's header.
+#[derive(Clone, Copy)]
+struct Head {
+    magic: u64,
+    kind: u64,
+    bytes: u64,
+    ring: u64,
+}
+
+impl Head {
+    /// Returns the first byte after the block at this place.
+    fn end(self, at: u64) -> Option<u64> {
+        self.bytes.checked_next_multiple_of(8)?.checked_add(at)?.checked_add(BLOCK_BYTES)
+    }
+
+    fn is_possible(self, longest: u64) -> bool {
+        let words = self.bytes / 8;
+        match self.kind {
+            block::SUB_BUFFER => (sub_buffer::WORDS as u64..=longest).contains(&words),
+            block::READING => words >= reading::WORDS as u64,
+            block::RING => words >= ring::WORDS as u64,
+            block::UNSEEN => words >= 2,
+            block::DEFINITIONS => self.bytes <= LONGEST_HEAD,
+            _ => true,
+        }
+    }
+}
+
+/// Returns the header of the block at this place; `None` if the file ends before.
+fn block_at(source: &mut Box<dyn Source>, at: u64, length: u64) -> io::Result<Option<Head>> {
+    if at.checked_add(BLOCK_BYTES).is_none_or(|end| end > length) {
+        return Ok(None);
+    }
+    let words = words_of(&bytes_at(source, at, block::WORDS * 8)?);
+    let [magic, kind, bytes, ring] =
+        [block::MAGIC_AT, block::KIND_AT, block::BYTES_AT, block::RING_AT].map(|at| words[at]);
+    Ok(Some(Head { magic, kind, bytes, ring }))
+}
+
+/// Returns the file's beginning: its header, and the program's name and definitions.
+fn head(source: &mut Box<dyn Source>) -> io::Result<Vec<u8>> {
+    let length = source.seek(SeekFrom::End(0))?;
+    let mut end = (HEADER_BYTES as u64).min(length);
+    while let Some(head) = block_at(source, end, length)? {
+        let is_of_head = matches!(head.kind, block::PROGRAM | block::DEFINITIONS);
+        match head.end(end) {
+            Some(next) if is_of_head && head.magic == block::MAGIC && next <= length.min(LONGEST_HEAD) => {
+                end = next;
+            }
+            _ => break,
+        }
+    }
+    bytes_at(source, 0, usize::try_from(end).unwrap_or_default())
+}
+
+fn bytes_at(source: &mut Box<dyn Source>, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut content = vec![0; bytes];
+    source.seek(SeekFrom::Start(at))?;
+    source.read_exact(&mut content)?;
+    Ok(content)
+}
+
+/// The sub-buffers that the file has, by ring. The last copy of a sub-buffer is the longest.
+#[derive(Default)]
+struct Copied {
+    rings: HashMap<u64, VecDeque<Vec<u64>>>,
+    heads: HashMap<u64, [u64; ring::WORDS]>,
+}
+
+impl Copied {
+    fn add(&mut self, ring: u64, words: Vec<u64>) {
+        let copies = self.rings.entry(ring).or_default();
+        match copies.back_mut() {
+            Some(last) if last[sub_buffer::SEQUENCE] == words[sub_buffer::SEQUENCE] => {
+                if words.len() >= last.len() {
+                    *last = words;
+                }
+            }
+            _ => copies.push_back(words),
+        }
+    }
+}
+
+impl Rings for Copied {
+    fn numbers(&self) -> Vec<u64> {
+        let mut numbers: Vec<_> = self.rings.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn head(&self, ring: u64) -> [u64; ring::WORDS] {
+        self.heads.get(&ring).copied().unwrap_or([0; ring::WORDS])
+    }
+
+    fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part {
+        let Some(copies) = self.rings.get_mut(&ring) else { return Part::None };
+        let Some(sequence) = words.first().copied() else {
+            words.extend(copies.front().into_iter().flatten());
+            return if words.is_empty() { Part::None } else { Part::Next };
+        };
+        if let Some(same) = copies.front().filter(|it| it[sub_buffer::SEQUENCE] == sequence)
+            && same.len() > words.len()
+        {
+            words.extend_from_slice(&same[words.len()..]);
+            return Part::Further;
+        }
+        // The current one stays until the next has come: a longer copy may follow.
+        if copies.len() < 2 {
+            return Part::None;
+        }
+        copies.pop_front();
+        words.clear();
+        words.extend(copies.front().into_iter().flatten());
+        Part::Next
+    }
+}
+
+impl std::fmt::Debug for Followed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Followed")
+            .field("path", &self.path)
+            .field("position", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
