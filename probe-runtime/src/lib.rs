@@ -91,6 +91,8 @@ mod replaced;
 #[cfg(feature = "agent")]
 pub mod agent;
 #[cfg(feature = "std")]
+mod by_probe;
+#[cfg(feature = "std")]
 pub mod calls;
 #[cfg(feature = "std")]
 mod clock;

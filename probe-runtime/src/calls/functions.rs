@@ -118,7 +118,7 @@ impl fmt::Display for LeftOut {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallEffect {
     /// Nothing: the probe is a point, or its function is left out.
-    Nothing,
+    Nothing = 0,
     /// A call begins.
     Begin,
     /// A call ends.
@@ -151,6 +151,8 @@ impl Act {
 pub(crate) struct Selected {
     pub(crate) functions: Vec<Function>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// The probes of these.
+    pub(crate) incomplete: Vec<ProbeId>,
     /// Indexed by the probes' numbers.
     pub(crate) acts: Vec<Act>,
 }
@@ -161,36 +163,13 @@ impl Selected {
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
         let acts = [CallEffect::Begin, CallEffect::End].map(|step| Act { function: 0, step });
-        Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
+        Self { functions: vec![function], acts: acts.into(), ..Self::default() }
     }
 
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
     /// ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {
         probes.with_definitions(|all| Self::listed(all.map(|(id, of)| SortedProbe::new(id, of))))
-    }
-
-    /// Returns these functions, with those of `all` behind them that are new. `all` are the
-    /// functions of all loaded probes, by other numbers.
-    pub(crate) fn joined_by(&self, all: Self) -> Self {
-        let mut joined =
-            Self { functions: self.functions.clone(), left_out: all.left_out, acts: self.acts.clone() };
-        joined.acts.resize(all.acts.len().max(self.acts.len()), Act::NOTHING);
-        let mut numbers: Vec<Option<u32>> = vec![None; all.functions.len()];
-        let marks_calls = |act: &&Act| act.step != CallEffect::Nothing;
-        for (of, known) in all.acts.iter().zip(&self.acts).filter(|(of, _)| marks_calls(of)) {
-            let number = &mut numbers[of.function as usize];
-            *number = number.or(Some(known).filter(marks_calls).map(|known| known.function));
-        }
-        for (to, of) in joined.acts.iter_mut().zip(&all.acts).filter(|(_, of)| marks_calls(of)) {
-            let number = &mut numbers[of.function as usize];
-            let function = *number.get_or_insert_with(|| {
-                joined.functions.push(all.functions[of.function as usize].clone());
-                u32::try_from(joined.functions.len() - 1).expect("fewer functions than probes")
-            });
-            *to = Act { function, step: of.step };
-        }
-        joined
     }
 
     fn listed<'a>(probes: impl Iterator<Item = SortedProbe<'a>>) -> Self {
@@ -217,6 +196,7 @@ impl Selected {
             if missing.is_empty() {
                 selected.add(function, probes);
             } else {
+                selected.incomplete.extend(probes.map(|probe| probe.id));
                 selected.left_out.push(LeftOut { function, missing });
             }
         }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
+use super::functions::{Act, CallEffect, Function, LeftOut};
 use super::futures::Which;
-use super::latest::Latest;
+use super::known::Known;
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Thread, ThreadData};
 use crate::control::ProbeSet;
@@ -80,11 +80,7 @@ use crate::period::{Period, Since};
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {
-    selected: Selected,
-    /// The same with functions that were added later.
-    later: Latest<Selected>,
-    /// The most functions that there is room for.
-    room: usize,
+    known: Known,
     memory: CallMemory<N, M>,
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
@@ -98,38 +94,23 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// # Errors
     /// [`Error::OutOfCounters`] if there are no counters left.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
-        let selected = Selected::of(probes);
-        let room = selected.functions.len() + probes.room().div_ceil(2);
-        let memory = PerThread::new(room)?;
+        let known = Known::new(probes);
+        let memory = PerThread::new(known.room())?;
         Ok(Self {
-            selected,
-            later: Latest::new(),
-            room,
+            known,
             memory,
             #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
             since: Since::now(),
         })
     }
 
-    /// Adds the functions of probes that have joined a standing attachment. `probes` are all of the
-    /// attachment's. Call this in [`Consumer::join`](crate::Consumer::join).
-    ///
-    /// Cost: a list of all functions, which stays until the end.
+    /// Adds the functions of probes that join a standing attachment. Call this in
+    /// [`Consumer::join`](crate::Consumer::join). A function is added with the last of its probes.
     ///
     /// # Errors
-    /// [`Error::Consumer`] if there is no room for them.
+    /// [`Error::Consumer`] if there is no room for them. Nothing has changed then.
     pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let joined = self.selected().joined_by(Selected::of(probes));
-        if joined.functions.len() > self.room {
-            let problem = format!("there is room for {} functions; attach anew", self.room);
-            return Err(Error::Consumer(problem.into()));
-        }
-        self.later.set(joined);
-        Ok(())
-    }
-
-    fn selected(&self) -> &Selected {
-        self.later.get().unwrap_or(&self.selected)
+        self.known.join(probes)
     }
 
     /// Returns the period from its creation until now.
@@ -141,13 +122,13 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Returns the functions whose calls are paired, ordered by path; behind them those that were
     /// [added](Self::join).
     pub fn functions(&self) -> &[Function] {
-        &self.selected().functions
+        &self.known.functions
     }
 
     /// Returns the functions whose calls are not paired, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.selected().left_out
+    /// selected, or have joined.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.known.left_out()
     }
 
     /// Returns the meter's data of the thread that makes this hit.
@@ -177,7 +158,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             entered += part.entered.load(Relaxed);
             finished += part.finished.load(Relaxed) + part.cancelled.load(Relaxed);
         }
-        unpaired.pending = if self.selected().functions.get(function).is_some_and(Function::is_future) {
+        unpaired.pending = if self.functions().get(function).is_some_and(Function::is_future) {
             entered.saturating_sub(finished)
         } else {
             0
@@ -199,23 +180,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
-        let act = self.selected.acts.get(event.probe().index()).copied().unwrap_or(Act::NOTHING);
-        if act.step == CallEffect::Nothing {
-            return self.hit_of_later(event, meter);
-        }
-        self.act(event, meter, act);
-    }
-
-    /// The same for a probe that may have joined later.
-    #[cold]
-    fn hit_of_later(&self, event: &Event<'_>, meter: &M) {
-        if let Some(act) = self.later.get().and_then(|later| later.acts.get(event.probe().index())) {
-            self.act(event, meter, *act);
-        }
-    }
-
-    #[inline(always)]
-    fn act(&self, event: &Event<'_>, meter: &M, Act { function, step }: Act) {
+        let Act { function, step } = self.known.act(event.probe());
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
         if step == CallEffect::Begin {

@@ -38,7 +38,7 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
-mod latest;
+mod known;
 mod lazy;
 mod meter;
 mod thread;
@@ -47,7 +47,5 @@ pub use frames::add_single_writer;
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
-#[cfg(any(feature = "trace", feature = "tracing"))]
-pub(crate) use latest::Latest;
 pub use lazy::LazyCalls;
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

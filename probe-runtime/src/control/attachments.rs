@@ -72,6 +72,11 @@ impl Attachments {
         self.all.iter().flatten().any(|attached| attached.standing.is_some())
     }
 
+    /// Ends joining that is under way, in a forked child.
+    pub(super) fn cut_joining(&mut self) {
+        self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut()).for_each(|it| it.cut());
+    }
+
     /// Keeps the report of a change that no caller has asked for.
     pub(super) fn keep_late(&mut self, attachment: usize, report: Report) {
         if let Some(attached) = self.attached_mut(attachment) {

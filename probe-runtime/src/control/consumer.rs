@@ -116,14 +116,16 @@ pub trait Consumer: Send + Sync + 'static {
     }
 
     /// Gets ready for hits of probes that have appeared, if the set was
-    /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are all of the
-    /// attachment's, with the new ones, which may be some of a function's only. Hits of the others
-    /// go on meanwhile. Then [`start`](Self::start) is called for each new one. Without this
-    /// method, the consumer gets hits of probes that [`prepare`](Self::prepare) has not seen.
+    /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are the new
+    /// ones, which may be some of a function's only. Then [`start`](Self::start) is called for each
+    /// of them. Hits of other probes go on meanwhile. Without this method, the consumer gets hits
+    /// of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe again,
+    /// if its object was unloaded before the probe has joined.
     ///
-    /// It is called on the thread whose operation has found the probes, one thread at a time. It
-    /// must not take a lock that a thread holds while it uses this crate. It may use this crate;
-    /// threads that fork, or detach a standing attachment, wait until it returns.
+    /// It is called on the thread whose operation has found the probes, one thread at a time, and
+    /// is no cancellation point. It must not take a lock that a thread holds while it uses this
+    /// crate. It may use this crate; other threads' operations that look for new objects wait until
+    /// it returns, unless they are inside a hit.
     ///
     /// # Errors
     /// Any error that keeps these probes out. The attachment goes on without them, and
@@ -131,6 +133,13 @@ pub trait Consumer: Send + Sync + 'static {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = probes;
         Ok(())
+    }
+
+    /// Returns the reason if no probes can join the consumer. It can't be attached to a
+    /// [standing](ProbeSet::standing) set then, and `PROBES` and `probectl` attach it to the probes
+    /// that there are.
+    fn cannot_join(&self) -> Option<&'static str> {
+        None
     }
 
     /// Returns where hits are recorded, for a consumer of this crate that lets the way in write to
@@ -212,6 +221,10 @@ macro_rules! pointed_at {
 
         fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
             (**self).join(probes)
+        }
+
+        fn cannot_join(&self) -> Option<&'static str> {
+            (**self).cannot_join()
         }
 
         fn start(&self, probe: ProbeId) -> Start {

@@ -86,7 +86,7 @@ pub(crate) fn join_discovered() -> io::Result<()> {
             thread::sleep(BETWEEN_JOINS);
         }
     })?;
-    provider::wake(thread.thread());
+    provider::set_looker(thread.thread());
     Ok(())
 }
 

@@ -14,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use super::attachments::Attachments;
-use super::lock::{lock, operate};
+use super::lock::operate;
+use super::members::claim;
 use super::parts::Part;
 use super::retired::settle;
 use super::runs::runs;
@@ -29,12 +30,8 @@ use crate::registry::{ProbeId, Registry};
 
 /// Lets all probes join that wait, in this thread's turn.
 fn join_all() {
-    loop {
-        let late = lock().attachments.take_late();
-        match late {
-            Some(late) => late.join(),
-            None => return,
-        }
+    while let Some(late) = operate(|control, _| control.take_late()) {
+        late.join();
     }
 }
 
@@ -43,29 +40,28 @@ struct Late {
     number: usize,
     subscription: Arc<Subscription>,
     consumer: Arc<dyn Consumer>,
-    /// All probes of the attachment, with these.
-    all: ProbeSet,
-    ids: Vec<ProbeId>,
+    set: ProbeSet,
 }
 
 impl Late {
     fn join(self) {
-        let Self { number, subscription, consumer, all, ids } = self;
+        let Self { number, subscription, consumer, set } = self;
         // It is its own code, and the operation another's. The panic's message was printed.
         let joined = catch_unwind(AssertUnwindSafe(|| {
-            consumer.join(&all)?;
-            let starts = ids.iter().map(|id| (*id, consumer.start(*id)));
+            consumer.join(&set)?;
+            let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
             Ok::<Vec<_>, Error>(starts.collect())
         }));
         let joined = joined.unwrap_or_else(|_| Err(Error::Consumer("the consumer panicked".into())));
         let unsettled = operate(|control, loaded| {
             let attached = control.attachments.attached_mut(number);
             let attached = attached.filter(|attached| Arc::ptr_eq(&attached.subscription, &subscription))?;
+            let standing = attached.standing.as_mut()?;
+            standing.joining.clear();
             match joined {
                 Ok(starts) => control.join(number, &starts, loaded),
                 Err(error) => {
-                    let standing = attached.standing.as_mut()?;
-                    standing.leave_out(&ids, &error);
+                    standing.leave_out(&set.ids, &error);
                     None
                 }
             }
@@ -79,21 +75,17 @@ impl Late {
 
 impl Attachments {
     /// Notes the probes among these that join standing attachments. `found` are those of a
-    /// provider. Both ascend.
+    /// provider, ascending.
     pub(super) fn note_late(&mut self, ids: &[ProbeId], found: &[ProbeId], registry: &Registry) {
         let Self { all, members, parts, .. } = self;
         for (number, attached) in all.iter_mut().enumerate() {
-            let Some(standing) = attached.as_mut().and_then(|attached| attached.standing.as_mut()) else {
-                continue;
-            };
-            for &id in ids.iter().filter(|id| standing.rule.matches(**id, registry, found)) {
-                let has_part = members.get(id.index()).is_some_and(|it| it.part(parts, number).is_some());
-                if !has_part {
-                    standing.waiting.push(id);
-                }
-            }
-            standing.waiting.sort_unstable();
-            standing.waiting.dedup();
+            let standing = attached.as_mut().and_then(|attached| attached.standing.as_mut());
+            let Some(standing) = standing else { continue };
+            let has_part =
+                |id: ProbeId| members.get(id.index()).is_some_and(|it| it.part(parts, number).is_some());
+            let late =
+                ids.iter().filter(|id| standing.rule.matches(**id, registry, found) && !has_part(**id));
+            standing.waiting.extend(late);
             if !standing.waiting.is_empty() && standing.has_begun {
                 turn::note();
             }
@@ -111,31 +103,8 @@ impl Attachments {
         }
     }
 
-    fn take_late(&mut self) -> Option<Late> {
-        self.numbers().find_map(|number| {
-            let attached = self.attached_mut(number)?;
-            let standing = attached.standing.as_mut().filter(|it| it.has_begun && !it.waiting.is_empty())?;
-            let ids = mem::take(&mut standing.waiting);
-            if attached.subscription.has_failed() {
-                return None;
-            }
-            let mut all = [&*attached.ids, &ids].concat();
-            all.sort_unstable();
-            Some(Late {
-                number,
-                subscription: Arc::clone(&attached.subscription),
-                consumer: standing.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?,
-                all: ProbeSet {
-                    ids: all.into(),
-                    policy: attached.policy,
-                    unmatched: Arc::default(),
-                    rule: None,
-                    as_of: 0,
-                    room: standing.room,
-                },
-                ids,
-            })
-        })
+    fn has_part(&self, number: usize, id: ProbeId) -> bool {
+        self.members(id).is_some_and(|members| members.part(&self.parts, number).is_some())
     }
 }
 
@@ -155,6 +124,49 @@ impl Control {
         }
     }
 
+    /// Takes the probes that are to join an attachment. Those of unloaded objects join when they
+    /// come back, and those of another runtime never do.
+    fn take_late(&mut self) -> Option<Late> {
+        self.attachments.numbers().find_map(|number| {
+            let attached = self.attachments.attached_mut(number)?;
+            let subscription = Arc::clone(&attached.subscription);
+            let standing = attached.standing.as_mut().filter(|standing| standing.has_begun)?;
+            let waiting = mem::take(&mut standing.waiting);
+            if waiting.is_empty() || subscription.has_failed() {
+                return None;
+            }
+            let ids = self.free_of(number, waiting);
+            let attached = self.attachments.attached_mut(number)?;
+            let standing = attached.standing.as_mut().filter(|_| !ids.is_empty())?;
+            let consumer = standing.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
+            standing.joining.clone_from(&ids);
+            let set = ProbeSet {
+                ids: ids.into(),
+                policy: attached.policy,
+                unmatched: Arc::default(),
+                rule: None,
+                as_of: 0,
+                room: standing.room,
+            };
+            Some(Late { number, subscription, consumer, set })
+        })
+    }
+
+    /// Returns the probes among these that an attachment lacks, that are loaded, and that no other
+    /// runtime has taken. The attachment leaves those out.
+    fn free_of(&mut self, number: usize, ids: impl IntoIterator<Item = ProbeId>) -> Vec<ProbeId> {
+        let loaded = ids
+            .into_iter()
+            .filter(|id| self.registry.definition(*id).is_some() && !self.attachments.has_part(number, *id));
+        let (free, taken): (Vec<_>, Vec<_>) =
+            loaded.partition(|id| self.registry.definitions(*id).all(claim));
+        let attached = self.attachments.attached_mut(number).filter(|_| !taken.is_empty());
+        if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
+            standing.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
+        }
+        free
+    }
+
     /// Adds probes to an attachment, whose consumer is ready for them, and switches their sites.
     fn join(
         &mut self,
@@ -163,8 +175,11 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> Option<UnsettledSwitch> {
         let mut report = Report::default();
-        let ids: Vec<_> = starts.iter().map(|(id, _)| *id).collect();
-        let ids = self.exclude_taken(&ids, &mut report);
+        // Objects may have been unloaded while the consumer got ready.
+        let ids = self.free_of(number, starts.iter().map(|(id, _)| *id));
+        if ids.is_empty() {
+            return None;
+        }
         let attached = self.attachments.attached(number)?;
         let (wants, first) = (attached.wants, attached.counters.start);
         let wanted = if wants == Wants::Hits { 0 } else { ids.len() };
@@ -193,7 +208,12 @@ impl Control {
         all.sort_unstable();
         attached.runs = runs(&all);
         attached.ids = all.into();
-        attached.standing.iter_mut().for_each(|standing| standing.counters.push(own.clone()));
+        if let Some(standing) = &mut attached.standing {
+            standing.take_in(&ids);
+            if !own.is_empty() {
+                standing.counters.push(own.clone());
+            }
+        }
         let unsettled = attached.subscription.unsettle();
         self.publish(&ids);
         self.remember(&ids);

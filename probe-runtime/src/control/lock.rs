@@ -236,7 +236,11 @@ pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
+    let is_cut = turn::after_fork_in_child();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
+    if is_cut {
+        control.attachments.cut_joining();
+    }
     if control.attachments.orphan() {
         SWEEP.store(true, Ordering::SeqCst);
     }
@@ -245,5 +249,4 @@ pub(super) fn after_fork_in_child() {
     mem::forget(sweeper);
     drop(control);
     drop(guarded);
-    turn::after_fork();
 }

@@ -85,9 +85,10 @@ pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::{select, standing};
+pub(crate) use set::probe_numbers;
 pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};
 #[cfg(probe_agent)]
-pub(crate) use set::{attachment_count, described, probe_count};
+pub(crate) use set::{attachment_count, described};
 pub use wants::{Start, Wants};
 
 pub(crate) use baseline::Baseline;

@@ -44,8 +44,7 @@ pub fn probes() -> Vec<ProbeInfo> {
 }
 
 /// Returns the number of probes so far, unloaded ones and functions that were left out included.
-#[cfg(probe_agent)]
-pub(crate) fn probe_count() -> usize {
+pub(crate) fn probe_numbers() -> usize {
     operate(|control, _| control.registry.len())
 }
 
@@ -170,6 +169,12 @@ impl ProbeSet {
     /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control, loaded| control.infos(&self.ids, loaded))
+    }
+
+    /// Returns the set with these of its probes only.
+    pub(crate) fn only(&self, keep: &dyn Fn(&ProbeId) -> bool) -> Self {
+        let ids = self.ids.iter().copied().filter(|id| keep(id)).collect();
+        Self { ids, ..self.clone() }
     }
 
     /// Returns the set with these probes, too.

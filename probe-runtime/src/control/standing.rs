@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,10 +38,12 @@ pub(super) struct Standing {
     pub(super) room: usize,
     /// The consumer, of a type that this file need not know.
     pub(super) consumer: Box<dyn Any + Send>,
-    /// Whether the consumer was told that it is attached. No probe joins before.
+    /// Whether probes may join: the consumer was told that it is attached.
     pub(super) has_begun: bool,
-    /// Probes that are to join, ascending.
-    pub(super) waiting: Vec<ProbeId>,
+    /// Probes that are to join.
+    pub(super) waiting: BTreeSet<ProbeId>,
+    /// Probes for which the consumer is getting ready.
+    pub(super) joining: Vec<ProbeId>,
     /// Own counters of probes that have joined.
     pub(super) counters: Vec<Range<usize>>,
     /// Probes that could not join, and the last reason.
@@ -55,7 +58,8 @@ impl Standing {
             room,
             consumer,
             has_begun: false,
-            waiting: Vec::new(),
+            waiting: BTreeSet::new(),
+            joining: Vec::new(),
             counters: Vec::new(),
             left_out: BTreeSet::new(),
             problem: String::new(),
@@ -64,8 +68,24 @@ impl Standing {
 
     /// Notes that these probes could not join.
     pub(super) fn leave_out(&mut self, ids: &[ProbeId], error: &Error) {
-        self.left_out.extend(ids);
-        self.problem = error.to_string();
+        if !ids.is_empty() {
+            self.left_out.extend(ids);
+            self.problem = error.to_string();
+        }
+    }
+
+    /// Notes that these probes have joined.
+    pub(super) fn take_in(&mut self, ids: &[ProbeId]) {
+        ids.iter().for_each(|id| _ = self.left_out.remove(id));
+    }
+
+    /// Ends joining, in a forked child: the thread that was at it is not there.
+    pub(super) fn cut(&mut self) {
+        let ids = mem::take(&mut self.joining);
+        if !ids.is_empty() {
+            self.has_begun = false;
+            self.leave_out(&ids, &Error::Consumer("the process forked while they joined".into()));
+        }
     }
 
     /// Returns a line about probes that could not join, if there are any.

@@ -10,8 +10,8 @@ use super::partial::Switch;
 use super::pause::pause;
 use super::policy::Policy;
 use super::retired::settle;
-use super::select::unmatched;
 use super::screen::Screen;
+use super::select::unmatched;
 use super::set::ProbeSet;
 use super::standing::{Rule, Standing};
 use super::state::Control;
@@ -51,8 +51,17 @@ impl Untyped {
         policy: Policy,
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
-        Self { number, subscription, report, policy, since, counts, is_detached: false, is_standing: false }
-        Self { number, subscription, report, policy, since, counts, is_detached: false, screen: None }
+        Self {
+            number,
+            subscription,
+            report,
+            policy,
+            since,
+            counts,
+            is_detached: false,
+            is_standing: false,
+            screen: None,
+        }
     }
 
     /// Returns the attachment of a consumer that gets its hits from another one.
@@ -77,6 +86,10 @@ impl Untyped {
         super::ready::require()?;
         if set.policy.is_of_parent {
             subscription.stay_in_parent();
+        }
+        if let (Some(_), Some(why)) = (set.standing_rule(), consumer.cannot_join()) {
+            let problem = format!("a standing attachment is not possible: {why}");
+            return Err(Error::Consumer(problem.into()));
         }
         if subscription.needs_thread() {
             // A process's first barrier registers it with the kernel. That takes microseconds while

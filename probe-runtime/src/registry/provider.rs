@@ -64,14 +64,21 @@ static LOOKER: OnceLock<Thread> = OnceLock::new();
 /// Makes the next operation look at the provider's findings.
 pub(crate) fn note() {
     NOTED.store(true, Ordering::SeqCst);
+}
+
+/// Wakes the thread that looks at once, if there is one, after something new was noted. Waits for
+/// nothing, and takes no heap. Work that is noted for another try wakes nobody.
+pub(crate) fn wake_looker() {
     if let Some(looker) = LOOKER.get() {
         looker.unpark();
     }
 }
 
-/// Wakes this thread with each note. Waking waits for nothing, and takes no heap.
-pub(crate) fn wake(looker: &Thread) {
+/// Makes this thread the one that looks at once.
+pub(crate) fn set_looker(looker: &Thread) {
     let _ = LOOKER.set(looker.clone());
+    // Something may have been noted before.
+    wake_looker();
 }
 
 /// Makes the next operation look at everything.

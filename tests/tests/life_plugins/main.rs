@@ -4,6 +4,7 @@
 #![cfg(not(probe_portable))]
 
 mod churn;
+mod joins;
 mod late;
 mod place;
 mod standing;
@@ -148,6 +149,25 @@ fn probes_join_in_a_forked_child() {
 }
 
 #[test]
+fn probes_join_once_and_in_time() {
+    for name in ["joins", "joins once", "joins later", "joins refused", "joins taken", "joins bridge"] {
+        pass(name);
+    }
+}
+
+#[test]
+fn joins_survive_forks_and_cancellation() {
+    pass("joins fork");
+    pass("joins cancelled");
+}
+
+#[test]
+fn consumers_say_what_can_not_join() {
+    pass("joins impossible");
+    pass("joins filtered");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -171,6 +191,17 @@ fn scenario() {
             "standing refused" => standing::refused(),
             "standing running" => standing::running(),
             "standing fork" => standing::forked(),
+            "joins" => joins::looked_for_is_joined(),
+            "joins once" => joins::once(),
+            "joins later" => joins::unloaded_before(),
+            "joins refused" => joins::refused_once(),
+            "joins taken" => joins::taken(),
+            "joins bridge" => joins::bridged(),
+            "joins fork" => joins::forked_in_a_hit(),
+            "joins cancelled" => joins::cancelled(),
+            "joins impossible" => joins::impossible(),
+            "joins filtered" => joins::filtered(),
+            "joins speed" => joins::speed(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },

@@ -307,7 +307,11 @@ impl Consumer for Perf {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.profiler().map_or_else(|| self.calls.join(probes), |profiler| profiler.join(probes))
+        self.calls.join(probes)
+    }
+
+    fn cannot_join(&self) -> Option<&'static str> {
+        self.profiler().and_then(Profiler::cannot_join)
     }
 
     fn start(&self, probe: ProbeId) -> Start {

@@ -249,8 +249,8 @@ impl Consumer for Profiler {
         Ok(())
     }
 
-    fn join(&self, _: &ProbeSet) -> Result<(), Error> {
-        Err(Error::Consumer("a profiler plans for the functions that it was attached to; attach anew".into()))
+    fn cannot_join(&self) -> Option<&'static str> {
+        Some("a profiler plans for the functions that it begins with")
     }
 
     fn start(&self, probe: ProbeId) -> Start {

@@ -10,7 +10,7 @@ use crate::registry::ProbeId;
 
 /// Returns the payload of a block of definitions: of those that are not `known`, which are added.
 pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8> {
-    let mut out = Vec::with_capacity((probes.len() - known.len()) * 128);
+    let mut out = Vec::with_capacity(probes.len().saturating_sub(known.len()) * 128);
     probes.with_definitions(|definitions| {
         let new = definitions.filter(|(probe, _)| known.insert(*probe));
         new.for_each(|(probe, definition)| one(number(probe.index()), definition, &mut out));

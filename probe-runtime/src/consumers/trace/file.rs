@@ -30,7 +30,7 @@ pub(super) struct TraceFile<W> {
 impl<W: Write> TraceFile<W> {
     /// Writes the header, the program's name and the definitions.
     pub(super) fn begin(out: W, about: &About<'_>) -> io::Result<Self> {
-        let About { shape, began, boot, definitions, later, is_whole } = *about;
+        let About { shape, began, boot, definitions, is_whole } = *about;
         let mut words = [0; header::WORDS];
         words[header::MAGIC] = MAGIC;
         words[header::VERSION] = VERSION;
@@ -51,21 +51,18 @@ impl<W: Write> TraceFile<W> {
         file.flush()?;
         file.block(block::PROGRAM, 0, program().as_bytes())?;
         file.block(block::DEFINITIONS, 0, definitions)?;
-        file.define(later)?;
         Ok(file)
     }
 
-    /// Returns whether the file lacks some of the later definitions.
-    pub(super) fn lacks(&self, later: &[Arc<[u8]>]) -> bool {
-        self.defined < later.len()
+    /// Returns the number of later definitions that the file has.
+    pub(super) fn defined(&self) -> usize {
+        self.defined
     }
 
-    /// Writes the later definitions that the file lacks.
+    /// Writes further later definitions.
     pub(super) fn define(&mut self, later: &[Arc<[u8]>]) -> io::Result<()> {
-        for definitions in &later[self.defined..] {
-            self.block(block::DEFINITIONS, 0, definitions)?;
-        }
-        self.defined = later.len();
+        later.iter().try_for_each(|definitions| self.block(block::DEFINITIONS, 0, definitions))?;
+        self.defined += later.len();
         Ok(())
     }
 
@@ -164,8 +161,6 @@ pub(super) struct About<'a> {
     pub(super) began: Moment,
     pub(super) boot: [u64; 2],
     pub(super) definitions: &'a [u8],
-    /// Those of probes that have joined.
-    pub(super) later: &'a [Arc<[u8]>],
     /// Whether the file is written at once.
     pub(super) is_whole: bool,
 }

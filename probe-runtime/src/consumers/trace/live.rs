@@ -117,19 +117,15 @@ impl Output {
 /// Hands over later definitions. Called after the time was read up to which hits are written: their
 /// probes had joined by then.
 fn define(running: &Running, live: &mut Live<File>, defined: &mut usize) {
-    let later = running.later();
-    later[*defined..].iter().for_each(|definitions| live.define(definitions));
-    *defined = later.len();
+    let later = running.later(*defined);
+    later.iter().for_each(|definitions| live.define(definitions));
+    *defined += later.len();
 }
 
 /// Copies each sub-buffer that its thread has left. The part of a sub-buffer that a flush copies
 /// comes again, later and whole; readers take the last copy.
 fn copy(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
     let mut fullest = 0;
-    if file.lacks(running.later()) {
-        file.reopen()?;
-        file.define(running.later())?;
-    }
     for ring in running.rings() {
         let first = ring.drained();
         let mut next = first;
@@ -140,6 +136,12 @@ fn copy(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
             ring.set_drained(next);
         }
         fullest = fullest.max(next - first);
+    }
+    // Read after the rings, so that all hits that were copied have their definitions.
+    let later = running.later(file.defined());
+    if !later.is_empty() {
+        file.reopen()?;
+        file.define(&later)?;
     }
     Ok(fullest)
 }

@@ -14,7 +14,6 @@ use super::file::About;
 use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
-use crate::calls::Latest;
 use crate::clock::Clock;
 use crate::control::{ProbeSet, SuppressedHits};
 use crate::dispatch::{Event, Recorder};
@@ -41,7 +40,7 @@ pub(super) struct Running {
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
     /// The definitions of probes that have joined, by the times that some did.
-    later: Latest<Vec<Arc<[u8]>>>,
+    later: Mutex<Vec<Arc<[u8]>>>,
     /// The probes that have definitions.
     defined: Mutex<BTreeSet<ProbeId>>,
     rings: PerThread<Head, AtomicU64>,
@@ -75,7 +74,7 @@ impl Running {
         let boot = [boot as u64, (boot >> 64) as u64];
         let mut defined = BTreeSet::new();
         let definitions = definitions::encode(probes, &mut defined);
-        let about = About { shape, began, boot, definitions: &definitions, later: &[], is_whole: false };
+        let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
         let file = path.map(|path| RingFile::create(path, &about, most)).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
         let rings = match &file {
@@ -92,7 +91,7 @@ impl Running {
             began,
             boot,
             definitions,
-            later: Latest::new(),
+            later: Mutex::default(),
             defined: Mutex::new(defined),
             rings,
             file,
@@ -108,24 +107,22 @@ impl Running {
     /// Returns what its files begin with.
     pub(super) fn about(&self, is_whole: bool) -> About<'_> {
         let Self { shape, began, boot, ref definitions, .. } = *self;
-        About { shape, began, boot, definitions, later: self.later(), is_whole }
+        About { shape, began, boot, definitions, is_whole }
     }
 
-    /// Returns the definitions of probes that have joined.
-    pub(super) fn later(&self) -> &[Arc<[u8]>] {
-        self.later.get().map_or(&[], Vec::as_slice)
+    /// Returns the definitions of probes that have joined, without the first ones.
+    pub(super) fn later(&self, without: usize) -> Vec<Arc<[u8]>> {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.get(without..).map(<[_]>::to_vec).unwrap_or_default()
     }
 
     /// Adds the definitions of probes that join.
-    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        if self.file.is_some() {
-            let problem = "the file of its rings begins with all definitions; attach anew";
-            return Err(Error::Consumer(problem.into()));
-        }
+    pub(super) fn join(&self, probes: &ProbeSet) {
         let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
         let new = definitions::encode(probes, &mut defined);
-        self.later.set([self.later(), &[new.into()]].concat());
-        Ok(())
+        if !new.is_empty() {
+            self.later.lock().unwrap_or_else(PoisonError::into_inner).push(new.into());
+        }
     }
 
     /// Records a hit.

@@ -33,7 +33,7 @@ use crate::dispatch::{Inside, dispatch};
 use crate::os::signals::Blocked;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::SiteAddr;
-use crate::registry::provider::{CallSite, note_all};
+use crate::registry::provider::{CallSite, note_all, wake_looker};
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
@@ -259,6 +259,7 @@ fn discover(
                 note_all();
             }
             pending::note(place.discovery());
+            wake_looker();
             return Some((place.discovery(), true));
         }
         // Another thread was faster. No thread has seen this one.
