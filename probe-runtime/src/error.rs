@@ -31,6 +31,9 @@ pub enum Error {
         selector: String,
         /// Number of probes in the program.
         probes: usize,
+        /// Whether functions of `-finstrument-functions` code may become probes later, when they
+        /// are first called.
+        discovers: bool,
         /// Similar selectors that match some probes, the likeliest first, each with its number of
         /// probes.
         wider: Vec<(String, usize)>,
@@ -146,10 +149,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Selector(error) => fmt::Display::fmt(error, f),
-            Self::NoMatch { selector, probes, wider, nearest, unread } => {
+            Self::NoMatch { selector, probes, discovers, wider, nearest, unread } => {
                 write!(f, "no probe matches `{}`; ", shortened(selector))?;
                 match (wider.as_slice(), nearest.as_slice(), probes) {
                     _ if cfg!(probe_backend = "off") => write!(f, "this program was built without probes"),
+                    (_, _, 0) if *discovers => write!(
+                        f,
+                        "this program has no probes yet: functions of -finstrument-functions code become probes when \
+                         they are first called"
+                    ),
                     (_, _, 0) => write!(f, "this program has no probes"),
                     ([], [], 1) => write!(f, "this program has one other probe"),
                     ([], [], n) => write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)"),

@@ -10,7 +10,7 @@ use super::state::Control;
 use crate::abi::Definition;
 use crate::error::Error;
 use crate::patch::UnmatchedTerm;
-use crate::registry::ProbeId;
+use crate::registry::{ProbeId, provider};
 use crate::selector::{NamedTerms, Selector};
 
 /// The number of terms whose error has suggestions.
@@ -145,5 +145,6 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
     let probes = all.iter().copied().filter(|definition| definition.skipped().is_none());
     let suggested = parsed.suggest_among(&probes, all.iter().copied());
     let (selector, unread, probes) = (selector.to_owned(), unreadable_objects(), probes.count());
-    Error::NoMatch { selector, probes, wider: suggested.wider, nearest: suggested.nearest, unread }
+    let (discovers, wider, nearest) = (provider::is_registered(), suggested.wider, suggested.nearest);
+    Error::NoMatch { selector, probes, discovers, wider, nearest, unread }
 }

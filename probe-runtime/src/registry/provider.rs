@@ -53,6 +53,11 @@ pub(crate) fn register(entry: &'static ProviderStart) {
     ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
 }
 
+/// Returns whether a provider may find probes.
+pub(crate) fn is_registered() -> bool {
+    registered().is_some()
+}
+
 fn registered() -> Option<&'static ProviderStart> {
     // SAFETY: null, or a `&'static Entry` from `register`.
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }

@@ -299,8 +299,8 @@ fn select_names_the_nearest_of_what_there_is() {
     let all = probes().len();
     assert_eq!(all, 7);
     let nearest_to = |selector: &str| match select(selector).unwrap_err() {
-        Error::NoMatch { selector: named, probes, wider, nearest, unread } => {
-            assert_eq!((unread, wider), (Vec::new(), Vec::new()));
+        Error::NoMatch { selector: named, probes, discovers, wider, nearest, unread } => {
+            assert_eq!((discovers, unread, wider), (false, Vec::new(), Vec::new()));
             assert_eq!((named.as_str(), probes), (selector, all));
             nearest
         }
