@@ -92,7 +92,8 @@ impl Function {
 ///
 /// // `Nothing` is a meter that measures nothing.
 /// let calls = Calls::<0, Nothing>::new(&select("**::compile kind=entry")?)?;
-/// let [left_out] = calls.left_out() else { panic!("there is one") };
+/// let left_out = calls.left_out();
+/// let [left_out] = &left_out[..] else { panic!("there is one") };
 /// assert!(left_out.function.path().ends_with("::compile"));
 /// assert_eq!(left_out.missing, [Kind::Exit]);
 /// println!("{left_out}");

@@ -3,8 +3,9 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use probe_runtime::{
@@ -47,6 +48,16 @@ fn functions_join_what_the_environment_names_without_an_operation() {
 }
 
 #[test]
+fn functions_that_are_found_at_the_start_join_too() {
+    scenario::pass("start", &[("PROBES", OsStr::new("start*=joined"))]);
+}
+
+#[test]
+fn memory_grows_with_the_functions_that_join() {
+    scenario::runs_in_a_child("scenario", "memory");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -56,6 +67,8 @@ fn scenario() {
         "held" => held(),
         "any" => any(),
         "promptly" => promptly(),
+        "start" => start(),
+        "memory" => memory(),
         "open" => open(),
         other => panic!("no scenario {other}"),
     }
@@ -333,4 +346,64 @@ fn promptly() {
     drop(guard);
     let hits = HITS.load(Ordering::Relaxed);
     assert_eq!((first(1), HITS.load(Ordering::Relaxed)), (2, hits));
+}
+
+/// Another thread finds functions while the thread starts that lets them join. No operation
+/// follows.
+fn start() {
+    register::<Joined>().unwrap();
+    let names = names("start");
+    let library = Library::open(&library("start", 0, &names));
+    let (is_started, called) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let guard = thread::scope(|scope| {
+        let calling = scope.spawn(|| {
+            for name in names.iter().take_while(|_| !is_started.load(Ordering::SeqCst)) {
+                library.function(name)(1);
+                called.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        while called.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let guard = init_from_env().unwrap();
+        is_started.store(true, Ordering::SeqCst);
+        calling.join().unwrap();
+        guard
+    });
+    let last = library.function(&names[called.load(Ordering::SeqCst) - 1]);
+    let before = HITS.load(Ordering::Relaxed);
+    while HITS.load(Ordering::Relaxed) == before {
+        last(1);
+        thread::yield_now();
+    }
+    drop(guard);
+}
+
+/// Returns the memory of this process, in KiB.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Functions join one by one. The last ones take no more memory than earlier ones.
+fn memory() {
+    let names: Vec<_> = (0..2000).map(|number| format!("memory{number:04}")).collect();
+    let library = Library::open(&library("memory", 0, &names));
+    let latency = finstrument::attach(Latency::new(), 2 * names.len()).unwrap();
+    let mut grown = Vec::new();
+    for some in names.chunks(500) {
+        let before = resident();
+        for name in some {
+            library.function(name)(1);
+            look_for_probes();
+        }
+        grown.push(resident().saturating_sub(before));
+    }
+    assert_eq!((latency.probes().len(), latency.left_out_later()), (2 * names.len(), None));
+    let latencies = latency.latencies();
+    assert!(names.iter().all(|name| latencies.function(name).is_some()));
+    println!("KiB for each 500 functions: {grown:?}");
+    // Lists double now and then.
+    assert!(grown[3] < 2 * grown[1] + 2048, "{grown:?}");
 }
