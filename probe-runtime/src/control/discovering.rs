@@ -1,10 +1,6 @@
 //! Operations of the control for the provider of call sites.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use super::attached::{Attached, Growth};
 use super::attachment::Attachment;
@@ -18,11 +14,10 @@ use super::untyped::Untyped;
 use super::{Consumer, HeldText, Wants};
 use crate::dispatch::{Awaited, Era, Subscription};
 use crate::error::Error;
-use crate::os::masked::Masked;
 use crate::os::objects::KeptLoaded;
 use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
-use crate::registry::provider::{self, CallSite, Provider};
+use crate::registry::provider::{CallSite, Provider};
 
 /// Returns the probe of a call site, as it is now.
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
@@ -63,31 +58,6 @@ pub(crate) fn end_growing() -> bool {
 /// Lists new probes, as every operation does, and does nothing else.
 pub(crate) fn list_discovered() {
     operate(|_, _| ());
-}
-
-/// The shortest time between two joins of discovered probes. A consumer may keep a list for each.
-const BETWEEN_JOINS: Duration = Duration::from_millis(50);
-
-/// Starts a thread that lets discovered probes join standing attachments as soon as a hook has
-/// found one. It never wakes up otherwise. There is one for the process; a forked child has none.
-///
-/// # Errors
-/// If the thread can't be started.
-pub(crate) fn join_discovered() -> io::Result<()> {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    if STARTED.swap(true, Ordering::Relaxed) {
-        return Ok(());
-    }
-    let _masked = Masked::new();
-    let thread = thread::Builder::new().name("probe-joins".to_owned()).spawn(|| {
-        loop {
-            thread::park();
-            list_discovered();
-            thread::sleep(BETWEEN_JOINS);
-        }
-    })?;
-    provider::set_looker(thread.thread());
-    Ok(())
 }
 
 impl Control {

@@ -94,9 +94,7 @@ pub use wants::{Start, Wants};
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
-pub(crate) use discovering::{
-    attach_growing, discovered, end_growing, join_discovered, list_discovered, probe_of,
-};
+pub(crate) use discovering::{attach_growing, discovered, end_growing, list_discovered, probe_of};
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;

@@ -23,8 +23,6 @@ use rendering::{AttachedConsumer, Output};
 use watch::Watching;
 use when::When;
 
-#[cfg(probe_discovers)]
-use crate::control::join_discovered;
 use crate::control::{probes, select};
 use crate::error::Error;
 use crate::os;
@@ -55,8 +53,8 @@ const OUT: &str = "PROBES_OUT";
 ///
 /// Selectors are [standing](crate::ProbeSet::standing): probes that appear later join, before the
 /// next report at the latest. A selector that matches nothing yet is noted at once, and in the
-/// report if it is still so. With the feature `finstrument`, a thread of its own lets discovered
-/// functions join within milliseconds; it sleeps otherwise. The selectors of triggers must match
+/// report if it is still so. With the feature `finstrument`, the thread that waits for signals and
+/// intervals lets discovered functions join within 50 ms. The selectors of triggers must match
 /// probes.
 ///
 /// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
@@ -267,14 +265,6 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
     });
     let consumers: Vec<_> = consumers.collect();
     say_unmatched(&unmatched);
-    #[cfg(probe_discovers)]
-    if !consumers.is_empty()
-        && let Err(error) = join_discovered()
-    {
-        say(&format!(
-            "{VARIABLE}: functions of -finstrument-functions code join with reports only: the thread for that can't be started: {error}"
-        ));
-    }
     (consumers, triggers)
 }
 

@@ -16,9 +16,8 @@
 use std::any::Any;
 use std::ops::Range;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
 
 use super::ProbeId;
 use crate::abi::Definition;
@@ -63,27 +62,9 @@ fn registered() -> Option<&'static ProviderStart> {
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
 }
 
-/// The thread that looks at findings at once, if one was asked for.
-static LOOKER: OnceLock<Thread> = OnceLock::new();
-
 /// Makes the next operation look at the provider's findings.
 pub(crate) fn note() {
     NOTED.store(true, Ordering::SeqCst);
-}
-
-/// Wakes the thread that looks at once, if there is one, after something new was noted. Waits for
-/// nothing, and takes no heap. Work that is noted for another try wakes nobody.
-pub(crate) fn wake_looker() {
-    if let Some(looker) = LOOKER.get() {
-        looker.unpark();
-    }
-}
-
-/// Makes this thread the one that looks at once.
-pub(crate) fn set_looker(looker: &Thread) {
-    let _ = LOOKER.set(looker.clone());
-    // Something may have been noted before.
-    wake_looker();
 }
 
 /// Makes the next operation look at everything.

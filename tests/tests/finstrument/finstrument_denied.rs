@@ -94,9 +94,11 @@ fn switches() -> u64 {
     let tasks = || fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let read = |task: &Path, file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
     loop {
-        let looker = tasks().find(|task| read(task, "comm") == "probe-joins\n").expect("it runs");
-        // It waits for a wake-up, and not for the time between two looks.
-        if read(&looker, "syscall").starts_with(&format!("{} ", libc::SYS_futex)) {
+        let looker = tasks().find(|task| read(task, "comm") == "probe-reports\n").expect("it runs");
+        // Number and arguments. It polls without a limit, and not up to its next look.
+        let call = read(&looker, "syscall");
+        let call: Vec<_> = call.split_whitespace().collect();
+        if call[0] == libc::SYS_poll.to_string() && call[3].starts_with("0xffffffff") {
             let status = read(&looker, "status");
             let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap();
             return line.split_whitespace().nth(1).unwrap().parse().unwrap();

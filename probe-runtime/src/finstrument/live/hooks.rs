@@ -30,10 +30,11 @@ use super::{
 use crate::abi::Kind;
 use crate::control;
 use crate::dispatch::{Inside, dispatch};
+use crate::os::caught::ask;
 use crate::os::signals::Blocked;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::SiteAddr;
-use crate::registry::provider::{CallSite, note_all, wake_looker};
+use crate::registry::provider::{CallSite, note_all};
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
@@ -259,7 +260,7 @@ fn discover(
                 note_all();
             }
             pending::note(place.discovery());
-            wake_looker();
+            ask();
             return Some((place.discovery(), true));
         }
         // Another thread was faster. No thread has seen this one.
