@@ -74,10 +74,6 @@ pub enum Error {
         /// Number of counters that the consumer needs.
         wanted: usize,
     },
-    /// There is a growing attachment already, and only one may exist:
-    /// [`finstrument::attach`](crate::finstrument::attach).
-    #[cfg(feature = "finstrument")]
-    Growing,
     /// Patching does not work on this machine or in this process:
     /// [`self_test`](crate::self_test()).
     SelfTest {
@@ -160,7 +156,9 @@ impl fmt::Display for Error {
                     ),
                     (_, _, 0) => write!(f, "this program has no probes"),
                     ([], [], 1) => write!(f, "this program has one other probe"),
-                    ([], [], n) => write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)"),
+                    ([], [], n) => {
+                        write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)")
+                    }
                     (wider, nearest, _) => did_you_mean(wider, nearest, f),
                 }?;
                 for object in unread {
@@ -190,7 +188,10 @@ impl fmt::Display for Error {
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
             Self::NotReplaced(report) => {
-                write!(f, "the function can't be replaced, for not all of its sites could be activated: {report}")
+                write!(
+                    f,
+                    "the function can't be replaced, for not all of its sites could be activated: {report}"
+                )
             }
             Self::WithoutProbes => {
                 f.write_str("the function can't be replaced; this program was built without probes")
@@ -213,10 +214,6 @@ impl fmt::Display for Error {
                 f,
                 "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
                  attach from an object that is never unloaded"
-            ),
-            #[cfg(feature = "finstrument")]
-            Self::Growing => f.write_str(
-                "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
             Self::Consumer(error) => fmt::Display::fmt(error, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),

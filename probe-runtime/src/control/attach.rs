@@ -127,7 +127,6 @@ impl Control {
     pub(super) fn detach(&mut self, attachment: usize, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
         let Some(attached) = self.attachments.attached_mut(attachment) else { return report };
-        attached.settle_growth();
         attached.subscription.close();
         // The attachment itself knows whether it is paused.
         let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));

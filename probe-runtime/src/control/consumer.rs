@@ -142,6 +142,13 @@ pub trait Consumer: Send + Sync + 'static {
         None
     }
 
+    /// Returns whether [`join`](Self::join) and [`start`](Self::start) are those of this trait, so
+    /// that probes join without a call of the consumer, also inside of a hit.
+    #[doc(hidden)]
+    fn joins_at_once(&self) -> bool {
+        false
+    }
+
     /// Returns where hits are recorded, for a consumer of this crate that lets the way in write to
     /// its memory. Called once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -221,6 +228,10 @@ macro_rules! pointed_at {
 
         fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
             (**self).join(probes)
+        }
+
+        fn joins_at_once(&self) -> bool {
+            (**self).joins_at_once()
         }
 
         fn cannot_join(&self) -> Option<&'static str> {

@@ -30,7 +30,14 @@ use crate::registry::{ProbeId, Registry};
 
 /// Lets all probes join that wait, in this thread's turn.
 fn join_all() {
-    while let Some(late) = operate(|control, _| control.take_late()) {
+    let next = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        let late = control.take_late();
+        if late.is_none() {
+            control.replace_first_hooks(loaded);
+        }
+        late
+    };
+    while let Some(late) = operate(next) {
         late.join();
     }
 }
@@ -86,7 +93,7 @@ impl Attachments {
             let late =
                 ids.iter().filter(|id| standing.rule.matches(**id, registry, found) && !has_part(**id));
             standing.waiting.extend(late);
-            if !standing.waiting.is_empty() && standing.has_begun {
+            if !standing.waiting.is_empty() && standing.has_begun && !standing.is_at_once {
                 turn::note();
             }
         }
@@ -102,25 +109,54 @@ impl Attachments {
             }
         }
     }
-
-    fn has_part(&self, number: usize, id: ProbeId) -> bool {
-        self.members(id).is_some_and(|members| members.part(&self.parts, number).is_some())
-    }
 }
 
 impl Control {
-    /// Lets probes join an attachment, those included that have appeared since its set was made.
-    pub(super) fn stand(&mut self, number: usize, set: &ProbeSet, consumer: &Arc<dyn Consumer>) {
+    /// Makes an attachment a standing one, if its set is.
+    pub(super) fn stand(
+        &mut self,
+        number: usize,
+        set: &ProbeSet,
+        consumer: &Arc<dyn Consumer>,
+        is_at_once: bool,
+    ) {
         let attached = self.attachments.attached_mut(number);
         let Some((attached, rule)) = attached.zip(set.standing_rule()) else { return };
         turn::set_work(join_all);
         let consumer = Box::new(Arc::downgrade(consumer));
-        attached.standing = Some(Box::new(Standing::new(rule, set.room, consumer)));
-        if set.as_of != self.changes {
+        let mut standing = Standing::new(rule, set.room, consumer);
+        (standing.is_at_once, standing.has_begun) = (is_at_once, is_at_once);
+        attached.standing = Some(Box::new(standing));
+    }
+
+    /// Notes the probes that have appeared since an attachment's set was made.
+    pub(super) fn note_since(&mut self, set: &ProbeSet, loaded: KeptLoaded<'_>) {
+        if set.standing_rule().is_some() && set.as_of != self.changes {
             let all: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
             let mut found: Vec<_> = self.registry.discovered_ids().collect();
             found.sort_unstable();
             self.attachments.note_late(&all, &found, &self.registry);
+            self.join_at_once(loaded);
+        }
+    }
+
+    /// Lets probes join attachments whose consumers need no call for it.
+    pub(super) fn join_at_once(&mut self, loaded: KeptLoaded<'_>) {
+        for number in self.attachments.numbers() {
+            let attached = self.attachments.attached_mut(number);
+            let standing = attached.and_then(|attached| attached.standing.as_mut());
+            let Some(standing) = standing.filter(|it| it.is_at_once && !it.waiting.is_empty()) else {
+                continue;
+            };
+            let starts: Vec<_> =
+                mem::take(&mut standing.waiting).into_iter().map(|id| (id, Start::On)).collect();
+            let unsettled = self.join(number, &starts, loaded);
+            if let Some((attached, unsettled)) = self.attachments.attached(number).zip(unsettled) {
+                attached.subscription.settle_locked(unsettled);
+            }
+        }
+        if !self.attachments.waits_for_first_hits() {
+            self.replace_first_hooks(loaded);
         }
     }
 
@@ -177,6 +213,7 @@ impl Control {
         let mut report = Report::default();
         // Objects may have been unloaded while the consumer got ready.
         let ids = self.free_of(number, starts.iter().map(|(id, _)| *id));
+        let ids = self.limited(number, ids);
         if ids.is_empty() {
             return None;
         }
@@ -215,6 +252,7 @@ impl Control {
             }
         }
         let unsettled = attached.subscription.unsettle();
+        self.add_first_hits(number, &ids);
         self.publish(&ids);
         self.remember(&ids);
         let is_counted = self.switch_each(&ids, &left, self.access_to_new(), &mut report, loaded);

@@ -10,7 +10,7 @@
 //! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
 //! switched. `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
-//! `partial`, `refresh`, `growing`) change attachments first, then publish hooks, then switch
+//! `partial`, `refresh`, `join`) change attachments first, then publish hooks, then switch
 //! sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
@@ -29,8 +29,8 @@ mod counters;
 mod counting;
 #[cfg(probe_discovers)]
 mod discovering;
+mod first_hits;
 mod garbage;
-mod growing;
 mod hold;
 mod hooks;
 mod join;
@@ -94,7 +94,7 @@ pub use wants::{Start, Wants};
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
-pub(crate) use discovering::{attach_growing, discovered, end_growing, list_discovered, probe_of};
+pub(crate) use discovering::{discovered, probe_of};
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;

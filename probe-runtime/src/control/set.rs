@@ -317,6 +317,11 @@ impl ProbeSet {
         self.rule.as_deref().filter(|_| self.room != 0).cloned()
     }
 
+    /// Returns its room if it has all that a provider finds.
+    pub(super) fn counts_discovered(&self) -> Option<usize> {
+        matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
+    }
+
     /// Returns an empty set, which all that a provider finds joins.
     #[cfg(probe_discovers)]
     pub(crate) fn of_discovered(room: usize) -> Self {

@@ -1,11 +1,12 @@
 //! Standing attachments: the rule that chooses their probes, and those that are to join.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::counters::sums;
 use crate::error::Error;
 use crate::registry::{ProbeId, Registry};
 use crate::selector::{NamedTerms, Selector};
@@ -40,12 +41,18 @@ pub(super) struct Standing {
     pub(super) consumer: Box<dyn Any + Send>,
     /// Whether probes may join: the consumer was told that it is attached.
     pub(super) has_begun: bool,
+    /// Whether probes join without a call of the consumer.
+    pub(super) is_at_once: bool,
     /// Probes that are to join.
     pub(super) waiting: BTreeSet<ProbeId>,
     /// Probes for which the consumer is getting ready.
     pub(super) joining: Vec<ProbeId>,
     /// Own counters of probes that have joined.
     pub(super) counters: Vec<Range<usize>>,
+    /// Whether first hits of discovered probes are counted for it.
+    pub(super) has_first_hits: bool,
+    /// The counters of these hits, some for each probe.
+    pub(super) first_hits: Vec<(ProbeId, usize)>,
     /// Probes that could not join, and the last reason.
     left_out: BTreeSet<ProbeId>,
     problem: String,
@@ -58,9 +65,12 @@ impl Standing {
             room,
             consumer,
             has_begun: false,
+            is_at_once: false,
             waiting: BTreeSet::new(),
             joining: Vec::new(),
             counters: Vec::new(),
+            has_first_hits: false,
+            first_hits: Vec::new(),
             left_out: BTreeSet::new(),
             problem: String::new(),
         }
@@ -86,6 +96,18 @@ impl Standing {
             self.has_begun = false;
             self.leave_out(&ids, &Error::Consumer("the process forked while they joined".into()));
         }
+    }
+
+    /// Adds the first hits of these probes: those before they joined.
+    pub(super) fn add_first_hits(&self, ids: &[ProbeId], counted: &mut [u64]) {
+        let counters = || self.first_hits.iter().map(|(_, counter)| *counter);
+        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
+        let sums = sums(first..last + 1);
+        let mut own = BTreeMap::<ProbeId, u64>::new();
+        for (id, counter) in &self.first_hits {
+            *own.entry(*id).or_default() += sums[counter - first];
+        }
+        ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }
 
     /// Returns a line about probes that could not join, if there are any.

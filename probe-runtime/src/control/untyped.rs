@@ -16,8 +16,8 @@ use super::set::ProbeSet;
 use super::standing::{Rule, Standing};
 use super::state::Control;
 use super::turn::{self, Turn};
-use super::{Consumer, Start};
-use crate::dispatch::{Subscription, UnsettledSwitch};
+use super::{Consumer, Start, Wants};
+use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -39,6 +39,8 @@ pub(crate) struct Untyped {
     is_detached: bool,
     /// Whether probes may join.
     is_standing: bool,
+    /// Whether first hits of discovered functions are counted for it.
+    counts_first_hits: bool,
     /// The consumer that passes hits on to this one, if it does not get all.
     screen: Option<Arc<dyn Screen>>,
 }
@@ -60,6 +62,7 @@ impl Untyped {
             counts,
             is_detached: false,
             is_standing: false,
+            counts_first_hits: false,
             screen: None,
         }
     }
@@ -101,10 +104,17 @@ impl Untyped {
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
+        let is_at_once = consumer.joins_at_once();
+        let counts_first_hits = set.counts_discovered().filter(|_| wants == Wants::Counts);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
-            let attached = control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)?;
-            control.stand(attached.0, set, consumer);
-            Ok::<_, Error>(attached)
+            let (number, report) = control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)?;
+            control.stand(number, set, consumer, is_at_once);
+            if let Some(capacity) = counts_first_hits {
+                let counts = control.count_first_hits(number, capacity);
+                counts.inspect_err(|_| drop(control.detach(number, loaded)))?;
+            }
+            control.note_since(set, loaded);
+            Ok::<_, Error>((number, report))
         };
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
@@ -112,6 +122,7 @@ impl Untyped {
         subscription.settle(UnsettledSwitch::FIRST);
         let mut attached = Self::new(number, subscription, report, policy);
         attached.is_standing = set.standing_rule().is_some();
+        attached.counts_first_hits = counts_first_hits.is_some();
         Ok(attached)
     }
 
@@ -139,6 +150,10 @@ impl Untyped {
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
+        if self.counts_first_hits {
+            // Hits up to here are in the state that ends.
+            operate(|_, _| ());
+        }
         pause(self.number, &self.subscription, is_paused, self.policy.visibility)
     }
 
@@ -165,6 +180,14 @@ impl Untyped {
     pub(super) fn leave(&mut self) -> Report {
         if mem::replace(&mut self.is_detached, true) {
             return Report::default();
+        }
+        if self.counts_first_hits
+            && let Some(counters) = operate(|control, loaded| control.end_first_hits(self.number, loaded))
+            && settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
+        {
+            // No thread is about to give a function one of these counters. Inside a hit this is not
+            // certain, so they are not used again.
+            operate(|control, _| control.keep_first_hits(self.number, counters));
         }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
         if self.is_standing {

@@ -4,9 +4,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::convert::Infallible;
-use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
 
 use super::reason::{Reason, Unpatched};
 use super::stats::Stats;
@@ -112,7 +110,7 @@ pub fn text_policy(_policy: TextPolicy) {}
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub fn attach<C: Consumer>(consumer: C, _capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
-    ProbeSet::none().attach(consumer).map(DiscoveryAttachment)
+    ProbeSet::none().attach(consumer)
 }
 
 /// Returns an empty list: no call was discovered.
@@ -133,7 +131,7 @@ pub fn stats() -> Stats {
     Stats::default()
 }
 
-/// A consumer on nothing, from [`attach`]. Derefs to the attachment.
+/// A consumer on nothing, from [`attach`].
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -142,23 +140,4 @@ pub fn stats() -> Stats {
 /// assert_eq!(calls.total(), 0);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[must_use = "dropping the attachment makes its probes latent"]
-#[derive(Debug)]
-pub struct DiscoveryAttachment<C: Consumer = Count>(Attachment<C>);
-
-impl<C: Consumer> Deref for DiscoveryAttachment<C> {
-    type Target = Attachment<C>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<C: Consumer> fmt::Display for DiscoveryAttachment<C>
-where
-    Attachment<C>: fmt::Display,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+pub type DiscoveryAttachment<C = Count> = Attachment<C>;

@@ -82,6 +82,15 @@ impl Registry {
         std::iter::empty()
     }
 
+    /// Returns none, since no provider works with this backend.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn calls_of(
+        &self,
+        _ids: &[ProbeId],
+    ) -> impl Iterator<Item = &'static dyn crate::registry::CallSite> + use<> {
+        std::iter::empty()
+    }
+
     /// Returns `false`, since no provider works with this backend.
     #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
     pub(crate) fn has_discovered(&self) -> bool {

@@ -18,8 +18,8 @@ use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};
 
 #[test]
-fn each_joins_the_growing_attachment() {
-    scenario::runs_in_a_child("scenario", "growing");
+fn each_joins_an_attachment_to_all() {
+    scenario::runs_in_a_child("scenario", "counted");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn memory_grows_with_the_functions_that_join() {
 fn scenario() {
     let asked = scenario::to_play();
     match asked.as_str() {
-        "growing" => growing(),
+        "counted" => counted(),
         "later" => later(),
         "held" => held(),
         "any" => any(),
@@ -95,7 +95,7 @@ fn listed(prefixes: [&str; 2]) -> Vec<(ProbeInfo, usize, ProbeState)> {
     ours.map(|it| (it.clone(), it.sites(), it.state())).collect()
 }
 
-fn growing() {
+fn counted() {
     let (within, across) = (names("in"), names("out"));
     let libraries =
         [Library::open(&library("within", 0, &within)), Library::open(&library("across", 5, &across))];

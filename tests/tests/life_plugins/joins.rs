@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use probe_runtime::{
     Aggregate, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, Profiler, Start,
@@ -367,30 +367,4 @@ pub(super) fn filtered() {
     assert_eq!([of("plugin::each"), of("plugin::plugin_sum")], [Some(4), Some(1)]);
     assert!(times.to_string().contains("plugin::value is left out: "), "{times}");
     library.close();
-}
-
-/// The time of a probe's hit, known when the attachment was made, or joined. Printed for people.
-pub(super) fn speed() {
-    const CALLS: u64 = 1_000_000;
-    let best = |library: &Library| {
-        let sum = library.function("plugin_sum");
-        let time = |_| {
-            let began = Instant::now();
-            sum(CALLS);
-            began.elapsed()
-        };
-        (0..5).map(time).min().unwrap()
-    };
-    let library = Library::open(&plugin("plugin"));
-    let known = standing("plugin::each").unwrap().attach(Latency::new()).unwrap();
-    let time_of_known = best(&library);
-    drop(known);
-    library.close();
-    let joined = standing("plugin::each").unwrap().attach(Latency::new()).unwrap();
-    let library = Library::open(&plugin("plugin"));
-    look_for_probes();
-    let time_of_joined = best(&library);
-    println!("a call: known {time_of_known:?}, joined {time_of_joined:?}, each of {CALLS}");
-    let calls = joined.latencies().function("plugin::each").map(FunctionLatency::calls);
-    assert_eq!(calls, Some(5 * CALLS));
 }

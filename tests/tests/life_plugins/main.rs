@@ -201,7 +201,6 @@ fn scenario() {
             "joins cancelled" => joins::cancelled(),
             "joins impossible" => joins::impossible(),
             "joins filtered" => joins::filtered(),
-            "joins speed" => joins::speed(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },

@@ -25,7 +25,7 @@ use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counters, fast, first_hit, growing, pending, policy, provider, shared, split_calls, tail_jumps,
+    callback, counted, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
 use crate::control;
@@ -243,8 +243,8 @@ fn discover(
         let place = chunk::take(near)?;
         let no_stub = place.refusal().filter(|_| state == State::Waiting);
         let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
-        let member = growing::member(inside);
-        let is_beyond = member.is_none() && growing::is_growing();
+        let member = counted::member(inside);
+        let is_beyond = member.is_none() && counted::is_on();
         Discovery::write(place, key, call, hit, address(hit.kind), state, member);
         provider::register();
         if let Some(owner) = owner {
@@ -267,7 +267,7 @@ fn discover(
         let counter = place.discovery().counter();
         drop(ReplacedHook::take(place.discovery()));
         chunk::give_back(place);
-        counter.into_iter().for_each(|counter| growing::give_back(inside, counter));
+        counter.into_iter().for_each(|counter| counted::give_back(inside, counter));
     }
 }
 

@@ -1,8 +1,5 @@
 //! The interface for programs, on targets that discover functions.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::call;
 use super::callback;
 pub use super::callback::HookCall;
@@ -13,7 +10,7 @@ use super::provider;
 use super::reason::{Reason, Unpatched};
 use super::table::published;
 use crate::consumers::Count;
-use crate::control::{self, Attachment, Consumer, ProbeSet, Wants};
+use crate::control::{self, Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::finstrument::stats::Stats;
 use crate::patch::{self, TextPolicy};
@@ -32,7 +29,7 @@ use crate::registry::provider::note;
 pub fn start() {
     provider::register();
     note();
-    control::list_discovered();
+    control::look_for_probes();
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
@@ -85,21 +82,20 @@ pub fn text_policy(policy: TextPolicy) {
     }
 }
 
-/// Attaches a consumer to every discovered function: those known by now, and each new one.
+/// Attaches a consumer to every discovered function: those known by now, and each new one. New
+/// functions join as they join each [standing](crate::ProbeSet::standing) attachment, with the next
+/// operation. There is room for `capacity` call sites; further ones stay latent, and are
+/// [counted](crate::Attachment::left_out_later).
 ///
-/// A consumer that only wants counts ([`Wants::Counts`], as [`Count`] does) gets each new function
-/// from its first hit on, that hit included. There are `capacity` counters. Each call site takes
-/// one when it is discovered, and another one when its object is loaded again. Threads that
-/// discover the same call site at the same time take one each, for a moment. Call sites that find
-/// no counter stay latent ([`Stats::beyond_capacity`]).
-///
-/// For all other consumers, new functions join as they join each
-/// [standing](crate::ProbeSet::standing) attachment, with the next operation. The consumer has room
-/// for `capacity` call sites.
+/// A consumer that only wants counts ([`Wants::Counts`](crate::Wants::Counts), as [`Count`] does)
+/// gets each new function from its first hit on, that hit included. For this there are `capacity`
+/// further counters, which several such attachments share. Each call site takes one when it is
+/// discovered, and another one when its object is loaded again. Threads that discover the same call
+/// site at the same time take one each, for a moment. Call sites that find no counter are counted
+/// once they have joined.
 ///
 /// # Errors
-/// [`Error::Growing`] while there is another attachment that counts from the first hit on; those of
-/// [`ProbeSet::attach`](crate::ProbeSet::attach).
+/// Those of [`ProbeSet::attach`](crate::ProbeSet::attach).
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -109,13 +105,7 @@ pub fn text_policy(policy: TextPolicy) {
 /// ```
 pub fn attach<C: Consumer>(consumer: C, capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
     start();
-    let is_growing = consumer.wants() == Wants::Counts;
-    let attachment = if is_growing {
-        control::attach_growing(consumer, capacity)?
-    } else {
-        ProbeSet::of_discovered(capacity).attach(consumer)?
-    };
-    Ok(DiscoveryAttachment { attachment: Some(attachment), is_growing })
+    ProbeSet::of_discovered(capacity).attach(consumer)
 }
 
 /// Returns the call sites of loaded objects whose calls stay real calls, with the reasons.
@@ -161,61 +151,14 @@ pub fn stats() -> Stats {
     }
 }
 
-/// A consumer on all discovered functions, from [`attach`]. Derefs to the attachment.
-///
-/// If the attachment of a [`Count`] is dropped inside a hit, it goes on counting, and no code can
-/// reach it any more.
+/// A consumer on all discovered functions, from [`attach`].
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
 /// let calls = finstrument::attach(Count::new(), 1_000)?;
 /// // … the program runs …
 /// println!("{calls}"); // the counts
-/// println!("{}", calls.report()); // a method of the attachment
 /// drop(calls); // all discovered functions are latent again
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[must_use = "dropping the attachment makes its probes latent"]
-pub struct DiscoveryAttachment<C: Consumer = Count> {
-    /// `None` once detached.
-    attachment: Option<Attachment<C>>,
-    /// Whether first hits count for it.
-    is_growing: bool,
-}
-
-impl<C: Consumer> Deref for DiscoveryAttachment<C> {
-    type Target = Attachment<C>;
-
-    fn deref(&self) -> &Self::Target {
-        self.attachment.as_ref().expect("nobody sees it once it is detached")
-    }
-}
-
-impl<C: Consumer> Drop for DiscoveryAttachment<C> {
-    fn drop(&mut self) {
-        let Some(attachment) = self.attachment.take() else { return };
-        if !self.is_growing {
-            drop(attachment);
-        } else if control::end_growing() {
-            control::list_discovered();
-            drop(attachment);
-        } else {
-            std::mem::forget(attachment);
-        }
-    }
-}
-
-impl<C: Consumer> fmt::Debug for DiscoveryAttachment<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl<C: Consumer> fmt::Display for DiscoveryAttachment<C>
-where
-    Attachment<C>: fmt::Display,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&**self, f)
-    }
-}
+pub type DiscoveryAttachment<C = Count> = Attachment<C>;
