@@ -5,32 +5,34 @@ source "$(dirname "$0")/../common.sh"
 # The packages are made as cargo makes them, also from a working tree with uncommitted changes.
 step 'packages'
 packages=(probe-macros probe-patch probe-trace probe-protocol probe-runtime probe-agent probe-build probe-cli)
-rm -rf target/packaged/package target/packaged/unpacked
-cargo package --allow-dirty --no-verify --target-dir target/packaged "${packages[@]/#/--package=}"
+rm -rf target/package target/unpacked
+cargo package --allow-dirty --no-verify "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 for package in "${packages[@]}"; do
     files=(LICENSE-APACHE LICENSE-MIT README.md)
     # Files that the crate's documentation includes.
     while read -r file; do files+=("$file"); done < <(sed -n 's/.*include_str!("..\/\(docs\/.*\.md\)").*/\1/p' "$package/src/lib.rs")
-    held=$(tar -tzf "target/packaged/package/$package-$version.crate")
+    held=$(tar -tzf "target/package/$package-$version.crate")
     for file in "${files[@]}"; do
         grep -qx "$package-$version/$file" <<<"$held" || { echo "$package: its package lacks $file"; exit 1; }
     done
 done
 
-# Checked, not built: cargo's own verification would compile each dependency once more, and other
-# lanes link these sources. Alone, the runtime has its default features.
+# Checked, not built: other lanes link these sources. The lane `lint` has checked the dependencies
+# in the same folder. Alone, the runtime has its default features.
 step 'the packages as a workspace of their own'
-unpacked=target/packaged/unpacked
+unpacked=target/unpacked
 mkdir -p "$unpacked"
 {
     printf '[workspace]\nresolver = "3"\nmembers = ["*"]\n[patch.crates-io]\n'
     for package in "${packages[@]}"; do
-        tar -xzf "target/packaged/package/$package-$version.crate" -C "$unpacked"
+        tar -xzf "target/package/$package-$version.crate" -C "$unpacked"
         printf '%s = { path = "%s" }\n' "$package" "$package-$version"
     done
+    # With other profiles, no dependency would be the one that is checked already.
+    sed -n '/^\[profile\.dev/,/^$/p' Cargo.toml
 } >"$unpacked/Cargo.toml"
 cp Cargo.lock "$unpacked"
 for chosen in --workspace --package=probe-runtime; do
-    cargo check --manifest-path "$unpacked/Cargo.toml" --target-dir target/packaged "$chosen"
+    cargo check --manifest-path "$unpacked/Cargo.toml" --target-dir target "$chosen"
 done

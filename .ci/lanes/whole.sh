@@ -14,6 +14,9 @@ step 'whole stress of optimised code, and C code beside an optimised runtime'
 PROBE_TEST_WHOLE=1 cargo test "${optimised[@]}" --test patching --test built -- \
     live:: stress:: c_backtrace:: c_registers:: c_api_values:: c_toggle:: c_paired::
 
+step 'whole models'
+PROBE_TEST_WHOLE=1 .ci/lanes/loom.sh
+
 step 'whole integration tests'
 PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 

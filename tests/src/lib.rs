@@ -1,7 +1,7 @@
 //! Code that several integration tests share. The tests live in `tests/`, one process for each
 //! file, and one more for each scenario of global state.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(feature = "unoptimised", target_arch = "x86_64", target_os = "linux"))]
 pub mod c;
 #[cfg(unix)]
 pub mod c_library;
@@ -11,6 +11,7 @@ pub mod call_sites;
 pub mod cancel;
 #[cfg(target_os = "linux")]
 pub mod code;
+#[cfg(feature = "unoptimised")]
 pub mod crates;
 #[cfg(target_arch = "x86_64")]
 pub mod destroyer;
@@ -30,7 +31,7 @@ pub mod points;
 #[cfg(unix)]
 pub mod processes;
 pub mod random;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(feature = "unoptimised", target_arch = "x86_64", target_os = "linux"))]
 pub mod real;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
@@ -38,6 +39,7 @@ pub mod sandbox;
 pub mod scenario;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod slots;
+#[cfg(feature = "unoptimised")]
 pub mod sources;
 pub mod text;
 pub mod turn;

@@ -28,7 +28,8 @@ fn own(x: u64) -> u64 {
 }
 
 fn pass(name: &str) {
-    let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "copies").release();
+    let configuration =
+        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "copies").release_on_plain_runtime();
     let built = configuration.build("guest");
     scenario::pass(name, &[(PLUGINS, built.path("").as_os_str())]);
 }

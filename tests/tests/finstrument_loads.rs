@@ -59,7 +59,8 @@ fn what_another_runtime_has_taken_stays_its_own() {
 
 /// Plays a scenario that needs the plugins of `life_plugins`.
 fn with_plugins(name: &str) {
-    let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release();
+    let configuration =
+        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release_on_plain_runtime();
     configuration.build("plugin");
     configuration.build("caller");
     let built = configuration.build("guest");

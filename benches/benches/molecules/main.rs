@@ -31,6 +31,7 @@ const MOLECULES: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-fopenmp"],
     opt_level: 2,
+    is_large: false,
     libraries: &[],
     made: &[],
     counted: &[],

@@ -23,6 +23,7 @@ pub const SQLITE: CodeBase = CodeBase {
         "-foptimize-sibling-calls",
     ],
     opt_level: 2,
+    is_large: true,
     libraries: &["-lm", "-lpthread"],
     made: &["posixIoFinderImpl", "nolockIoFinderImpl", "dotlockIoFinderImpl"],
     counted: &[
@@ -67,6 +68,7 @@ pub const ZLIB: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-DHAVE_UNISTD_H", "-DHAVE_HIDDEN"],
     opt_level: 2,
+    is_large: false,
     libraries: &[],
     made: &[],
     counted: &[
@@ -96,6 +98,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     opt_level: 2,
+    is_large: true,
     libraries: &[],
     // Functions that run when the library is loaded.
     made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],

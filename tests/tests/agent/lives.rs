@@ -148,7 +148,9 @@ fn a_killed_programs_child_does_not_keep_its_sockets() {
 fn plugin(name: &str) -> PathBuf {
     static BUILT: OnceLock<Built> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release().build("plugin")
+        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life")
+            .release_on_plain_runtime()
+            .build("plugin")
     });
     built.path("").join(format!("lib{name}.so"))
 }

@@ -1,21 +1,31 @@
 //! Consumers and their reports.
 //!
-//! Each file runs in a process of its own: see `probe_tests::processes`.
+//! Each file runs in a process of its own: see `probe_tests::processes`. Those without a
+//! feature are for optimised builds, too.
 
 mod calls;
+#[cfg(feature = "unoptimised")]
 mod consumer_faults;
+#[cfg(feature = "unoptimised")]
 mod counting;
+#[cfg(feature = "unoptimised")]
 mod counting_order;
 mod latency;
+#[cfg(feature = "unoptimised")]
 mod metrics;
 mod perf;
 mod perf_events;
 mod perf_life;
 mod perf_permits;
+#[cfg(feature = "unoptimised")]
 mod predicates;
+#[cfg(feature = "unoptimised")]
 mod profiler;
+#[cfg(feature = "unoptimised")]
 mod profiler_coverage;
+#[cfg(feature = "unoptimised")]
 mod profiler_fork;
+#[cfg(feature = "unoptimised")]
 mod serialized;
 
 #[cfg(unix)]

@@ -38,7 +38,8 @@ fn own(x: u64) -> u64 {
 fn pass(name: &str) {
     static BUILT: OnceLock<Built> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release();
+        let configuration =
+            Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release_on_plain_runtime();
         configuration.build("plugin");
         configuration.build("caller");
         configuration.build("replaced");

@@ -103,7 +103,7 @@ fn lld_debug() {
 
 #[test]
 fn lld_release() {
-    check_app(&configuration("lld_release").release(), Linker::Lld, &expected());
+    check_app(&configuration("lld_release").release_on_plain_runtime(), Linker::Lld, &expected());
 }
 
 /// A slice has the fat one with GNU ld, and in `versions` with lld.

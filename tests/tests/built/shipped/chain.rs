@@ -132,7 +132,7 @@ fn debug() {
 
 #[test]
 fn release() {
-    check_chain(&configuration("release").release());
+    check_chain(&configuration("release").release_on_plain_runtime());
 }
 
 /// All crates as one. A slice has that in `versions`.

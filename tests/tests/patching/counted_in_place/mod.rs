@@ -109,7 +109,9 @@ fn where_code_can_not_be_made_the_cold_block_counts() {
 fn the_blocks_of_a_plugin_go_with_it() {
     static BUILT: OnceLock<Built> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "counted").release().build("plugin")
+        Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "counted")
+            .release_on_plain_runtime()
+            .build("plugin")
     });
     scenario::pass("plugin", &[(PLUGINS, built.path("").as_os_str())]);
 }

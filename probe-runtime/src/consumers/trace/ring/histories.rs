@@ -157,6 +157,10 @@ fn check(steps: &[Step], when_full: WhenFull) {
     let (made, file, ring) = play(steps, shape);
     let (written, lost) = ring.ring().totals();
     assert_eq!(written + lost, made.len() as u64, "each hit is written or lost");
+    if cfg!(miri) {
+        // The reader has no unsafe code, and takes far longer there than the ring.
+        return;
+    }
     let mut trace = file.read();
     let totals = trace.totals().unwrap();
     assert_eq!((totals.written, totals.without_room), (written, lost));
