@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{Act, CallEffect, Function, LeftOut};
+use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
-use super::known::Known;
+use super::known::{Known, PackedAct};
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Thread, ThreadData};
 use crate::control::ProbeSet;
@@ -180,20 +180,21 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
-        let Act { function, step } = self.known.act(event.probe());
+        let act = self.known.act(event.probe());
+        let function = act.function();
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
-        if step == CallEffect::Begin {
+        if act.is(CallEffect::Begin) {
             if self.begin_plain(event, meter, function).is_none() {
                 self.begin(event, meter, function);
             }
-        } else if step == CallEffect::End {
+        } else if act.is(CallEffect::End) {
             let now = meter.read_inline();
             if self.end_plain(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
-        } else if step != CallEffect::Nothing {
-            self.hit_of_future(event, meter, function, step);
+        } else if !act.is(CallEffect::Nothing) {
+            self.hit_of_future(event, meter, act);
         }
     }
 
@@ -255,7 +256,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     #[inline(never)]
-    fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: CallEffect) {
+    fn hit_of_future(&self, event: &Event<'_>, meter: &M, act: PackedAct) {
+        let (function, step) = (act.function(), act.step());
         let now = meter.read_inline();
         let begins = matches!(step, CallEffect::Enter | CallEffect::Resume);
         let Some(thread) = self.thread(event, function, begins) else { return };

@@ -12,7 +12,7 @@ use crate::registry::ProbeId;
 /// The functions, and the effects of their probes.
 pub(super) struct Known {
     pub(super) functions: Appended<Function>,
-    /// By probe, see [`packed`].
+    /// By probe, see [`PackedAct`].
     acts: Numbers,
     incomplete: Mutex<Incomplete>,
 }
@@ -27,24 +27,38 @@ struct Incomplete {
 /// Bits of an effect's number.
 const BITS: u32 = 3;
 
-/// Returns an act as an integer, which is 0 if the act is nothing.
-fn packed(act: Act) -> u32 {
-    act.function << BITS | act.step as u32
-}
+/// An act as an integer, which is 0 if the act is nothing. Hits compare it as it is: a `match` that
+/// makes it an effect again becomes a jump through a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PackedAct(u32);
 
-#[inline(always)]
-fn unpacked(packed: u32) -> Act {
-    let step = match packed & ((1 << BITS) - 1) {
-        1 => CallEffect::Begin,
-        2 => CallEffect::End,
-        3 => CallEffect::Enter,
-        4 => CallEffect::Resume,
-        5 => CallEffect::Suspend,
-        6 => CallEffect::Finish,
-        7 => CallEffect::Cancel,
-        _ => CallEffect::Nothing,
-    };
-    Act { function: packed >> BITS, step }
+impl PackedAct {
+    fn new(act: Act) -> Self {
+        Self(act.function << BITS | act.step as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn function(self) -> u32 {
+        self.0 >> BITS
+    }
+
+    #[inline(always)]
+    pub(super) fn is(self, step: CallEffect) -> bool {
+        self.0 & ((1 << BITS) - 1) == step as u32
+    }
+
+    pub(super) fn step(self) -> CallEffect {
+        match self.0 & ((1 << BITS) - 1) {
+            1 => CallEffect::Begin,
+            2 => CallEffect::End,
+            3 => CallEffect::Enter,
+            4 => CallEffect::Resume,
+            5 => CallEffect::Suspend,
+            6 => CallEffect::Finish,
+            7 => CallEffect::Cancel,
+            _ => CallEffect::Nothing,
+        }
+    }
 }
 
 impl Known {
@@ -65,8 +79,8 @@ impl Known {
     }
 
     #[inline(always)]
-    pub(super) fn act(&self, id: ProbeId) -> Act {
-        unpacked(self.acts.get(id))
+    pub(super) fn act(&self, id: ProbeId) -> PackedAct {
+        PackedAct(self.acts.get(id))
     }
 
     /// Adds the functions of which these are the last probes.
@@ -102,7 +116,7 @@ impl Known {
     fn set(&self, acts: &[Act], first: u32) {
         let marks_calls = |(_, act): &(usize, &Act)| act.step != CallEffect::Nothing;
         for (at, act) in acts.iter().enumerate().filter(marks_calls) {
-            self.acts.set(ProbeId::new(at), packed(Act { function: first + act.function, ..*act }));
+            self.acts.set(ProbeId::new(at), PackedAct::new(Act { function: first + act.function, ..*act }).0);
         }
     }
 }
@@ -113,10 +127,12 @@ mod tests {
 
     #[test]
     fn acts_are_packed() {
-        for step in 0..8 {
-            let act = unpacked(5 << BITS | step);
-            assert_eq!((act.function, act.step as u32, packed(act)), (5, step, 5 << BITS | step));
+        for number in 0..8 {
+            let act = PackedAct(5 << BITS | number);
+            let step = act.step();
+            assert_eq!((act.function(), step as u32, act.is(step)), (5, number, true));
+            assert_eq!(PackedAct::new(Act { function: 5, step }).0, act.0);
         }
-        assert_eq!(packed(Act::NOTHING), 0);
+        assert!(PackedAct::new(Act::NOTHING).0 == 0 && PackedAct(0).is(CallEffect::Nothing));
     }
 }
