@@ -73,7 +73,7 @@ impl Attachments {
     /// Returns whether probes with first hits are to join any attachment.
     pub(super) fn waits_for_first_hits(&self) -> bool {
         let mut standing = self.all.iter().flatten().filter_map(|attached| attached.standing.as_ref());
-        standing.any(|standing| standing.has_first_hits && !standing.waiting.is_empty())
+        standing.any(|it| it.has_first_hits && !(it.waiting.is_empty() && it.joining.is_empty()))
     }
 
     /// Ends joining that is under way, in a forked child.

@@ -4,7 +4,8 @@
 //! with the attachment ▸ an operation that finds new probes notes those that the rule names ▸ once
 //! its lock is free, it takes the [turn](super::turn), asks the consumer to
 //! [`join`](super::Consumer::join) them, and then adds parts, hooks and sites, as attaching does ▸
-//! the operation's own work follows, and sees them joined.
+//! the operation's own work follows, and sees them joined. A consumer that needs no call, such as
+//! `Count`, is joined under the lock at once.
 //!
 //! Cost: without a standing attachment, a look at each attachment where probes came or went. With
 //! one, the rule is tried on new probes alone; after an unload, on all.

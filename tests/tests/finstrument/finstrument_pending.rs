@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use probe_runtime::{
-    Attachment, CallTree, Consumer, Count, Event, Format, FunctionLatency, Kind, Latency, ParseError,
-    ProbeInfo, ProbeState, Rendered, Reporter, Setting, TextPolicy, finstrument, init_from_env,
+    Aggregate, Attachment, CallTree, Consumer, Count, Event, Format, FunctionLatency, Group, Kind, Latency,
+    ParseError, ProbeInfo, ProbeState, Rendered, Reporter, Setting, TextPolicy, finstrument, init_from_env,
     look_for_probes, probes, register, select, standing,
 };
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
@@ -53,6 +53,11 @@ fn functions_that_are_found_at_the_start_join_too() {
 }
 
 #[test]
+fn a_function_is_whole_with_the_last_of_its_probes() {
+    scenario::runs_in_a_child("scenario", "whole");
+}
+
+#[test]
 fn memory_grows_with_the_functions_that_join() {
     scenario::runs_in_a_child("scenario", "memory");
 }
@@ -69,6 +74,7 @@ fn scenario() {
         "promptly" => promptly(),
         "start" => start(),
         "memory" => memory(),
+        "whole" => whole(),
         "open" => open(),
         other => panic!("no scenario {other}"),
     }
@@ -406,4 +412,37 @@ fn memory() {
     println!("KiB for each 500 functions: {grown:?}");
     // Lists double now and then.
     assert!(grown[3] < 2 * grown[1] + 2048, "{grown:?}");
+}
+
+extern "C" fn look() -> u64 {
+    look_for_probes();
+    1
+}
+
+/// The entry joins in the first call, and the exit after it.
+fn whole() {
+    let code = "#include <stdint.h>\nuint64_t whole(uint64_t (*inner)(void)) { return inner() + 1; }\n";
+    let library = load("whole", "whole.c", code, &["-O1"]);
+    // SAFETY: the function of the source above.
+    let whole: extern "C" fn(extern "C" fn() -> u64) -> u64 =
+        unsafe { std::mem::transmute(library.symbol("whole")) };
+    let set = standing("whole").unwrap();
+    let latency = set.attach(Latency::new()).unwrap();
+    let slow = set.attach_if(&"latency >= 0s".parse().unwrap(), Count::new()).unwrap();
+    let entered = set.attach_if(&"thread > 0".parse().unwrap(), CallTree::new()).unwrap();
+    let times = set.attach(Aggregate::new("latency").unwrap()).unwrap();
+    let kinds = || latency.probes().iter().map(ProbeInfo::kind).collect::<Vec<_>>();
+    let calls = |latency: &Attachment<Latency>| {
+        latency.latencies().function("whole").map_or(0, FunctionLatency::calls)
+    };
+    assert_eq!((whole(look), kinds(), calls(&latency)), (2, vec![Kind::Entry, Kind::Exit], 0));
+    assert!(latency.latencies().left_out().is_empty());
+    for _ in 0..3 {
+        assert_eq!(whole(look), 2);
+    }
+    assert_eq!((calls(&latency), slow.total()), (3, 3));
+    assert_eq!(times.groups().iter().map(Group::count).sum::<u64>(), 3);
+    assert!(entered.tree().to_csv().contains("whole"));
+    let notes = [slow.to_string(), times.to_string(), entered.to_string()];
+    assert!(notes.iter().all(|report| !report.contains("left out")), "{notes:?}");
 }

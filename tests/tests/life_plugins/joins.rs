@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use probe_runtime::{
-    Aggregate, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, Profiler, Start,
-    Trace, Tracing, Trigger, look_for_probes, select, standing,
+    Aggregate, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, Profiler, Spec,
+    Start, Trace, Tracing, Trigger, look_for_probes, select, standing,
 };
 use probe_tests::library::Library;
 
@@ -350,9 +350,17 @@ pub(super) fn filtered() {
     let slow = set().attach_if(&predicate("latency >= 0s"), Count::new()).unwrap();
     let sums = set().attach(Aggregate::new("sum(x) by(text)").unwrap()).unwrap();
     let times = set().attach(Aggregate::new("latency").unwrap()).unwrap();
+    // As `PROBES` and `probectl` attach.
+    let spec = "plugin::value[x > 1]=count, plugin::value[nothing > 1]=sum(x), plugin::each=latency";
+    let named = spec.parse::<Spec>().unwrap().attach().unwrap();
     let library = Library::open(&plugin("plugin"));
     look_for_probes();
     assert_eq!(library.function("plugin_sum")(4), 10);
+    assert_eq!(named[0].attachment::<Count>().unwrap().total(), 2);
+    let left_out = "plugin::value is left out: it has no field `nothing`";
+    assert!(named.to_string().contains(left_out), "{named}");
+    let latency = named[2].attachment::<Latency>().unwrap().latencies();
+    assert_eq!(latency.function("plugin::each").map(FunctionLatency::calls), Some(4));
     let point = |hits: &probe_runtime::Attachment<Count>| hits.counts().hits("plugin::value", Kind::Point);
     assert_eq!((above.total(), point(&above)), (2, Some(2)));
     assert_eq!((none.total(), slow.total()), (0, 4 + 1));
