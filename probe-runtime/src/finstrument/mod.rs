@@ -18,7 +18,7 @@
 //! for probe in probes() {
 //!     println!("{probe}"); // with names, files and lines
 //! }
-//! println!("{}", *calls);
+//! println!("{calls}");
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!
