@@ -31,6 +31,9 @@ pub enum Error {
         selector: String,
         /// Number of probes in the program.
         probes: usize,
+        /// Whether functions of `-finstrument-functions` code may become probes later, when they
+        /// are first called.
+        discovers: bool,
         /// Similar selectors that match some probes, the likeliest first, each with its number of
         /// probes.
         wider: Vec<(String, usize)>,
@@ -71,10 +74,6 @@ pub enum Error {
         /// Number of counters that the consumer needs.
         wanted: usize,
     },
-    /// There is a growing attachment already, and only one may exist:
-    /// [`finstrument::attach`](crate::finstrument::attach).
-    #[cfg(feature = "finstrument")]
-    Growing,
     /// Patching does not work on this machine or in this process:
     /// [`self_test`](crate::self_test()).
     SelfTest {
@@ -146,13 +145,20 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Selector(error) => fmt::Display::fmt(error, f),
-            Self::NoMatch { selector, probes, wider, nearest, unread } => {
+            Self::NoMatch { selector, probes, discovers, wider, nearest, unread } => {
                 write!(f, "no probe matches `{}`; ", shortened(selector))?;
                 match (wider.as_slice(), nearest.as_slice(), probes) {
                     _ if cfg!(probe_backend = "off") => write!(f, "this program was built without probes"),
+                    (_, _, 0) if *discovers => write!(
+                        f,
+                        "this program has no probes yet: functions of -finstrument-functions code become probes when \
+                         they are first called"
+                    ),
                     (_, _, 0) => write!(f, "this program has no probes"),
                     ([], [], 1) => write!(f, "this program has one other probe"),
-                    ([], [], n) => write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)"),
+                    ([], [], n) => {
+                        write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)")
+                    }
                     (wider, nearest, _) => did_you_mean(wider, nearest, f),
                 }?;
                 for object in unread {
@@ -182,7 +188,10 @@ impl fmt::Display for Error {
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
             Self::NotReplaced(report) => {
-                write!(f, "the function can't be replaced, for not all of its sites could be activated: {report}")
+                write!(
+                    f,
+                    "the function can't be replaced, for not all of its sites could be activated: {report}"
+                )
             }
             Self::WithoutProbes => {
                 f.write_str("the function can't be replaced; this program was built without probes")
@@ -205,10 +214,6 @@ impl fmt::Display for Error {
                 f,
                 "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
                  attach from an object that is never unloaded"
-            ),
-            #[cfg(feature = "finstrument")]
-            Self::Growing => f.write_str(
-                "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
             Self::Consumer(error) => fmt::Display::fmt(error, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),

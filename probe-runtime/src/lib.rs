@@ -91,6 +91,8 @@ mod replaced;
 #[cfg(feature = "agent")]
 pub mod agent;
 #[cfg(feature = "std")]
+mod by_probe;
+#[cfg(feature = "std")]
 pub mod calls;
 #[cfg(feature = "std")]
 mod clock;
@@ -145,8 +147,8 @@ pub use {
     clock::{Clock, Scale},
     consumers::{Aggregate, Count, Group, Groups},
     control::{
-        Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
-        unreadable_objects, unreadable_records,
+        Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, look_for_probes, probes,
+        select, standing, unreadable_objects, unreadable_records,
     },
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},

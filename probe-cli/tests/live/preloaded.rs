@@ -15,7 +15,7 @@ use probe_tests::instrumented;
 
 use crate::program::{Folder, Ran, probectl, this};
 
-/// Works a hundred times for each line of its input. A plugin may do the work.
+/// Works a hundred times for each line of its input, or once. A plugin may do the work.
 const SOURCE: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ int main(int count, char **arguments) {
 #endif
         if (line[0] == 'e') execv(arguments[0], arguments);
         if (line[0] == 'f' && fork()) pause();
-        for (unsigned long x = 0; x < 100; x++) sum += work(x);
+        for (unsigned long x = 0; x < (line[0] == '1' ? 1 : 100); x++) sum += work(x);
         printf("%lu\n", sum);
         fflush(stdout);
     }

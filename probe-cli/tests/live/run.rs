@@ -95,6 +95,26 @@ fn c_objects_with_the_compilers_hooks() {
     let folder = Folder::new("hooks");
     let program = compiled(&folder, Kind::Hooks, &[]);
     is_toured(&folder, &program, "work kind=entry", SUM);
+    // Before their first calls, its environment may name them.
+    let program = program.to_str().unwrap();
+    let report = folder.0.join("report.csv");
+    let [probes, reports] = ["PROBES=work kind=entry=count", &format!("PROBES_OUT={}", report.display())];
+    let mut served = Served::start(&folder, &["env", probes, reports, program]);
+    assert_eq!(served.ask("1"), "1");
+    // At the latest, the client's request lets the function join.
+    assert!(out(&folder, &["list", &served.pid(), "work kind=entry"]).contains("1 probe, 1 site"));
+    assert_eq!(served.ask(""), SUM);
+    assert_eq!(served.end(), Some(7));
+    let report = fs::read_to_string(report).unwrap();
+    let row: Vec<_> = report.lines().skip(1).flat_map(|row| row.split(',')).collect();
+    assert_eq!((row.len(), row[0], row[1], row[4], row[5]), (6, "work", "entry", "1", "100"), "{report}");
+    // Standard error tells so.
+    let mut command = with_agent(&folder, &["run", program]);
+    let ran = Ran::from(output(command.env("PROBES", "work=count").stdin(a_line(&folder))));
+    let said = "PROBES: no probe matches `work`; this program has no probes yet: functions of \
+                -finstrument-functions code become probes when they are first called\n\
+                PROBES: `work=count` is attached to no probe yet; those that appear later join\n";
+    assert!(ran.code == Some(7) && ran.err.starts_with(said), "{ran:?}");
 }
 
 /// The shell has no probes, and so no agent; the program that it starts has.

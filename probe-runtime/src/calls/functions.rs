@@ -92,7 +92,8 @@ impl Function {
 ///
 /// // `Nothing` is a meter that measures nothing.
 /// let calls = Calls::<0, Nothing>::new(&select("**::compile kind=entry")?)?;
-/// let [left_out] = calls.left_out() else { panic!("there is one") };
+/// let left_out = calls.left_out();
+/// let [left_out] = &left_out[..] else { panic!("there is one") };
 /// assert!(left_out.function.path().ends_with("::compile"));
 /// assert_eq!(left_out.missing, [Kind::Exit]);
 /// println!("{left_out}");
@@ -118,7 +119,7 @@ impl fmt::Display for LeftOut {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallEffect {
     /// Nothing: the probe is a point, or its function is left out.
-    Nothing,
+    Nothing = 0,
     /// A call begins.
     Begin,
     /// A call ends.
@@ -151,6 +152,8 @@ impl Act {
 pub(crate) struct Selected {
     pub(crate) functions: Vec<Function>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// The probes of these.
+    pub(crate) incomplete: Vec<ProbeId>,
     /// Indexed by the probes' numbers.
     pub(crate) acts: Vec<Act>,
 }
@@ -161,7 +164,7 @@ impl Selected {
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
         let acts = [CallEffect::Begin, CallEffect::End].map(|step| Act { function: 0, step });
-        Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
+        Self { functions: vec![function], acts: acts.into(), ..Self::default() }
     }
 
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
@@ -194,6 +197,7 @@ impl Selected {
             if missing.is_empty() {
                 selected.add(function, probes);
             } else {
+                selected.incomplete.extend(probes.map(|probe| probe.id));
                 selected.left_out.push(LeftOut { function, missing });
             }
         }

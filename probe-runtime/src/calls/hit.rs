@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
+use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
+use super::known::{Known, PackedAct};
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
 use super::thread::{CallMemory, Thread, ThreadData};
 use crate::control::ProbeSet;
@@ -79,26 +80,37 @@ use crate::period::{Period, Since};
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {
-    selected: Selected,
+    known: Known,
     memory: CallMemory<N, M>,
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
 }
 
 impl<const N: usize, M: Meter<N>> Calls<N, M> {
-    /// Prepares for the hits of these probes.
+    /// Prepares for the hits of these probes. If the set is [standing](ProbeSet::standing), there
+    /// is room for functions that are [added](Self::join) later: addresses only, until they are
+    /// called.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] if there are no counters left.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
-        let selected = Selected::of(probes);
-        let memory = PerThread::new(selected.functions.len())?;
+        let known = Known::new(probes);
+        let memory = PerThread::new(known.room())?;
         Ok(Self {
-            selected,
+            known,
             memory,
             #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
             since: Since::now(),
         })
+    }
+
+    /// Adds the functions of probes that join a standing attachment. Call this in
+    /// [`Consumer::join`](crate::Consumer::join). A function is added with the last of its probes.
+    ///
+    /// # Errors
+    /// [`Error::Consumer`] if there is no room for them. Nothing has changed then.
+    pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.known.join(probes)
     }
 
     /// Returns the period from its creation until now.
@@ -107,15 +119,16 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         self.since.period()
     }
 
-    /// Returns the functions whose calls are paired, ordered by path.
+    /// Returns the functions whose calls are paired, ordered by path; behind them those that were
+    /// [added](Self::join).
     pub fn functions(&self) -> &[Function] {
-        &self.selected.functions
+        &self.known.functions
     }
 
     /// Returns the functions whose calls are not paired, because not all of their probes were
-    /// selected.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.selected.left_out
+    /// selected, or have joined.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.known.left_out()
     }
 
     /// Returns the meter's data of the thread that makes this hit.
@@ -145,7 +158,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             entered += part.entered.load(Relaxed);
             finished += part.finished.load(Relaxed) + part.cancelled.load(Relaxed);
         }
-        unpaired.pending = if self.selected.functions.get(function).is_some_and(Function::is_future) {
+        unpaired.pending = if self.functions().get(function).is_some_and(Function::is_future) {
             entered.saturating_sub(finished)
         } else {
             0
@@ -167,20 +180,21 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
-        let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
+        let act = self.known.act(event.probe());
+        let function = act.function();
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
-        if step == CallEffect::Begin {
+        if act.is(CallEffect::Begin) {
             if self.begin_plain(event, meter, function).is_none() {
                 self.begin(event, meter, function);
             }
-        } else if step == CallEffect::End {
+        } else if act.is(CallEffect::End) {
             let now = meter.read_inline();
             if self.end_plain(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
-        } else if step != CallEffect::Nothing {
-            self.hit_of_future(event, meter, function, step);
+        } else if !act.is(CallEffect::Nothing) {
+            self.hit_of_future(event, meter, act);
         }
     }
 
@@ -242,7 +256,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     #[inline(never)]
-    fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: CallEffect) {
+    fn hit_of_future(&self, event: &Event<'_>, meter: &M, act: PackedAct) {
+        let (function, step) = (act.function(), act.step());
         let now = meter.read_inline();
         let begins = matches!(step, CallEffect::Enter | CallEffect::Resume);
         let Some(thread) = self.thread(event, function, begins) else { return };

@@ -70,6 +70,15 @@ impl<const N: usize, M: Meter<N>> LazyCalls<N, M> {
         Ok(())
     }
 
+    /// Adds the functions of probes that have joined. Call this in
+    /// [`Consumer::join`](crate::Consumer::join).
+    ///
+    /// # Errors
+    /// See [`Calls::join`].
+    pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.0.get().map_or(Ok(()), |calls| calls.join(probes))
+    }
+
     /// Returns the calls; `None` before they were [prepared](Self::prepare).
     pub fn get(&self) -> Option<&Calls<N, M>> {
         self.0.get()

@@ -38,6 +38,7 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
+mod known;
 mod lazy;
 mod meter;
 mod thread;

@@ -51,6 +51,10 @@ impl Consumer for Count {
         Wants::Counts
     }
 
+    fn joins_at_once(&self) -> bool {
+        true
+    }
+
     fn hit(&self, _event: &Event<'_>) {
         // Never called: the hits are counted.
     }

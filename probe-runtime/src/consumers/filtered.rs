@@ -4,11 +4,12 @@
 //! attachment. Cost: see [`judge`](super::judge), and the consumer's own. Hits that are only
 //! counted are delivered to it and counted here, since a counting block evaluates no fields.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use super::judge::{Asked, Judge, Plan};
+use crate::by_probe::{Numbers, numbers};
 use crate::calls::add_single_writer;
 use crate::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
 use crate::dispatch::Event;
@@ -28,9 +29,10 @@ struct Filtered<C> {
 
 /// The hits of each probe, for a consumer that has them counted.
 struct Counted {
-    ids: Arc<[ProbeId]>,
-    /// The first number of `memory` is of the first of them.
-    first: usize,
+    /// The place of a probe's number in `memory`, from 1.
+    places: Numbers,
+    used: AtomicU32,
+    room: u32,
     memory: PerThread<(), AtomicU64>,
 }
 
@@ -100,10 +102,9 @@ impl<C: Consumer> Consumer for Filtered<C> {
         match self.inner.wants() {
             Wants::Hits => (),
             Wants::Counts => {
-                let ids: Arc<[_]> = probes.ids().into();
-                let first = ids.first().map_or(0, |id| id.index());
-                let numbers = ids.last().map_or(0, |id| id.index() + 1 - first);
-                let _ = self.counted.set(Counted { ids, first, memory: PerThread::new(numbers)? });
+                let counted = Counted::new(probes)?;
+                counted.join(probes)?;
+                let _ = self.counted.set(counted);
             }
             Wants::Switchable => {
                 let problem = "this consumer counts most calls without looking at their fields, \
@@ -111,22 +112,19 @@ impl<C: Consumer> Consumer for Filtered<C> {
                 return Err(Error::Consumer(problem.into()));
             }
         }
-        let needs_entries = "this is known at the exit of a call, and the consumer needs its entry, too; \
-                             `count`, `sum` or `latency by(…)` do without";
-        let fits = |_: &Scope<'_>| Ok(());
-        let asked = Asked {
-            predicate: Some(&self.predicate),
-            text: "",
-            keys: &fits,
-            value: &fits,
-            asks_latency: false,
-            asks_time: false,
-            is_of_one_hit: false,
-            others: &self.others,
-            needs_entries: self.inner.pairs_calls().then_some(needs_entries),
-        };
-        self.judge.prepare(probes, Plan::of(probes, &asked)?)?;
+        self.judge.prepare(probes, self.plan(probes)?)?;
         self.inner.prepare(probes)
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.counted.get().map_or(Ok(()), |counted| counted.join(probes))?;
+        let set = self.judge.joined_by(probes);
+        self.judge.join(&set, self.plan(&set)?)?;
+        self.inner.join(probes)
+    }
+
+    fn cannot_join(&self) -> Option<&'static str> {
+        self.inner.cannot_join()
     }
 
     fn start(&self, probe: ProbeId) -> Start {
@@ -134,6 +132,7 @@ impl<C: Consumer> Consumer for Filtered<C> {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
+        self.judge.attached(&switch);
         self.inner.attached(switch)
     }
 
@@ -149,12 +148,62 @@ impl<C: Consumer> Consumer for Filtered<C> {
     }
 }
 
+impl<C: Consumer> Filtered<C> {
+    fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
+        let needs_entries = "this is known at the exit of a call, and the consumer needs its entry, too; \
+                             `count`, `sum` or `latency by(…)` do without";
+        let fits = |_: &Scope<'_>| Ok(());
+        let asked = Asked {
+            predicate: Some(&self.predicate),
+            text: "",
+            keys: &fits,
+            value: &fits,
+            asks_latency: false,
+            asks_time: false,
+            is_of_one_hit: false,
+            others: &self.others,
+            needs_entries: self.inner.pairs_calls().then_some(needs_entries),
+        };
+        Plan::of(probes, &asked)
+    }
+}
+
 impl Counted {
+    fn new(probes: &ProbeSet) -> Result<Self, Error> {
+        let room = probes.len() + probes.room();
+        Ok(Self {
+            places: Numbers::new(numbers(probes)),
+            used: AtomicU32::new(0),
+            room: u32::try_from(room).unwrap_or(u32::MAX),
+            memory: PerThread::new(room)?,
+        })
+    }
+
+    /// Finds places for these probes. One thread at a time calls it.
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let new: Vec<_> = probes.ids().iter().filter(|id| self.place(**id).is_none()).collect();
+        let used = self.used.load(Relaxed);
+        let has_room = (self.room - used) as usize >= new.len() && new.iter().all(|id| self.places.has(**id));
+        if !has_room {
+            let problem = format!("there is room for {} probes; attach anew", self.room);
+            return Err(Error::Consumer(problem.into()));
+        }
+        for (place, id) in (used + 1..).zip(new) {
+            self.places.set(*id, place);
+            self.used.store(place, Relaxed);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn place(&self, id: ProbeId) -> Option<usize> {
+        (self.places.get(id) as usize).checked_sub(1)
+    }
+
     #[inline]
     fn count(&self, event: &Event<'_>) {
         let Some(local) = self.memory.of(event) else { return };
-        let at = event.probe().index().checked_sub(self.first);
-        if let Some(count) = at.and_then(|at| local.parts().get(at)) {
+        if let Some(count) = self.place(event.probe()).and_then(|at| local.parts().get(at)) {
             add_single_writer(count, 1);
         }
     }
@@ -172,9 +221,10 @@ impl<C: Consumer> Screen for Filtered<C> {
 
     fn counted(&self, id: ProbeId) -> Option<u64> {
         let counted = self.counted.get()?;
-        counted.ids.binary_search(&id).ok()?;
-        let at = id.index().checked_sub(counted.first)?;
-        let counts = counted.memory.iter().filter_map(|local| Some(local.parts().get(at)?.load(Relaxed)));
-        Some(counts.sum())
+        let at = counted.place(id)?;
+        let count = |local: crate::per_thread::Local<'_, (), AtomicU64>| {
+            local.parts().get(at).map_or(0, |count| count.load(Relaxed))
+        };
+        Some(counted.memory.iter().map(count).sum())
     }
 }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use crate::calls::{CallEnd, LazyCalls, Meter};
+use crate::abi::Kind;
+use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
 use crate::clock::{Clock, Scale};
 use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
@@ -209,7 +210,7 @@ impl Trigger {
 
     /// Returns a line for each of the first functions whose calls are not timed.
     pub(crate) fn left_out(&self) -> Vec<String> {
-        let left_out = self.calls.get().map_or(&[][..], |calls| calls.left_out());
+        let left_out = self.calls.get().map(Calls::left_out).unwrap_or_default();
         left_out.iter().take(3).map(ToString::to_string).collect()
     }
 
@@ -249,6 +250,12 @@ impl Trigger {
         let thread = handle.thread().clone();
         Ok(Runner { thread, handle: Mutex::new(Some(handle)), process: fork::process() })
     }
+}
+
+const POINTS: &str = "these probes are points";
+
+fn untimed(why: &str) -> Error {
+    Error::Consumer(format!("no calls can be timed here: {why}; select entries and exits").into())
 }
 
 /// Returns the call that was handed over.
@@ -327,12 +334,22 @@ impl Consumer for Trigger {
         let _ = self.scale.set(self.clock.scale());
         self.calls.prepare(probes)?;
         if self.calls.get().is_some_and(|calls| calls.functions().is_empty()) {
-            let left_out = self.left_out().pop().unwrap_or_else(|| "these probes are points".to_owned());
-            let problem = format!("no calls can be timed here: {left_out}; select entries and exits");
-            return Err(Error::Consumer(problem.into()));
+            match self.left_out().pop() {
+                Some(left_out) if probes.room() == 0 => return Err(untimed(&left_out)),
+                None if !probes.is_empty() => return Err(untimed(POINTS)),
+                // The rest of a function may join.
+                _ => (),
+            }
         }
         let _ = self.runner.set(self.start()?);
         Ok(())
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        if probes.with_definitions(|all| all.map(|(_, it)| it.kind()).all(|kind| kind == Kind::Point)) {
+            return Err(untimed(POINTS));
+        }
+        self.calls.join(probes)
     }
 
     #[inline(always)]

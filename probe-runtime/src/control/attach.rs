@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// Returns the probes without those that another runtime has taken, which it refuses.
-    fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
+    pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_free = |id: &ProbeId| self.registry.definitions(*id).all(claim);
         // Most processes have one runtime.
         if ids.iter().all(is_free) {
@@ -127,7 +127,6 @@ impl Control {
     pub(super) fn detach(&mut self, attachment: usize, loaded: KeptLoaded<'_>) -> Report {
         let mut report = Report::default();
         let Some(attached) = self.attachments.attached_mut(attachment) else { return report };
-        attached.settle_growth();
         attached.subscription.close();
         // The attachment itself knows whether it is paused.
         let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));
@@ -137,8 +136,10 @@ impl Control {
         self.forget(&ids);
         // Retired after its hooks, so `limbo` returns it no earlier than them.
         let used = if is_mixed { attached.counters.len() } else { attached.own() };
-        let Attached { since, subscription, counters, policy, runs, text, .. } = attached;
-        self.limbo.retire(since, Garbage::Detached(Box::new(Detached { subscription, counters, used })));
+        let Attached { since, subscription, counters, policy, runs, text, standing, .. } = attached;
+        let late = standing.map(|standing| standing.counters).unwrap_or_default();
+        let detached = Detached { subscription, counters, used, late };
+        self.limbo.retire(since, Garbage::Detached(Box::new(detached)));
         let access = if is_still_open(&text) { self.access_to_open(policy) } else { policy.access() };
         if left_all.is_some() {
             // It alone decided on these probes, so none of them has a member now.

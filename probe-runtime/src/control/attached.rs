@@ -1,17 +1,16 @@
 //! The control's record of one attachment.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::counters::sums;
 use super::policy::Policy;
 use super::runs::{Run, runs};
+use super::standing::Standing;
 use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Mode, Report};
-use crate::registry::{ProbeId, provider};
+use crate::registry::ProbeId;
 
 /// One attachment.
 pub(super) struct Attached {
@@ -36,16 +35,8 @@ pub(super) struct Attached {
     pub(super) text: HeldText,
     /// The last change to its sites that no caller has asked for.
     pub(super) late: Report,
-    /// Present in the growing attachment only.
-    pub(super) growth: Option<Growth>,
-}
-
-/// The counters of a growing attachment: one for each discovered definition.
-#[derive(Default)]
-pub(super) struct Growth {
-    pub(super) counters: Vec<(ProbeId, usize)>,
-    /// Whether the attachment's list of probes agrees with `counters`.
-    pub(super) is_settled: bool,
+    /// Present in standing attachments only.
+    pub(super) standing: Option<Box<Standing>>,
 }
 
 impl Attached {
@@ -72,7 +63,7 @@ impl Attached {
             frozen: Cell::new(0),
             text,
             late: Report::default(),
-            growth: None,
+            standing: None,
         }
     }
 
@@ -88,50 +79,9 @@ impl Attached {
         mode.filter(|_| self.decides_alone())
     }
 
-    /// Returns the counters of a growing attachment.
-    pub(super) fn growth(&self) -> Option<&Growth> {
-        self.growth.as_ref().filter(|_| provider::IS_POSSIBLE)
-    }
-
-    /// Updates the list of a growing attachment's probes, before an operation on all of them.
-    pub(super) fn settle_growth(&mut self) {
-        let growth = self.growth.as_mut().filter(|growth| provider::IS_POSSIBLE && !growth.is_settled);
-        let Some(growth) = growth else { return };
-        growth.is_settled = true;
-        let ids = growth.ids();
-        self.runs = runs(&ids);
-        self.ids = ids.into();
-    }
-
     /// Returns the number of its counters, from the first, that may have counted while no other
     /// attachment shared its probes.
     pub(super) fn own(&self) -> usize {
-        if self.growth().is_some() {
-            return self.counters.len();
-        }
         self.wants.counters(0)
-    }
-}
-
-impl Growth {
-    /// Returns its probes, ascending.
-    pub(super) fn ids(&self) -> Vec<ProbeId> {
-        let mut ids: Vec<_> = self.counters.iter().map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
-    }
-
-    /// Adds the counts of the attachment's own counters for these probes: of hits while their hooks
-    /// were inline ones, or while another attachment was called with them.
-    pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
-        let counters = || self.counters.iter().map(|(_, counter)| *counter);
-        let (Some(first), Some(last)) = (counters().min(), counters().max()) else { return };
-        let sums = sums(first..last + 1);
-        let mut own = BTreeMap::<ProbeId, u64>::new();
-        for (id, counter) in &self.counters {
-            *own.entry(*id).or_default() += sums[counter - first];
-        }
-        ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }
 }

@@ -99,7 +99,9 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Returns the result of the last change to the sites that no caller asked for. The call first
-    /// looks for objects that were loaded or unloaded. Each time an operation finds some, it brings
+    /// looks for objects that were loaded or unloaded. If probes have
+    /// [joined](crate::ProbeSet::standing) last, the report is about them. Each time an operation
+    /// finds objects, it brings
     /// all sites concerned into their intended state:
     ///
     /// - Copies in new objects are [patched](Report::patched).
@@ -217,6 +219,20 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.suppressed()
     }
 
+    /// Returns how many probes appeared later, and could not join a
+    /// [standing](crate::ProbeSet::standing) attachment, with the reason: its consumer has no room
+    /// for them, say. Returns `None` if there are none. Reports say so below their tables.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, standing};
+    /// let hits = standing("plugin::**")?.attach(Count::new())?;
+    /// assert_eq!(hits.left_out_later(), None);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn left_out_later(&self) -> Option<String> {
+        self.untyped.left_out_later()
+    }
+
     /// Returns the reason why the consumer is not called any more: the message of its panic, or
     /// that this process is a forked child and the consumer [needs a
     /// thread](Consumer::needs_thread) of the parent's. Its sites are then latent unless other
@@ -247,7 +263,9 @@ impl ProbeSet {
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         let consumer = Arc::new(consumer);
         let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-        let untyped = Untyped::begin(self, &*consumer, subscription)?;
+        let dynamic: Arc<dyn Consumer> = Arc::clone(&consumer) as _;
+        let untyped = Untyped::begin(self, &dynamic, subscription)?;
+        drop(dynamic);
         let attachment = Attachment::new(consumer, untyped);
         attachment.untyped().finish(&*attachment)?;
         Ok(attachment)

@@ -14,7 +14,7 @@ use super::parts::{Part, Parts};
 use super::policy::Policy;
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Mode, Report, TextPolicy};
-use crate::registry::{ProbeId, ProbeState, provider};
+use crate::registry::{ProbeId, ProbeState};
 
 /// All attachments, by number, the members of each probe, and the counters.
 #[derive(Default)]
@@ -23,8 +23,6 @@ pub(super) struct Attachments {
     pub(super) members: Vec<Members>,
     pub(super) parts: Parts,
     pub(super) counters: Counters,
-    /// The attachment that discovered probes are added to.
-    growing: Option<usize>,
 }
 
 impl Attachments {
@@ -67,6 +65,22 @@ impl Attachments {
         attached.filter(|attached| attached.subscription.orphan()).count() != 0
     }
 
+    /// Returns whether probes may join any attachment.
+    pub(super) fn any_standing(&self) -> bool {
+        self.all.iter().flatten().any(|attached| attached.standing.is_some())
+    }
+
+    /// Returns whether probes with first hits are to join any attachment.
+    pub(super) fn waits_for_first_hits(&self) -> bool {
+        let mut standing = self.all.iter().flatten().filter_map(|attached| attached.standing.as_ref());
+        standing.any(|it| it.has_first_hits && !(it.waiting.is_empty() && it.joining.is_empty()))
+    }
+
+    /// Ends joining that is under way, in a forked child.
+    pub(super) fn cut_joining(&mut self) {
+        self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut()).for_each(|it| it.cut());
+    }
+
     /// Keeps the report of a change that no caller has asked for.
     pub(super) fn keep_late(&mut self, attachment: usize, report: Report) {
         if let Some(attached) = self.attached_mut(attachment) {
@@ -88,7 +102,6 @@ impl Attachments {
     /// counted beside those of its probes.
     pub(super) fn remove(&mut self, attachment: usize) -> Option<(Attached, bool)> {
         let attached = self.all[attachment].take()?;
-        self.growing.take_if(|growing| *growing == attachment);
         let mut is_mixed = false;
         for &id in &*attached.ids {
             self.change(id, |members, parts| {
@@ -96,17 +109,6 @@ impl Attachments {
             });
         }
         Some((attached, is_mixed))
-    }
-
-    /// Makes this attachment the one that discovered probes are added to.
-    #[cfg(probe_discovers)]
-    pub(super) fn set_growing(&mut self, attachment: usize) {
-        self.growing = Some(attachment);
-    }
-
-    /// Returns the attachment that discovered probes are added to.
-    pub(super) fn growing(&self) -> Option<usize> {
-        self.growing.filter(|_| provider::IS_POSSIBLE)
     }
 
     /// Returns a probe's members, if it ever had any.
@@ -117,6 +119,11 @@ impl Attachments {
     /// Returns whether attachments have parts in a probe.
     pub(super) fn has_parts(&self, id: ProbeId) -> bool {
         self.members(id).is_some_and(Members::has_parts)
+    }
+
+    /// Returns whether an attachment has a part in a probe.
+    pub(super) fn has_part(&self, attachment: usize, id: ProbeId) -> bool {
+        self.members(id).is_some_and(|members| members.part(&self.parts, attachment).is_some())
     }
 
     /// Returns the attachments that have parts in a probe.

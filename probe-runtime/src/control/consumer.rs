@@ -115,6 +115,40 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Gets ready for hits of probes that have appeared, if the set was
+    /// [standing](ProbeSet::standing), before any of their sites is active. `probes` are the new
+    /// ones, which may be some of a function's only. Then [`start`](Self::start) is called for each
+    /// of them. Hits of other probes go on meanwhile. Without this method, the consumer gets hits
+    /// of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe again,
+    /// if its object was unloaded before the probe has joined.
+    ///
+    /// It is called on the thread whose operation has found the probes, one thread at a time, and
+    /// is no cancellation point. It must not take a lock that a thread holds while it uses this
+    /// crate. It may use this crate; other threads' operations that look for new objects wait until
+    /// it returns, unless they are inside a hit.
+    ///
+    /// # Errors
+    /// Any error that keeps these probes out. The attachment goes on without them, and
+    /// [says so](crate::Attachment::left_out_later).
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let _ = probes;
+        Ok(())
+    }
+
+    /// Returns the reason if no probes can join the consumer. It can't be attached to a
+    /// [standing](ProbeSet::standing) set then, and `PROBES` and `probectl` attach it to the probes
+    /// that there are.
+    fn cannot_join(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether [`join`](Self::join) and [`start`](Self::start) are those of this trait, so
+    /// that probes join without a call of the consumer, also inside of a hit.
+    #[doc(hidden)]
+    fn joins_at_once(&self) -> bool {
+        false
+    }
+
     /// Returns where hits are recorded, for a consumer of this crate that lets the way in write to
     /// its memory. Called once, after [`prepare`](Self::prepare).
     #[doc(hidden)]
@@ -190,6 +224,18 @@ macro_rules! pointed_at {
 
         fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
             (**self).prepare(probes)
+        }
+
+        fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+            (**self).join(probes)
+        }
+
+        fn joins_at_once(&self) -> bool {
+            (**self).joins_at_once()
+        }
+
+        fn cannot_join(&self) -> Option<&'static str> {
+            (**self).cannot_join()
         }
 
         fn start(&self, probe: ProbeId) -> Start {

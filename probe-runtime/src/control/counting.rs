@@ -28,7 +28,6 @@
 mod interleavings;
 
 use super::Wants;
-use super::attached::Attached;
 use super::attachments::{Attachments, is_paused};
 use super::counters::{count, counts};
 use super::members::Turning;
@@ -80,11 +79,6 @@ impl Attachments {
         else {
             return Vec::new();
         };
-        if let Some(growth) = attached.growth() {
-            let ids = growth.ids();
-            let counted = self.counted_of(attachment, &ids);
-            return ids.into_iter().zip(counted).collect();
-        }
         attached.ids.iter().copied().zip(self.counted_of(attachment, &attached.ids)).collect()
     }
 
@@ -99,9 +93,8 @@ impl Attachments {
         let sums = counts(&counters);
         let told = |(part, sum): (&Option<_>, _)| part.map_or(0, |part: &Part| part.counted(sum));
         let mut counted: Vec<u64> = parts.iter().zip(sums).map(told).collect();
-        if let Some(growth) = self.attached(attachment).and_then(Attached::growth) {
-            growth.add_own(ids, &mut counted);
-            return counted;
+        if let Some(standing) = self.attached(attachment).and_then(|attached| attached.standing.as_ref()) {
+            standing.add_first_hits(ids, &mut counted);
         }
         if parts.iter().flatten().any(|part| part.is_mixed) {
             let counters = parts.iter().map(|part| part.filter(|part| part.is_mixed)?.action.counter());

@@ -19,4 +19,6 @@ pub(super) struct Detached {
     pub(super) counters: Range<usize>,
     /// The number of counters, from the first, that may have counted hits.
     pub(super) used: usize,
+    /// The counters of probes that have joined later.
+    pub(super) late: Vec<Range<usize>>,
 }

@@ -42,6 +42,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::ready;
 use super::retired::tidy;
 use super::state::Control;
+use super::turn;
 use crate::dispatch::{self, Guarded};
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -113,14 +114,29 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control, KeptLoaded<'_>) -> T) ->
 /// The part of [`operate`] that is compiled once. Calls `run` once.
 fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
     let _whole = Uncancellable::new();
-    provider::get_ready();
-    let mut locked = lock();
-    locked.registry.name_pending();
-    with_objects(&mut locked, run);
-    let has_unloaded = mem::take(&mut locked.has_unloaded);
-    drop(locked);
-    if has_unloaded {
-        tidy();
+    let mut has_joined = false;
+    loop {
+        provider::get_ready();
+        let mut locked = lock();
+        locked.registry.name_pending();
+        let mut waits = false;
+        with_objects(&mut locked, &mut |control, loaded| {
+            waits = !has_joined && turn::is_due();
+            if !waits {
+                run(control, loaded);
+            }
+        });
+        let has_unloaded = mem::take(&mut locked.has_unloaded);
+        drop(locked);
+        if has_unloaded {
+            tidy();
+        }
+        if !waits {
+            return;
+        }
+        // Once: probes that appear meanwhile are left to the next operation.
+        has_joined = true;
+        turn::join_waiting();
     }
 }
 
@@ -195,6 +211,7 @@ fn touch_thread_locals() {
 }
 
 pub(super) fn before_fork() {
+    turn::before_fork();
     let locked = lock();
     ACROSS_FORK.with(|kept| kept.keep(locked));
 }
@@ -205,6 +222,7 @@ fn after_fork() -> Option<Locked> {
 
 pub(super) fn after_fork_in_parent() {
     drop(after_fork());
+    turn::after_fork();
 }
 
 /// Pauses the attachments of orphaned consumers and releases the lock in a forked child.
@@ -218,7 +236,11 @@ pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
+    let is_cut = turn::after_fork_in_child();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
+    if is_cut {
+        control.attachments.cut_joining();
+    }
     if control.attachments.orphan() {
         SWEEP.store(true, Ordering::SeqCst);
     }

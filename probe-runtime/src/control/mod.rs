@@ -10,7 +10,7 @@
 //! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
 //! switched. `Limbo` keeps memory that hits may still be reading. Operations (`attach`, `pause`,
-//! `partial`, `refresh`, `growing`) change attachments first, then publish hooks, then switch
+//! `partial`, `refresh`, `join`) change attachments first, then publish hooks, then switch
 //! sites.
 //!
 //! One lock guards all state; [`lock`] lists the other locks that may be held with it, their order,
@@ -29,10 +29,11 @@ mod counters;
 mod counting;
 #[cfg(probe_discovers)]
 mod discovering;
+mod first_hits;
 mod garbage;
-mod growing;
 mod hold;
 mod hooks;
+mod join;
 mod lock;
 mod members;
 mod partial;
@@ -48,7 +49,9 @@ mod runs;
 mod screen;
 mod select;
 mod set;
+mod standing;
 mod state;
+mod turn;
 mod unsettled;
 mod untyped;
 mod wants;
@@ -81,17 +84,17 @@ pub use hold::Hold;
 pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
-pub use select::select;
-pub(crate) use set::has_no_probes;
-pub use set::{ProbeSet, probes, unreadable_objects, unreadable_records};
+pub use select::{select, standing};
+pub(crate) use set::probe_numbers;
+pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};
 #[cfg(probe_agent)]
-pub(crate) use set::{attachment_count, described, probe_count};
+pub(crate) use set::{attachment_count, described};
 pub use wants::{Start, Wants};
 
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
-pub(crate) use discovering::{attach_growing, discovered, end_growing, list_discovered, probe_of};
+pub(crate) use discovering::{discovered, probe_of};
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;

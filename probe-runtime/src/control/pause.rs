@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 #[cfg(probe_backend = "patched")]
 use super::attached::Attached;
-use super::lock::{Locked, lock_here, operate, with_objects};
+use super::lock::{Locked, lock_here, with_objects};
 use super::refuse;
 use super::retired::settle;
 use super::state::Control;
@@ -63,8 +63,6 @@ fn pause_any(
 ) -> Report {
     let mut report = Report::default();
     let control = &mut *locked;
-    // Call sites that are discovered from here on start in the new state.
-    let is_growing = control.pause_growing(attachment, is_paused);
     // Text that must be opened requires the freeze: another copy of this crate may seal it at any
     // other time.
     let is_fixed =
@@ -86,10 +84,6 @@ fn pause_any(
     if !is_done {
         settle(visibility, is_paused.then(|| subscription.awaited()));
     }
-    if is_growing && provider::is_noted() {
-        // Handles call sites that hooks discovered meanwhile.
-        operate(|_, _| ());
-    }
     if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
         subscription.settle(unsettled);
     }
@@ -101,8 +95,7 @@ impl Control {
     /// while it is not paused. Such an attachment alone decides on its probes, all of them are the
     /// executable's, their text is held open, and no retired hook waits to be freed.
     ///
-    /// Returns `None` if [`set_paused`](Self::set_paused) must decide. This includes a growing
-    /// attachment, which has no [`mode`](Attached::mode).
+    /// Returns `None` if [`set_paused`](Self::set_paused) must decide.
     #[cfg(probe_backend = "patched")]
     #[inline(always)]
     fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode, KeptLoaded<'_>)> {
@@ -149,8 +142,6 @@ impl Control {
         report: &mut Report,
         loaded: KeptLoaded<'_>,
     ) -> Option<UnsettledSwitch> {
-        self.pause_growing(attachment, is_paused);
-        self.attachments.attached_mut(attachment)?.settle_growth();
         let attached = self.attachments.attached(attachment)?;
         if !is_paused && attached.subscription.has_failed() {
             refuse(&self.registry, &attached.ids, &RefusalReason::Failed, report);

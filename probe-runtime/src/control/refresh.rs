@@ -21,10 +21,19 @@ impl Control {
     /// their probes want.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         let Some(change) = self.registry.refresh(frozen) else { return };
+        self.changes += 1;
         forget_unloaded_text(&change.gone);
+        if self.attachments.any_standing() {
+            let all = || (0..self.registry.len()).map(ProbeId::new).collect::<Vec<_>>();
+            let all = change.is_list_new.then(all);
+            let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
+            found.sort_unstable();
+            self.attachments.note_late(all.as_ref().unwrap_or(&change.arrived), &found, &self.registry);
+        }
         if !change.is_list_new {
-            self.adopt(&change.found, frozen.into());
+            self.adopt(&change.found, false, frozen.into());
             self.take_in(frozen, change.arrived);
+            self.join_at_once(frozen.into());
             return;
         }
         #[cfg(probe_backend = "patched")]
@@ -33,18 +42,18 @@ impl Control {
             self.has_unloaded = true;
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
-        self.adopt(&change.found, frozen.into());
+        self.adopt(&change.found, true, frozen.into());
         // No probe above these ever had members.
         let attached = self.attachments.known().collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
         for at in self.attachments.numbers() {
-            if let Some(attached) = self.attachments.attached_mut(at) {
-                attached.settle_growth();
+            if let Some(attached) = self.attachments.attached(at) {
                 let ids = Arc::clone(&attached.ids);
                 self.switch_late(at, &ids, frozen.into());
             }
         }
+        self.join_at_once(frozen.into());
     }
 
     /// Extends attachments to the new copies of these probes.

@@ -65,12 +65,13 @@ fn free(garbage: Vec<Garbage>) {
         match one {
             Garbage::Hooks(hooks) => drop(hooks),
             Garbage::Detached(detached) => {
-                let Detached { subscription, counters, used } = *detached;
+                let Detached { subscription, counters, used, late } = *detached;
                 // A consumer that is dropped may still ask for it.
                 let suppressed = counters.clone().next().map(CounterAt::new);
                 subscription.keep_suppressed(suppressed.map_or(0, count));
                 drop(subscription.take_unreachable());
                 ranges.push((counters, used));
+                ranges.extend(late.into_iter().map(|late| (late.clone(), late.len())));
             }
             Garbage::Provider(garbage) => drop(garbage),
         }

@@ -27,7 +27,9 @@ impl ProbeSet {
     ) -> Result<Attachment<C>, Error> {
         let screen = Arc::new(screen);
         let subscription = Arc::new(Subscription::new(Arc::clone(&screen)));
-        let untyped = Untyped::begin(self, &*screen, subscription)?;
+        let dynamic: Arc<dyn Consumer> = Arc::clone(&screen) as _;
+        let untyped = Untyped::begin(self, &dynamic, subscription)?;
+        drop(dynamic);
         let untyped = untyped.behind(Arc::<S>::clone(&screen));
         let attachment = Attachment::new(consumer, untyped);
         attachment.untyped().finish(&*screen)?;

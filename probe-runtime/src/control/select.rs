@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::lock::operate;
 use super::policy::Policy;
 use super::set::{ProbeSet, unreadable_objects};
+use super::standing::Rule;
 use super::state::Control;
 use crate::abi::Definition;
 use crate::error::Error;
 use crate::patch::UnmatchedTerm;
-use crate::registry::ProbeId;
-use crate::selector::Selector;
+use crate::registry::{ProbeId, provider};
+use crate::selector::{NamedTerms, Selector};
 
 /// The number of terms whose error has suggestions.
 const SHOWN: usize = 3;
@@ -58,6 +59,34 @@ const SHOWN: usize = 3;
 /// # Ok::<(), Error>(())
 /// ```
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {
+    let set = find(selector)?;
+    if set.is_empty() {
+        operate(|control, _| Err(nothing(control, selector, &Selector::parse(selector)?)))
+    } else {
+        Ok(set)
+    }
+}
+
+/// Returns the probes that a selector names, as a [standing](ProbeSet::standing) set. It may be
+/// empty: probes that appear after it is attached join.
+///
+/// # Errors
+/// [`Error::Selector`] if the selector is malformed, and [`Error::Skipped`], as [`select`].
+///
+/// ```
+/// use probe_runtime::{Count, standing};
+///
+/// let calls = standing("plugin::**")?.attach(Count::new())?;
+/// assert_eq!(calls.report().unmatched()[0].term(), "plugin::**");
+/// // … load the plugin, whose functions join with the next operation …
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub fn standing(selector: &str) -> Result<ProbeSet, Error> {
+    Ok(find(selector)?.standing())
+}
+
+/// Returns the probes that a selector names; they may be none.
+fn find(selector: &str) -> Result<ProbeSet, Error> {
     let parsed = Selector::parse(selector)?;
     operate(|control, _| {
         let mut named = parsed.named();
@@ -68,16 +97,27 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
             .map(|(id, _)| id)
             .collect();
         if ids.is_empty() {
-            return Err(nothing(control, selector, &parsed));
+            let error = nothing(control, selector, &parsed);
+            if matches!(error, Error::Skipped { .. }) {
+                return Err(error);
+            }
         }
-        let mut unmatched = Vec::new();
-        for term in parsed.unnamed(&named) {
-            // A long list of paths that no longer exist needs no suggestion for each.
-            let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term)).flatten();
-            unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
-        }
-        Ok(ProbeSet { ids, policy: Policy::default(), unmatched: unmatched.into() })
+        let unmatched = unmatched(control, &parsed, &named).into();
+        let (policy, as_of) = (Policy::default(), control.changes);
+        let rule = Some(Arc::new(Rule::Named(Arc::new(parsed), named)));
+        Ok(ProbeSet { ids, policy, unmatched, rule, as_of, room: 0 })
     })
+}
+
+/// Returns the terms of a selector that have named no probe.
+pub(super) fn unmatched(control: &Control, parsed: &Selector, named: &NamedTerms) -> Vec<UnmatchedTerm> {
+    let mut unmatched = Vec::new();
+    for term in parsed.unnamed(named) {
+        // A long list of paths that no longer exist needs no suggestion for each.
+        let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term)).flatten();
+        unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
+    }
+    unmatched
 }
 
 fn definitions(control: &Control) -> impl Iterator<Item = (ProbeId, &Definition)> {
@@ -105,5 +145,6 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
     let probes = all.iter().copied().filter(|definition| definition.skipped().is_none());
     let suggested = parsed.suggest_among(&probes, all.iter().copied());
     let (selector, unread, probes) = (selector.to_owned(), unreadable_objects(), probes.count());
-    Error::NoMatch { selector, probes, wider: suggested.wider, nearest: suggested.nearest, unread }
+    let (discovers, wider, nearest) = (provider::is_registered(), suggested.wider, suggested.nearest);
+    Error::NoMatch { selector, probes, discovers, wider, nearest, unread }
 }

@@ -7,6 +7,7 @@ use super::hold::Hold;
 use super::lock::operate;
 use super::policy::Policy;
 use super::retired::settle;
+use super::standing::Rule;
 use super::unsettled::Switched;
 use crate::abi::Definition;
 #[cfg(probe_backend = "patched")]
@@ -43,8 +44,7 @@ pub fn probes() -> Vec<ProbeInfo> {
 }
 
 /// Returns the number of probes so far, unloaded ones and functions that were left out included.
-#[cfg(probe_agent)]
-pub(crate) fn probe_count() -> usize {
+pub(crate) fn probe_numbers() -> usize {
     operate(|control, _| control.registry.len())
 }
 
@@ -81,12 +81,6 @@ pub fn unreadable_records() -> usize {
     operate(|control, _| control.registry.skipped())
 }
 
-/// Returns whether no selector can name a probe, and no loaded object has probes of a later
-/// version.
-pub(crate) fn has_no_probes() -> bool {
-    operate(|control, _| control.registry.len() == 0) && unreadable_objects().is_empty()
-}
-
 /// Returns the file names of loaded objects whose probes are left alone because they have the
 /// layout of a later version of this crate. If an object has probes of several versions, those of
 /// this version are still used.
@@ -100,6 +94,19 @@ pub fn unreadable_objects() -> Vec<String> {
     return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
     #[cfg(not(probe_backend = "patched"))]
     return Vec::new();
+}
+
+/// Looks for probes that have appeared, and lets them join [standing](ProbeSet::standing)
+/// attachments, as each operation does. Call it after loading an object.
+///
+/// Cost: without new objects and discovered functions, a query of the dynamic linker.
+///
+/// ```
+/// // … dlopen …
+/// probe_runtime::look_for_probes();
+/// ```
+pub fn look_for_probes() {
+    operate(|_, _| ());
 }
 
 /// A set of probes, and the way in which their sites are patched.
@@ -123,13 +130,20 @@ pub struct ProbeSet {
     pub(super) policy: Policy,
     /// Terms of its selector that named nothing.
     pub(super) unmatched: Arc<[UnmatchedTerm]>,
+    /// The rule that chose the probes.
+    pub(super) rule: Option<Arc<Rule>>,
+    /// The number of changes of the registry by then.
+    pub(super) as_of: u64,
+    /// For how many probes that join later consumers should have room; 0 unless it is standing.
+    pub(super) room: usize,
 }
 
 impl ProbeSet {
     /// Returns the empty set.
     #[cfg(all(feature = "finstrument", not(probe_discovers)))]
     pub(crate) fn none() -> Self {
-        Self { ids: Arc::default(), policy: Policy::default(), unmatched: Arc::default() }
+        let (policy, unmatched) = (Policy::default(), Arc::default());
+        Self { ids: Arc::default(), policy, unmatched, rule: None, as_of: 0, room: 0 }
     }
 
     /// Returns the number of probes.
@@ -155,6 +169,12 @@ impl ProbeSet {
     /// Returns the probes in their present state, without those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control, loaded| control.infos(&self.ids, loaded))
+    }
+
+    /// Returns the set with these of its probes only.
+    pub(crate) fn only(&self, keep: &dyn Fn(&ProbeId) -> bool) -> Self {
+        let ids = self.ids.iter().copied().filter(|id| keep(id)).collect();
+        Self { ids, ..self.clone() }
     }
 
     /// Returns the set with these probes, too.
@@ -244,12 +264,83 @@ impl ProbeSet {
         let (report, text) = held?;
         Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
     }
+
+    /// The room that [`standing`](Self::standing) asks consumers for.
+    const ROOM: usize = 8_192;
+
+    /// Keeps the selector with each attachment to the set: probes that appear later join the
+    /// attachment if the selector names them.
+    ///
+    /// Probes appear when an object is loaded (`dlopen`), or when a function of
+    /// `-finstrument-functions` code is called for the first time (feature `finstrument`). They
+    /// join with the next operation that looks for new objects, on any thread, before that
+    /// operation does its own work: [`probes`](crate::probes), [`select`](crate::select), attaching
+    /// and detaching, counts and the reports that are made of them, each request of `probectl`,
+    /// each report of `PROBES_EVERY`. [`look_for_probes`](crate::look_for_probes) does nothing
+    /// else: call it after `dlopen`. Hits before that are not the attachment's. Operations inside
+    /// of a hit leave it to later ones.
+    ///
+    /// The consumer gets ready in [`Consumer::join`](crate::Consumer::join).
+    /// [`Attachment::late_report`](crate::Attachment::late_report) says how their sites were
+    /// switched, and [`Attachment::left_out_later`](crate::Attachment::left_out_later) which could
+    /// not join. Probes of an unloaded object keep their part: if the object is loaded again, they
+    /// are switched again.
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    ///
+    /// #[probe]
+    /// fn load() {}
+    /// load();
+    ///
+    /// let calls = select("**::load, plugin::**")?.standing().attach(Count::new())?;
+    /// // … load plugins …
+    /// probe_runtime::look_for_probes();
+    /// load();
+    /// assert_eq!(calls.total(), 2);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn standing(mut self) -> Self {
+        self.room = Self::ROOM;
+        self
+    }
+
+    /// Returns for how many further probes a consumer should have room; 0 unless the set is
+    /// [standing](Self::standing).
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Returns the rule of a standing set.
+    pub(super) fn standing_rule(&self) -> Option<Rule> {
+        self.rule.as_deref().filter(|_| self.room != 0).cloned()
+    }
+
+    /// Returns its room if it has all that a provider finds.
+    pub(super) fn counts_discovered(&self) -> Option<usize> {
+        matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
+    }
+
+    /// Returns an empty set, which all that a provider finds joins.
+    #[cfg(probe_discovers)]
+    pub(crate) fn of_discovered(room: usize) -> Self {
+        let rule = Some(Arc::new(Rule::Discovered));
+        Self {
+            ids: Arc::default(),
+            policy: Policy::default(),
+            unmatched: Arc::default(),
+            rule,
+            as_of: 0,
+            room,
+        }
+    }
 }
 
 impl fmt::Debug for ProbeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut set = f.debug_struct("ProbeSet");
         set.field("len", &self.ids.len()).field("policy", &self.policy).field("unmatched", &self.unmatched);
-        set.finish()
+        set.field("room", &self.room).finish_non_exhaustive()
     }
 }

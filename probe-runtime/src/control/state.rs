@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Unswitched;
 use super::attachments::Attachments;
+use super::first_hits::FirstHits;
 use super::garbage::Garbage;
 use super::policy::Policy;
 use super::runs::{Run, extend, runs};
@@ -25,6 +26,8 @@ pub(super) type Reading = Arc<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) registry: Registry,
+    /// The number of times that probes came or went.
+    pub(super) changes: u64,
     pub(super) attachments: Attachments,
     /// The baselines of consumers that were reset, by number.
     pub(super) baselines: Vec<(usize, Reading)>,
@@ -35,6 +38,8 @@ pub(super) struct Control {
     pub(super) unswitched: Unswitched,
     /// Copies of the data of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
+    /// Counts first hits of discovered probes.
+    pub(super) first_hits: FirstHits,
 }
 
 impl Control {

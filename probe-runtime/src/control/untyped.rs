@@ -11,15 +11,18 @@ use super::pause::pause;
 use super::policy::Policy;
 use super::retired::settle;
 use super::screen::Screen;
+use super::select::unmatched;
 use super::set::ProbeSet;
+use super::standing::{Rule, Standing};
 use super::state::Control;
-use super::{Consumer, Start};
-use crate::dispatch::{Subscription, UnsettledSwitch};
+use super::turn::{self, Turn};
+use super::{Consumer, Start, Wants};
+use crate::dispatch::{Awaited, Subscription, UnsettledSwitch};
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::KeptLoaded;
-use crate::patch::{Refusal, Report, Visibility};
+use crate::patch::{Refusal, Report, UnmatchedTerm, Visibility};
 use crate::period::Since;
 use crate::registry::{Counts, ProbeCount, ProbeInfo};
 
@@ -34,6 +37,10 @@ pub(crate) struct Untyped {
     since: Since,
     counts: Baseline<Counts>,
     is_detached: bool,
+    /// Whether probes may join.
+    is_standing: bool,
+    /// Whether first hits of discovered functions are counted for it.
+    counts_first_hits: bool,
     /// The consumer that passes hits on to this one, if it does not get all.
     screen: Option<Arc<dyn Screen>>,
 }
@@ -46,7 +53,18 @@ impl Untyped {
         policy: Policy,
     ) -> Self {
         let (since, counts) = (Since::now(), Baseline::default());
-        Self { number, subscription, report, policy, since, counts, is_detached: false, screen: None }
+        Self {
+            number,
+            subscription,
+            report,
+            policy,
+            since,
+            counts,
+            is_detached: false,
+            is_standing: false,
+            counts_first_hits: false,
+            screen: None,
+        }
     }
 
     /// Returns the attachment of a consumer that gets its hits from another one.
@@ -63,7 +81,7 @@ impl Untyped {
     /// Attaches a consumer to a set's probes. [`finish`](Self::finish) then tells the consumer.
     pub(super) fn begin(
         set: &ProbeSet,
-        consumer: &dyn Consumer,
+        consumer: &Arc<dyn Consumer>,
         subscription: Arc<Subscription>,
     ) -> Result<Self, Error> {
         // Called before the lock is taken: it runs the consumer's own code.
@@ -71,6 +89,10 @@ impl Untyped {
         super::ready::require()?;
         if set.policy.is_of_parent {
             subscription.stay_in_parent();
+        }
+        if let (Some(_), Some(why)) = (set.standing_rule(), consumer.cannot_join()) {
+            let problem = format!("a standing attachment is not possible: {why}");
+            return Err(Error::Consumer(problem.into()));
         }
         if subscription.needs_thread() {
             // A process's first barrier registers it with the kernel. That takes microseconds while
@@ -82,14 +104,26 @@ impl Untyped {
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
+        let is_at_once = consumer.joins_at_once();
+        let counts_first_hits = set.counts_discovered().filter(|_| wants == Wants::Counts);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
-            control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)
+            let (number, report) = control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)?;
+            control.stand(number, set, consumer, is_at_once);
+            if let Some(capacity) = counts_first_hits {
+                let counts = control.count_first_hits(number, capacity);
+                counts.inspect_err(|_| drop(control.detach(number, loaded)))?;
+            }
+            control.note_since(set, loaded);
+            Ok::<_, Error>((number, report))
         };
         let (number, mut report) = operate(attach)?;
         report.set_unmatched(&set.unmatched);
         settle(policy.visibility, None);
         subscription.settle(UnsettledSwitch::FIRST);
-        Ok(Self::new(number, subscription, report, policy))
+        let mut attached = Self::new(number, subscription, report, policy);
+        attached.is_standing = set.standing_rule().is_some();
+        attached.counts_first_hits = counts_first_hits.is_some();
+        Ok(attached)
     }
 
     /// Tells the consumer that it is attached, unless all sites were refused.
@@ -97,7 +131,14 @@ impl Untyped {
         if self.report.refused() != 0 && self.report.patched() + self.report.unchanged() == 0 {
             return Err(Error::Refused(Box::new(self.report.clone())));
         }
-        consumer.attached(self.switch())
+        consumer.attached(self.switch())?;
+        if self.is_standing {
+            lock().attachments.begin_joining(self.number);
+            if turn::is_due() {
+                turn::join_waiting();
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn report(&self) -> &Report {
@@ -109,6 +150,10 @@ impl Untyped {
     }
 
     pub(super) fn set_paused(&self, is_paused: bool) -> Report {
+        if self.counts_first_hits {
+            // Hits up to here are in the state that ends.
+            operate(|_, _| ());
+        }
         pause(self.number, &self.subscription, is_paused, self.policy.visibility)
     }
 
@@ -136,7 +181,19 @@ impl Untyped {
         if mem::replace(&mut self.is_detached, true) {
             return Report::default();
         }
+        if self.counts_first_hits
+            && let Some(counters) = operate(|control, loaded| control.end_first_hits(self.number, loaded))
+            && settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
+        {
+            // No thread is about to give a function one of these counters. Inside a hit this is not
+            // certain, so they are not used again.
+            operate(|control, _| control.keep_first_hits(self.number, counters));
+        }
         let report = operate(|control, loaded| control.detach(self.number, loaded));
+        if self.is_standing {
+            // Another thread may be in `Consumer::join`.
+            drop(Turn::take());
+        }
         // Always synchronous: only the wait proves that the consumer may be dropped.
         if let Some(left) = settle(Visibility::Synchronous, Some(self.subscription.awaited())) {
             let _whole = Uncancellable::new();
@@ -205,6 +262,28 @@ impl Untyped {
 
     pub(crate) fn suppressed(&self) -> u64 {
         lock().attachments.suppressed(self.number)
+    }
+
+    /// Returns the terms of a standing selector that have named no probe so far.
+    pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
+        let standing = |control: &Control| {
+            let Rule::Named(selector, named) = self.standing_of(control)?.rule.clone() else { return None };
+            Some(unmatched(control, &selector, &named))
+        };
+        if self.is_standing {
+            operate(|control, _| standing(control)).unwrap_or_default()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns a line about probes that could not join, if there are any.
+    pub(crate) fn left_out_later(&self) -> Option<String> {
+        self.is_standing.then(|| operate(|control, _| self.standing_of(control)?.note())).flatten()
+    }
+
+    fn standing_of<'a>(&self, control: &'a Control) -> Option<&'a Standing> {
+        control.attachments.attached(self.number)?.standing.as_deref()
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {

@@ -75,7 +75,7 @@ pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
 #[cfg(probe_backend = "patched")]
 pub(crate) use owner::THREAD;
-pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, wait};
+pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
 pub(crate) use recording::Recorder;
 #[cfg(any(probe_backend = "patched", feature = "trace"))]
 pub(crate) use recording::head;

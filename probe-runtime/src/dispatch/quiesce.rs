@@ -58,10 +58,15 @@ impl Vacated {
     }
 }
 
+/// Returns whether this thread is in a hit.
+pub(crate) fn is_in_hit() -> bool {
+    ThreadSlot::known().is_some_and(|own| !own.mark().is_outside())
+}
+
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
 pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited) -> Option<Vacated> {
-    if ThreadSlot::known().is_some_and(|own| !own.mark().is_outside()) {
+    if is_in_hit() {
         return None;
     }
     let mark = match awaited {

@@ -23,7 +23,7 @@ use rendering::{AttachedConsumer, Output};
 use watch::Watching;
 use when::When;
 
-use crate::control::{has_no_probes, probes, select};
+use crate::control::{probes, select};
 use crate::error::Error;
 use crate::os;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
@@ -50,6 +50,12 @@ const OUT: &str = "PROBES_OUT";
 /// feature of that name) makes spans and events for the program's subscriber. Your own consumers
 /// have the names that they were [registered](crate::register) with. Without the variable, or with
 /// an empty one, nothing is attached.
+///
+/// Selectors are [standing](crate::ProbeSet::standing): probes that appear later join, before the
+/// next report at the latest. A selector that matches nothing yet is noted at once, and in the
+/// report if it is still so. With the feature `finstrument`, the thread that waits for signals and
+/// intervals lets discovered functions join within 50 ms. The selectors of triggers must match
+/// probes.
 ///
 /// Triggers stand between consumers, separated by commas, too: see [below](#triggers).
 ///
@@ -195,9 +201,8 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         say(help::text().trim_end());
         return Ok(EnvGuard::default());
     }
-    if has_no_probes() {
-        let without = if cfg!(probe_backend = "off") { "was built without" } else { "has no" };
-        say(&format!("{VARIABLE}: this program {without} probes; nothing is attached"));
+    if cfg!(probe_backend = "off") {
+        say(&format!("{VARIABLE}: this program was built without probes; nothing is attached"));
         return Ok(EnvGuard::default());
     }
     let value = value.to_string_lossy();
@@ -248,10 +253,17 @@ fn attach(asked: &Asked<'_>, reports: &ReportFiles) -> (Vec<AttachedConsumer>, T
     let AttachedText { consumers, triggers, unmatched } = attached;
     let consumers = consumers.into_iter().map(|(at, it)| {
         say_unmatched(&it.unmatched);
+        if !it.has_probes {
+            let request = asked.requests[at].to_string();
+            say(&format!(
+                "{VARIABLE}: `{}` is attached to no probe yet; those that appear later join",
+                shortened(&request)
+            ));
+        }
         let consumer = asked.requests[at].row.name.to_owned();
         AttachedConsumer { number: at + 1, consumer, reported: it.reported }
     });
-    let consumers = consumers.collect();
+    let consumers: Vec<_> = consumers.collect();
     say_unmatched(&unmatched);
     (consumers, triggers)
 }

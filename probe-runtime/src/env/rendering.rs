@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::destination::{Destination, Pattern, ProgramRun, by_path};
 use super::piece::Piece;
+use crate::control::look_for_probes;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
@@ -62,6 +63,7 @@ impl Output {
     /// Renders the current reports, in the order in which they are to be written.
     pub(super) fn render(&self) -> Vec<Piece> {
         let mut pieces = Vec::new();
+        look_for_probes();
         match &*self.destination {
             Destination::Stderr => {
                 let columns = os::stderr::columns();

@@ -1,7 +1,8 @@
 //! A thread that reports at intervals and at signals while the program runs.
 //!
 //! Life cycle: [`start`] starts the thread with the first guard ▸ the thread reports at each
-//! interval and at each signal that asks for a report ▸ it ends with the last guard, or by ending
+//! interval and at each signal that asks for a report, and looks for probes when a hook has
+//! discovered a function ▸ it ends with the last guard, or by ending
 //! the program at a signal. A forked child has no such thread: signals have their default action
 //! there.
 //!
@@ -21,6 +22,9 @@ use std::time::{Duration, Instant};
 use super::output::{end_triggers, outputs, report_all};
 use super::piece::say;
 use super::when::{ON, When};
+use crate::control::look_for_probes;
+#[cfg(probe_discovers)]
+use crate::os::caught::ask;
 use crate::os::caught::{Caught, Woken};
 use crate::os::fork::process;
 use crate::os::masked::Masked;
@@ -53,6 +57,9 @@ fn take_turn() -> Turn<'static> {
 }
 
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
+
+/// The least time between two looks for probes.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// The running thread. It ends when the last guard drops.
 #[derive(Debug)]
@@ -102,6 +109,9 @@ fn watch(when: &When) -> io::Result<Watch> {
         thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every))?
     };
     let handled = caught.install(&when.ends, &when.on);
+    // Functions may have been discovered before there was anybody to tell.
+    #[cfg(probe_discovers)]
+    ask();
     for signal in when.on.iter().filter(|signal| handled.contains(signal)) {
         say(&format!("{ON}: this program handles or ignores {}; it asks for no report", signal.name()));
     }
@@ -110,9 +120,20 @@ fn watch(when: &When) -> io::Result<Watch> {
 
 fn run(caught: &Caught, every: Option<Duration>) {
     let mut next = first(every);
+    let (mut looked, mut look_at) = (None::<Instant>, None::<Instant>);
     loop {
-        match caught.wait(next) {
+        match caught.wait(next.into_iter().chain(look_at).min()) {
             Woken::Stopped => return,
+            Woken::Asked => {
+                let at = looked.map_or_else(Instant::now, |looked| looked + BETWEEN_LOOKS);
+                look_at.get_or_insert(at);
+                continue;
+            }
+            Woken::TimedOut if look_at.is_some_and(|at| at <= Instant::now()) => {
+                look_for_probes();
+                (looked, look_at) = (Some(Instant::now()), None);
+                continue;
+            }
             Woken::TimedOut => report_all(|| ()),
             Woken::Signal(signal) if Caught::ends(signal) => {
                 end_triggers();

@@ -18,7 +18,7 @@
 //! for probe in probes() {
 //!     println!("{probe}"); // with names, files and lines
 //! }
-//! println!("{}", *calls);
+//! println!("{calls}");
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!
@@ -35,7 +35,7 @@
 //!    - Where text is open, that hit replaces the call at once. Where text is sealed, calls share
 //!      the opening of their page: the eighth first hit on a page patches all of them, unless a
 //!      call's second hit or an operation does so before.
-//!    - The call becomes a NOP of five bytes. While a [growing attachment](attach) counts, it
+//!    - The call becomes a NOP of five bytes. While an [attachment to all](attach) counts, it
 //!      becomes a CALL of its stub. The stub checks that the hook was called for this function,
 //!      loads the definition, and jumps. This takes the paper's optimised argument one step
 //!      further: the call site itself tells the probe, and nothing is looked up any more.

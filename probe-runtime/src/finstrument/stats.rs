@@ -39,6 +39,6 @@ pub struct Stats {
     /// Discoveries whose objects were unloaded before an operation could name them. No attachment's
     /// counts include their hits.
     pub unnamed: usize,
-    /// Discoveries that the growing attachment had no counter left for.
+    /// Discoveries that an attachment to [all](super::attach) had no room for.
     pub beyond_capacity: usize,
 }

@@ -4,15 +4,13 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::convert::Infallible;
-use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
 
 use super::reason::{Reason, Unpatched};
 use super::stats::Stats;
 use crate::abi::Kind;
 use crate::consumers::Count;
-use crate::control;
+use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::patch::TextPolicy;
 use crate::registry::ProbeInfo;
@@ -100,7 +98,7 @@ pub fn stop_telling() {}
 /// ```
 pub fn text_policy(_policy: TextPolicy) {}
 
-/// Attaches a [`Count`] to nothing.
+/// Attaches a consumer to nothing.
 ///
 /// # Errors
 /// The same as those of [`ProbeSet::attach`](crate::ProbeSet::attach).
@@ -111,8 +109,8 @@ pub fn text_policy(_policy: TextPolicy) {}
 /// assert_eq!(calls.total(), 0);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, _capacity: usize) -> Result<DiscoveryAttachment, Error> {
-    control::ProbeSet::none().attach(count).map(DiscoveryAttachment)
+pub fn attach<C: Consumer>(consumer: C, _capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
+    ProbeSet::none().attach(consumer)
 }
 
 /// Returns an empty list: no call was discovered.
@@ -133,7 +131,7 @@ pub fn stats() -> Stats {
     Stats::default()
 }
 
-/// A [`Count`] on nothing, from [`attach`]. Derefs to the attachment.
+/// A consumer on nothing, from [`attach`].
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -142,20 +140,4 @@ pub fn stats() -> Stats {
 /// assert_eq!(calls.total(), 0);
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[must_use = "dropping the attachment makes its probes latent"]
-#[derive(Debug)]
-pub struct DiscoveryAttachment(control::Attachment<Count>);
-
-impl Deref for DiscoveryAttachment {
-    type Target = control::Attachment<Count>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl fmt::Display for DiscoveryAttachment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+pub type DiscoveryAttachment<C = Count> = Attachment<C>;

@@ -92,11 +92,31 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 pub(crate) enum Woken {
     Stopped,
     TimedOut,
+    /// By [`ask`].
+    Asked,
     Signal(Signal),
 }
 
 /// The bit for the end of waiting. No signal has the number 0.
 const STOP: u64 = 1;
+/// The bit for a request to look for probes. No signal that has a name here has the number 63.
+const LOOK: u64 = 1 << 63;
+
+/// Wakes the listening thread, if there is one, to look for probes. Waits for nothing, takes no
+/// heap, and may be called in handlers.
+#[cfg(probe_discovers)]
+pub(crate) fn ask() {
+    // SAFETY: null, or a bell, which is never freed.
+    let bell = unsafe { BELL.load(Ordering::SeqCst).as_ref() };
+    let is_owner = OWNER.load(Ordering::Relaxed) == super::fork::process();
+    if let Some(bell) = bell.filter(|_| is_owner) {
+        // Writing is a cancellation point.
+        let _whole = Uncancellable::new();
+        if NOTED.fetch_or(LOOK, Ordering::SeqCst) & LOOK == 0 {
+            bell.ring();
+        }
+    }
+}
 
 /// Caught signals. A process has at most one.
 #[derive(Debug)]
@@ -221,7 +241,11 @@ fn noted() -> Option<Woken> {
     // No other thread takes signals, except in a handler that no longer finds a listener.
     let is_taken = NOTED.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
     let number = || libc::c_int::try_from(bit.trailing_zeros()).unwrap_or_default();
-    is_taken.then(|| if bit == STOP { Woken::Stopped } else { Woken::Signal(Signal(number())) })
+    is_taken.then(|| match bit {
+        STOP => Woken::Stopped,
+        LOOK => Woken::Asked,
+        _ => Woken::Signal(Signal(number())),
+    })
 }
 
 fn milliseconds(duration: Duration) -> libc::c_int {

@@ -72,6 +72,21 @@ impl Registry {
     /// Does nothing, since no provider works with this backend.
     pub(crate) fn name_pending(&mut self) {}
 
+    /// Returns none, since no provider works with this backend.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + use<> {
+        std::iter::empty()
+    }
+
+    /// Returns none, since no provider works with this backend.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn calls_of(
+        &self,
+        _ids: &[ProbeId],
+    ) -> impl Iterator<Item = &'static dyn crate::registry::CallSite> + use<> {
+        std::iter::empty()
+    }
+
     /// Returns `false`, since no provider works with this backend.
     pub(crate) fn has_discovered(&self) -> bool {
         false

@@ -50,6 +50,16 @@ impl Registry {
         &self.discovered.all
     }
 
+    /// Returns the probes of all discoveries.
+    pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
+        self.discovered.all.iter().map(|(id, _)| *id)
+    }
+
+    /// Returns the discoveries of these probes, which ascend.
+    pub(crate) fn calls_of(&self, ids: &[ProbeId]) -> impl Iterator<Item = &'static dyn CallSite> {
+        self.discovered.all.iter().filter(|(id, _)| ids.binary_search(id).is_ok()).map(|(_, call)| *call)
+    }
+
     /// Returns whether there are discoveries, whose text an attachment may not have opened.
     #[inline(always)]
     pub(crate) fn has_discovered(&self) -> bool {
@@ -182,23 +192,19 @@ mod tests {
             self.0.lock().unwrap().push(probes.collect());
         }
 
-        fn begin_growing(&mut self, _: Arc<Subscription>, _: Range<usize>) {}
+        fn begin_first_hits(&mut self, _: Arc<Subscription>, _: Range<usize>) {}
 
-        fn is_growing(&self) -> bool {
+        fn counts_first_hits(&self) -> bool {
             false
         }
 
-        fn pause_growing(&mut self, _is_paused: bool) {}
-
-        fn take_counter(&mut self, _call: &'static dyn CallSite) -> Option<usize> {
-            None
-        }
+        fn go_beyond(&mut self, _call: &'static dyn CallSite) {}
 
         fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
             None
         }
 
-        fn end_growing(&mut self) -> Option<RetiredMemory> {
+        fn end_first_hits(&mut self) -> Option<RetiredMemory> {
             None
         }
     }

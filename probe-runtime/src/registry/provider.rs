@@ -52,6 +52,11 @@ pub(crate) fn register(entry: &'static ProviderStart) {
     ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
 }
 
+/// Returns whether a provider may find probes.
+pub(crate) fn is_registered() -> bool {
+    registered().is_some()
+}
+
 fn registered() -> Option<&'static ProviderStart> {
     // SAFETY: null, or a `&'static Entry` from `register`.
     unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
@@ -145,23 +150,19 @@ pub(crate) trait Provider: Send {
 
     /// Makes call sites that are found from now on count from their first hits, with these
     /// counters. The caller adds those that are listed.
-    fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>);
+    fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>);
 
     /// Returns whether first hits count.
-    fn is_growing(&self) -> bool;
+    fn counts_first_hits(&self) -> bool;
 
-    /// Pauses or resumes the counting of call sites that are found from now on.
-    fn pause_growing(&mut self, is_paused: bool);
-
-    /// Takes one of these counters for a call site that was found before. If none is left, the call
-    /// site is noted as beyond capacity.
-    fn take_counter(&mut self, call: &'static dyn CallSite) -> Option<usize>;
+    /// Notes that there was no room for a call site.
+    fn go_beyond(&mut self, call: &'static dyn CallSite);
 
     /// Takes the hooks that call sites were published with, once no definition refers to them.
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory>;
 
     /// Ends the counting of first hits.
-    fn end_growing(&mut self) -> Option<RetiredMemory>;
+    fn end_first_hits(&mut self) -> Option<RetiredMemory>;
 }
 
 /// A call site that no table lists.

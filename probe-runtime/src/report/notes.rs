@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::control::{Screen, Untyped};
 use crate::dispatch::lost_hits;
-use crate::patch::Refusal;
+use crate::patch::{Refusal, unmatched_lines};
 
 /// Returns one line for each note that applies. The note on refused sites has a further line for
 /// each of them.
@@ -15,6 +15,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
         1 => notes.push("1 hit came from inside a consumer, and was not delivered".to_owned()),
         hits => notes.push(format!("{hits} hits came from inside a consumer, and were not delivered")),
     }
+    notes.extend(attachment.left_out_later());
     notes.extend(attachment.screen().into_iter().flat_map(Screen::notes));
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));
@@ -23,6 +24,9 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
     if !attachment.report().is_complete() {
         notes.push(attachment.report().to_string());
     }
+    // A report of refused sites names its terms, too.
+    let said = notes.join("\n");
+    notes.extend(unmatched_lines(&attachment.unmatched()).filter(|line| !said.contains(line.as_str())));
     notes
 }
 

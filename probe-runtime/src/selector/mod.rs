@@ -27,6 +27,7 @@ mod wider;
 mod words;
 
 pub use error::SelectorError;
+pub(crate) use parsed::NamedTerms;
 pub use parsed::Selector;
 pub use selectable::Selectable;
 pub use suggest::Suggestions;

@@ -103,6 +103,7 @@ pub struct Selector {
 type Sides<T> = [T; 2];
 
 /// Records which terms have named a probe so far.
+#[derive(Clone, Debug)]
 pub(crate) struct NamedTerms(Vec<bool>);
 
 impl Selector {

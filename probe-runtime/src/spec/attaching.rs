@@ -33,6 +33,9 @@ use crate::syntax::ParseError;
 /// `when latency(db::query) > 5ms: snapshot, **=trace(flight)`; they are printed last. Their
 /// snapshots are `PROGRAM-PROCESS-NUMBER-CONSUMER-snapshot-1.pftrace` in the working directory.
 ///
+/// The selectors are [standing](crate::ProbeSet::standing), but for those of triggers: they may
+/// match nothing yet, and probes that appear later join.
+///
 /// ```
 /// use probe_runtime::{Count, Spec, probe};
 ///
@@ -134,11 +137,7 @@ fn attach(asked: &Asked<'_>, writes: &dyn Fn(&Path) -> Writes<'_>) -> Result<Spe
             consumer: request.row,
             reported: listening.reported,
             // Notes on triggers come with the recorder, whose snapshots they take.
-            unmatched: if request.is_recorder {
-                listening.unmatched.iter().chain(&unmatched).cloned().collect()
-            } else {
-                listening.unmatched
-            },
+            unmatched: if request.is_recorder { unmatched.clone() } else { Vec::new() },
         }
     });
     let attachments = attached.collect();
@@ -247,7 +246,8 @@ pub struct SpecAttachment {
     selector: String,
     consumer: &'static ConsumerRow,
     reported: Arc<dyn Reported>,
-    unmatched: Arc<[UnmatchedTerm]>,
+    /// Terms of the triggers' selectors that match no probe.
+    unmatched: Vec<UnmatchedTerm>,
 }
 
 impl SpecAttachment {

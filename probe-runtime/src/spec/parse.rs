@@ -10,7 +10,7 @@ use super::reported::Reported;
 use super::table::{AGGREGATIONS, ConsumerRow, FEATURES, made_of};
 use super::trigger::TriggerRequest;
 use super::writes::Writes;
-use crate::control::select;
+use crate::control::{select, standing};
 use crate::error::Error;
 use crate::expression::Predicate;
 use crate::patch::{TextPolicy, UnmatchedTerm};
@@ -44,6 +44,8 @@ pub(crate) struct Listening {
     pub(crate) reported: Arc<dyn Reported>,
     /// Terms of the selector that match no probe.
     pub(crate) unmatched: Arc<[UnmatchedTerm]>,
+    /// Whether the selector matches any probe yet.
+    pub(crate) has_probes: bool,
     /// How its sites are written.
     #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "triggers have it, too"))]
     pub(super) text: TextPolicy,
@@ -53,20 +55,20 @@ impl Request<'_> {
     /// Attaches the consumer to the probes. Its reports go to the file, if one is given. A recorder
     /// also has the probes that triggers attach for a while, which are off at first.
     pub(super) fn attach(&self, writes: Writes<'_>, more: &[ProbeId]) -> Result<Listening, Error> {
-        let set = select(self.selector)?;
-        #[cfg(probe_agent)]
-        let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
-        let unmatched = set.unmatched();
         // `asked` has read them, but a consumer may change its mind.
         let made = match self.aggregation {
             Some(aggregation) => made_of(aggregation).map(|made| (made, TextPolicy::default())),
             None => self.row.read(self.options),
         };
         let (made, text) = made.map_err(|error| Error::Consumer(error.into()))?;
+        let set = if made.can_join { standing(self.selector)? } else { select(self.selector)? };
+        #[cfg(probe_agent)]
+        let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
+        let (unmatched, has_probes) = (set.unmatched(), !set.is_empty());
         let predicate = self.predicate.map(str::parse::<Predicate>).transpose();
         let predicate = predicate.map_err(|error| Error::Consumer(error.into()))?;
         let reported = (made.attach)(&set.text_policy(text), writes, more, predicate.as_ref())?;
-        Ok(Listening { reported, unmatched, text })
+        Ok(Listening { reported, unmatched, has_probes, text })
     }
 }
 

@@ -54,6 +54,8 @@ pub(super) struct Made {
     pub(super) attach: Attach,
     /// Whether triggers may take snapshots of it.
     pub(super) is_recorder: bool,
+    /// Whether probes that appear later may join it.
+    pub(super) can_join: bool,
 }
 
 /// Attaches a consumer, and tells it the file of its reports. A recorder is attached to further
@@ -64,7 +66,7 @@ type Attach = Box<
 
 fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
     let mut consumer = C::from_settings(settings)?;
-    let is_recorder = is_recorder(&consumer);
+    let (is_recorder, can_join) = (is_recorder(&consumer), consumer.cannot_join().is_none());
     let attach: Attach = Box::new(move |set, writes, more, predicate| {
         match writes {
             Writes::Anywhere => (),
@@ -87,7 +89,7 @@ fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
             None => Arc::new(set.attach(consumer)?),
         })
     });
-    Ok(Made { attach, is_recorder })
+    Ok(Made { attach, is_recorder, can_join })
 }
 
 /// Returns whether triggers may take snapshots of a consumer: it is a trace in memory.
@@ -158,7 +160,7 @@ pub(super) fn made_of(text: &str) -> Result<Made, ParseError> {
         };
         Ok(Arc::new(set.attach(aggregate)?))
     });
-    Ok(Made { attach, is_recorder: false })
+    Ok(Made { attach, is_recorder: false, can_join: true })
 }
 
 /// Consumers of features that may be off, with their features.

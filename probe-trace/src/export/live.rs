@@ -54,6 +54,18 @@ impl<W: Write> Live<W> {
         Ok(Self { items, pairing: Pairing::default(), sink, compared: None })
     }
 
+    /// Adds definitions of further probes, before their first hits are written: the content of a
+    /// block of them, as [`layout`](crate::layout) has it.
+    ///
+    /// ```no_run
+    /// # fn joined(live: &mut probe_trace::export::Live<Vec<u8>>, block: &[u8]) {
+    /// live.define(block);
+    /// # }
+    /// ```
+    pub fn define(&mut self, definitions: &[u8]) {
+        self.items.define(definitions);
+    }
+
     /// Writes the hits up to this [reading] of all clocks, which was taken before the
     /// rings are read.
     ///

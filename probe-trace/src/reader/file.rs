@@ -225,6 +225,11 @@ impl TraceFile {
         Ok(())
     }
 
+    /// Adds a block's definitions.
+    pub(super) fn define(&mut self, block: &[u8]) {
+        definitions::read(block, &mut self.definitions);
+    }
+
     /// Notes whether the machine slept between the last reading and this one, and whether the
     /// calendar has changed.
     fn note(&mut self, words: &[u64]) {

@@ -80,6 +80,11 @@ impl LiveItems {
         Ok(Self { file, streams, places: HashMap::new(), last, items, next: BinaryHeap::new() })
     }
 
+    /// Adds a block's definitions.
+    pub(crate) fn define(&mut self, definitions: &[u8]) {
+        self.file.define(definitions);
+    }
+
     /// Hands out all items up to this reading, in the order of time but for late ones.
     pub(crate) fn advance(
         &mut self,

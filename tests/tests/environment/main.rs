@@ -202,14 +202,20 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     says(
         "environment::net::hanlde=count",
         true,
-        "PROBES: `environment::net::hanlde=count` is not attached: no probe matches `environment::net::hanlde`; \
+        "PROBES: no probe matches `environment::net::hanlde`; \
+         did you mean `environment::net::handle`, `environment::net::parsed`, `environment::net::accept`?\n\
+         PROBES: `environment::net::hanlde=count` is attached to no probe yet; those that appear later join\n\
+         probe  kind  sites  hits\n\
+         no probe matches `environment::net::hanlde`; \
          did you mean `environment::net::handle`, `environment::net::parsed`, `environment::net::accept`?",
     );
     says(
         "zzz=latency, environment::store kind=exit=count",
         true,
-        "PROBES: `zzz=latency` is not attached: no probe matches `zzz`; this program has 7 others (see `probes()`, \
-         or run it with PROBES=list)\n\
+        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
+         PROBES: `zzz=latency` is attached to no probe yet; those that appear later join\n\
+         function  calls  self  total  mean  p50  p99  max\n\
+         no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );
@@ -293,8 +299,8 @@ fn select_names_the_nearest_of_what_there_is() {
     let all = probes().len();
     assert_eq!(all, 7);
     let nearest_to = |selector: &str| match select(selector).unwrap_err() {
-        Error::NoMatch { selector: named, probes, wider, nearest, unread } => {
-            assert_eq!((unread, wider), (Vec::new(), Vec::new()));
+        Error::NoMatch { selector: named, probes, discovers, wider, nearest, unread } => {
+            assert_eq!((discovers, unread, wider), (false, Vec::new(), Vec::new()));
             assert_eq!((named.as_str(), probes), (selector, all));
             nearest
         }
@@ -371,7 +377,8 @@ fn so_they_are_on_stderr() {
         true,
         "PROBES: no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
          probe               kind   sites  hits\n\
-         environment::store  entry      1     1",
+         environment::store  entry      1     1\n\
+         no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)",
     );
 }
 

@@ -364,10 +364,11 @@ fn a_program_with_more_rights_than_its_user_takes_nothing_from_its_environment()
 #[test]
 fn numbers_are_those_of_the_variable() {
     let folder = Folder::new("numbers");
-    let output = folder.run("return", &format!("zzz=count, {COUNT}"), "@/%n.json");
+    let output = folder.run("return", &format!("zzz=trace(file=/proc/none/x.pftrace), {COUNT}"), "@/%n.json");
     assert!(
         output.status.success()
-            && stderr(&output).starts_with("PROBES: `zzz=count` is not attached: no probe matches `zzz`; "),
+            && stderr(&output)
+                .starts_with("PROBES: `zzz=trace(file=/proc/none/x.pftrace)` is not attached: "),
         "{output:?}"
     );
     assert_eq!(folder.names(), ["2.json"]);

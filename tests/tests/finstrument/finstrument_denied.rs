@@ -2,8 +2,13 @@
 //! the program's. Calls then stay calls, are still counted, and say why.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
 use probe_runtime::finstrument::{self, Reason};
-use probe_runtime::{Count, Kind, TextPolicy, probes, select};
+use probe_runtime::{Count, Kind, TextPolicy, init_from_env, look_for_probes, probes, select};
 use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
@@ -31,6 +36,11 @@ fn what_memory_was_short_for_is_tried_again() {
 }
 
 #[test]
+fn work_that_is_put_off_wakes_no_thread() {
+    scenario::pass("idle", &[("PROBES", OsStr::new("f*=count")), ("PROBES_OUT", OsStr::new("/dev/null"))]);
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -39,6 +49,7 @@ fn scenario() {
         "alias" => alias(),
         "trap" => trap(),
         "memory" => memory(),
+        "idle" => idle(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -75,6 +86,46 @@ fn memory() {
     assert_eq!(exits, 3 * FUNCTIONS as u64 + 1);
     drop(calls);
     call_all(&functions);
+    library.close();
+}
+
+/// Returns how often the thread that looks for functions has slept, once it sleeps for long.
+fn switches() -> u64 {
+    let tasks = || fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let read = |task: &Path, file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
+    loop {
+        let looker = tasks().find(|task| read(task, "comm") == "probe-reports\n").expect("it runs");
+        // Number and arguments. It polls without a limit, and not up to its next look.
+        let call = read(&looker, "syscall");
+        let call: Vec<_> = call.split_whitespace().collect();
+        if call[0] == libc::SYS_poll.to_string() && call[3].starts_with("0xffffffff") {
+            let status = read(&looker, "status");
+            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap();
+            return line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        }
+        thread::yield_now();
+    }
+}
+
+fn idle() {
+    let guard = init_from_env().unwrap();
+    let (library, functions) = load_numbered("idle", FUNCTIONS);
+    call_all(&functions[..1]);
+    let begun = switches();
+    without_memory(|| {
+        call_all(&functions);
+        while switches() == begun {
+            thread::yield_now();
+        }
+        let found = switches();
+        // Each operation tries to patch them, and puts it off once more.
+        for _ in 0..100 {
+            look_for_probes();
+            call_all(&functions);
+        }
+        assert_eq!((finstrument::stats().patched < 2 * FUNCTIONS, switches()), (true, found));
+    });
+    drop(guard);
     library.close();
 }
 

@@ -51,7 +51,7 @@ fn every_call_is_counted_whatever_the_flags() {
             for _ in 0..3 {
                 assert_eq!(run(10), 285 + 45);
             }
-            let said = format!("{compiler} {flags:?}\n{}\n{:?}", *calls, finstrument::unpatched());
+            let said = format!("{compiler} {flags:?}\n{}\n{:?}", calls, finstrument::unpatched());
             let file = file.to_str().unwrap();
             for (path, hits) in [("run", 3), ("add", 30), ("half", 30), ("square", 30)] {
                 for kind in [Kind::Entry, Kind::Exit] {

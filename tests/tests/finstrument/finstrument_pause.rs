@@ -1,4 +1,4 @@
-//! A growing attachment is paused and resumed, with no query in between. It includes the functions
+//! An attachment to all is paused and resumed, with no query in between. It includes the functions
 //! that were discovered just before.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

@@ -2,16 +2,24 @@
 //! functions; the outcome is that of a look at everything.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+use std::ffi::OsStr;
+use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
-use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, TextPolicy, finstrument, probes, select};
+use probe_runtime::{
+    Aggregate, Attachment, CallTree, Consumer, Count, Event, Format, FunctionLatency, Group, Kind, Latency,
+    ParseError, ProbeInfo, ProbeState, Rendered, Reporter, Setting, TextPolicy, finstrument, init_from_env,
+    look_for_probes, probes, register, select, standing,
+};
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};
 
 #[test]
-fn each_joins_the_growing_attachment() {
-    scenario::runs_in_a_child("scenario", "growing");
+fn each_joins_an_attachment_to_all() {
+    scenario::runs_in_a_child("scenario", "counted");
 }
 
 #[test]
@@ -30,13 +38,43 @@ fn sites_that_came_one_by_one_are_switched_in_open_text() {
 }
 
 #[test]
+fn each_joins_any_consumer() {
+    scenario::runs_in_a_child("scenario", "any");
+}
+
+#[test]
+fn functions_join_what_the_environment_names_without_an_operation() {
+    scenario::pass("promptly", &[("PROBES", OsStr::new("promptly*=joined"))]);
+}
+
+#[test]
+fn functions_that_are_found_at_the_start_join_too() {
+    scenario::pass("start", &[("PROBES", OsStr::new("start*=joined"))]);
+}
+
+#[test]
+fn a_function_is_whole_with_the_last_of_its_probes() {
+    scenario::runs_in_a_child("scenario", "whole");
+}
+
+#[test]
+fn memory_grows_with_the_functions_that_join() {
+    scenario::runs_in_a_child("scenario", "memory");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
     match asked.as_str() {
-        "growing" => growing(),
+        "counted" => counted(),
         "later" => later(),
         "held" => held(),
+        "any" => any(),
+        "promptly" => promptly(),
+        "start" => start(),
+        "memory" => memory(),
+        "whole" => whole(),
         "open" => open(),
         other => panic!("no scenario {other}"),
     }
@@ -63,7 +101,7 @@ fn listed(prefixes: [&str; 2]) -> Vec<(ProbeInfo, usize, ProbeState)> {
     ours.map(|it| (it.clone(), it.sites(), it.state())).collect()
 }
 
-fn growing() {
+fn counted() {
     let (within, across) = (names("in"), names("out"));
     let libraries =
         [Library::open(&library("within", 0, &within)), Library::open(&library("across", 5, &across))];
@@ -238,4 +276,173 @@ fn open() {
         rounds += 1;
     }
     assert_eq!(hits.total(), 2 * rounds);
+}
+
+/// Entries and exits are discovered in different operations. A later call of a function is whole.
+fn any() {
+    const LEN: u64 = EACH as u64;
+    let names = names("any");
+    let library = Library::open(&library("any", 0, &names));
+    let (early, late) = names.split_at(EACH / 2);
+    let call = |names: &[String]| names.iter().for_each(|name| _ = library.function(name)(1));
+    call(early);
+    let latency = finstrument::attach(Latency::new(), 4 * EACH).unwrap();
+    let tree = finstrument::attach(CallTree::new(), 4 * EACH).unwrap();
+    let one = standing("any399").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((latency.probes().len(), one.probes().len()), (EACH, 0));
+    call(&names);
+    look_for_probes();
+    assert_eq!((latency.probes().len(), one.probes().len(), one.total()), (2 * EACH, 2, 0));
+    call(&names);
+    call(late);
+    let measured = latency.latencies();
+    let calls = |name: &String| measured.function(name).map_or(0, FunctionLatency::calls);
+    assert_eq!(early.iter().map(calls).collect::<Vec<_>>(), [2; EACH / 2]);
+    assert_eq!(late.iter().map(calls).collect::<Vec<_>>(), [2; EACH / 2]);
+    assert_eq!((one.total(), one.left_out_later(), latency.left_out_later()), (4, None, None));
+    assert!(tree.tree().to_csv().contains("any399"));
+    // Probes without room stay out, and are counted.
+    let small = finstrument::attach(Latency::new(), 8).unwrap();
+    let left_out = small.left_out_later().unwrap();
+    assert!(
+        left_out.starts_with(&format!("{} probes that appeared later are left out: ", 2 * LEN)),
+        "{left_out}"
+    );
+    drop((small, latency, tree));
+    call(&names);
+    assert_eq!((one.total(), one.detach().patched()), (6, 2));
+}
+
+/// Counts hits of probes that have joined.
+struct Joined;
+
+static HITS: AtomicU64 = AtomicU64::new(0);
+
+impl Consumer for Joined {
+    fn hit(&self, _: &Event<'_>) {
+        HITS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Reporter for Joined {
+    const NAME: &'static str = "joined";
+    const ABOUT: &'static str = "hits";
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Ok(Self)
+    }
+
+    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
+        "the report".to_owned().into()
+    }
+}
+
+/// This thread makes no operation once the variable is read.
+fn promptly() {
+    register::<Joined>().unwrap();
+    let names = names("promptly");
+    let path = library("promptly", 0, &names);
+    let guard = init_from_env().unwrap();
+    let library = Library::open(&path);
+    let first = library.function("promptly000");
+    while HITS.load(Ordering::Relaxed) == 0 {
+        assert_eq!(first(1), 2);
+        thread::yield_now();
+    }
+    drop(guard);
+    let hits = HITS.load(Ordering::Relaxed);
+    assert_eq!((first(1), HITS.load(Ordering::Relaxed)), (2, hits));
+}
+
+/// Another thread finds functions while the thread starts that lets them join. No operation
+/// follows.
+fn start() {
+    register::<Joined>().unwrap();
+    let names = names("start");
+    let library = Library::open(&library("start", 0, &names));
+    let (is_started, called) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let guard = thread::scope(|scope| {
+        let calling = scope.spawn(|| {
+            for name in names.iter().take_while(|_| !is_started.load(Ordering::SeqCst)) {
+                library.function(name)(1);
+                called.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        while called.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let guard = init_from_env().unwrap();
+        is_started.store(true, Ordering::SeqCst);
+        calling.join().unwrap();
+        guard
+    });
+    let last = library.function(&names[called.load(Ordering::SeqCst) - 1]);
+    let before = HITS.load(Ordering::Relaxed);
+    while HITS.load(Ordering::Relaxed) == before {
+        last(1);
+        thread::yield_now();
+    }
+    drop(guard);
+}
+
+/// Returns the memory of this process, in KiB.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Functions join one by one. The last ones take no more memory than earlier ones.
+fn memory() {
+    let names: Vec<_> = (0..2000).map(|number| format!("memory{number:04}")).collect();
+    let library = Library::open(&library("memory", 0, &names));
+    let latency = finstrument::attach(Latency::new(), 2 * names.len()).unwrap();
+    let mut grown = Vec::new();
+    for some in names.chunks(500) {
+        let before = resident();
+        for name in some {
+            library.function(name)(1);
+            look_for_probes();
+        }
+        grown.push(resident().saturating_sub(before));
+    }
+    assert_eq!((latency.probes().len(), latency.left_out_later()), (2 * names.len(), None));
+    let latencies = latency.latencies();
+    assert!(names.iter().all(|name| latencies.function(name).is_some()));
+    println!("KiB for each 500 functions: {grown:?}");
+    // Lists double now and then.
+    assert!(grown[3] < 2 * grown[1] + 2048, "{grown:?}");
+}
+
+extern "C" fn look() -> u64 {
+    look_for_probes();
+    1
+}
+
+/// The entry joins in the first call, and the exit after it.
+fn whole() {
+    let code = "#include <stdint.h>\nuint64_t whole(uint64_t (*inner)(void)) { return inner() + 1; }\n";
+    let library = load("whole", "whole.c", code, &["-O1"]);
+    // SAFETY: the function of the source above.
+    let whole: extern "C" fn(extern "C" fn() -> u64) -> u64 =
+        unsafe { std::mem::transmute(library.symbol("whole")) };
+    let set = standing("whole").unwrap();
+    let latency = set.attach(Latency::new()).unwrap();
+    let slow = set.attach_if(&"latency >= 0s".parse().unwrap(), Count::new()).unwrap();
+    let entered = set.attach_if(&"thread > 0".parse().unwrap(), CallTree::new()).unwrap();
+    let times = set.attach(Aggregate::new("latency").unwrap()).unwrap();
+    let kinds = || latency.probes().iter().map(ProbeInfo::kind).collect::<Vec<_>>();
+    let calls = |latency: &Attachment<Latency>| {
+        latency.latencies().function("whole").map_or(0, FunctionLatency::calls)
+    };
+    assert_eq!((whole(look), kinds(), calls(&latency)), (2, vec![Kind::Entry, Kind::Exit], 0));
+    assert!(latency.latencies().left_out().is_empty());
+    for _ in 0..3 {
+        assert_eq!(whole(look), 2);
+    }
+    assert_eq!((calls(&latency), slow.total()), (3, 3));
+    assert_eq!(times.groups().iter().map(Group::count).sum::<u64>(), 3);
+    assert!(entered.tree().to_csv().contains("whole"));
+    let notes = [slow.to_string(), times.to_string(), entered.to_string()];
+    assert!(notes.iter().all(|report| !report.contains("left out")), "{notes:?}");
 }

@@ -4,8 +4,10 @@
 #![cfg(not(probe_portable))]
 
 mod churn;
+mod joins;
 mod late;
 mod place;
+mod standing;
 
 use std::env;
 use std::hint::black_box;
@@ -123,6 +125,50 @@ fn plugins_come_and_go_while_all_is_toggled() {
 }
 
 #[test]
+fn probes_of_plugins_join_standing_attachments() {
+    pass("standing");
+}
+
+#[test]
+fn each_consumer_gets_ready_for_probes_that_join() {
+    pass("standing consumers");
+}
+
+#[test]
+fn a_consumer_may_refuse_probes() {
+    pass("standing refused");
+}
+
+#[test]
+fn probes_join_under_running_threads() {
+    pass("standing running");
+}
+
+#[test]
+fn probes_join_in_a_forked_child() {
+    pass("standing fork");
+}
+
+#[test]
+fn probes_join_once_and_in_time() {
+    for name in ["joins", "joins once", "joins later", "joins refused", "joins taken", "joins bridge"] {
+        pass(name);
+    }
+}
+
+#[test]
+fn joins_survive_forks_and_cancellation() {
+    pass("joins fork");
+    pass("joins cancelled");
+}
+
+#[test]
+fn consumers_say_what_can_not_join() {
+    pass("joins impossible");
+    pass("joins filtered");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -141,6 +187,21 @@ fn scenario() {
             "pause" => late::pausing_does_not_look(),
             "taken" => late::taken_by_another(),
             "damaged" => late::damaged(),
+            "standing" => standing::counted(),
+            "standing consumers" => standing::each_consumer(),
+            "standing refused" => standing::refused(),
+            "standing running" => standing::running(),
+            "standing fork" => standing::forked(),
+            "joins" => joins::looked_for_is_joined(),
+            "joins once" => joins::once(),
+            "joins later" => joins::unloaded_before(),
+            "joins refused" => joins::refused_once(),
+            "joins taken" => joins::taken(),
+            "joins bridge" => joins::bridged(),
+            "joins fork" => joins::forked_in_a_hit(),
+            "joins cancelled" => joins::cancelled(),
+            "joins impossible" => joins::impossible(),
+            "joins filtered" => joins::filtered(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },

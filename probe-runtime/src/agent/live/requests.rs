@@ -30,6 +30,7 @@ pub(super) fn answer(
     if file.is_some() && !matches!(request, Request::Attach(_) | Request::Snapshot { .. }) {
         return Err(failed(FailureKind::Protocol, "no file may come with this request"));
     }
+    control::look_for_probes();
     match request {
         Request::List { selector } => listing::list(&selector, out),
         Request::Status => Ok(Body::Status(status())),
@@ -133,7 +134,7 @@ fn status() -> Status {
     };
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Status {
-        probes: small(control::probe_count()),
+        probes: small(control::probe_numbers()),
         threads: threads().try_into().unwrap_or(u32::MAX),
         clients: small(clients),
         attachments,

@@ -169,7 +169,7 @@ impl Groups {
     ) -> Self {
         let mut merged = BTreeMap::<(Option<usize>, Vec<u8>), Figures>::new();
         for group in tables.flat_map(Table::read) {
-            let figures = Figures::read(group.cells, prepared.is_float, asked.function);
+            let figures = Figures::read(group.cells, prepared.is_float(), asked.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
         let group = |((subject, written), figures): ((Option<usize>, Vec<u8>), Figures)| {

@@ -32,8 +32,9 @@ use text::Function as AggregateFunction;
 use super::buckets::{BUCKETS, index};
 use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
 use crate::abi::ValueRef;
+use crate::by_probe::{Appended, ByProbe, numbers};
 use crate::calls::add_single_writer;
-use crate::control::{Baseline, Consumer, ProbeSet, Start};
+use crate::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::expression::{Datum, Fault, Predicate, Program, Scope};
@@ -88,10 +89,10 @@ pub struct Aggregate {
 
 /// The data that hits use.
 struct Prepared {
-    /// By the probes' numbers.
-    probes: Vec<Option<Programs>>,
-    subjects: Vec<ProbeInfo>,
-    is_float: bool,
+    probes: ByProbe<Programs>,
+    subjects: Appended<ProbeInfo>,
+    /// Whether sums are fractions. Set by the first probes.
+    is_float: OnceLock<bool>,
     cells: usize,
     memory: PerThread<(), AtomicU64>,
     since: Since,
@@ -175,6 +176,60 @@ impl Aggregate {
         }
     }
 
+    fn plan(&self, probes: &ProbeSet) -> Result<Plan, Error> {
+        let (keys, value) = (
+            |scope: &Scope<'_>| self.asked.keys_fit(scope),
+            |scope: &Scope<'_>| self.asked.value_fits(scope),
+        );
+        let is_latency = self.asked.function == AggregateFunction::Latency;
+        let asked = Asked {
+            predicate: self.predicate.as_ref(),
+            text: &self.asked.text,
+            keys: &keys,
+            value: &value,
+            asks_latency: is_latency || self.asked.uses("latency"),
+            asks_time: self.asked.uses("time"),
+            is_of_one_hit: true,
+            others: &[],
+            needs_entries: None,
+        };
+        Plan::of(probes, &asked)
+    }
+
+    /// Adds the programs of a plan's probes. One thread at a time calls it.
+    fn add(&self, prepared: &Prepared, plan: &Plan) -> Result<(), Error> {
+        let key = |info: &ProbeInfo| (info.path().to_owned(), info.file().to_owned(), info.line());
+        let known = prepared.subjects.iter().map(key).zip(0..);
+        // The number of each function that has a subject.
+        let mut subjects: HashMap<_, u32> = known.collect();
+        let (mut new, mut programs, mut is_float) = (Vec::new(), Vec::new(), false);
+        for info in plan.infos.iter().filter(|info| plan.place(info.id()) != Place::default()) {
+            let place = plan.place(info.id());
+            let next = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
+            let subject = *subjects.entry(key(info)).or_insert(next);
+            if let Some(value) = self.asked.value.as_ref().filter(|_| place.value) {
+                is_float |= value.is_float(&Scope { fields: &fields(info), has_latency: true });
+            }
+            programs.push((info.id(), self.programs(info, subject, place)?));
+            if subject == next {
+                new.push(info.clone());
+            }
+        }
+        if programs.is_empty() {
+            return Ok(());
+        }
+        if is_float && !*prepared.is_float.get_or_init(|| is_float) {
+            let problem = "its number is a fraction, and those of earlier probes are integers; attach anew";
+            return Err(Error::Consumer(problem.into()));
+        }
+        let _ = prepared.is_float.set(is_float);
+        if !prepared.subjects.add(new) {
+            return Err(Error::Consumer("there is no room for more functions; attach anew".into()));
+        }
+        prepared.probes.add(programs);
+        Ok(())
+    }
+
     fn programs(&self, info: &ProbeInfo, subject: u32, place: Place) -> Result<Programs, Error> {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: true };
@@ -211,7 +266,7 @@ impl Aggregate {
     }
 
     #[inline]
-    fn add(
+    fn add_hit(
         &self,
         prepared: &Prepared,
         programs: &Programs,
@@ -228,11 +283,11 @@ impl Aggregate {
             }
         };
         let int = match number {
-            Datum::Int(it) if prepared.is_float => {
+            Datum::Int(it) if prepared.is_float() => {
                 Self::add_number(cells, Datum::Int(it).float())?;
                 i64::try_from(it).unwrap_or(if it < 0 { i64::MIN } else { i64::MAX })
             }
-            Datum::Float(it) if prepared.is_float => {
+            Datum::Float(it) if prepared.is_float() => {
                 Self::add_number(cells, Some(it))?;
                 #[expect(clippy::cast_possible_truncation, reason = "its bucket is of the whole number")]
                 let whole = it as i64;
@@ -265,6 +320,11 @@ impl Aggregate {
 }
 
 impl Prepared {
+    #[inline]
+    fn is_float(&self) -> bool {
+        self.is_float.get().copied().unwrap_or_default()
+    }
+
     /// Returns the group of a call that began on another thread.
     #[cold]
     fn moved(&self, table: &Table<'_>, of_entry: u64) -> Option<usize> {
@@ -276,51 +336,34 @@ impl Prepared {
 
 impl Consumer for Aggregate {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let (keys, value) = (
-            |scope: &Scope<'_>| self.asked.keys_fit(scope),
-            |scope: &Scope<'_>| self.asked.value_fits(scope),
-        );
-        let is_latency = self.asked.function == AggregateFunction::Latency;
-        let asked = Asked {
-            predicate: self.predicate.as_ref(),
-            text: &self.asked.text,
-            keys: &keys,
-            value: &value,
-            asks_latency: is_latency || self.asked.uses("latency"),
-            asks_time: self.asked.uses("time"),
-            is_of_one_hit: true,
-            others: &[],
-            needs_entries: None,
-        };
-        let plan = Plan::of(probes, &asked)?;
-        let infos = probes.probes();
-        let mut prepared = Prepared {
-            probes: plan.places.iter().map(|_| None).collect(),
-            subjects: Vec::new(),
-            is_float: false,
+        let prepared = Prepared {
+            probes: ByProbe::new(numbers(probes)),
+            subjects: Appended::new(Vec::new(), probes.len() + probes.room()),
+            is_float: OnceLock::new(),
             cells: self.cells(),
             memory: PerThread::new(table::words(self.cells()))?,
             since: Since::now(),
         };
-        // The number of each function that has a subject.
-        let mut subjects = HashMap::new();
-        let place = |info: &ProbeInfo| plan.places.get(info.id().index()).copied().unwrap_or_default();
-        for info in infos.into_iter().filter(|info| place(info) != Place::default()) {
-            let (place, at) = (place(&info), info.id().index());
-            let key = (info.path().to_owned(), info.file().to_owned(), info.line());
-            let next = prepared.subjects.len();
-            let subject = *subjects.entry(key).or_insert(next);
-            let programs = self.programs(&info, u32::try_from(subject).unwrap_or(u32::MAX), place)?;
-            if let Some(value) = self.asked.value.as_ref().filter(|_| place.value) {
-                prepared.is_float |= value.is_float(&Scope { fields: &fields(&info), has_latency: true });
-            }
-            prepared.probes[at] = Some(programs);
-            if subject == next {
-                prepared.subjects.push(info);
-            }
-        }
+        let plan = self.plan(probes)?;
+        // An error about its fields comes first.
+        plan.check()?;
+        self.add(&prepared, &plan)?;
         self.judge.prepare(probes, plan)?;
         let _ = self.groups.set(prepared);
+        Ok(())
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let Some(prepared) = self.groups.get() else { return Ok(()) };
+        let set = self.judge.joined_by(probes);
+        let plan = self.plan(&set)?;
+        self.judge.check(&set)?;
+        self.add(prepared, &plan)?;
+        self.judge.join(&set, plan)
+    }
+
+    fn attached(&self, switch: Switch) -> Result<(), Error> {
+        self.judge.attached(&switch);
         Ok(())
     }
 
@@ -331,7 +374,7 @@ impl Consumer for Aggregate {
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         let Some(prepared) = self.groups.get() else { return };
-        let Some(Some(programs)) = prepared.probes.get(event.probe().index()) else {
+        let Some(programs) = prepared.probes.get(event.probe()) else {
             // A poll of a future, which belongs to its call.
             self.judge.hit(event, |_, _| 0);
             return;
@@ -357,7 +400,7 @@ impl Consumer for Aggregate {
                 },
             };
             if programs.place.value
-                && let Err(fault) = self.add(prepared, programs, table.cells(group), moment)
+                && let Err(fault) = self.add_hit(prepared, programs, table.cells(group), moment)
             {
                 self.judge.fault(event, fault);
             }

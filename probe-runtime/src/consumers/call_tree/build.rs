@@ -151,7 +151,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             below: 0,
         });
     }
-    Tree::new(nodes, lost, calls.left_out().to_vec()).over(calls.period())
+    Tree::new(nodes, lost, calls.left_out()).over(calls.period())
 }
 
 /// Returns the place of the outer call of the same function, where a recursive call counts.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::expression::Mismatch;
+use crate::registry::{FieldInfo, ProbeInfo};
 use crate::syntax::ParseError;
 
 /// The fields that an error lists.
@@ -21,7 +22,6 @@ pub(in super::super) struct LeftOut {
     probes: usize,
     /// The first one, and its mismatch: one of a type is worth more.
     first: Option<(String, Unfit)>,
-    fields: BTreeSet<String>,
 }
 
 impl LeftOut {
@@ -35,15 +35,16 @@ impl LeftOut {
         }
     }
 
-    /// Notes that there is such a field.
-    pub(super) fn field(&mut self, name: &str) {
-        if !self.fields.contains(name) {
-            self.fields.insert(name.to_owned());
+    /// Adds other probes, which were left out later.
+    pub(super) fn extend(&mut self, later: Self) {
+        self.probes += later.probes;
+        if self.first.is_none() {
+            self.first = later.first;
         }
     }
 
-    /// Returns the error if there is no other probe.
-    pub(super) fn error(&self) -> Option<Error> {
+    /// Returns the error if there is no other probe than these.
+    pub(super) fn error(&self, probes: &[ProbeInfo]) -> Option<Error> {
         let (_, Unfit { text, mismatch }) = self.first.as_ref()?;
         let ParseError { at, problem } = match mismatch {
             Mismatch::Type(error) => error.clone(),
@@ -52,9 +53,11 @@ impl LeftOut {
                 problem: "`latency` is known at the exit of a call; select its entry and its exit".to_owned(),
             },
             Mismatch::Unknown { name, at } => {
-                let listed = self.fields.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-                let more = self.fields.len().saturating_sub(LISTED);
-                let fields = match (self.fields.len(), more) {
+                let all = probes.iter().flat_map(ProbeInfo::fields).map(FieldInfo::name);
+                let all: BTreeSet<_> = all.collect();
+                let listed = all.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+                let more = all.len().saturating_sub(LISTED);
+                let fields = match (all.len(), more) {
                     (0, _) => "these probes have none".to_owned(),
                     (_, 0) => format!("there is {listed}"),
                     _ => format!("there is {listed} and {more} more"),
@@ -67,13 +70,14 @@ impl LeftOut {
         Some(Error::Expression { text: text.clone(), at, problem })
     }
 
-    pub(super) fn notes(&self) -> Option<String> {
-        let (path, Unfit { mismatch, .. }) = self.first.as_ref()?;
+    /// Returns a line about these probes and those of `more`, if there are any.
+    pub(super) fn note(&self, more: &Self) -> Option<String> {
+        let (path, Unfit { mismatch, .. }) = self.first.as_ref().or(more.first.as_ref())?;
         let why = match mismatch {
             Mismatch::Type(error) => error.problem.clone(),
             Mismatch::Unknown { name, .. } => format!("it has no field `{name}`"),
         };
-        Some(match self.probes {
+        Some(match self.probes + more.probes {
             1 => format!("{path} is left out: {why}"),
             others => format!("{path} and {} others are left out: {why}", others - 1),
         })

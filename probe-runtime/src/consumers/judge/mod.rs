@@ -25,20 +25,24 @@ mod left_out;
 mod plan;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::mem;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use around::Around;
 pub(super) use around::Moment;
+use left_out::LeftOut;
 pub(super) use plan::{Asked, Place, Plan, Role, fields};
 
+use crate::by_probe::{ByProbe, numbers};
 use crate::calls::{CallEnd, Calls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
-use crate::control::{ProbeSet, Start};
+use crate::control::{ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::expression::{FAULTS, Fault, Program};
+use crate::patch::Visibility;
 use crate::per_thread::{Local, PerThread, Zeroed};
 use crate::registry::ProbeId;
 use crate::report::was;
@@ -120,11 +124,13 @@ impl Meter<1> for Notes {
 #[derive(Debug)]
 pub(super) struct Judge {
     plan: OnceLock<Planned>,
+    switch: OnceLock<Switch>,
 }
 
 struct Planned {
-    plan: Plan,
+    roles: ByProbe<Role>,
     calls: Option<(Calls<1, Notes>, Notes)>,
+    left: Mutex<Left>,
     /// Faults, and a count for each `1 in N`.
     memory: PerThread<Faults, AtomicU64>,
     /// The hits that each `first N` has seen, up to N.
@@ -132,6 +138,15 @@ struct Planned {
     clock: Clock,
     scale: Scale,
     began: u64,
+}
+
+/// The probes that are left out so far.
+#[derive(Default)]
+struct Left {
+    for_good: LeftOut,
+    /// Those of functions that lack a probe.
+    so_far: LeftOut,
+    incomplete: Vec<ProbeId>,
 }
 
 /// A hit that goes further.
@@ -144,35 +159,78 @@ pub(super) enum Passed {
 
 impl Judge {
     pub(super) const fn new() -> Self {
-        Self { plan: OnceLock::new() }
+        Self { plan: OnceLock::new(), switch: OnceLock::new() }
     }
 
-    pub(super) fn prepare(&self, probes: &ProbeSet, plan: Plan) -> Result<(), Error> {
+    /// Gets ready for the probes of a plan.
+    pub(super) fn prepare(&self, probes: &ProbeSet, mut plan: Plan) -> Result<(), Error> {
+        plan.check()?;
         let clock = Clock::new();
-        let notes = Notes { clock: plan.needs_latency.then_some(clock) };
+        let pairs = (plan.is_paired || probes.room() != 0).then(|| -> Result<_, Error> {
+            let notes = || Notes { clock: plan.needs_latency.then_some(clock) };
+            Ok((Calls::new(probes)?, notes()))
+        });
         let planned = Planned {
-            calls: if plan.is_paired { Some((Calls::new(probes)?, notes)) } else { None },
+            calls: pairs.transpose()?,
             memory: PerThread::new(plan.samples)?,
             firsts: (0..plan.samples).map(|_| AtomicU64::new(0)).collect(),
             // Knowing it takes milliseconds at a program's beginning.
             scale: if plan.needs_clock() { clock.scale() } else { Scale::UNUSED },
             began: clock.now(),
             clock,
-            plan,
+            roles: ByProbe::new(numbers(probes)),
+            left: Mutex::default(),
         };
+        planned.add(&mut plan);
         let _ = self.plan.set(planned);
         Ok(())
     }
 
-    pub(super) fn plan(&self) -> Option<&Plan> {
-        self.plan.get().map(|planned| &planned.plan)
+    /// Returns the probes to plan for when these join: the new ones, and those of functions that
+    /// lacked some.
+    pub(super) fn joined_by(&self, probes: &ProbeSet) -> ProbeSet {
+        let Some(planned) = self.plan.get() else { return probes.clone() };
+        let incomplete = planned.left().incomplete.clone();
+        probes.only(&|id| !planned.is_known(*id)).with(&incomplete)
+    }
+
+    /// Returns an error if it has no room for these probes.
+    pub(super) fn check(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let has_room = |planned: &Planned| probes.ids().iter().all(|id| planned.roles.has(*id));
+        if self.plan.get().is_none_or(has_room) {
+            return Ok(());
+        }
+        Err(Error::Consumer("there are too many probes for one predicate; attach anew".into()))
+    }
+
+    /// Gets ready for the probes of a further plan.
+    pub(super) fn join(&self, probes: &ProbeSet, mut plan: Plan) -> Result<(), Error> {
+        self.check(probes)?;
+        let Some(planned) = self.plan.get() else { return Ok(()) };
+        if let Some((calls, _)) = &planned.calls {
+            calls.join(probes)?;
+        }
+        let waiting = planned.left().incomplete.clone();
+        let is_off = |id: &ProbeId| planned.roles.get(*id).is_none_or(|role| matches!(role, Role::Never));
+        let on: Vec<_> = waiting.into_iter().filter(|id| is_off(id) && plan.has(*id)).collect();
+        planned.add(&mut plan);
+        if let Some(switch) = self.switch.get().filter(|_| !on.is_empty()) {
+            let _ = switch.on(&on, Visibility::Synchronous);
+        }
+        Ok(())
+    }
+
+    /// Keeps what switches probes on with the rest of their function.
+    pub(super) fn attached(&self, switch: &Switch) {
+        let _ = self.switch.set(switch.clone());
     }
 
     /// Returns how a consumer of all other probes starts on this one.
     pub(super) fn start(&self, id: ProbeId, start: Start) -> Start {
-        match self.plan().and_then(|plan| plan.roles.get(id.index())) {
-            Some(Role::Never) => Start::Off,
-            _ => start,
+        let role = self.plan.get().and_then(|planned| planned.roles.get(id));
+        match role {
+            None | Some(Role::Never) => Start::Off,
+            Some(_) => start,
         }
     }
 
@@ -180,7 +238,7 @@ impl Judge {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>, pass: impl Fn(Passed, &Moment<'_>) -> u64) {
         let Some(planned) = self.plan.get() else { return };
-        let Some(role) = planned.plan.roles.get(event.probe().index()) else { return };
+        let Some(role) = planned.roles.get(event.probe()) else { return };
         if let Role::Alone(program) = role {
             let around = Around { planned, event, ticks: None };
             if planned.decides(program.as_deref(), event, &around) {
@@ -214,18 +272,36 @@ impl Judge {
             0 => (),
             hits => notes.push(format!("{hits} hits were left out: no memory for them")),
         }
-        notes.extend(planned.plan.left_out.notes());
+        let left = planned.left();
+        notes.extend(left.for_good.note(&left.so_far));
         notes
     }
 }
 
 impl fmt::Debug for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Planned").field("is_paired", &self.plan.is_paired).finish_non_exhaustive()
+        f.debug_struct("Planned").field("pairs", &self.calls.is_some()).finish_non_exhaustive()
     }
 }
 
 impl Planned {
+    fn add(&self, plan: &mut Plan) {
+        self.roles.add(plan.take_roles());
+        let mut left = self.left();
+        left.for_good.extend(mem::take(&mut plan.left_out));
+        left.so_far = mem::take(&mut plan.left_out_so_far);
+        left.incomplete = mem::take(&mut plan.incomplete);
+    }
+
+    /// Returns whether the probe was planned for, with all of its function.
+    fn is_known(&self, id: ProbeId) -> bool {
+        self.roles.get(id).is_some()
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     #[inline(always)]
     fn decides(&self, program: Option<&Program>, event: &Event<'_>, around: &Around<'_>) -> bool {
         let Some(program) = program else { return true };

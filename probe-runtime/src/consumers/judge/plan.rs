@@ -8,6 +8,9 @@
 //!
 //! Points, and functions of which the selection lacks a probe, have no calls: each hit decides.
 
+use std::collections::BTreeMap;
+use std::mem;
+
 use super::left_out::{LeftOut, Unfit};
 use crate::abi::Type;
 use crate::calls::{Act, CallEffect, Selected};
@@ -64,10 +67,14 @@ pub(in super::super) struct Asked<'a> {
 }
 
 pub(in super::super) struct Plan {
-    /// By the probes' numbers.
-    pub(in super::super) roles: Vec<Role>,
-    pub(in super::super) places: Vec<Place>,
+    /// The probes that are not left out.
+    roles: BTreeMap<ProbeId, (Role, Place)>,
+    pub(in super::super) infos: Vec<ProbeInfo>,
     pub(super) left_out: LeftOut,
+    /// The same of functions that lack a probe.
+    pub(super) left_out_so_far: LeftOut,
+    /// The probes of these functions.
+    pub(super) incomplete: Vec<ProbeId>,
     pub(super) is_paired: bool,
     pub(super) needs_latency: bool,
     needs_time: bool,
@@ -84,14 +91,18 @@ pub(in super::super) fn fields(info: &ProbeInfo) -> Fields {
 
 impl Plan {
     pub(in super::super) fn of(probes: &ProbeSet, asked: &Asked<'_>) -> Result<Self, Error> {
-        let selected = Selected::of(probes);
+        let mut selected = Selected::of(probes);
+        // Their functions may become whole, if others can join.
+        selected.incomplete.retain(|_| probes.room() != 0);
+        selected.incomplete.sort_unstable();
         let infos = probes.probes();
-        let numbers = infos.iter().map(|info| info.id().index() + 1).max().unwrap_or(0);
         let uses = |name| asked.predicate.is_some_and(|predicate| predicate.node.uses(name));
         let mut plan = Self {
-            roles: (0..numbers).map(|_| Role::Never).collect(),
-            places: vec![Place::default(); numbers],
+            roles: BTreeMap::new(),
+            infos: Vec::new(),
             left_out: LeftOut::default(),
+            left_out_so_far: LeftOut::default(),
+            incomplete: selected.incomplete.clone(),
             is_paired: false,
             needs_latency: asked.asks_latency || uses("latency"),
             needs_time: uses("time") || asked.asks_time,
@@ -99,9 +110,8 @@ impl Plan {
         };
         let mut calls: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
         for info in &infos {
-            info.fields().iter().for_each(|field| plan.left_out.field(field.name()));
             if asked.others.contains(&info.id()) {
-                plan.roles[info.id().index()] = Role::All;
+                plan.set(info, Role::All, Place::default());
                 continue;
             }
             match selected.acts.get(info.id().index()) {
@@ -114,11 +124,34 @@ impl Plan {
         for call in &calls {
             plan.add_call(call, asked)?;
         }
-        let has_any = plan.roles.iter().any(|role| !matches!(role, Role::Never | Role::All));
-        match plan.left_out.error() {
-            Some(error) if !has_any => Err(error),
-            _ => Ok(plan),
-        }
+        plan.infos = infos;
+        Ok(plan)
+    }
+
+    /// Returns an error if the expressions fit none of the probes.
+    pub(in super::super) fn check(&self) -> Result<(), Error> {
+        let has_any = self.roles.values().any(|(role, _)| !matches!(role, Role::Never | Role::All));
+        let error = self.left_out.error(&self.infos).filter(|_| !has_any);
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Returns the place of expressions at a probe's hit.
+    pub(in super::super) fn place(&self, id: ProbeId) -> Place {
+        self.roles.get(&id).map(|(_, place)| *place).unwrap_or_default()
+    }
+
+    /// Returns whether hits of a probe decide anything.
+    pub(super) fn has(&self, id: ProbeId) -> bool {
+        self.roles.get(&id).is_some_and(|(role, _)| !matches!(role, Role::Never))
+    }
+
+    /// Takes the roles of all probes.
+    pub(super) fn take_roles(&mut self) -> impl Iterator<Item = (ProbeId, Role)> {
+        mem::take(&mut self.roles).into_iter().map(|(id, (role, _))| (id, role))
+    }
+
+    fn set(&mut self, info: &ProbeInfo, role: Role, place: Place) {
+        self.roles.insert(info.id(), (role, place));
     }
 
     pub(super) fn needs_clock(&self) -> bool {
@@ -128,12 +161,11 @@ impl Plan {
     fn add_alone(&mut self, info: &ProbeInfo, asked: &Asked<'_>) {
         let fields = fields(info);
         let scope = Scope { fields: &fields, has_latency: false };
-        let at = info.id().index();
         let program = asked.fits(&scope).and_then(|()| asked.program(&scope));
         match program {
-            Ok(program) => {
-                self.roles[at] = Role::Alone(program);
-                self.places[at] = Place { keys: true, value: true };
+            Ok(program) => self.set(info, Role::Alone(program), Place { keys: true, value: true }),
+            Err(unfit) if self.incomplete.binary_search(&info.id()).is_ok() => {
+                self.left_out_so_far.add(info.path(), unfit);
             }
             Err(unfit) => self.left_out.add(info.path(), unfit),
         }
@@ -183,17 +215,18 @@ impl Plan {
     ) {
         let mut program = Some(program);
         for (info, step) in call {
-            let at = info.id().index();
             let begins = matches!(step, CallEffect::Begin | CallEffect::Enter);
-            self.roles[at] = match begins.then(|| program.take()).flatten() {
+            let mut place = Place::default();
+            let role = match begins.then(|| program.take()).flatten() {
                 Some(program) if is_of_one_hit => {
-                    self.places[at] = Place { keys: true, value: true };
+                    place = Place { keys: true, value: true };
                     Role::Alone(program)
                 }
                 Some(program) => Role::Begin { program, passes_on: true },
                 None if is_of_one_hit => Role::Never,
                 None => Role::Follow { passes_on: true },
             };
+            self.set(info, role, place);
         }
         self.is_paired |= !is_of_one_hit;
     }
@@ -227,19 +260,20 @@ impl Plan {
         self.is_paired |= is_paired;
         let (mut at_entry, mut at_exit) = (Some(at_entry), Some(at_exit));
         for (info, step) in call {
-            let at = info.id().index();
-            self.roles[at] = match step {
+            let mut place = Place::default();
+            let role = match step {
                 CallEffect::Begin | CallEffect::Enter if is_paired => {
-                    self.places[at].keys = !keys_at_exit;
+                    place.keys = !keys_at_exit;
                     Role::Begin { program: at_entry.take().flatten(), passes_on: !keys_at_exit }
                 }
                 CallEffect::End | CallEffect::Finish => {
-                    self.places[at] = Place { keys: keys_at_exit, value: true };
+                    place = Place { keys: keys_at_exit, value: true };
                     Role::End { program: at_exit.take().flatten(), needs_entry }
                 }
                 _ if is_paired => Role::Follow { passes_on: false },
                 _ => Role::Never,
             };
+            self.set(info, role, place);
         }
         Ok(())
     }

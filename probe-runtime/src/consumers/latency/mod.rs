@@ -181,6 +181,10 @@ impl Consumer for Latency {
         self.calls.prepare(probes)
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.calls.join(probes)
+    }
+
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         self.calls.hit(event, self);

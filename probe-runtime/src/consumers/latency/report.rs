@@ -176,7 +176,7 @@ impl Latencies {
             FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
         let functions = calls.functions().iter().enumerate().map(function).collect();
-        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), period }.sorted()
+        Self { functions, left_out: calls.left_out(), lost: calls.lost(), period }.sorted()
     }
 
     fn sorted(mut self) -> Self {

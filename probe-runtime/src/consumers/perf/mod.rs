@@ -294,6 +294,14 @@ impl Consumer for Perf {
         Ok(())
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.calls.join(probes)
+    }
+
+    fn cannot_join(&self) -> Option<&'static str> {
+        self.profiler().and_then(Profiler::cannot_join)
+    }
+
     fn start(&self, probe: ProbeId) -> Start {
         self.profiler().map_or(Start::On, |profiler| profiler.start(probe))
     }

@@ -84,7 +84,7 @@ impl EventCounts {
                 unpaired: calls.unpaired(number),
             }
         }));
-        self.left_out = calls.left_out().to_vec();
+        self.left_out = calls.left_out();
         self.lost = calls.lost();
         self.period = calls.period();
     }

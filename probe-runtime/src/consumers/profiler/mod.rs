@@ -247,6 +247,10 @@ impl Consumer for Profiler {
         Ok(())
     }
 
+    fn cannot_join(&self) -> Option<&'static str> {
+        Some("a profiler plans for the functions that it begins with")
+    }
+
     fn start(&self, probe: ProbeId) -> Start {
         let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.step(probe)));
         if begins { Start::Counted } else { Start::Off }

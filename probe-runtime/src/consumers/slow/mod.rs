@@ -297,6 +297,10 @@ impl Consumer for Slow {
         self.calls.prepare(probes)
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.calls.join(probes)
+    }
+
     fn hit(&self, event: &Event<'_>) {
         if event.kind() == Kind::Entry {
             let _ = ENTERED.try_with(|entered| {

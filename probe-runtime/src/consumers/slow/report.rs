@@ -96,7 +96,7 @@ impl SlowCalls {
         crate::order::sort_by(&mut functions, |a, b| {
             b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path()))
         });
-        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), unsaid, period }
+        Self { functions, left_out: calls.left_out(), lost: calls.lost(), unsaid, period }
     }
 
     /// Returns the number of slow calls that were not reported, because there were too many in a

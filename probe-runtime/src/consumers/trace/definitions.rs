@@ -1,15 +1,19 @@
 //! Encodes the definitions of a selection's probes for a file.
 
+use std::collections::BTreeSet;
+
 use probe_trace::layout::flag;
 
 use crate::abi::{Convention, Definition, Kind};
 use crate::control::ProbeSet;
+use crate::registry::ProbeId;
 
-/// Returns the payload of the block of definitions.
-pub(super) fn encode(probes: &ProbeSet) -> Vec<u8> {
-    let mut out = Vec::with_capacity(probes.len() * 128);
+/// Returns the payload of a block of definitions: of those that are not `known`, which are added.
+pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(probes.len().saturating_sub(known.len()) * 128);
     probes.with_definitions(|definitions| {
-        definitions.for_each(|(probe, definition)| one(number(probe.index()), definition, &mut out));
+        let new = definitions.filter(|(probe, _)| known.insert(*probe));
+        new.for_each(|(probe, definition)| one(number(probe.index()), definition, &mut out));
     });
     out
 }

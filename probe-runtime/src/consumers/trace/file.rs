@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
 
@@ -22,6 +23,8 @@ pub(super) struct TraceFile<W> {
     buffer: Vec<u8>,
     /// The last sub-buffer that was copied.
     copy: Vec<u64>,
+    /// The number of blocks of later definitions.
+    defined: usize,
 }
 
 impl<W: Write> TraceFile<W> {
@@ -42,13 +45,25 @@ impl<W: Write> TraceFile<W> {
         };
         words[header::BOOT..header::BOOT + 2].copy_from_slice(&boot);
         words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(began));
-        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new() };
+        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new(), defined: 0 };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
         file.block(block::PROGRAM, 0, program().as_bytes())?;
         file.block(block::DEFINITIONS, 0, definitions)?;
         Ok(file)
+    }
+
+    /// Returns the number of later definitions that the file has.
+    pub(super) fn defined(&self) -> usize {
+        self.defined
+    }
+
+    /// Writes further later definitions.
+    pub(super) fn define(&mut self, later: &[Arc<[u8]>]) -> io::Result<()> {
+        later.iter().try_for_each(|definitions| self.block(block::DEFINITIONS, 0, definitions))?;
+        self.defined += later.len();
+        Ok(())
     }
 
     /// Writes a block of words.

@@ -24,7 +24,8 @@ use crate::report::file;
 pub(super) enum Output {
     /// As `probe-trace` reads it.
     Native(TraceFile<File>),
-    Perfetto(Box<Live<File>>),
+    /// With the number of the later definitions that it has.
+    Perfetto(Box<Live<File>>, usize),
 }
 
 /// Returns whether a file of this name is written for Perfetto.
@@ -60,7 +61,7 @@ impl Output {
         // No thread hits yet.
         let mut rings = Converted { shape: running.shape, rings: Vec::new() };
         live.advance(&words_of(running.began), &mut rings)?;
-        Ok(Self::Perfetto(live))
+        Ok(Self::Perfetto(live, 0))
     }
 
     /// Writes what the threads have written. Returns the largest number of sub-buffers of one ring
@@ -68,8 +69,9 @@ impl Output {
     pub(super) fn pass(&mut self, running: &Running) -> io::Result<u64> {
         match self {
             Self::Native(file) => copy(running, file),
-            Self::Perfetto(live) => {
+            Self::Perfetto(live, defined) => {
                 let now = words_of(Moment::now(running.clock));
+                define(running, live, defined);
                 convert(running, |rings| live.advance(&now, rings))
             }
         }
@@ -94,8 +96,9 @@ impl Output {
     pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
         match self {
             Self::Native(_) => self.flush(running),
-            Self::Perfetto(live) => {
+            Self::Perfetto(live, defined) => {
                 let now = words_of(Moment::now(running.clock));
+                define(running, live, defined);
                 convert(running, |rings| live.finish(&now, rings)).map(drop)
             }
         }
@@ -109,6 +112,14 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// Hands over later definitions. Called after the time was read up to which hits are written: their
+/// probes had joined by then.
+fn define(running: &Running, live: &mut Live<File>, defined: &mut usize) {
+    let later = running.later(*defined);
+    later.iter().for_each(|definitions| live.define(definitions));
+    *defined += later.len();
 }
 
 /// Copies each sub-buffer that its thread has left. The part of a sub-buffer that a flush copies
@@ -125,6 +136,12 @@ fn copy(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
             ring.set_drained(next);
         }
         fullest = fullest.max(next - first);
+    }
+    // Read after the rings, so that all hits that were copied have their definitions.
+    let later = running.later(file.defined());
+    if !later.is_empty() {
+        file.reopen()?;
+        file.define(&later)?;
     }
     Ok(fullest)
 }

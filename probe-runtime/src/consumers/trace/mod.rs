@@ -303,6 +303,15 @@ impl Consumer for Trace {
         Ok(())
     }
 
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.running.get().into_iter().for_each(|running| running.join(probes));
+        Ok(())
+    }
+
+    fn cannot_join(&self) -> Option<&'static str> {
+        self.rings_in.is_some().then_some("a file of rings begins with the definitions of all probes")
+    }
+
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         let Some(running) = self.running.get() else { return Ok(()) };
         running.count_nested(switch.suppressed_hits());

@@ -1,9 +1,10 @@
 //! The rings of an attached trace, and the way of a hit into them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use probe_trace::layout::ring;
 
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::os;
 use crate::os::time;
 use crate::per_thread::{Local, PerThread, Zeroed};
+use crate::registry::ProbeId;
 
 // Safety: relies on zeroed atomics being the head of a ring that nobody has written to, and on
 // `ring`, which keeps a head's position and its end within the ring's memory.
@@ -37,6 +39,10 @@ pub(super) struct Running {
     pub(super) began: Moment,
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
+    /// The definitions of probes that have joined, by the times that some did.
+    later: Mutex<Vec<Arc<[u8]>>>,
+    /// The probes that have definitions.
+    defined: Mutex<BTreeSet<ProbeId>>,
     rings: PerThread<Head, AtomicU64>,
     /// The file that the rings lie in. Dropped after them.
     pub(super) file: Option<RingFile>,
@@ -66,7 +72,8 @@ impl Running {
         let boot = time::boot_id();
         #[expect(clippy::cast_possible_truncation, reason = "its two halves")]
         let boot = [boot as u64, (boot >> 64) as u64];
-        let definitions = definitions::encode(probes);
+        let mut defined = BTreeSet::new();
+        let definitions = definitions::encode(probes, &mut defined);
         let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
         let file = path.map(|path| RingFile::create(path, &about, most)).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
@@ -84,6 +91,8 @@ impl Running {
             began,
             boot,
             definitions,
+            later: Mutex::default(),
+            defined: Mutex::new(defined),
             rings,
             file,
             nested: OnceLock::new(),
@@ -99,6 +108,21 @@ impl Running {
     pub(super) fn about(&self, is_whole: bool) -> About<'_> {
         let Self { shape, began, boot, ref definitions, .. } = *self;
         About { shape, began, boot, definitions, is_whole }
+    }
+
+    /// Returns the definitions of probes that have joined, without the first ones.
+    pub(super) fn later(&self, without: usize) -> Vec<Arc<[u8]>> {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
+        later.get(without..).map(<[_]>::to_vec).unwrap_or_default()
+    }
+
+    /// Adds the definitions of probes that join.
+    pub(super) fn join(&self, probes: &ProbeSet) {
+        let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = definitions::encode(probes, &mut defined);
+        if !new.is_empty() {
+            self.later.lock().unwrap_or_else(PoisonError::into_inner).push(new.into());
+        }
     }
 
     /// Records a hit.

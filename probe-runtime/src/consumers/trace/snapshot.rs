@@ -54,6 +54,8 @@ fn copy<W: Write>(running: &Running, ring: Ring<'_>, file: &mut TraceFile<W>) ->
 
 /// Writes the last blocks of a file.
 pub(super) fn end<W: Write>(running: &Running, file: &mut TraceFile<W>) -> io::Result<()> {
+    // Read after the rings, so that all hits that were copied have their definitions.
+    file.define(&running.later(file.defined()))?;
     file.words(block::UNSEEN, 0, &running.unseen())?;
     file.reading(Moment::now(running.clock))
 }

@@ -9,22 +9,23 @@ use super::{Act, Effect};
 use crate::abi::Kind;
 use crate::control::ProbeSet;
 use crate::dispatch::FUTURE;
-use crate::registry::{FieldInfo, ProbeInfo};
+use crate::registry::{FieldInfo, ProbeId, ProbeInfo};
 use crate::selector::split_last;
 
 /// The name of the field that subscribers show as an event's text.
 const MESSAGE: &str = "message";
 
-/// Returns the effect of each probe, by its number.
-pub(super) fn acts(probes: &ProbeSet, level: Level) -> Vec<Option<Act>> {
+/// Returns the effect of each probe, and the probes of functions that lack others.
+pub(super) fn acts(probes: &ProbeSet, level: Level) -> (Vec<(ProbeId, Act)>, Vec<ProbeId>) {
     let probes = probes.probes();
     let mut functions: HashMap<(&str, &str, u32), Vec<&ProbeInfo>> = HashMap::new();
     for probe in &probes {
         functions.entry((probe.path(), probe.file(), probe.line())).or_default().push(probe);
     }
-    let mut acts = Vec::new();
-    acts.resize_with(probes.iter().map(|it| it.id().index() + 1).max().unwrap_or(0), || None);
-    for (function, probes) in functions.into_values().enumerate() {
+    let (mut acts, mut incomplete) = (Vec::with_capacity(probes.len()), Vec::new());
+    for probes in functions.into_values() {
+        // A number that stays when other probes join.
+        let function = probes.iter().map(|probe| probe.id().index()).min().unwrap_or_default();
         let span = is_paired(&probes).then(|| span(&probes, level));
         for probe in probes {
             let act = match span.zip(effect(probe.kind())) {
@@ -37,10 +38,13 @@ pub(super) fn acts(probes: &ProbeSet, level: Level) -> Vec<Option<Act>> {
                 },
                 None => event(probe, function, level),
             };
-            acts[probe.id().index()] = Some(act);
+            if span.is_none() && probe.kind() != Kind::Point {
+                incomplete.push(probe.id());
+            }
+            acts.push((probe.id(), act));
         }
     }
-    acts
+    (acts, incomplete)
 }
 
 /// Returns the names of a probe's fields. The address of a future is none: its span says which one

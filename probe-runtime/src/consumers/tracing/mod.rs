@@ -16,7 +16,7 @@ mod values;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::{Begun, Futures};
 use open::{Open, Span};
@@ -27,9 +27,11 @@ use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
+use crate::by_probe::{ByProbe, numbers};
 use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
+use crate::registry::ProbeId;
 use crate::report::{footnotes, notes};
 use crate::syntax::{ParseError, Setting};
 
@@ -86,8 +88,9 @@ pub struct Tracing {
     number: u64,
     /// Tells other threads whether this consumer is gone.
     alive: Arc<()>,
-    /// By the probes' numbers.
-    acts: OnceLock<Vec<Option<Act>>>,
+    acts: OnceLock<ByProbe<Act>>,
+    /// Probes of functions that lack others.
+    incomplete: Mutex<Vec<ProbeId>>,
     futures: Futures,
     counts: [AtomicU64; 4],
 }
@@ -157,6 +160,7 @@ impl Tracing {
             number: NUMBER.fetch_add(1, Relaxed),
             alive: Arc::new(()),
             acts: OnceLock::new(),
+            incomplete: Mutex::default(),
             futures: Futures::new(),
             counts: Default::default(),
         }
@@ -320,21 +324,33 @@ impl Consumer for Tracing {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        match self.acts.set(acts::acts(probes, self.level)) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(Error::Consumer(
-                "a bridge to `tracing` can be attached only once; make another one".into(),
-            )),
+        if self.acts.set(ByProbe::new(numbers(probes))).is_err() {
+            let problem = "a bridge to `tracing` can be attached only once; make another one";
+            return Err(Error::Consumer(problem.into()));
         }
+        self.join(probes)
+    }
+
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let Some(acts) = self.acts.get() else { return Ok(()) };
+        if probes.ids().iter().any(|id| !acts.has(*id)) {
+            return Err(Error::Consumer("there are too many probes for one bridge; attach anew".into()));
+        }
+        let waiting = self.incomplete.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let set = probes.only(&|id| acts.get(*id).is_none()).with(&waiting);
+        let (joined, incomplete) = acts::acts(&set, self.level);
+        acts.add(joined);
+        *self.incomplete.lock().unwrap_or_else(PoisonError::into_inner) = incomplete;
+        Ok(())
     }
 
     fn hit(&self, event: &Event<'_>) {
         let Some(acts) = self.acts.get() else { return };
         Open::leave_gone();
-        match acts.get(event.probe().index()) {
-            Some(Some(act)) if act.effect == Effect::Event => self.event(act, event),
-            Some(Some(act)) => self.hit_of_call(act, event),
-            _ => (),
+        match acts.get(event.probe()) {
+            Some(act) if act.effect == Effect::Event => self.event(act, event),
+            Some(act) => self.hit_of_call(act, event),
+            None => (),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) struct Discovery {
     is_left: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
-    /// Whether the growing attachment had no counter left for it.
+    /// Whether there was no room for it where all discovered functions are counted.
     is_beyond: AtomicBool,
     /// The number of hooks that are changing its bytes.
     busy: AtomicUsize,
@@ -80,7 +80,7 @@ pub(super) struct Discovery {
     object: AtomicU64,
     /// Its probe in the registry, from 1; 0 before it has one.
     probe: AtomicUsize,
-    /// Its counter in a growing attachment, from 1; 0 without one.
+    /// The counter of its first hits, from 1; 0 without one.
     counter: AtomicUsize,
     pub(super) inline_hook: UnsafeCell<MaybeUninit<InlineHook>>,
     /// A name that is too long for the definition.
@@ -137,7 +137,6 @@ pub(super) struct NewMember {
     /// The index of the counter.
     pub(super) counter: usize,
     pub(super) subscription: Arc<Subscription>,
-    pub(super) is_paused: bool,
 }
 
 impl Discovery {
@@ -173,8 +172,7 @@ impl Discovery {
         it.is_shared.store(false, Ordering::Relaxed);
         it.twin.store(ptr::null_mut(), Ordering::Relaxed);
         it.is_beyond.store(false, Ordering::Relaxed);
-        let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
-        it.is_wanted.store(is_wanted, Ordering::Relaxed);
+        it.is_wanted.store(member.is_some(), Ordering::Relaxed);
         it.counter.store(member.as_ref().map_or(0, |member| member.counter + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which no other thread knows.
         unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };

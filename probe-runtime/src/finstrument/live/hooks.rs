@@ -25,11 +25,12 @@ use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counters, fast, first_hit, growing, pending, policy, provider, shared, split_calls, tail_jumps,
+    callback, counted, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
 use crate::control;
 use crate::dispatch::{Inside, dispatch};
+use crate::os::caught::ask;
 use crate::os::signals::Blocked;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::SiteAddr;
@@ -242,8 +243,8 @@ fn discover(
         let place = chunk::take(near)?;
         let no_stub = place.refusal().filter(|_| state == State::Waiting);
         let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
-        let member = growing::member(inside);
-        let is_beyond = member.is_none() && growing::is_growing();
+        let member = counted::member(inside);
+        let is_beyond = member.is_none() && counted::is_on();
         Discovery::write(place, key, call, hit, address(hit.kind), state, member);
         provider::register();
         if let Some(owner) = owner {
@@ -259,13 +260,14 @@ fn discover(
                 note_all();
             }
             pending::note(place.discovery());
+            ask();
             return Some((place.discovery(), true));
         }
         // Another thread was faster. No thread has seen this one.
         let counter = place.discovery().counter();
         drop(ReplacedHook::take(place.discovery()));
         chunk::give_back(place);
-        counter.into_iter().for_each(|counter| growing::give_back(inside, counter));
+        counter.into_iter().for_each(|counter| counted::give_back(inside, counter));
     }
 }
 

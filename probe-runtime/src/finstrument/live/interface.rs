@@ -1,8 +1,5 @@
 //! The interface for programs, on targets that discover functions.
 
-use std::fmt;
-use std::ops::Deref;
-
 use super::call;
 use super::callback;
 pub use super::callback::HookCall;
@@ -13,7 +10,7 @@ use super::provider;
 use super::reason::{Reason, Unpatched};
 use super::table::published;
 use crate::consumers::Count;
-use crate::control;
+use crate::control::{self, Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::finstrument::stats::Stats;
 use crate::patch::{self, TextPolicy};
@@ -32,7 +29,7 @@ use crate::registry::provider::note;
 pub fn start() {
     provider::register();
     note();
-    control::list_discovered();
+    control::look_for_probes();
 }
 
 /// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
@@ -85,17 +82,20 @@ pub fn text_policy(policy: TextPolicy) {
     }
 }
 
-/// Counts every discovered function: those known by now, and each new one from its first hit on,
-/// that hit included.
+/// Attaches a consumer to every discovered function: those known by now, and each new one. New
+/// functions join as they join each [standing](crate::ProbeSet::standing) attachment, with the next
+/// operation. There is room for `capacity` call sites; further ones stay latent, and are
+/// [counted](crate::Attachment::left_out_later).
 ///
-/// There are `capacity` counters. Each call site takes one when it is discovered, and another one
-/// when its object is loaded again. Threads that discover the same call site at the same time take
-/// one each, for a moment. Call sites that find no counter stay latent
-/// ([`Stats::beyond_capacity`]).
+/// A consumer that only wants counts ([`Wants::Counts`](crate::Wants::Counts), as [`Count`] does)
+/// gets each new function from its first hit on, that hit included. For this there are `capacity`
+/// further counters, which several such attachments share. Each call site takes one when it is
+/// discovered, and another one when its object is loaded again. Threads that discover the same call
+/// site at the same time take one each, for a moment. Call sites that find no counter are counted
+/// once they have joined.
 ///
 /// # Errors
-/// [`Error::Growing`] while there is another growing attachment; [`Error::OutOfCounters`],
-/// [`Error::Unpinned`].
+/// Those of [`ProbeSet::attach`](crate::ProbeSet::attach).
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -103,10 +103,9 @@ pub fn text_policy(policy: TextPolicy) {
 /// println!("{} calls", calls.total());
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-pub fn attach(count: Count, capacity: usize) -> Result<DiscoveryAttachment, Error> {
+pub fn attach<C: Consumer>(consumer: C, capacity: usize) -> Result<DiscoveryAttachment<C>, Error> {
     start();
-    control::attach_growing(count, capacity)
-        .map(|attachment| DiscoveryAttachment { attachment: Some(attachment) })
+    ProbeSet::of_discovered(capacity).attach(consumer)
 }
 
 /// Returns the call sites of loaded objects whose calls stay real calls, with the reasons.
@@ -152,54 +151,14 @@ pub fn stats() -> Stats {
     }
 }
 
-/// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.
-///
-/// If the attachment is dropped inside a hit, it goes on counting, and no code can reach it any
-/// more.
+/// A consumer on all discovered functions, from [`attach`].
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
 /// let calls = finstrument::attach(Count::new(), 1_000)?;
 /// // … the program runs …
 /// println!("{calls}"); // the counts
-/// println!("{}", calls.report()); // a method of the attachment
 /// drop(calls); // all discovered functions are latent again
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[must_use = "dropping the attachment makes its probes latent"]
-pub struct DiscoveryAttachment {
-    /// `None` once detached.
-    attachment: Option<control::Attachment<Count>>,
-}
-
-impl Deref for DiscoveryAttachment {
-    type Target = control::Attachment<Count>;
-
-    fn deref(&self) -> &Self::Target {
-        self.attachment.as_ref().expect("nobody sees it once it is detached")
-    }
-}
-
-impl Drop for DiscoveryAttachment {
-    fn drop(&mut self) {
-        let Some(attachment) = self.attachment.take() else { return };
-        if control::end_growing() {
-            control::list_discovered();
-            drop(attachment);
-        } else {
-            std::mem::forget(attachment);
-        }
-    }
-}
-
-impl fmt::Debug for DiscoveryAttachment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl fmt::Display for DiscoveryAttachment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&**self, f)
-    }
-}
+pub type DiscoveryAttachment<C = Count> = Attachment<C>;

@@ -10,7 +10,7 @@
 //! | `symbols`, `extents`, `loaded` | loaded objects, and the symbols in their files |
 //! | `counters`, `policy`, `tokens`, `fast` | numbers; how text is written; proofs of locks; the cache of calls |
 //! | `discovery`, `chunk` | one call site, and the memory of many |
-//! | `table`, `garbage`, `callback`, `growing`, `pending` | lists of discoveries: all, retired, told, counted, pending |
+//! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
 //! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
 //! | `reconcile`, `naming`, `deferred_patch`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
@@ -20,6 +20,7 @@ mod call;
 mod call_patch;
 mod callback;
 mod chunk;
+mod counted;
 mod counters;
 mod deferred_patch;
 mod discovery;
@@ -27,7 +28,6 @@ mod extents;
 mod fast;
 mod first_hit;
 mod garbage;
-mod growing;
 mod hooks;
 mod interface;
 mod jumps;

@@ -16,7 +16,7 @@ use super::naming::Names;
 use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
 use super::tokens::{ControlLocked, Exclusive};
-use super::{batch, growing};
+use super::{batch, counted};
 use crate::control;
 use crate::dispatch::Subscription;
 use crate::os::objects::{Frozen, KeptLoaded};
@@ -105,20 +105,16 @@ impl Provider for Finder {
         batch::switch_each(&self.locked, &switched, access, report, loaded);
     }
 
-    fn begin_growing(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
-        growing::begin(&self.locked, subscription, counters);
+    fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>) {
+        counted::begin(&self.locked, subscription, counters);
     }
 
-    fn is_growing(&self) -> bool {
-        growing::is_growing()
+    fn counts_first_hits(&self) -> bool {
+        counted::is_on()
     }
 
-    fn pause_growing(&mut self, is_paused: bool) {
-        growing::pause(&self.locked, is_paused);
-    }
-
-    fn take_counter(&mut self, call: &'static dyn CallSite) -> Option<usize> {
-        growing::take_counter(&self.locked, of(call)?)
+    fn go_beyond(&mut self, call: &'static dyn CallSite) {
+        of(call).into_iter().for_each(Discovery::go_beyond);
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
@@ -126,8 +122,8 @@ impl Provider for Finder {
         (!taken.is_empty()).then(|| Box::new(taken) as _)
     }
 
-    fn end_growing(&mut self) -> Option<RetiredMemory> {
-        growing::end(&self.locked).map(|growing| growing as _)
+    fn end_first_hits(&mut self) -> Option<RetiredMemory> {
+        counted::end(&self.locked).map(|counted| counted as _)
     }
 }
 

@@ -29,6 +29,8 @@ impl Signal {
 pub(crate) enum Woken {
     Stopped,
     TimedOut,
+    #[expect(dead_code, reason = "nothing is discovered")]
+    Asked,
     #[expect(dead_code, reason = "there are no signals")]
     Signal(Signal),
 }

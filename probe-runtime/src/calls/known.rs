@@ -1,0 +1,138 @@
+//! The functions of an attachment: those that it began with, and those that have joined.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
+use crate::by_probe::{Appended, Numbers, numbers};
+use crate::control::ProbeSet;
+use crate::error::Error;
+use crate::registry::ProbeId;
+
+/// The functions, and the effects of their probes.
+pub(super) struct Known {
+    pub(super) functions: Appended<Function>,
+    /// By probe, see [`PackedAct`].
+    acts: Numbers,
+    incomplete: Mutex<Incomplete>,
+}
+
+/// The functions of which some probes are missing so far.
+#[derive(Default)]
+struct Incomplete {
+    probes: Vec<ProbeId>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Bits of an effect's number.
+const BITS: u32 = 3;
+
+/// An act as an integer, which is 0 if the act is nothing. Hits compare it as it is: a `match` that
+/// makes it an effect again becomes a jump through a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PackedAct(u32);
+
+impl PackedAct {
+    fn new(act: Act) -> Self {
+        Self(act.function << BITS | act.step as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn function(self) -> u32 {
+        self.0 >> BITS
+    }
+
+    #[inline(always)]
+    pub(super) fn is(self, step: CallEffect) -> bool {
+        self.0 & ((1 << BITS) - 1) == step as u32
+    }
+
+    pub(super) fn step(self) -> CallEffect {
+        match self.0 & ((1 << BITS) - 1) {
+            1 => CallEffect::Begin,
+            2 => CallEffect::End,
+            3 => CallEffect::Enter,
+            4 => CallEffect::Resume,
+            5 => CallEffect::Suspend,
+            6 => CallEffect::Finish,
+            7 => CallEffect::Cancel,
+            _ => CallEffect::Nothing,
+        }
+    }
+}
+
+impl Known {
+    pub(super) fn new(probes: &ProbeSet) -> Self {
+        let Selected { functions, left_out, incomplete, acts } = Selected::of(probes);
+        let known = Self {
+            functions: Appended::new(functions, probes.room().div_ceil(2)),
+            acts: Numbers::new(numbers(probes)),
+            incomplete: Mutex::new(Incomplete { probes: incomplete, left_out }),
+        };
+        known.set(&acts, 0);
+        known
+    }
+
+    /// Returns the number of functions that there is room for.
+    pub(super) fn room(&self) -> usize {
+        self.functions.len() + self.functions.room()
+    }
+
+    #[inline(always)]
+    pub(super) fn act(&self, id: ProbeId) -> PackedAct {
+        PackedAct(self.acts.get(id))
+    }
+
+    /// Adds the functions of which these are the last probes.
+    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let waiting = self.incomplete().probes.clone();
+        let is_new = |id: &ProbeId| self.acts.get(*id) == 0;
+        let set = probes.only(&is_new).with(&waiting);
+        let joined = Selected::of(&set);
+        let first = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
+        let has_numbers = set.ids().iter().all(|id| self.acts.has(*id));
+        if !has_numbers || joined.functions.len() > self.functions.room() {
+            let problem = format!("there is room for {} functions; attach anew", self.room());
+            return Err(Error::Consumer(problem.into()));
+        }
+        self.functions.add(joined.functions);
+        self.set(&joined.acts, first);
+        // Held for a moment only: a forked child may have a copy of the lock.
+        let later = Incomplete { probes: joined.incomplete, left_out: joined.left_out };
+        let before = mem::replace(&mut *self.incomplete(), later);
+        drop(before);
+        Ok(())
+    }
+
+    /// Returns the functions of which some probes are missing.
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        self.incomplete().left_out.clone()
+    }
+
+    fn incomplete(&self) -> MutexGuard<'_, Incomplete> {
+        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, acts: &[Act], first: u32) {
+        let marks_calls = |(_, act): &(usize, &Act)| act.step != CallEffect::Nothing;
+        for (at, act) in acts.iter().enumerate().filter(marks_calls) {
+            self.acts.set(ProbeId::new(at), PackedAct::new(Act { function: first + act.function, ..*act }).0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acts_are_packed() {
+        for number in 0..8 {
+            let act = PackedAct(5 << BITS | number);
+            let step = act.step();
+            assert_eq!((act.function(), step as u32, act.is(step)), (5, number, true));
+            assert_eq!(PackedAct::new(Act { function: 5, step }).0, act.0);
+        }
+        assert!(PackedAct::new(Act::NOTHING).0 == 0 && PackedAct(0).is(CallEffect::Nothing));
+    }
+}
