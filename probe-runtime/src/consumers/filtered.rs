@@ -222,9 +222,7 @@ impl<C: Consumer> Screen for Filtered<C> {
     fn counted(&self, id: ProbeId) -> Option<u64> {
         let counted = self.counted.get()?;
         let at = counted.place(id)?;
-        let count = |local: crate::per_thread::Local<'_, (), AtomicU64>| {
-            local.parts().get(at).map_or(0, |count| count.load(Relaxed))
-        };
-        Some(counted.memory.iter().map(count).sum())
+        let counts = counted.memory.iter().filter_map(|local| Some(local.parts().get(at)?.load(Relaxed)));
+        Some(counts.sum())
     }
 }
