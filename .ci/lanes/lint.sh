@@ -12,9 +12,9 @@ step 'lints'
 cargo clippy --workspace --all-targets -- -D warnings
 cargo clippy -p probe-build --features parallel --all-targets -- -D warnings
 
-# Each feature alone; the lints above have all of them. The lane `whole` checks each pair.
-step 'lints of each feature'
-features 1
+# No feature, and each alone; the lints above have all of them. The lane `whole` checks each pair.
+step 'each feature'
+for feature in '' $(features); do with_features "$feature"; done
 
 # A target keeps the flags away from procedural macros, which are there already.
 step 'lints of the other backends'

@@ -106,7 +106,7 @@ fn lld_release() {
     check_app(&configuration("lld_release").release_on_plain_runtime(), Linker::Lld, &expected());
 }
 
-/// A slice has the fat one with GNU ld, and in `versions` with lld.
+/// A slice has the fat one in `versions`.
 #[test]
 fn lld_fat_lto() {
     if whole::has("lld_fat_lto") {
@@ -122,7 +122,7 @@ fn lld_thin_lto_static_aborting() {
         println!("left out: the whole has a test of each setting");
         return;
     }
-    let configuration = configuration("lld_thin_lto_static_aborting").release();
+    let configuration = configuration("lld_thin_lto_static_aborting").release_on_plain_runtime();
     check_aborting(&configuration.setting("LTO", "thin").setting("PANIC", "abort").flags(&[STATIC]));
 }
 
@@ -193,12 +193,13 @@ fn gnu_release() {
     );
 }
 
-/// A slice has a static program here, in place of `gnu_crt_static`.
+/// A slice has link-time optimisation, and a static program, with lld.
 #[test]
 fn gnu_fat_lto() {
-    let flags: &[&str] = if whole::is_asked_for() { &[] } else { &[STATIC] };
-    let configuration = configuration("gnu_fat_lto").release().setting("LTO", "fat").flags(flags);
-    check_app(&configuration, Linker::Gnu, &expected());
+    if whole::has("gnu_fat_lto") {
+        let configuration = configuration("gnu_fat_lto").release().setting("LTO", "fat");
+        check_app(&configuration, Linker::Gnu, &expected());
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use probe_tests::fixture::Linker;
 use probe_tests::fixture::transcript::{Name, Transcript};
+use probe_tests::whole;
 
 fn name(path: &str, kind: &str) -> Name {
     (path.to_owned(), kind.to_owned())
@@ -72,5 +73,7 @@ fn lld() {
 
 #[test]
 fn gnu() {
-    check_plugin("plugin_gnu", Linker::Gnu);
+    if whole::has("shipped::plugin::gnu") {
+        check_plugin("plugin_gnu", Linker::Gnu);
+    }
 }
