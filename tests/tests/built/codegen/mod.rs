@@ -21,9 +21,8 @@ use probe_tests::fixture::site_table::{NOP, Site, SiteTable};
 
 static PROBED: LazyLock<Vec<u8>> = LazyLock::new(|| program(configuration("probed").release()));
 /// Without probes, nothing of the runtime is inlined.
-static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    program(configuration("plain").release_on_plain_runtime().flags(&["--cfg=probe_off"]))
-});
+static PLAIN: LazyLock<Vec<u8>> =
+    LazyLock::new(|| program(configuration("plain").release_on_plain_runtime().flags(&["--cfg=probe_off"])));
 
 fn configuration(name: &'static str) -> Configuration {
     Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name)
