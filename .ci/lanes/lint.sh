@@ -9,18 +9,17 @@ step 'prose'
 .ci/prose
 
 step 'lints'
-cargo clippy --workspace --all-targets -- -D warnings
-cargo clippy -p probe-build --features parallel --all-targets -- -D warnings
+cargo clippy --workspace --features probe-build/parallel --all-targets -- -D warnings
 
 # No feature, and each alone; the lints above have all of them. The lane `whole` checks each pair.
 step 'each feature'
-for feature in '' $(features); do with_features "$feature"; done
+for feature in '' $(features) std,off; do with_features "$feature"; done
 
-# A target keeps the flags away from procedural macros, which are there already.
-step 'lints of the other backends'
-others() { cargo clippy -p probe-runtime --target "$(rustc --print host-tuple)" "$@" -- -D warnings; }
-RUSTFLAGS='--cfg probe_portable' others --features agent,latency,call-tree,profiler,metrics,perf,serde,trace,tracing
-RUSTFLAGS='--cfg probe_off' others
+step 'lints of the portable backend'
+CARGO_CFG_PROBE_PORTABLE='' cargo clippy -p probe-runtime -p probe-patch \
+    --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
+    --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing \
+    -- --cfg probe_portable -D warnings
 
 step 'docs'
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps

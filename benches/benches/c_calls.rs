@@ -20,7 +20,7 @@ const SMALL: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-falign-loops=64", "-DSMALL=small"],
     opt_level: 2,
-    is_large: false,
+    in_slices: &Way::PROBED,
     libraries: &[],
     made: &[],
     counted: &[],

@@ -40,8 +40,8 @@ pub struct CodeBase {
     pub flags: &'static [&'static str],
     /// The level of optimisation of the builds with probes.
     pub opt_level: u32,
-    /// Whether only whole tests build it by [`Way::InstrumentFunctions`]: it takes long to compile.
-    pub is_large: bool,
+    /// The ways to compile it that slices of tests play: large ones take long.
+    pub in_slices: &'static [Way],
     /// Libraries to link.
     pub libraries: &'static [&'static str],
     /// Prefixes of function names that the source does not have: macros or the compiler make them.

@@ -59,7 +59,7 @@ pub fn build(root: &Path, functions: u64) -> PathBuf {
         is_cpp: false,
         flags: &[],
         opt_level: 2,
-        is_large: false,
+        in_slices: &Way::PROBED,
         libraries: &[],
         made: &[],
         counted: &[],

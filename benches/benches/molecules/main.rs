@@ -31,7 +31,7 @@ const MOLECULES: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-fopenmp"],
     opt_level: 2,
-    is_large: false,
+    in_slices: &Way::PROBED,
     libraries: &[],
     made: &[],
     counted: &[],

@@ -1,6 +1,6 @@
 //! The code bases.
 
-use super::{CodeBase, Counted};
+use super::{CodeBase, Counted, Way};
 use crate::whole;
 
 const SQLITE_FILE: &str = "sqlite3/sqlite3.c";
@@ -20,7 +20,7 @@ pub const SQLITE: CodeBase = CodeBase {
         "-foptimize-sibling-calls",
     ],
     opt_level: 2,
-    is_large: true,
+    in_slices: &[Way::Hooks],
     libraries: &["-lm", "-lpthread"],
     made: &["posixIoFinderImpl", "nolockIoFinderImpl", "dotlockIoFinderImpl"],
     counted: &[
@@ -57,7 +57,7 @@ pub const ZLIB: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-DHAVE_UNISTD_H", "-DHAVE_HIDDEN"],
     opt_level: 2,
-    is_large: false,
+    in_slices: &Way::PROBED,
     libraries: &[],
     made: &[],
     counted: &[
@@ -87,7 +87,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     opt_level: 2,
-    is_large: true,
+    in_slices: &[Way::EntryReturn],
     libraries: &[],
     // Functions that run when the library is loaded.
     made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],

@@ -106,7 +106,6 @@ fn lld_release() {
     check_app(&configuration("lld_release").release_on_plain_runtime(), Linker::Lld, &expected());
 }
 
-/// A slice has the fat one in `versions`.
 #[test]
 fn lld_fat_lto() {
     if whole::has("lld_fat_lto") {
@@ -117,13 +116,13 @@ fn lld_fat_lto() {
 /// A slice has one program for three settings of the next tests. Each setting compiles the runtime
 /// anew.
 #[test]
-fn lld_thin_lto_static_aborting() {
+fn lld_fat_lto_static_aborting() {
     if whole::is_asked_for() {
         println!("left out: the whole has a test of each setting");
         return;
     }
-    let configuration = configuration("lld_thin_lto_static_aborting").release_on_plain_runtime();
-    check_aborting(&configuration.setting("LTO", "thin").setting("PANIC", "abort").flags(&[STATIC]));
+    let configuration = configuration("lld_fat_lto_static_aborting").release_on_plain_runtime();
+    check_aborting(&configuration.setting("LTO", "fat").setting("PANIC", "abort").flags(&[STATIC]));
 }
 
 #[test]
