@@ -16,6 +16,8 @@ use probe_runtime::{init_from_env, probe};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
+use crate::shown;
+
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
 
@@ -41,6 +43,10 @@ fn scenario() {
     thread::spawn(|| {
         for number in (0..1000).cycle() {
             WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
+            WRONG.fetch_add(u64::from(!shown::serve(black_box(number)).is_multiple_of(3)), Ordering::Relaxed);
+            if number > 1000 {
+                shown::close(number);
+            }
             CALLS.fetch_add(1, Ordering::Relaxed);
             // As programs that others use: not all of a processor.
             thread::sleep(Duration::from_micros(20));

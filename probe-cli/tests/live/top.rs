@@ -1,10 +1,9 @@
-//! `top` on a terminal, which `script` of util-linux brings. However it ends, the terminal and the
-//! program's text are as before.
+//! `top` on a terminal. However it ends, the terminal and the program's text are as before.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 
-use crate::program::{Folder, PROBECTL, Program, Ran, run};
+use crate::program::{Folder, Program, run};
+use crate::terminal::{SMALL, Terminal};
 
 /// Begins and ends the screen of a program that takes the whole terminal.
 const TAKEN: &str = "\x1b[?1049h";
@@ -12,52 +11,11 @@ const GIVEN_BACK: &str = "\x1b[?1049l";
 /// The function of the program.
 const SHOWN: &str = "live::program::work";
 
-/// `top` in a terminal of 80 columns.
-struct Top {
-    script: Child,
-    keys: ChildStdin,
-    /// Its output so far.
-    drawn: Vec<u8>,
-}
-
-impl Top {
-    /// Starts it, and waits until it shows a function. `None` without `script`.
-    fn start(folder: &Folder, program: &Program) -> Option<Self> {
-        if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
-            println!("skipped: there is no `script`");
-            return None;
-        }
-        let line = format!("stty cols 80 rows 24; exec {} top -p {}", PROBECTL.join(" "), program.pid());
-        let mut script = Command::new("script")
-            .args(["-qec", &line, "/dev/null"])
-            .env("XDG_RUNTIME_DIR", &folder.0)
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let keys = script.stdin.take().unwrap();
-        let (mut drawn, out) = (Vec::new(), script.stdout.as_mut().unwrap());
-        while !drawn.windows(SHOWN.len()).any(|it| it == SHOWN.as_bytes()) {
-            let mut bytes = [0; 4096];
-            let many = out.read(&mut bytes).unwrap();
-            assert_ne!(many, 0, "{}", String::from_utf8_lossy(&drawn));
-            drawn.extend(&bytes[..many]);
-        }
-        Some(Self { script, keys, drawn })
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).unwrap();
-    }
-
-    fn ran(self) -> Ran {
-        let mut output = self.script.wait_with_output().unwrap();
-        drop(self.keys);
-        output.stdout.splice(..0, self.drawn);
-        output.into()
-    }
+/// Starts `top`, and waits until it shows a function.
+fn start(folder: &Folder, program: &Program) -> Option<Terminal> {
+    let top = Terminal::probectl(folder, SMALL, &format!("top -p {}", program.pid()))?;
+    top.until(|screen| screen.contains(SHOWN));
+    Some(top)
 }
 
 /// Returns the process id of `top`.
@@ -74,7 +32,7 @@ fn client(program: &Program) -> u32 {
 fn keys_measure_and_quit() {
     let folder = Folder::new("top");
     let mut program = Program::start(&folder);
-    let Some(mut top) = Top::start(&folder, &program) else { return };
+    let Some(mut top) = start(&folder, &program) else { return };
     top.press("A");
     program.until(|status| status.attachments.iter().any(|it| it.spec == "**=latency"));
     top.press("\r");
@@ -102,7 +60,7 @@ fn each_end_gives_the_terminal_back() {
     let folder = Folder::new("top-ends");
     let mut program = Program::start(&folder);
     for end in ["Ctrl-C", "-TERM", "-HUP", "-INT", "killed"] {
-        let Some(mut top) = Top::start(&folder, &program) else { return };
+        let Some(mut top) = start(&folder, &program) else { return };
         let client = client(&program).to_string();
         match end {
             "Ctrl-C" => top.press("\x03"),
@@ -119,7 +77,7 @@ fn each_end_gives_the_terminal_back() {
         program.is_as_before();
         program = Program::start(&folder);
     }
-    let Some(top) = Top::start(&folder, &program) else { return };
+    let Some(top) = start(&folder, &program) else { return };
     program.kill();
     let ran = top.ran();
     assert!(ran.code == Some(0) && ran.out.contains(GIVEN_BACK), "{ran:?}");
