@@ -36,7 +36,7 @@ const KEPT: u64 = 4096;
 
 pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target)?;
+    let mut program = target(&args.target, &stop)?;
     let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
     program.client.set_patience(PATIENCE);
     let spec = format!("{}=trace", args.selector);

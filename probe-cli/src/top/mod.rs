@@ -15,6 +15,7 @@ mod functions;
 mod reports;
 mod terminal;
 mod view;
+mod worker;
 
 pub use asking::Asking;
 pub use draw::draw;

@@ -21,6 +21,9 @@ use crate::shown;
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
 
+/// The arguments with which this test's program becomes the program.
+pub const SCENARIO: &str = "program::scenario --exact --ignored --nocapture";
+
 /// Calls of the program, and wrong results of them.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
@@ -37,7 +40,7 @@ pub fn work(number: u64) -> u64 {
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
-    let _ = scenario::to_play();
+    let name = scenario::to_play();
     let text = Text::of_this_process();
     let _guard = init_from_env().unwrap();
     thread::spawn(|| {
@@ -53,6 +56,12 @@ fn scenario() {
         }
     });
     say("ready");
+    if name == "serve-on" {
+        // Its input may be empty.
+        loop {
+            thread::park();
+        }
+    }
     for line in io::stdin().lines() {
         say(&match line.unwrap().as_str() {
             "text" => text.differences().len().to_string(),
@@ -101,7 +110,7 @@ impl Program {
     /// Starts it from this file, which is a copy of this program's.
     pub fn of(folder: &Folder, file: &Path) -> Self {
         let mut command = Command::new(file);
-        command.args(["program::scenario", "--exact", "--ignored", "--nocapture"]);
+        command.args(SCENARIO.split(' '));
         command.env("PROBE_TEST_SCENARIO", "serve");
         command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", "1").env_remove("PROBES");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

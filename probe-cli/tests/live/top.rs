@@ -1,8 +1,12 @@
 //! `top` on a terminal. However it ends, the terminal and the program's text are as before.
 
-use std::process::Command;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
-use crate::program::{Folder, Program, run};
+use probe_protocol::Client;
+
+use crate::program::{Folder, PROBECTL, Program, SCENARIO, run, this, until};
 use crate::terminal::{SMALL, Terminal};
 
 /// Begins and ends the screen of a program that takes the whole terminal.
@@ -82,6 +86,64 @@ fn each_end_gives_the_terminal_back() {
     let ran = top.ran();
     assert!(ran.code == Some(0) && ran.out.contains(GIVEN_BACK), "{ran:?}");
     assert!(ran.out.ends_with("note: the program has ended\r\n"), "{ran:?}");
+}
+
+/// A second signal ends it at once, as when its terminal takes nothing.
+#[test]
+fn two_signals_give_the_terminal_back() {
+    let folder = Folder::new("top-twice");
+    let mut program = Program::start(&folder);
+    for signals in [["INT", "TERM"], ["TERM", "HUP"]] {
+        let line = format!("{} top -p {}; echo code $?; stty -a", PROBECTL.join(" "), program.pid());
+        let Some(terminal) = Terminal::start(&folder, SMALL, &line) else { return };
+        terminal.until(|screen| screen.contains(SHOWN));
+        let client = client(&program);
+        let both = signals.map(|it| format!("kill -{it} {client}")).join("; ");
+        assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
+        let ran = terminal.ran();
+        let (_, after) = ran.out.split_once(GIVEN_BACK).unwrap();
+        // The second one may have come after the end.
+        assert!(["code 130\r\n", "code 0\r\n"].iter().any(|it| after.contains(it)), "{ran:?}");
+        let words: Vec<_> = after.split_whitespace().collect();
+        assert!(words.contains(&"icanon") && words.contains(&"echo"), "{ran:?}");
+        program.is_as_before();
+    }
+}
+
+/// The shell that runs a script has no probes. The program that it has started is asked, and ends
+/// with `top`, also by a second signal.
+#[test]
+fn what_a_script_has_started_ends_with_it() {
+    let folder = Folder::new("top-script");
+    let (script, ids) = (folder.0.join("script"), folder.0.join("ids"));
+    let line = format!(
+        "#!/bin/sh\necho $$ > {ids}\n{} {SCENARIO} & echo $! >> {ids}\nwait\nsleep 1000\n",
+        this().display(),
+        ids = ids.display()
+    );
+    fs::write(&script, line).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for ends in ["q", "INT TERM HUP"] {
+        let line =
+            format!("PROBE_TEST_SCENARIO=serve-on exec {} top -- {}", PROBECTL.join(" "), script.display());
+        let Some(mut top) = Terminal::start(&folder, SMALL, &line) else { return };
+        top.until(|screen| screen.contains(SHOWN));
+        let pids = fs::read_to_string(&ids).unwrap();
+        let pids: Vec<u32> = pids.lines().map(|it| it.parse().unwrap()).collect();
+        let mut asked = Client::connect(pids[1]).unwrap();
+        let client = asked.status().unwrap().attachments[0].client;
+        if ends == "q" {
+            top.press("q");
+        } else {
+            let all = ends.split(' ').map(|it| format!("kill -{it} {client}")).collect::<Vec<_>>().join(";");
+            // It may have ended by the second one.
+            Command::new("sh").args(["-c", &all]).stderr(Stdio::null()).status().unwrap();
+        }
+        assert!(top.ran().out.contains(GIVEN_BACK));
+        let runs =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|it| !it.contains(") Z "));
+        until(|| !pids.iter().any(runs));
+    }
 }
 
 #[test]
