@@ -10,6 +10,7 @@ mod program;
 mod refreshed;
 mod run;
 mod screens;
+mod service;
 mod shown;
 mod terminal;
 mod top;

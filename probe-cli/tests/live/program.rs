@@ -16,7 +16,7 @@ use probe_runtime::{init_from_env, probe};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-use crate::shown;
+use crate::{service, shown};
 
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
@@ -67,7 +67,10 @@ fn scenario() {
             "text" => text.differences().len().to_string(),
             "calls" => CALLS.load(Ordering::Relaxed).to_string(),
             "wrong" => WRONG.load(Ordering::Relaxed).to_string(),
-            other => panic!("{other}"),
+            other => match other.strip_prefix("requests ") {
+                Some(requests) => service::serve(requests.parse().unwrap()).to_string(),
+                None => panic!("{other}"),
+            },
         });
     }
 }

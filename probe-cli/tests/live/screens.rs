@@ -111,8 +111,8 @@ fn latencies_are_in_columns() {
     let mut program = Program::start(&folder);
     let expected = "\
 function calls self total mean p50 p99 max
-serve # # # # # # #
 price # # # # # # #
+serve # # # # # # #
 rrencies # # # # # # #
 ";
     for size in [SMALL, LARGE] {

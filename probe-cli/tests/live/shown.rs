@@ -20,7 +20,7 @@ mod store {
     #[probe(group = "db")]
     #[inline(never)]
     pub(super) fn price(article: u64) -> u64 {
-        (0..200).fold(article, |sum, n| black_box(sum ^ n)) % 1000
+        (0..800).fold(article, |sum, n| black_box(sum ^ n)) % 1000
     }
 }
 
