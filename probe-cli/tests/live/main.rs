@@ -3,7 +3,9 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
 mod commands;
+mod contained;
 mod endings;
+mod later;
 mod names;
 mod preloaded;
 mod program;

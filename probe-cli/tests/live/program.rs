@@ -101,6 +101,8 @@ impl Drop for Folder {
 /// A running program.
 pub struct Program {
     pub child: Child,
+    /// Its id, as it is known here.
+    id: u32,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -112,19 +114,31 @@ impl Program {
 
     /// Starts it from this file, which is a copy of this program's.
     pub fn of(folder: &Folder, file: &Path) -> Self {
-        let mut command = Command::new(file);
+        Self::started(folder, &mut Command::new(file))
+    }
+
+    /// Starts it by a tool, which it is the child of.
+    pub fn under(folder: &Folder, tool: &[&str]) -> Self {
+        let mut program = Self::started(folder, Command::new(tool[0]).args(&tool[1..]).arg(this()));
+        let of = program.child.id();
+        let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        program.id = children.trim().parse().unwrap();
+        program
+    }
+
+    fn started(folder: &Folder, command: &mut Command) -> Self {
         command.args(SCENARIO.split(' '));
         command.env("PROBE_TEST_SCENARIO", "serve");
         command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", "1").env_remove("PROBES");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut program = Self { child, stdin, stdout };
+        let mut program = Self { id: child.id(), child, stdin, stdout };
         assert_eq!(program.answer(), "ready");
         program
     }
 
     pub fn pid(&self) -> String {
-        self.child.id().to_string()
+        self.id.to_string()
     }
 
     pub fn number(&mut self, line: &str) -> u64 {
@@ -146,7 +160,7 @@ impl Program {
     /// for a while with the consumer attached.
     #[track_caller]
     pub fn measured(&mut self, folder: &Folder, arguments: &[&str]) -> String {
-        let before = attachments(self.child.id());
+        let before = attachments(self.id);
         let child = spawn(folder, arguments);
         self.until(|status| status.attachments.len() > before);
         let calls = self.number("calls");
@@ -159,7 +173,7 @@ impl Program {
 
     /// Waits until its status is as it should be.
     pub fn until(&self, mut is_so: impl FnMut(&Status) -> bool) {
-        let mut client = Client::connect(self.child.id()).unwrap();
+        let mut client = Client::connect(self.id).unwrap();
         until(|| is_so(&client.status().unwrap()));
     }
 
