@@ -44,6 +44,8 @@ pub struct Asked {
     pub callers: Option<Callers>,
     /// A problem to show.
     pub problem: Option<String>,
+    /// The time until the next question.
+    pub every: Duration,
 }
 
 /// The latest answer, until somebody takes it. A later one takes its place: a terminal that takes

@@ -2,6 +2,8 @@
 //!
 //! Text of the program is escaped before it is drawn: a terminal obeys none of it.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -30,7 +32,7 @@ const KEYS_OF_CALLERS: &str = "Esc back  q quit";
 const KEYS_OF_HELP: &str = "any key: back";
 const KEYS_OF_FILTER: &str = "Enter done  Esc no filter";
 
-const HELP: &[&str] = &[
+pub(super) const HELP: &[&str] = &[
     "Up Down PgUp PgDn Home End   choose a function (also j, k)",
     "a, d        measure each call of the chosen function, or no longer",
     "A           measure all functions that are shown",
@@ -43,8 +45,8 @@ const HELP: &[&str] = &[
     "s, r        sort by the next column; reverse",
     "q, Ctrl-C   quit; all that was armed is latent again",
     "",
-    "Rates are of the last second, by the program's own clock. Self is the time in",
-    "the function and in no other one, as a part of one processor's.",
+    "Rates are of the last second or more, by the program's clock. Self is the time",
+    "in the function and in no other one, as a part of one processor's.",
     "*  measured: exact counts and times, and percentiles of all calls since then",
     "~  estimated from some of the calls     ≥  at least     -  not known",
 ];
@@ -64,10 +66,16 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
         Page::Callers => callers(view, frame, body),
         Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
     }
+    let is_seldom = view.asked.every > Duration::from_secs(1);
     let line = if view.is_typing {
         format!("/{}_  {}", clean(&view.filter), clean(&view.said))
     } else if view.said.is_empty() && !view.filter.is_empty() {
         format!("filter: {}", clean(&view.filter))
+    } else if view.said.is_empty() && is_seldom {
+        format!(
+            "asked every {:.0} s, for 0.2 % of its time; a selector of fewer is faster",
+            view.asked.every.as_secs_f64()
+        )
     } else {
         clean(&view.said).into_owned()
     };

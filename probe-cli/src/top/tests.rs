@@ -171,6 +171,7 @@ fn keys_choose_filter_and_sort() {
     let chosen = view.rows()[0].path.clone();
     assert_eq!(view.press(Key::Enter), Some(Wish::Callers(Some(chosen))));
     assert_eq!(view.press(Key::Escape), Some(Wish::Callers(None)));
+    assert!(draw::HELP.iter().all(|line| line.chars().count() <= 80));
     view.press(Key::Char('?'));
     assert!(screen(&mut view, 80, 24).contains("Ctrl-C   quit"));
     view.press(Key::Char('x'));

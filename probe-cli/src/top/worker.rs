@@ -14,10 +14,13 @@ use super::functions::{Functions, Program};
 use super::reports::{Estimated, Measured, Node, Report};
 use crate::live;
 
-/// The time between two questions.
-const EVERY: Duration = Duration::from_millis(250);
-/// Questions between two that need not be so fresh.
-const SELDOM: u32 = 4;
+/// The time between two questions, at least and at most.
+const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+/// The program's time for an answer is this part of the time between two: 0.2 %. A report of
+/// thousands of functions takes ten milliseconds and more.
+const PART: u32 = 500;
+/// The time between two that need not be so fresh.
+const SELDOM: Duration = Duration::from_secs(1);
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
 const BUDGET: &str = "0.3%";
 
@@ -36,6 +39,8 @@ pub struct Worker {
     tree: Option<u32>,
     callers: Option<Callers>,
     problem: Option<String>,
+    /// The time until the next question.
+    every: Duration,
 }
 
 impl Worker {
@@ -57,6 +62,7 @@ impl Worker {
             tree: None,
             callers: None,
             problem: None,
+            every: EVERY[0],
         }
     }
 
@@ -66,13 +72,20 @@ impl Worker {
             return Some(self.said(&error));
         }
         let mut next = Instant::now();
-        for turn in 0_u32.. {
-            if let Err(error) = self.ask(turn.is_multiple_of(SELDOM)) {
+        let mut seldom = next;
+        loop {
+            let asked = Instant::now();
+            let is_seldom = asked >= seldom;
+            if is_seldom {
+                seldom = asked + SELDOM;
+            }
+            if let Err(error) = self.ask(is_seldom) {
                 return Some(self.said(&error));
             }
+            self.every = pace(asked.elapsed());
             latest.put(self.answer());
             // A late answer skips the moments that it missed.
-            next = (next + EVERY).max(Instant::now());
+            next = (next + self.every).max(Instant::now());
             loop {
                 let left = next.saturating_duration_since(Instant::now());
                 match wished.recv_timeout(left) {
@@ -81,14 +94,14 @@ impl Worker {
                             self.problem = Some(error.to_string());
                         }
                         Err(error) => return Some(self.said(&error)),
-                        Ok(()) => (),
+                        // Somebody waits for the effect.
+                        Ok(()) => next = next.min(Instant::now() + EVERY[0]),
                     },
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return self.end(),
                 }
             }
         }
-        self.end()
     }
 
     fn said(&self, error: &ClientError) -> String {
@@ -151,6 +164,7 @@ impl Worker {
             lost: self.functions.lost,
             callers: self.callers.clone(),
             problem: self.problem.take(),
+            every: self.every,
         }
     }
 
@@ -226,6 +240,11 @@ impl Worker {
     }
 }
 
+/// Returns the time until the next question, if an answer took this long.
+fn pace(took: Duration) -> Duration {
+    (took * PART).clamp(EVERY[0], EVERY[1])
+}
+
 /// Returns whether there is no such attachment any more.
 fn is_gone(error: &ClientError) -> bool {
     matches!(error, ClientError::Failed(failure) if failure.kind == FailureKind::Unknown)
@@ -253,5 +272,16 @@ fn report<R: DeserializeOwned>(
             *problem = Some(format!("the program's report can't be read: {error}"));
             Ok(None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_are_asked_for_less_often() {
+        let paces = [0, 400, 600, 10_000, 60_000_000].map(|micros| pace(Duration::from_micros(micros)));
+        assert_eq!(paces.map(|it| it.as_millis()), [250, 250, 300, 5_000, 10_000]);
     }
 }

@@ -32,7 +32,7 @@ fn a_forked_child_does_not_count() {
     assert_eq!(served.end(), Some(7));
 }
 
-/// Whatever the agent does at that moment, the child does its work.
+/// The agent may be about anything at that moment; the child does its work.
 #[test]
 fn forks_beside_clients_that_come_and_go() {
     let folder = Folder::new("forks");
@@ -54,7 +54,7 @@ fn forks_beside_clients_that_come_and_go() {
     assert_eq!(served.end(), Some(7));
 }
 
-/// Probes of a plugin join what is attached, with the next request.
+/// Probes of a plugin join the attachments, with the next request.
 #[test]
 fn a_late_plugin_joins() {
     let folder = Folder::new("late");

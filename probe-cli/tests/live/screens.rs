@@ -36,8 +36,10 @@ fn masked(screen: &str) -> String {
     for line in screen.lines() {
         let line = line.replace(&name(&this()), "live");
         let masked = match () {
-            // Rows, and the headings of two tables.
-            () if ["* ", "  ", "live::", "call", "(no ", "…"].iter().any(|it| line.starts_with(it)) => {
+            // On a slow machine.
+            () if line.starts_with("asked every ") => String::new(),
+            () if line.starts_with("call") => heading(&line),
+            () if ["* ", "  ", "live::", "(no ", "…"].iter().any(|it| line.starts_with(it)) => {
                 numbers(&line, true)
             }
             () => numbers(&line, false),
@@ -45,6 +47,14 @@ fn masked(screen: &str) -> String {
         writeln!(text, "{}", masked.trim_end()).unwrap();
     }
     text
+}
+
+/// Masks the seconds in the heading of a table of calls.
+fn heading(line: &str) -> String {
+    let (title, rest) = line.split_once(", ").unwrap();
+    let columns = rest.split_once(" s ").unwrap().1.trim_start();
+    let width = line.chars().count() - title.chars().count() - ", #".len();
+    format!("{title}, #{columns:>width$}")
 }
 
 /// Masks the numbers of a line, with their units; if `is_row`, the rest stays where it is.
