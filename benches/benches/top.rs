@@ -1,7 +1,7 @@
-//! `top`: the CPU time that a program loses while somebody looks at it by `probectl top`, which asks
-//! four times a second: a program of three functions, and one of 5,000. Both do the same work with
-//! and without it, in turns; `again` is the noise of that. `threads` is the part of the program's
-//! CPU time that the runtime's own threads take meanwhile, which has less noise.
+//! `top`: the CPU time that a program loses to `probectl top`: a program of three functions, and
+//! one of 5,000. Both do the same work with and without it, in turns; `again` is the noise of that.
+//! `threads` is the part of the program's CPU time that the runtime's own threads take meanwhile,
+//! which has less noise.
 //!
 //! The program is a process of its own, and so is `top`, in a terminal that `script` of util-linux
 //! brings.
