@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release --example quickstart            # all text below the current folder
 //! cargo run --release --example quickstart -- FILES…  # these files and folders
+//! PROBE_AGENT=1 cargo run --release --example quickstart -- --serve   # for `probectl -n quickstart`
 //! PROBES='quickstart::query=count' cargo run --release --example quickstart
 //! ```
 //!
@@ -11,6 +12,9 @@
 //! latent again. The program also counts in the ordinary way, in [`ExpectedHits`] for each thread.
 //! If the probes' counts differ, it says so and fails. The threads stop between the phases only for
 //! that comparison: attaching does not need it, as the phase `toggling` shows.
+//!
+//! With `--serve` there are no phases. Each line of the input is a query, which is answered by the
+//! number of documents, until the input ends. `probectl` attaches meanwhile.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,6 +22,7 @@ use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
 use std::hint::black_box;
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,7 +152,12 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let _probes = probe_runtime::init_from_env()?;
-    let library = Library::read()?;
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let is_serving = arguments.next_if(|it| it == "--serve").is_some();
+    let library = Library::read(arguments.map(PathBuf::from).collect())?;
+    if is_serving {
+        return Ok(Service::new(library).serve(io::stdin().lock())?);
+    }
     let probes = select("quickstart::*")?;
     let service = Service::new(library);
     service.introduce();
@@ -282,6 +292,17 @@ impl Service {
         }
     }
 
+    /// Answers each line, until the input ends.
+    fn serve(&self, input: impl BufRead) -> io::Result<()> {
+        let (mut out, mut expected) = (io::stdout().lock(), ExpectedHits::default());
+        writeln!(out, "ready")?;
+        for line in input.lines() {
+            let found = self.index().query(&line?, &mut expected);
+            writeln!(out, "{}", number_of("file", found.len()))?;
+        }
+        Ok(())
+    }
+
     /// Runs all threads until `meanwhile` returns, which takes `time`.
     fn phase(&self, time: Duration, meanwhile: impl FnOnce(Duration)) -> Phase {
         let stop = AtomicBool::new(false);
@@ -335,9 +356,8 @@ struct Library {
 }
 
 impl Library {
-    /// Reads the files and folders of the command line, or else the current folder.
-    fn read() -> Result<Self, String> {
-        let mut roots: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    /// Reads these files and folders, or else the current folder.
+    fn read(mut roots: Vec<PathBuf>) -> Result<Self, String> {
         if roots.is_empty() {
             roots.push(PathBuf::from("."));
         }
@@ -352,7 +372,7 @@ impl Library {
     }
 
     /// Adds a file, or the text files below a folder, except hidden ones and those in `target`.
-    fn add(&mut self, path: &Path) -> Result<(), (PathBuf, std::io::Error)> {
+    fn add(&mut self, path: &Path) -> Result<(), (PathBuf, io::Error)> {
         let failed = |error| (path.to_owned(), error);
         if !path.is_dir() {
             let text = fs::read(path).map_err(failed)?;

@@ -11,6 +11,7 @@ mod json;
 #[cfg(target_os = "linux")]
 mod live;
 mod measured;
+mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]
 mod preload;

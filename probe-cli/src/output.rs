@@ -1,11 +1,14 @@
 //! The output of a command, and its exit code.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
+use terminal_size::{Width, terminal_size};
 
+use crate::narrow::narrowed;
 use crate::text::{json, lines};
 
 const HEADING: Style = Style::new().effects(Effects::BOLD);
@@ -131,8 +134,11 @@ pub(crate) fn note(text: &str) {
 fn write(shown: &Shown) -> io::Result<()> {
     let is_json = shown.out.starts_with('{');
     let text = if is_json { json(&shown.out) } else { lines(&shown.out) };
+    let is_table = shown.has_heading && io::stdout().is_terminal();
+    let width = terminal_size().filter(|_| is_table).map(|(Width(width), _)| width);
+    let text = width.map_or(Cow::Borrowed(&*text), |width| narrowed(&text, width.into()));
     let mut out = anstream::stdout().lock();
-    let rest = match text.split_once('\n').filter(|_| shown.has_heading && io::stdout().is_terminal()) {
+    let rest = match text.split_once('\n').filter(|_| is_table) {
         Some((heading, rest)) => {
             writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
             rest

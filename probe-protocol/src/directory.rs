@@ -8,15 +8,11 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::time::Duration;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::geteuid;
 
-use crate::channel::{Channel, ChannelError};
 use crate::error::{DirectoryError, MAX_PATH};
 
 const NAME: &str = "latent-probes";
@@ -128,72 +124,6 @@ pub(crate) fn candidates(uid: u32, runtime: Option<OsString>) -> Vec<PathBuf> {
         }
     }
     all
-}
-
-/// Returns whether no process listens at a socket. Waits for no one.
-///
-/// ```
-/// use std::os::unix::net::UnixListener;
-///
-/// let path = std::env::temp_dir().join(format!("stale-{}.sock", std::process::id()));
-/// let listener = UnixListener::bind(&path)?;
-/// assert!(!probe_protocol::is_stale(&path));
-/// drop(listener);
-/// assert!(probe_protocol::is_stale(&path));
-/// # std::fs::remove_file(path)?;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn is_stale(path: &Path) -> bool {
-    let is_socket = || fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    match Channel::connect(path, Duration::ZERO) {
-        Err(ChannelError::System(error)) if error.kind() == io::ErrorKind::ConnectionRefused => is_socket(),
-        _ => false,
-    }
-}
-
-/// Removes a socket at which no process listens. Returns whether it did. If a process makes a new
-/// one of the same name meanwhile, that one stays.
-///
-/// ```
-/// assert!(!probe_protocol::remove_stale("/nowhere/7.sock".as_ref()));
-/// ```
-pub fn remove_stale(path: &Path) -> bool {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    if !is_stale(path) {
-        return false;
-    }
-    let mut aside = OsString::from(format!(".{}-", process::id()));
-    aside.push(name);
-    let aside = folder.join(aside);
-    if fs::rename(path, &aside).is_err() {
-        return false;
-    }
-    if is_stale(&aside) {
-        return fs::remove_file(&aside).is_ok();
-    }
-    // If there is a newer one by now, this one is out of reach, and goes with its process.
-    if renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    false
-}
-
-/// Removes the sockets of processes that are gone from a folder. Looks at a limited number of
-/// files, and connects to none of a process that is there.
-///
-/// ```no_run
-/// probe_protocol::remove_all_stale(&probe_protocol::own_directory()?);
-/// # Ok::<(), probe_protocol::DirectoryError>(())
-/// ```
-pub fn remove_all_stale(directory: &Path) {
-    /// Enough for a machine's programs, and soon done.
-    const AT_MOST: usize = 1000;
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.take(AT_MOST).flatten() {
-        if pid_of(&entry.path()).is_some_and(|pid| !is_running(pid)) {
-            remove_stale(&entry.path());
-        }
-    }
 }
 
 /// Returns whether there is such a process, or no way to know.

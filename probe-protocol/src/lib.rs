@@ -47,6 +47,8 @@ mod passed;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
+mod stale;
+#[cfg(target_os = "linux")]
 mod target;
 
 pub use error::{ClientError, DirectoryError, MAX_PATH};
@@ -64,8 +66,9 @@ pub use {
     channel::{Channel, ChannelError, Received},
     client::{Client, Report},
     credentials::Peer,
-    directory::{is_stale, own_directory, remove_all_stale, remove_stale, socket_path},
+    directory::{own_directory, socket_path},
     listener::{BindError, Listener},
     passed::writable,
+    stale::{is_stale, remove_all_stale, remove_stale},
     target::{AgentSocket, sockets},
 };

@@ -19,9 +19,10 @@ use rustix::net::{
 };
 
 use crate::channel::Channel;
-use crate::directory::{is_stale, own_directory, socket_path};
+use crate::directory::{own_directory, socket_path};
 use crate::error::DirectoryError;
 use crate::socket::Socket;
+use crate::stale::is_stale;
 
 /// Clients that may wait to be accepted.
 const BACKLOG: i32 = 64;

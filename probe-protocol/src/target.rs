@@ -15,8 +15,9 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
-use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, remove_stale, unsafe_because};
+use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, unsafe_because};
 use crate::error::{ClientError, DirectoryError};
+use crate::stale::remove_stale;
 
 /// The time that a client waits for an answer, unless told otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,7 +92,11 @@ impl Target {
         let own = fs::metadata("/").ok();
         let other = fs::metadata(of.join("root/.")).ok();
         let place = |it: &fs::Metadata| (it.dev(), it.ino());
-        let is_elsewhere = other.as_ref().is_some_and(|it| own.as_ref().map(place) != Some(place(it)));
+        // Two namespaces may have the same root, and other file systems below it.
+        let mounts = |of: &Path| fs::read_link(of.join("ns/mnt")).ok();
+        let is_mounted_apart = mounts(&of).is_some_and(|it| mounts("/proc/self".as_ref()) != Some(it));
+        let is_elsewhere =
+            is_mounted_apart || other.as_ref().is_some_and(|it| own.as_ref().map(place) != Some(place(it)));
         let status = fs::read_to_string(of.join("status")).unwrap_or_default();
         let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
         let inner = inner.and_then(|line| line.split_whitespace().next_back()?.parse().ok());

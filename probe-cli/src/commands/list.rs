@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use probe_runtime::__tools::Table;
+#[cfg(target_os = "linux")]
+use probe_runtime::Kind;
 use probe_runtime::Selector;
 use serde::Serialize;
 
@@ -76,7 +78,9 @@ fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
     }
     let later = status.unreadable_objects.iter();
     notes.extend(later.map(|object| format!("{object} has probes of a later version of probe-runtime")));
-    probes.sort_by(|a, b| (&a.path, &a.kind, a.line).cmp(&(&b.path, &b.kind, b.line)));
+    // As the probes of a file. Kinds of a later version come first.
+    let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    probes.sort_by(|a, b| (&a.path, kind(&a.kind), a.line).cmp(&(&b.path, kind(&b.kind), b.line)));
     let (mut listed, mut left_out) = (Vec::new(), Vec::new());
     for probe in probes {
         match &probe.skipped {

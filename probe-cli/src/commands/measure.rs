@@ -14,7 +14,7 @@ const UNSEEN: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target)?;
+    let mut program = target(&args.target, &stop)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| failure(&error))?;
     let mut screen = Screen::stdout(is_json);
@@ -50,19 +50,19 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
 }
 
 /// Connects to the program that is meant, or starts it.
-pub(super) fn target(target: &Target) -> Result<Program, Failure> {
+pub(super) fn target(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.pid, &target.name) {
         (Some(pid), _) => Program::by_id(pid),
         (_, Some(name)) => Program::by_name(name),
-        _ => Program::start(&target.command),
+        _ => Program::start(&target.command, stop),
     }
 }
 
 /// The same; a program that is started here has no terminal.
-pub(super) fn silent(target: &Target) -> Result<Program, Failure> {
+pub(super) fn silent(target: &Target, stop: &Stop) -> Result<Program, Failure> {
     match (target.pid, &target.name) {
-        (None, None) => Program::start_silently(&target.command),
-        _ => self::target(target),
+        (None, None) => Program::start_silently(&target.command, stop),
+        _ => self::target(target, stop),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
         return Err(Failure::Usage(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`")));
     }
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target)?;
+    let mut program = target(&args.target, &stop)?;
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
     if fs::metadata(&args.out).is_ok_and(|metadata| !metadata.is_file()) {

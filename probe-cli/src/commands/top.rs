@@ -28,7 +28,8 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
         )));
     }
     let stop = Stop::on_signals()?;
-    let program = silent(&args.target)?;
+    let program = silent(&args.target, &stop)?;
+    stop.before_exit(FullScreen::give_back);
     let asking = Asking::start(program, args.selector.clone());
     let screen =
         FullScreen::take().map_err(|error| Failure::Input(format!("the terminal can't be used: {error}")));

@@ -3,7 +3,7 @@
 //! The program writes a trace to a file in this process's memory, and flushes it when it is asked
 //! for a report. Blocks that were read are cut out of the file. If the program hits faster than
 //! lines are made or read, its probes are off until the rest has been read; a line says for how
-//! long.
+//! long. If nobody reads at all, since this process is stopped, the file has a limit.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,15 +31,18 @@ const EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the trace, or of lines, with which the program is too fast.
 const BEHIND: u64 = 8 << 20;
+/// The memory of the trace while nobody reads it, as when this process is stopped. The rest is
+/// lost, and counted.
+const LIMIT: &str = "64M";
 /// The file's first bytes, whose state the program writes again.
 const KEPT: u64 = 4096;
 
 pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
-    let mut program = target(&args.target)?;
+    let mut program = target(&args.target, &stop)?;
     let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
     program.client.set_patience(PATIENCE);
-    let spec = format!("{}=trace", args.selector);
+    let spec = format!("{}=trace(limit={LIMIT})", args.selector);
     let attach = Attach { output: Some("hits.probetrace".to_owned()), ..Attach::new(spec) };
     let attached = program.client.record(&attach, &file.0).map_err(|error| failure(&error))?;
     let mut notes = notes(&attached);

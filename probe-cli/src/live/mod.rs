@@ -5,6 +5,7 @@
 
 mod program;
 mod screen;
+mod started;
 mod stop;
 
 pub use program::{Program, failure};

@@ -1,14 +1,15 @@
 //! The program that is meant: by its process id, by its name, or started here.
 
 use std::fs;
-use std::iter;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
+use super::started::Started;
+use super::stop::Stop;
 use crate::output::Failure;
 use crate::preload::{Preload, Starting, library};
 
@@ -23,7 +24,7 @@ pub struct Program {
     pub client: Client,
     /// The process's id, as it is known here.
     pub pid: u32,
-    started: Option<Child>,
+    started: Option<Started>,
 }
 
 impl Program {
@@ -68,52 +69,55 @@ impl Program {
     }
 
     /// Starts a program with its agent, and connects to it. If it has none of its own, the library
-    /// to preload brings one. Of a script, the first program with an agent is asked.
+    /// to preload brings one. Of a script, the first program with an agent is asked. The program
+    /// ends with this, unless it is waited for, and by a second signal.
     ///
     /// # Errors
     /// If it can't be started, or serves no socket. It is ended then.
-    pub fn start(command: &[String]) -> Result<Self, Failure> {
-        Self::started(command, |_| ())
+    pub fn start(command: &[String], stop: &Stop) -> Result<Self, Failure> {
+        Self::started(command, stop, |_| ())
     }
 
     /// Starts a program without input, whose output is discarded, and connects to it.
     ///
     /// # Errors
     /// As those of [`start`](Self::start).
-    pub fn start_silently(command: &[String]) -> Result<Self, Failure> {
-        Self::started(command, |command| {
+    pub fn start_silently(command: &[String], stop: &Stop) -> Result<Self, Failure> {
+        Self::started(command, stop, |command| {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         })
     }
 
-    fn started(command: &[String], set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
+    fn started(command: &[String], stop: &Stop, set: impl FnOnce(&mut Command)) -> Result<Self, Failure> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::Usage("a command is missing after `--`".to_owned()));
         };
         let mut command = Command::new(program);
         set(command.args(arguments).env("PROBE_AGENT", "1"));
         let without = preload(program, &mut command);
-        let mut started = command
-            .spawn()
+        let mut started = Started::new(&mut command)
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
+        let ending = started.ending();
+        stop.before_exit(move || ending.end());
         let begin = Instant::now();
         loop {
-            let pid = asked(started.id());
+            let pid = asked(&started);
             match Client::connect(pid) {
-                Ok(client) => return Ok(Self { client, pid, started: Some(started) }),
-                Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
-                Err(error) => {
-                    end(&mut started);
-                    return Err(failure(&error));
+                Ok(client) => {
+                    if pid != started.id() {
+                        started.take(pid);
+                    }
+                    return Ok(Self { client, pid, started: Some(started) });
                 }
+                Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
+                Err(error) => return Err(failure(&error)),
             }
-            if let Ok(Some(status)) = started.try_wait() {
+            if let Some(status) = started.ended() {
                 return Err(Failure::Input(format!(
                     "{program} has ended ({status}) before it could be asked; {without}"
                 )));
             }
             if begin.elapsed() > START {
-                end(&mut started);
                 return Err(Failure::Input(format!(
                     "{program} serves no socket, so it was ended; {without}"
                 )));
@@ -127,7 +131,7 @@ impl Program {
     pub fn finish(mut self) -> Option<String> {
         let started = self.started.take();
         drop(self);
-        let status = started?.wait().ok()?;
+        let status = started?.wait()?;
         (!status.success()).then(|| format!("the program has failed: {status}"))
     }
 
@@ -150,15 +154,6 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    /// Ends a program that was started here for a command that has failed, or was stopped.
-    fn drop(&mut self) {
-        if let Some(started) = &mut self.started {
-            end(started);
-        }
-    }
-}
-
 /// Lets a program without an agent of its own get one. Returns what to look at if it serves no
 /// socket.
 fn preload(program: &str, command: &mut Command) -> String {
@@ -178,24 +173,12 @@ fn preload(program: &str, command: &mut Command) -> String {
 }
 
 /// Returns the process to ask: the started one, or a descendant of it that has an agent.
-fn asked(started: u32) -> u32 {
-    let is_below = |pid| iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| pid == started);
+fn asked(started: &Started) -> u32 {
     let all: Vec<_> = sockets().into_iter().map(|it| it.pid).collect();
-    if all.contains(&started) {
-        return started;
+    if all.contains(&started.id()) {
+        return started.id();
     }
-    all.into_iter().find(|pid| is_below(*pid)).unwrap_or(started)
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok().filter(|pid| *pid != 0)
-}
-
-fn end(started: &mut Child) {
-    // It may have ended by itself.
-    let _ = started.kill();
-    let _ = started.wait();
+    all.into_iter().find(|pid| started.is_below(*pid)).unwrap_or_else(|| started.id())
 }
 
 /// Returns whether a process has this name: that of its file, or the one that the kernel shows.

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size};
 
+use crate::narrow::narrowed;
 use crate::text::{json, lines};
 
 /// The place for reports: stdout.
@@ -37,9 +38,8 @@ impl Screen {
     /// # Errors
     /// The system's.
     pub fn show(&mut self, report: &str) -> io::Result<()> {
-        let size = terminal_size().map_or((80, 24), |(Width(width), Height(height))| (width, height));
         let cleaned = self.cleaned(report);
-        let text = if self.is_terminal { fitting(&cleaned, size) } else { cleaned.into_owned() };
+        let text = if self.is_terminal { fitting(&cleaned, size()) } else { cleaned.into_owned() };
         let mut out = io::stdout().lock();
         if self.shown != 0 {
             write!(out, "\x1b[{}A\x1b[J", self.shown)?;
@@ -50,7 +50,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows a last report, whole, in place of the last one.
+    /// Shows a last report, with all of its rows, in place of the last one.
     ///
     /// # Errors
     /// The system's.
@@ -60,9 +60,15 @@ impl Screen {
             write!(out, "\x1b[{}A\x1b[J", self.shown)?;
         }
         self.shown = 0;
-        out.write_all(self.cleaned(report).as_bytes())?;
+        let cleaned = self.cleaned(report);
+        let text = if self.is_terminal { narrowed(&cleaned, size().0.into()) } else { cleaned };
+        out.write_all(text.as_bytes())?;
         out.flush()
     }
+}
+
+fn size() -> (u16, u16) {
+    terminal_size().map_or((80, 24), |(Width(width), Height(height))| (width, height))
 }
 
 /// Cuts a text to a terminal's size: a line that is too long would become two, and a line above the
@@ -70,7 +76,7 @@ impl Screen {
 fn fitting(text: &str, (width, height): (u16, u16)) -> String {
     let rows = usize::from(height).saturating_sub(2).max(1);
     let mut fitting = String::new();
-    for line in text.lines().take(rows) {
+    for line in narrowed(text, width.into()).lines().take(rows) {
         fitting.extend(line.chars().take(width.into()));
         fitting.push('\n');
     }

@@ -2,46 +2,87 @@
 
 use std::ffi::c_int;
 use std::fs;
-use std::sync::Arc;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::Client;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::low_level::{exit, pipe};
 
 use super::program::failure;
 use crate::output::Failure;
 
+/// The exit code after a second signal.
+const TWICE: c_int = 130;
 /// The time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C, `SIGTERM` or `SIGHUP`.
 #[derive(Clone)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    is_set: AtomicBool,
+    /// To be done before a second signal ends the process.
+    last: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+}
 
 impl Stop {
-    /// Catches the signals from now on. A second one ends the process, as it would without this.
-    /// Signals that the process ignores from its start stay ignored, such as `SIGHUP` under
-    /// `nohup`.
+    /// Catches the signals from now on, on a thread that waits for them. A second one ends the
+    /// process at once. Signals that the process ignores from its start stay ignored, such as
+    /// `SIGHUP` under `nohup`.
     ///
     /// # Errors
     /// The system's.
     pub fn on_signals() -> Result<Self, Failure> {
-        let is_set = Arc::new(AtomicBool::new(false));
+        let state = Arc::new(State::default());
+        let (signals, caught) = UnixStream::pair().map_err(Failure::input)?;
+        let of_thread = Arc::clone(&state);
+        let wait = move || of_thread.wait_for(signals);
+        thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(Failure::input)?;
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|it| !is_ignored(&status, *it)) {
-            // Handlers run in this order, so the second signal finds it set. The agent makes all
-            // latent then.
-            flag::register_conditional_shutdown(signal, 130, Arc::clone(&is_set)).map_err(Failure::input)?;
-            flag::register(signal, Arc::clone(&is_set)).map_err(Failure::input)?;
+            let caught = caught.try_clone().map_err(Failure::input)?;
+            pipe::register(signal, caught).map_err(Failure::input)?;
         }
-        Ok(Self(is_set))
+        Ok(Self(state))
     }
 
     /// Returns whether somebody wants it to end.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Does this before a second signal ends the process, on another thread. The agent makes all
+    /// latent then. It must not wait for other threads, which may wait for ever.
+    pub fn before_exit(&self, last: impl FnOnce() + Send + 'static) {
+        self.0.last().push(Box::new(last));
+    }
+}
+
+impl State {
+    /// Takes a byte for each signal.
+    fn wait_for(&self, mut signals: UnixStream) {
+        for at in 0.. {
+            match signals.read_exact(&mut [0]) {
+                Ok(()) if at == 0 => self.is_set.store(true, Ordering::Relaxed),
+                Ok(()) => {
+                    self.last().drain(..).for_each(|last| last());
+                    exit(TWICE);
+                }
+                // No signal was registered.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Vec<Box<dyn FnOnce() + Send>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,25 +1,14 @@
-//! The thread that asks the program.
+//! The thread that asks the program, and the ways to and from it.
 
-use std::collections::BTreeSet;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use probe_protocol::{Attach, Client, ClientError};
-use probe_runtime::Selector;
-use serde::de::DeserializeOwned;
-
 use super::callers::Callers;
-use super::functions::{Function, Functions, Program};
-use super::reports::{Estimated, Measured, Node, Report};
+use super::functions::{Function, Program};
+use super::worker::Worker;
 use crate::live;
-
-/// The time between two questions.
-const EVERY: Duration = Duration::from_millis(250);
-/// Questions between two that need not be so fresh.
-const SELDOM: u32 = 4;
-/// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
-const BUDGET: &str = "0.3%";
 
 /// A request of the person at the terminal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,12 +44,39 @@ pub struct Asked {
     pub callers: Option<Callers>,
     /// A problem to show.
     pub problem: Option<String>,
+    /// The time until the next question.
+    pub every: Duration,
 }
 
-/// The thread, and the ways to and from it.
+/// The latest answer, until somebody takes it. A later one takes its place: a terminal that takes
+/// nothing makes no queue.
+#[derive(Clone, Default)]
+pub struct Latest(Arc<Mutex<Option<Asked>>>);
+
+impl Latest {
+    /// Puts an answer there.
+    pub fn put(&self, answer: Asked) {
+        let mut latest = self.lock();
+        let unseen = latest.take().and_then(|it| it.problem);
+        // A problem is told once, by the answer after it.
+        let problem = answer.problem.or(unseen);
+        *latest = Some(Asked { problem, ..answer });
+    }
+
+    /// Takes it.
+    pub fn take(&self) -> Option<Asked> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Asked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread.
 pub struct Asking {
     wishes: Sender<Wish>,
-    answers: Receiver<Asked>,
+    latest: Latest,
     thread: JoinHandle<Option<String>>,
 }
 
@@ -68,9 +84,10 @@ impl Asking {
     /// Starts to ask about the functions of a selector.
     pub fn start(program: live::Program, selector: String) -> Self {
         let (wishes, requests) = mpsc::channel();
-        let (sender, answers) = mpsc::channel();
-        let thread = thread::spawn(move || Worker::new(program, selector).run(&requests, &sender));
-        Self { wishes, answers, thread }
+        let latest = Latest::default();
+        let answers = latest.clone();
+        let thread = thread::spawn(move || Worker::new(program, selector).run(&requests, &answers));
+        Self { wishes, latest, thread }
     }
 
     /// Sends a wish. One to a program that has gone is lost.
@@ -83,13 +100,11 @@ impl Asking {
     /// # Errors
     /// If the connection has ended.
     pub fn latest(&self) -> Result<Option<Asked>, ()> {
-        let mut latest = None;
-        loop {
-            match self.answers.try_recv() {
-                Ok(answer) => latest = Some(answer),
-                Err(TryRecvError::Empty) => return Ok(latest),
-                Err(TryRecvError::Disconnected) => return latest.map(Some).ok_or(()),
-            }
+        // Looked at first: the last answer comes before the end.
+        let has_ended = self.thread.is_finished();
+        match self.latest.take() {
+            None if has_ended => Err(()),
+            latest => Ok(latest),
         }
     }
 
@@ -105,223 +120,5 @@ impl Asking {
             thread::sleep(Duration::from_millis(2));
         }
         self.thread.join().unwrap_or_else(|_| Some("the thread that asks has panicked".to_owned()))
-    }
-}
-
-/// The state of the thread.
-struct Worker {
-    program: live::Program,
-    selector: String,
-    about: Program,
-    functions: Functions,
-    paths: BTreeSet<String>,
-    measured: BTreeSet<String>,
-    asked_for: Option<String>,
-    /// Attachments: of estimates, of measurements, of the tree of calls.
-    estimates: Option<u32>,
-    measurements: Option<u32>,
-    tree: Option<u32>,
-    callers: Option<Callers>,
-    problem: Option<String>,
-}
-
-impl Worker {
-    fn new(program: live::Program, selector: String) -> Self {
-        let hello = program.client.hello();
-        let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
-        let about = Program { name, pid: hello.pid, runtime: hello.runtime.clone(), ..Program::default() };
-        Self {
-            program,
-            selector,
-            about,
-            functions: Functions::default(),
-            paths: BTreeSet::new(),
-            measured: BTreeSet::new(),
-            asked_for: None,
-            estimates: None,
-            measurements: None,
-            tree: None,
-            callers: None,
-            problem: None,
-        }
-    }
-
-    /// Asks until nobody looks. Returns why the connection has ended, if it has.
-    fn run(mut self, wished: &Receiver<Wish>, sender: &Sender<Asked>) -> Option<String> {
-        if let Err(error) = self.begin() {
-            return Some(self.said(&error));
-        }
-        let mut next = Instant::now();
-        for turn in 0_u32.. {
-            if let Err(error) = self.ask(turn.is_multiple_of(SELDOM)) {
-                return Some(self.said(&error));
-            }
-            if sender.send(self.answer()).is_err() {
-                break;
-            }
-            // A late answer skips the moments that it missed.
-            next = (next + EVERY).max(Instant::now());
-            loop {
-                let left = next.saturating_duration_since(Instant::now());
-                match wished.recv_timeout(left) {
-                    Ok(wish) => match self.grant(wish) {
-                        Err(error) if matches!(error, ClientError::Failed(_)) => {
-                            self.problem = Some(error.to_string());
-                        }
-                        Err(error) => return Some(self.said(&error)),
-                        Ok(()) => (),
-                    },
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return self.end(),
-                }
-            }
-        }
-        self.end()
-    }
-
-    fn said(&self, error: &ClientError) -> String {
-        match error {
-            ClientError::Ended => self.program.end().to_owned(),
-            other => other.to_string(),
-        }
-    }
-
-    /// Makes all latent.
-    fn end(mut self) -> Option<String> {
-        // The connection's end does the same.
-        for id in [self.estimates, self.measurements, self.tree].into_iter().flatten() {
-            let _ = self.program.client.detach(id);
-        }
-        None
-    }
-
-    fn begin(&mut self) -> Result<(), ClientError> {
-        let probes = self.program.client.list(&self.selector)?;
-        for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
-            self.functions.add(&probe.path, &probe.file, probe.line, probe.group.as_deref());
-            self.paths.insert(probe.path.clone());
-        }
-        match self.estimating(true) {
-            // Without estimates the rest works.
-            Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
-            other => return other,
-        }
-        Ok(())
-    }
-
-    fn ask(&mut self, is_seldom: bool) -> Result<(), ClientError> {
-        let client = &mut self.program.client;
-        if is_seldom {
-            let status = client.status()?;
-            (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
-        }
-        if let Some(id) = self.estimates
-            && let Some(report) = report::<Report<Estimated>>(client, id, &mut self.problem)?
-        {
-            self.functions.estimate(&report);
-        }
-        if let Some(id) = self.measurements
-            && let Some(report) = report::<Report<Measured>>(client, id, &mut self.problem)?
-        {
-            self.functions.measure(&report, self.measured == self.paths);
-        }
-        if let (Some(id), Some(path)) = (self.tree, &self.asked_for)
-            && is_seldom
-            && let Some(report) = report::<Report<Node>>(client, id, &mut self.problem)?
-        {
-            self.callers = Some(Callers::new(path, &report));
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self) -> Asked {
-        Asked {
-            program: self.about.clone(),
-            functions: self.functions.list(),
-            is_estimating: self.estimates.is_some(),
-            busy: self.functions.busy(),
-            cost: self.functions.cost(),
-            lost: self.functions.lost,
-            callers: self.callers.clone(),
-            problem: self.problem.take(),
-        }
-    }
-
-    fn grant(&mut self, wish: Wish) -> Result<(), ClientError> {
-        match wish {
-            Wish::Measure(paths) => {
-                self.measured.extend(paths);
-                self.measuring()
-            }
-            Wish::Release(paths) => {
-                paths.iter().for_each(|path| _ = self.measured.remove(path));
-                self.measuring()
-            }
-            Wish::Disarm => {
-                self.measured.clear();
-                self.measuring()?;
-                self.neighbours(None)?;
-                self.estimating(false)
-            }
-            Wish::Estimate => self.estimating(self.estimates.is_none()),
-            Wish::Callers(path) => self.neighbours(path),
-        }
-    }
-
-    fn estimating(&mut self, is_wanted: bool) -> Result<(), ClientError> {
-        if let Some(id) = self.estimates.take_if(|_| !is_wanted) {
-            self.program.client.detach(id)?;
-            self.functions.forget();
-        } else if self.estimates.is_none() && is_wanted {
-            let spec = format!("{}=profile(budget={BUDGET})", self.selector);
-            self.estimates = Some(self.program.client.attach(&Attach::new(spec))?.id);
-        }
-        Ok(())
-    }
-
-    /// Attaches what measures the chosen functions, in place of the last one.
-    fn measuring(&mut self) -> Result<(), ClientError> {
-        if let Some(id) = self.measurements.take() {
-            self.program.client.detach(id)?;
-        }
-        self.functions.forget();
-        if self.measured.is_empty() {
-            return Ok(());
-        }
-        let paths: Vec<_> = self.measured.iter().map(|path| Selector::escape(path)).collect();
-        let chosen = if self.measured == self.paths { self.selector.clone() } else { paths.join(", ") };
-        let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
-        // No function is shown as measured then.
-        self.measurements = Some(attached.inspect_err(|_| self.measured.clear())?.id);
-        Ok(())
-    }
-
-    fn neighbours(&mut self, path: Option<String>) -> Result<(), ClientError> {
-        self.callers = None;
-        let is_wanted = path.is_some();
-        self.asked_for = path;
-        if let Some(id) = self.tree.take_if(|_| !is_wanted) {
-            self.program.client.detach(id)?;
-        } else if self.tree.is_none() && is_wanted {
-            let spec = format!("{}=call-tree", self.selector);
-            self.tree = Some(self.program.client.attach(&Attach::new(spec))?.id);
-        }
-        Ok(())
-    }
-}
-
-/// Reads a report; `None`, and a problem, if it is not as expected.
-fn report<R: DeserializeOwned>(
-    client: &mut Client,
-    attachment: u32,
-    problem: &mut Option<String>,
-) -> Result<Option<R>, ClientError> {
-    let text = client.report(attachment, 0, "json")?.text;
-    match serde_json::from_str(&text) {
-        Ok(report) => Ok(Some(report)),
-        Err(error) => {
-            *problem = Some(format!("the program's report can't be read: {error}"));
-            Ok(None)
-        }
     }
 }

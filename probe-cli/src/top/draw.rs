@@ -2,6 +2,8 @@
 //!
 //! Text of the program is escaped before it is drawn: a terminal obeys none of it.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -12,6 +14,7 @@ use super::callers::Edge;
 use super::figure::{Figure, or_dash};
 use super::functions::Function;
 use super::view::{Column, Page, View};
+use crate::narrow;
 use crate::text::{clean, count};
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -23,9 +26,13 @@ const WIDE: u16 = 110;
 /// From this width on, the source is shown, too.
 const WIDEST: u16 = 150;
 
-const KEYS: &str = "a measure  d release  A all  D disarm  / filter  s sort  Enter callers  ? help  q quit";
+/// The keys of each page, in 80 columns.
+const KEYS: &str = "a measure  d release  A all  D off  / filter  s sort  Enter tree  ? help  q quit";
+const KEYS_OF_CALLERS: &str = "Esc back  q quit";
+const KEYS_OF_HELP: &str = "any key: back";
+const KEYS_OF_FILTER: &str = "Enter done  Esc no filter";
 
-const HELP: &[&str] = &[
+pub(super) const HELP: &[&str] = &[
     "Up Down PgUp PgDn Home End   choose a function (also j, k)",
     "a, d        measure each call of the chosen function, or no longer",
     "A           measure all functions that are shown",
@@ -38,8 +45,8 @@ const HELP: &[&str] = &[
     "s, r        sort by the next column; reverse",
     "q, Ctrl-C   quit; all that was armed is latent again",
     "",
-    "Rates are of the last second, by the program's own clock. Self is the time in the",
-    "function and in no other one, as a part of one processor's.",
+    "Rates are of the last second or more, by the program's clock. Self is the time",
+    "in the function and in no other one, as a part of one processor's.",
     "*  measured: exact counts and times, and percentiles of all calls since then",
     "~  estimated from some of the calls     ≥  at least     -  not known",
 ];
@@ -59,15 +66,27 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
         Page::Callers => callers(view, frame, body),
         Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
     }
+    let is_seldom = view.asked.every > Duration::from_secs(1);
     let line = if view.is_typing {
         format!("/{}_  {}", clean(&view.filter), clean(&view.said))
     } else if view.said.is_empty() && !view.filter.is_empty() {
         format!("filter: {}", clean(&view.filter))
+    } else if view.said.is_empty() && is_seldom {
+        format!(
+            "asked every {:.0} s, for 0.2 % of its time; a selector of fewer is faster",
+            view.asked.every.as_secs_f64()
+        )
     } else {
         clean(&view.said).into_owned()
     };
     frame.render_widget(Paragraph::new(line), said);
-    frame.render_widget(Paragraph::new(Line::styled(KEYS, DIM)), keys);
+    let of_page = match view.page {
+        _ if view.is_typing => KEYS_OF_FILTER,
+        Page::Functions => KEYS,
+        Page::Callers => KEYS_OF_CALLERS,
+        Page::Help => KEYS_OF_HELP,
+    };
+    frame.render_widget(Paragraph::new(Line::styled(of_page, DIM)), keys);
 }
 
 /// Returns the program, and the cost of its probes.
@@ -195,10 +214,12 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
     };
     let half = [Constraint::Fill(1), Constraint::Fill(1)];
     let [above, below] = Layout::vertical(half).areas(area);
-    let about = format!("{}, the last {:.0} s", callers.path, callers.seconds);
-    let edges = |title: String, edges: &[Edge], frame: &mut Frame<'_>, area: Rect| {
+    let since = format!(", {:.0} s", callers.seconds);
+    let edges = |relation: &str, edges: &[Edge], frame: &mut Frame<'_>, area: Rect| {
         let all: f64 = edges.iter().map(|it| it.calls).sum();
         let width = usize::from(area.width.saturating_sub(4 * 10));
+        let of_path = width.saturating_sub(relation.len() + 1 + since.len());
+        let title = format!("{relation} {}{since}", ending(&callers.path, of_path));
         let rows = edges.iter().map(|it| {
             let name = it.path.as_deref().unwrap_or("(no probed caller)");
             let mean = (it.calls > 0.0).then(|| Figure::exact(it.total / it.calls));
@@ -215,25 +236,21 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
         });
         let fixed = Constraint::Length(9);
         let heading = ["calls", "share", "total", "mean"].map(|it| right(it, 9));
-        let heading = [ending(&title, width)].into_iter().chain(heading);
+        let heading = [title].into_iter().chain(heading);
         let widths = [Constraint::Fill(1), fixed, fixed, fixed, fixed];
-        frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(BOLD)), area);
+        let nothing = edges.is_empty().then(|| Row::new(["(no probed function)"]));
+        let table = Table::new(rows.chain(nothing), widths).header(Row::new(heading).style(BOLD));
+        frame.render_widget(table, area);
     };
-    edges(format!("callers of {about}"), &callers.around, frame, above);
-    edges(format!("called by {about}"), &callers.called, frame, below);
+    edges("callers of", &callers.around, frame, above);
+    edges("called by", &callers.called, frame, below);
 }
 
 fn right(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Cleans a name, and cuts its beginning to a width: names differ at their ends.
+/// Cleans a name, and cuts its beginning to a width.
 fn ending(name: &str, width: usize) -> String {
-    let name = clean(name);
-    let length = name.chars().count();
-    if length <= width {
-        return name.into_owned();
-    }
-    let kept = name.chars().skip(length - width.saturating_sub(1));
-    std::iter::once('…').chain(kept).take(width).collect()
+    narrow::ending(&clean(name), width).into_owned()
 }

@@ -70,10 +70,6 @@ struct History(VecDeque<(f64, BTreeMap<Key, Past>)>);
 
 impl History {
     fn push(&mut self, duration: f64, now: BTreeMap<Key, Past>) {
-        // Another attachment began anew.
-        if self.0.back().is_some_and(|(last, _)| *last >= duration) {
-            self.0.clear();
-        }
         self.0.push_back((duration, now));
         while self.0.len() > 2 && self.0.get(1).is_some_and(|(at, _)| duration - at >= SPAN) {
             self.0.pop_front();
@@ -117,8 +113,20 @@ impl Functions {
         self.known.entry(key).or_insert(function);
     }
 
-    /// Forgets all numbers.
-    pub fn forget(&mut self) {
+    /// Forgets all numbers, and the reports of an attachment that estimated: a rate is of two
+    /// reports of one attachment.
+    pub fn forget_estimates(&mut self) {
+        self.forget();
+        (self.estimates, self.cost, self.recent) = (History::default(), None, None);
+    }
+
+    /// Forgets all numbers, and the reports of an attachment that measured.
+    pub fn forget_measurements(&mut self) {
+        self.forget();
+        self.measurements = History::default();
+    }
+
+    fn forget(&mut self) {
         for function in self.known.values_mut() {
             let known = std::mem::take(function);
             *function = Function {
@@ -129,7 +137,6 @@ impl Functions {
                 ..Function::default()
             };
         }
-        self.recent = None;
     }
 
     /// Takes estimates.

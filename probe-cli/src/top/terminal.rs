@@ -1,8 +1,11 @@
-//! The whole terminal, until it is given back: at the end, at an error, and at a panic.
+//! The whole terminal, until it is given back: at the end, at an error, at a panic, and at a second
+//! signal.
 
 use std::io::{self, Stdout, stdout};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -11,6 +14,9 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+
+/// The time for a terminal to take its last bytes, if the process is to end at once.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -37,6 +43,22 @@ impl FullScreen {
     }
 }
 
+impl FullScreen {
+    /// Gives the terminal back before the process ends, whatever its owner does: it may wait for a
+    /// terminal that takes nothing.
+    pub fn give_back() {
+        if !IS_TAKEN.load(Ordering::Relaxed) {
+            return;
+        }
+        let _ = disable_raw_mode();
+        let restoring = thread::spawn(restore);
+        let begin = Instant::now();
+        while !restoring.is_finished() && begin.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 impl Drop for FullScreen {
     fn drop(&mut self) {
         restore();
@@ -48,5 +70,49 @@ fn restore() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    #[ignore = "another test plays it, in a terminal"]
+    fn scenario() {
+        assert_eq!(probe_tests::scenario::to_play(), "panic");
+        let _screen = FullScreen::take().unwrap();
+        panic!("a message for people");
+    }
+
+    /// The message comes after the screen, which it would vanish with.
+    #[test]
+    fn a_panic_gives_it_back() {
+        if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
+            println!("skipped: there is no `script`");
+            return;
+        }
+        let this = env::current_exe().unwrap();
+        let line = format!(
+            "{} --exact --ignored --nocapture top::terminal::tests::scenario; stty -a",
+            this.display()
+        );
+        let output = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("PROBE_TEST_SCENARIO", "panic")
+            .env("TERM", "xterm")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (before, after) = text.split_once("\x1b[?1049h").unwrap();
+        assert!(!before.contains("panicked"), "{text}");
+        let (screen, after) = after.split_once("\x1b[?1049l\x1b[?25h").unwrap();
+        assert!(!screen.contains("panicked") && after.contains("a message for people"), "{text}");
+        let modes = ["icanon", "echo", "isig", "icrnl", "opost"];
+        assert!(modes.iter().all(|it| after.split_whitespace().any(|word| word == *it)), "{text}");
     }
 }

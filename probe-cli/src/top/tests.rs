@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 
-use super::asking::{Asked, Wish};
+use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::draw;
 use super::functions::{Functions, Program};
@@ -101,7 +101,7 @@ cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
     let shown = screen(&mut view(), 80, 24);
     assert_eq!(shown.lines().take(7).map(|it| it.to_owned() + "\n").collect::<String>(), expected, "{shown}");
     assert_eq!(shown.lines().count(), 24);
-    assert!(shown.lines().last().unwrap().starts_with("a measure  d release  A all  D disarm"));
+    assert!(shown.lines().last().unwrap().ends_with("Enter tree  ? help  q quit"));
 }
 
 #[test]
@@ -171,6 +171,7 @@ fn keys_choose_filter_and_sort() {
     let chosen = view.rows()[0].path.clone();
     assert_eq!(view.press(Key::Enter), Some(Wish::Callers(Some(chosen))));
     assert_eq!(view.press(Key::Escape), Some(Wish::Callers(None)));
+    assert!(draw::HELP.iter().all(|line| line.chars().count() <= 80));
     view.press(Key::Char('?'));
     assert!(screen(&mut view, 80, 24).contains("Ctrl-C   quit"));
     view.press(Key::Char('x'));
@@ -208,7 +209,7 @@ fn callers_are_summed_over_the_tree() {
     assert_eq!(
         lines[2..6],
         [
-            "callers of shop::price, the last 2 s calls share total mean",
+            "callers of shop::price, 2 s calls share total mean",
             "shop::serve 30 83.3 % 6.00 µs 200 ns",
             "(no probed caller) 4 11.1 % 400 ns 100 ns",
             "shop::price 2 5.6 % 10 ns 5 ns",
@@ -216,21 +217,46 @@ fn callers_are_summed_over_the_tree() {
     );
     assert_eq!(
         lines[8..10],
-        ["called by shop::price, the last 2 s calls share total mean", "shop::price 2 100.0 % 10 ns 5 ns"]
+        ["called by shop::price, 2 s calls share total mean", "shop::price 2 100.0 % 10 ns 5 ns"]
     );
 }
 
-/// A consumer that was attached anew begins at 0, and has no rate before its second report.
+/// A consumer that was attached anew begins at 0, and has no rate before its second report, also if
+/// that comes later than the last one of the consumer before.
 #[test]
 fn rates_need_two_reports_of_one_attachment() {
-    let mut functions = functions();
-    functions.measure(&measurements(0.2, 5.0), false);
-    let rate = |functions: &Functions| {
-        functions.list().into_iter().find(|it| it.path == "shop::store::price").unwrap().rate
+    let rate = |functions: &Functions, path: &str| {
+        functions.list().into_iter().find(|it| it.path == path).unwrap().rate.map(|it| it.value)
     };
-    assert_eq!(rate(&functions), None);
-    functions.measure(&measurements(0.4, 7.0), true);
-    assert_eq!(format!("{:.1}", rate(&functions).unwrap().value), "10.0");
-    functions.forget();
-    assert!(functions.list().iter().all(|it| it.rate.is_none() && !it.is_measured));
+    for seconds in [0.25, 20.0] {
+        let mut functions = functions();
+        functions.forget_measurements();
+        assert!(functions.list().iter().all(|it| it.rate.is_none() && !it.is_measured));
+        functions.measure(&measurements(seconds, 5.0), false);
+        assert_eq!(rate(&functions, "shop::store::price"), None);
+        // The other attachment has gone on.
+        functions.estimate(&estimates(3.0, 4500.0));
+        assert_eq!(rate(&functions, "shop::serve"), Some(1000.0));
+        functions.measure(&measurements(seconds + 0.5, 7.0), true);
+        assert_eq!(rate(&functions, "shop::store::price"), Some(4.0));
+        functions.forget_estimates();
+        assert_eq!((functions.cost(), functions.busy()), (None, None));
+        functions.estimate(&estimates(seconds, 4500.0));
+        assert_eq!(rate(&functions, "shop::serve"), None);
+    }
+}
+
+/// A terminal that takes nothing for a while gets the latest answer then, and each problem.
+#[test]
+fn an_answer_that_nobody_took_is_replaced() {
+    let latest = Latest::default();
+    let answer =
+        |lost, problem: Option<&str>| Asked { lost, problem: problem.map(str::to_owned), ..Asked::default() };
+    assert_eq!(latest.take(), None);
+    latest.put(answer(1, Some("it failed")));
+    (2..1000).for_each(|lost| latest.put(answer(lost, None)));
+    assert_eq!(latest.take(), Some(answer(999, Some("it failed"))));
+    latest.put(answer(3, None));
+    assert_eq!(latest.take(), Some(answer(3, None)));
+    assert_eq!(latest.take(), None);
 }

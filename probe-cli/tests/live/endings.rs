@@ -61,7 +61,7 @@ fn a_signal_that_is_ignored_stays_so() {
 /// A killed `probectl` can clean up nothing, so the agent does.
 #[test]
 fn it_is_killed_at_any_moment() {
-    let turns = if whole::is_asked_for() { 200 } else { 40 };
+    let turns = if whole::is_asked_for() { 200 } else { 20 };
     let folder = Folder::new("killed");
     let mut program = Program::start(&folder);
     for turn in 0..turns {
@@ -79,6 +79,7 @@ fn it_is_killed_at_any_moment() {
         child.kill().unwrap();
         child.wait().unwrap();
         program.until(|status| status.attachments.is_empty());
+        assert_eq!(program.number("wrong"), 0, "turn {turn}");
     }
     program.is_as_before();
 }

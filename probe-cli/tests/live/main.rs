@@ -3,11 +3,17 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
 mod commands;
+mod contained;
 mod endings;
+mod later;
 mod names;
 mod preloaded;
 mod program;
+mod refreshed;
 mod run;
+mod screens;
+mod service;
+mod shown;
 mod terminal;
 mod top;
 mod traced;

@@ -19,7 +19,11 @@ use crate::program::{Folder, Ran, probectl, this};
 const SOURCE: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#ifndef POINT
+#define POINT "working"
+#endif
 #ifdef PROBED
 #include <probe.h>
 #else
@@ -31,7 +35,7 @@ NOTE
 unsigned long work(unsigned long x);
 #ifndef HOST
 __attribute__((noinline)) unsigned long work(unsigned long x) {
-    PROBE_U64("working", x);
+    PROBE_U64(POINT, x);
     return 3 * x + 1;
 }
 #endif
@@ -48,6 +52,25 @@ int main(int count, char **arguments) {
 #endif
         if (line[0] == 'e') execv(arguments[0], arguments);
         if (line[0] == 'f' && fork()) pause();
+        if (line[0] == 'c') {
+            int child = fork(), status = 0;
+            for (unsigned long x = 0; x < 100; x++) sum += work(x);
+            if (child == 0) _exit(sum == 14950 ? 5 : 1);
+            waitpid(child, &status, 0);
+            printf("%d\n", WEXITSTATUS(status));
+            fflush(stdout);
+            continue;
+        }
+#ifdef LATE
+        if (line[0] == 'l') {
+            void *late = dlopen(arguments[count - 1], RTLD_NOW);
+            unsigned long (*plugged)(unsigned long) = dlsym(late, "work");
+            for (unsigned long x = 0; x < 100; x++) sum += plugged(x);
+            printf("%lu\n", sum);
+            fflush(stdout);
+            continue;
+        }
+#endif
         for (unsigned long x = 0; x < (line[0] == '1' ? 1 : 100); x++) sum += work(x);
         printf("%lu\n", sum);
         fflush(stdout);
@@ -67,6 +90,10 @@ pub enum Kind {
     /// C without probes, which loads the last one.
     Host,
     Plugin,
+    /// C with points by hand, which loads the next one later.
+    Late,
+    /// With another point.
+    Plugged,
 }
 
 /// Compiles one of the programs.
@@ -80,6 +107,8 @@ pub fn compiled(folder: &Folder, kind: Kind, flags: &[&str]) -> PathBuf {
         Kind::Hooks => &["-finstrument-functions"],
         Kind::Host => &["-DHOST"],
         Kind::Plugin => &["-DPROBED", "-DPLUGIN", "-shared", "-fPIC"],
+        Kind::Late => &["-DPROBED", "-DLATE", "-ldl"],
+        Kind::Plugged => &["-DPROBED", "-DPLUGIN", "-DPOINT=\"plugged\"", "-shared", "-fPIC"],
     });
     all.extend(flags);
     let said = c_library::run(instrumented::compilers()[0], &all, &[&source], &out);

@@ -16,8 +16,13 @@ use probe_runtime::{init_from_env, probe};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
+use crate::{service, shown};
+
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
+
+/// The arguments with which this test's program becomes the program.
+pub const SCENARIO: &str = "program::scenario --exact --ignored --nocapture";
 
 /// Calls of the program, and wrong results of them.
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -35,24 +40,37 @@ pub fn work(number: u64) -> u64 {
 #[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
-    let _ = scenario::to_play();
+    let name = scenario::to_play();
     let text = Text::of_this_process();
     let _guard = init_from_env().unwrap();
     thread::spawn(|| {
         for number in (0..1000).cycle() {
             WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
+            WRONG.fetch_add(u64::from(!shown::serve(black_box(number)).is_multiple_of(3)), Ordering::Relaxed);
+            if number > 1000 {
+                shown::close(number);
+            }
             CALLS.fetch_add(1, Ordering::Relaxed);
             // As programs that others use: not all of a processor.
             thread::sleep(Duration::from_micros(20));
         }
     });
     say("ready");
+    if name == "serve-on" {
+        // Its input may be empty.
+        loop {
+            thread::park();
+        }
+    }
     for line in io::stdin().lines() {
         say(&match line.unwrap().as_str() {
             "text" => text.differences().len().to_string(),
             "calls" => CALLS.load(Ordering::Relaxed).to_string(),
             "wrong" => WRONG.load(Ordering::Relaxed).to_string(),
-            other => panic!("{other}"),
+            other => match other.strip_prefix("requests ") {
+                Some(requests) => service::serve(requests.parse().unwrap()).to_string(),
+                None => panic!("{other}"),
+            },
         });
     }
 }
@@ -83,6 +101,8 @@ impl Drop for Folder {
 /// A running program.
 pub struct Program {
     pub child: Child,
+    /// Its id, as it is known here.
+    id: u32,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -94,19 +114,31 @@ impl Program {
 
     /// Starts it from this file, which is a copy of this program's.
     pub fn of(folder: &Folder, file: &Path) -> Self {
-        let mut command = Command::new(file);
-        command.args(["program::scenario", "--exact", "--ignored", "--nocapture"]);
+        Self::started(folder, &mut Command::new(file))
+    }
+
+    /// Starts it by a tool, which it is the child of.
+    pub fn under(folder: &Folder, tool: &[&str]) -> Self {
+        let mut program = Self::started(folder, Command::new(tool[0]).args(&tool[1..]).arg(this()));
+        let of = program.child.id();
+        let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        program.id = children.trim().parse().unwrap();
+        program
+    }
+
+    fn started(folder: &Folder, command: &mut Command) -> Self {
+        command.args(SCENARIO.split(' '));
         command.env("PROBE_TEST_SCENARIO", "serve");
         command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", "1").env_remove("PROBES");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        let mut program = Self { child, stdin, stdout };
+        let mut program = Self { id: child.id(), child, stdin, stdout };
         assert_eq!(program.answer(), "ready");
         program
     }
 
     pub fn pid(&self) -> String {
-        self.child.id().to_string()
+        self.id.to_string()
     }
 
     pub fn number(&mut self, line: &str) -> u64 {
@@ -128,7 +160,7 @@ impl Program {
     /// for a while with the consumer attached.
     #[track_caller]
     pub fn measured(&mut self, folder: &Folder, arguments: &[&str]) -> String {
-        let before = attachments(self.child.id());
+        let before = attachments(self.id);
         let child = spawn(folder, arguments);
         self.until(|status| status.attachments.len() > before);
         let calls = self.number("calls");
@@ -141,7 +173,7 @@ impl Program {
 
     /// Waits until its status is as it should be.
     pub fn until(&self, mut is_so: impl FnMut(&Status) -> bool) {
-        let mut client = Client::connect(self.child.id()).unwrap();
+        let mut client = Client::connect(self.id).unwrap();
         until(|| is_so(&client.status().unwrap()));
     }
 

@@ -19,38 +19,60 @@ use crate::program::{Folder, Ran, out, run, this, until, words};
 /// The sum of a hundred calls in C.
 const SUM: &str = "14950";
 
-/// Lists, enables, counts, disables; each call is a hit, and nothing stays behind.
-fn is_toured(folder: &Folder, program: &Path, selector: &str, result: &str) {
-    let mut served = Served::start(folder, &["--", program.to_str().unwrap()]);
-    let pid = served.pid();
-    // Hooks discover functions that are called.
-    assert_eq!(served.ask(""), result);
-    let list = out(folder, &["list", &pid, selector]);
-    let [_, probe, total] = &words(&list)[..] else { panic!("{list}") };
-    assert_eq!((probe[2], total.join(" ").as_str()), ("1", "1 probe, 1 site"), "{list}");
-    let before = differing(served.id(), program);
-    assert_eq!(served.ask(""), result);
-    assert!(out(folder, &["enable", "--keep", "-p", &pid, selector]).contains("1 site active, 0 refused"));
-    assert_ne!(differing(served.id(), program), before);
-    assert_eq!(served.ask(""), result);
-    assert!(served.measured(folder, &pid, selector, result).contains("100"));
-    let disabled = run(folder, &["disable", "-p", &pid]);
-    assert_eq!(words(&disabled.out)[1].last(), Some(&"200"), "{disabled:?}");
-    assert_eq!(differing(served.id(), program), before);
-    assert_eq!(served.ask(""), result);
-    assert_eq!(threads(served.id()).iter().filter(|it| *it == "probe-agent").count(), 1);
-    assert_eq!(served.end(), Some(7));
-    assert_eq!(sockets(folder), 0);
+/// A program to look at, and the effect of a line of its input.
+struct Tour<'a> {
+    command: &'a [&'a str],
+    selector: &'a str,
+    line: &'a str,
+    answer: &'a str,
+    hits: u64,
+    code: i32,
+}
+
+/// A tour of a program that works a hundred times for a line.
+fn is_toured(folder: &Folder, program: &Path, selector: &str, answer: &str) {
+    let command = [program.to_str().unwrap()];
+    Tour { command: &command, selector, line: "", answer, hits: 100, code: 7 }.take(folder);
+}
+
+impl Tour<'_> {
+    /// Lists, enables, counts, disables; each call is a hit, and nothing stays behind.
+    fn take(&self, folder: &Folder) {
+        let Self { command, selector, line, answer, hits, code } = *self;
+        let program = Path::new(command[0]);
+        let mut served = Served::start(folder, &[&["--"], command].concat());
+        let pid = served.pid();
+        // Hooks discover functions that are called.
+        assert_eq!(served.ask(line), answer);
+        let list = out(folder, &["list", &pid, selector]);
+        let [_, probe, total] = &words(&list)[..] else { panic!("{list}") };
+        let sites = if probe[2] == "1" { "1 site".to_owned() } else { format!("{} sites", probe[2]) };
+        assert_eq!(total.join(" "), format!("1 probe, {sites}"), "{list}");
+        let before = differing(served.id(), program);
+        assert_eq!(served.ask(line), answer);
+        let enabled = out(folder, &["enable", "--keep", "-p", &pid, selector]);
+        assert!(enabled.contains(&format!("{sites} active, 0 refused")), "{enabled}");
+        assert_ne!(differing(served.id(), program), before);
+        assert_eq!(served.ask(line), answer);
+        assert_eq!(served.measured(folder, selector, line, answer), hits.to_string());
+        let disabled = run(folder, &["disable", "-p", &pid]);
+        assert_eq!(words(&disabled.out)[1].last(), Some(&&*(2 * hits).to_string()), "{disabled:?}");
+        assert_eq!(differing(served.id(), program), before);
+        assert_eq!(served.ask(line), answer);
+        assert_eq!(threads(served.id()).iter().filter(|it| *it == "probe-agent").count(), 1);
+        assert_eq!(served.end(), Some(code));
+        assert_eq!(sockets(folder), 0);
+    }
 }
 
 impl Served {
     /// Counts one line of work.
-    fn measured(&mut self, folder: &Folder, pid: &str, selector: &str, result: &str) -> String {
+    fn measured(&mut self, folder: &Folder, selector: &str, line: &str, answer: &str) -> String {
         let mut client = Client::connect(self.id()).unwrap();
         let there = client.status().unwrap().attachments.len();
-        let child = crate::program::spawn(folder, &["count", "-p", pid, selector]);
+        let child = crate::program::spawn(folder, &["count", "-p", &self.pid(), selector]);
         until(|| client.status().unwrap().attachments.len() > there);
-        assert_eq!(self.ask(""), result);
+        assert_eq!(self.ask(line), answer);
         crate::program::signal("-INT", &child);
         let ran = Ran::from(child.wait_with_output().unwrap());
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
@@ -65,6 +87,26 @@ fn sockets(folder: &Folder) -> usize {
 #[test]
 fn a_rust_program_whose_library_ships_probes() {
     is_toured(&Folder::new("plain"), &plain(), "leaf::decode kind=entry", "200");
+}
+
+/// The example, which the tests of all packages build.
+#[test]
+fn a_search_service_of_the_examples() {
+    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
+    if !file.exists() {
+        println!("skipped: build the examples by `cargo build --examples`");
+        return;
+    }
+    let folder = Folder::new("quickstart");
+    let text = folder.0.join("text.txt");
+    fs::write(&text, "latent probes cost one instruction, until somebody needs the probes").unwrap();
+    let command = [file.to_str().unwrap(), "--serve", text.to_str().unwrap()];
+    let tour = |selector, hits| {
+        Tour { command: &command, selector, line: "the latent Probes", answer: "1 file", hits, code: 0 }
+            .take(&folder);
+    };
+    tour("quickstart::query kind=exit", 1);
+    tour("quickstart::token", 3);
 }
 
 #[test]

@@ -1,42 +1,120 @@
-//! A table on a terminal replaces the one before. `script` of util-linux brings the terminal.
+//! A terminal for `probectl`: `script` of util-linux brings it, and `vt100` keeps its screen.
 
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use crate::program::{Folder, Program};
+use vt100::Parser;
 
-#[test]
-fn a_table_is_refreshed() {
-    if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("skipped: there is no `script`");
-        return;
+use crate::program::{Folder, PROBECTL, Ran, until};
+
+/// Columns and rows.
+pub type Size = (u16, u16);
+
+/// The terminals that tests look at.
+pub const SMALL: Size = (80, 24);
+pub const LARGE: Size = (200, 50);
+
+/// The time for a screen to become as it should be, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command in a terminal of its own.
+pub struct Terminal {
+    pub script: Child,
+    keys: ChildStdin,
+    shown: Arc<Mutex<Shown>>,
+    reader: JoinHandle<()>,
+}
+
+/// All that the command has written, and the screen that this makes.
+struct Shown {
+    text: Vec<u8>,
+    screen: Parser,
+}
+
+impl Terminal {
+    /// Starts `probectl` with these arguments, as a shell reads them.
+    pub fn probectl(folder: &Folder, size: Size, arguments: &str) -> Option<Self> {
+        Self::start(folder, size, &format!("exec {} {arguments}", PROBECTL.join(" ")))
     }
-    let folder = Folder::new("terminal");
-    let mut program = Program::start(&folder);
-    let line = format!(
-        "stty cols 60 rows 20; {} count -p {} 'live::program::**' --for 2s --every 50ms",
-        env!("CARGO_BIN_EXE_probectl"),
-        program.pid()
-    );
-    let output = Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
-        .env("XDG_RUNTIME_DIR", &folder.0)
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    // Each table is erased before the next one, line by line.
-    let tables: Vec<_> = text.split("\x1b[J").collect();
-    assert!(tables.len() >= 2, "{text:?}");
-    for (at, table) in tables.iter().enumerate() {
-        let lines: Vec<_> = table.lines().collect();
-        assert!(
-            lines[0].starts_with("probe") && lines.iter().all(|line| line.chars().count() <= 60),
-            "{table:?}"
-        );
-        if at + 1 < tables.len() {
-            assert_eq!(lines[lines.len() - 1], format!("\x1b[{}A", lines.len() - 1), "{table:?}");
+
+    /// Starts a shell's line. `None` without `script`.
+    pub fn start(folder: &Folder, (columns, rows): Size, line: &str) -> Option<Self> {
+        if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
+            println!("skipped: there is no `script`");
+            return None;
+        }
+        let mut script = Command::new("script")
+            .args(["-qec", &format!("stty cols {columns} rows {rows}; {line}"), "/dev/null"])
+            .env("XDG_RUNTIME_DIR", &folder.0)
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let keys = script.stdin.take().unwrap();
+        let [rows, columns] = [rows, columns].map(|it| it.try_into().unwrap());
+        let screen = Parser::new(rows, columns, 0);
+        let shown = Arc::new(Mutex::new(Shown { text: Vec::new(), screen }));
+        let (mut out, of_reader) = (script.stdout.take().unwrap(), Arc::clone(&shown));
+        let reader = thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(many @ 1..) = out.read(&mut bytes) {
+                let mut shown = of_reader.lock().unwrap();
+                shown.text.extend(&bytes[..many]);
+                shown.screen.process(&bytes[..many]);
+            }
+        });
+        Some(Self { script, keys, shown, reader })
+    }
+
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).unwrap();
+    }
+
+    /// Returns the lines of the screen, without spaces at their ends, nor empty ones at its end.
+    pub fn screen(&self) -> String {
+        let shown = self.shown.lock().unwrap();
+        let screen = shown.screen.screen();
+        let lines: Vec<_> =
+            screen.rows(0, screen.size().1.get()).map(|it| it.trim_end().to_owned()).collect();
+        lines.join("\n").trim_end().to_owned() + "\n"
+    }
+
+    /// Waits until the screen is as it should be, or for some seconds.
+    pub fn becomes(&self, mut is_so: impl FnMut(&str) -> bool) -> bool {
+        let begin = Instant::now();
+        loop {
+            match is_so(&self.screen()) {
+                false if begin.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(5)),
+                is_so => return is_so,
+            }
         }
     }
-    program.is_as_before();
+
+    /// Waits until the screen is as it should be.
+    #[track_caller]
+    pub fn until(&self, mut is_so: impl FnMut(&str) -> bool) {
+        until(|| is_so(&self.screen()));
+    }
+
+    /// Waits for the end. Returns all that was written.
+    pub fn ran(self) -> Ran {
+        let mut output = self.script.wait_with_output().unwrap();
+        drop(self.keys);
+        self.reader.join().unwrap();
+        output.stdout = std::mem::take(&mut self.shown.lock().unwrap().text);
+        output.into()
+    }
+
+    /// Waits for the end. Returns the last screen.
+    pub fn last(mut self) -> String {
+        self.script.wait().unwrap();
+        until(|| self.reader.is_finished());
+        self.screen()
+    }
 }

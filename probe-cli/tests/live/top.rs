@@ -1,10 +1,13 @@
-//! `top` on a terminal, which `script` of util-linux brings. However it ends, the terminal and the
-//! program's text are as before.
+//! `top` on a terminal. However it ends, the terminal and the program's text are as before.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
-use crate::program::{Folder, PROBECTL, Program, Ran, run};
+use probe_protocol::Client;
+
+use crate::program::{Folder, PROBECTL, Program, SCENARIO, run, this, until};
+use crate::terminal::{SMALL, Terminal};
 
 /// Begins and ends the screen of a program that takes the whole terminal.
 const TAKEN: &str = "\x1b[?1049h";
@@ -12,52 +15,11 @@ const GIVEN_BACK: &str = "\x1b[?1049l";
 /// The function of the program.
 const SHOWN: &str = "live::program::work";
 
-/// `top` in a terminal of 80 columns.
-struct Top {
-    script: Child,
-    keys: ChildStdin,
-    /// Its output so far.
-    drawn: Vec<u8>,
-}
-
-impl Top {
-    /// Starts it, and waits until it shows a function. `None` without `script`.
-    fn start(folder: &Folder, program: &Program) -> Option<Self> {
-        if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
-            println!("skipped: there is no `script`");
-            return None;
-        }
-        let line = format!("stty cols 80 rows 24; exec {} top -p {}", PROBECTL.join(" "), program.pid());
-        let mut script = Command::new("script")
-            .args(["-qec", &line, "/dev/null"])
-            .env("XDG_RUNTIME_DIR", &folder.0)
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let keys = script.stdin.take().unwrap();
-        let (mut drawn, out) = (Vec::new(), script.stdout.as_mut().unwrap());
-        while !drawn.windows(SHOWN.len()).any(|it| it == SHOWN.as_bytes()) {
-            let mut bytes = [0; 4096];
-            let many = out.read(&mut bytes).unwrap();
-            assert_ne!(many, 0, "{}", String::from_utf8_lossy(&drawn));
-            drawn.extend(&bytes[..many]);
-        }
-        Some(Self { script, keys, drawn })
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).and_then(|()| self.keys.flush()).unwrap();
-    }
-
-    fn ran(self) -> Ran {
-        let mut output = self.script.wait_with_output().unwrap();
-        drop(self.keys);
-        output.stdout.splice(..0, self.drawn);
-        output.into()
-    }
+/// Starts `top`, and waits until it shows a function.
+fn start(folder: &Folder, program: &Program) -> Option<Terminal> {
+    let top = Terminal::probectl(folder, SMALL, &format!("top -p {}", program.pid()))?;
+    top.until(|screen| screen.contains(SHOWN));
+    Some(top)
 }
 
 /// Returns the process id of `top`.
@@ -74,7 +36,7 @@ fn client(program: &Program) -> u32 {
 fn keys_measure_and_quit() {
     let folder = Folder::new("top");
     let mut program = Program::start(&folder);
-    let Some(mut top) = Top::start(&folder, &program) else { return };
+    let Some(mut top) = start(&folder, &program) else { return };
     top.press("A");
     program.until(|status| status.attachments.iter().any(|it| it.spec == "**=latency"));
     top.press("\r");
@@ -102,7 +64,7 @@ fn each_end_gives_the_terminal_back() {
     let folder = Folder::new("top-ends");
     let mut program = Program::start(&folder);
     for end in ["Ctrl-C", "-TERM", "-HUP", "-INT", "killed"] {
-        let Some(mut top) = Top::start(&folder, &program) else { return };
+        let Some(mut top) = start(&folder, &program) else { return };
         let client = client(&program).to_string();
         match end {
             "Ctrl-C" => top.press("\x03"),
@@ -119,11 +81,69 @@ fn each_end_gives_the_terminal_back() {
         program.is_as_before();
         program = Program::start(&folder);
     }
-    let Some(top) = Top::start(&folder, &program) else { return };
+    let Some(top) = start(&folder, &program) else { return };
     program.kill();
     let ran = top.ran();
     assert!(ran.code == Some(0) && ran.out.contains(GIVEN_BACK), "{ran:?}");
     assert!(ran.out.ends_with("note: the program has ended\r\n"), "{ran:?}");
+}
+
+/// A second signal ends it at once, as when its terminal takes nothing.
+#[test]
+fn two_signals_give_the_terminal_back() {
+    let folder = Folder::new("top-twice");
+    let mut program = Program::start(&folder);
+    for signals in [["INT", "TERM"], ["TERM", "HUP"]] {
+        let line = format!("{} top -p {}; echo code $?; stty -a", PROBECTL.join(" "), program.pid());
+        let Some(terminal) = Terminal::start(&folder, SMALL, &line) else { return };
+        terminal.until(|screen| screen.contains(SHOWN));
+        let client = client(&program);
+        let both = signals.map(|it| format!("kill -{it} {client}")).join("; ");
+        assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
+        let ran = terminal.ran();
+        let (_, after) = ran.out.split_once(GIVEN_BACK).unwrap();
+        // The second one may have come after the end.
+        assert!(["code 130\r\n", "code 0\r\n"].iter().any(|it| after.contains(it)), "{ran:?}");
+        let words: Vec<_> = after.split_whitespace().collect();
+        assert!(words.contains(&"icanon") && words.contains(&"echo"), "{ran:?}");
+        program.is_as_before();
+    }
+}
+
+/// The shell that runs a script has no probes. The program that it has started is asked, and ends
+/// with `top`, also by a second signal.
+#[test]
+fn what_a_script_has_started_ends_with_it() {
+    let folder = Folder::new("top-script");
+    let (script, ids) = (folder.0.join("script"), folder.0.join("ids"));
+    let line = format!(
+        "#!/bin/sh\necho $$ > {ids}\n{} {SCENARIO} & echo $! >> {ids}\nwait\nsleep 1000\n",
+        this().display(),
+        ids = ids.display()
+    );
+    fs::write(&script, line).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for ends in ["q", "INT TERM HUP"] {
+        let line =
+            format!("PROBE_TEST_SCENARIO=serve-on exec {} top -- {}", PROBECTL.join(" "), script.display());
+        let Some(mut top) = Terminal::start(&folder, SMALL, &line) else { return };
+        top.until(|screen| screen.contains(SHOWN));
+        let pids = fs::read_to_string(&ids).unwrap();
+        let pids: Vec<u32> = pids.lines().map(|it| it.parse().unwrap()).collect();
+        let mut asked = Client::connect(pids[1]).unwrap();
+        let client = asked.status().unwrap().attachments[0].client;
+        if ends == "q" {
+            top.press("q");
+        } else {
+            let all = ends.split(' ').map(|it| format!("kill -{it} {client}")).collect::<Vec<_>>().join(";");
+            // It may have ended by the second one.
+            Command::new("sh").args(["-c", &all]).stderr(Stdio::null()).status().unwrap();
+        }
+        assert!(top.ran().out.contains(GIVEN_BACK));
+        let runs =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|it| !it.contains(") Z "));
+        until(|| !pids.iter().any(runs));
+    }
 }
 
 #[test]

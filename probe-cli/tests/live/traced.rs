@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
-use crate::program::{Folder, Program, Ran, signal, spawn, words};
+use crate::program::{Folder, Program, Ran, signal, spawn, until, words};
 
 const OWN: &str = "live::program::**";
 
@@ -65,6 +65,33 @@ fn each_line_is_an_object() {
     let durations = exits.filter(|row| row["duration_ns"].is_u64()).count();
     assert!(durations + 2 >= points.len(), "{durations} of {}", points.len());
     assert_eq!(rows[0]["pid"], program.child.id());
+    program.is_as_before();
+}
+
+/// While it is stopped, as by Ctrl-Z, the program's file has a limit; lines go on later.
+#[test]
+fn it_is_stopped_for_a_while() {
+    let folder = Folder::new("trace-stopped");
+    let mut program = Program::start(&folder);
+    let mut child = spawn(&folder, &["trace", "-p", &program.pid(), OWN]);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    out.read_line(&mut lines).unwrap();
+    signal("-STOP", &child);
+    let spec = format!("{OWN}=trace(limit=64M)");
+    program.until(|status| status.attachments.iter().any(|it| it.spec == spec));
+    let calls = program.number("calls");
+    until(|| program.number("calls") > calls + 1000);
+    signal("-CONT", &child);
+    // More than the pipe and its reader may hold of before.
+    for _ in 0..10_000 {
+        out.read_line(&mut lines).unwrap();
+    }
+    signal("-INT", &child);
+    out.read_to_string(&mut lines).unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    let count = lines.lines().count();
+    assert_eq!((ran.code, ran.err), (Some(0), format!("note: {count} hits, and 0 lost\n")));
     program.is_as_before();
 }
 

@@ -199,7 +199,7 @@ impl Reporter for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "each hit with its time; `flight`: the latest";
     const OPTIONS: &'static [&'static str] =
-        &["flight", "first", "map", "panic", "file", "size", "ring", "cut"];
+        &["flight", "first", "map", "panic", "file", "size", "ring", "cut", "limit"];
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];

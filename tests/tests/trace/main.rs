@@ -7,6 +7,7 @@ mod armed;
 mod clocks;
 mod environment;
 mod faults;
+mod limited;
 mod live;
 mod mapped;
 mod nesting;

@@ -53,8 +53,14 @@ struct Flushes {
 
 impl Drain {
     /// Creates the file, if it is not open, and starts the thread.
-    pub(super) fn start(running: &Arc<Running>, path: &Path, opened: Option<&File>) -> Result<Self, Error> {
-        let mut output = Output::begin(running, path, opened).map_err(|error| at(path, &error))?;
+    pub(super) fn start(
+        running: &Arc<Running>,
+        path: &Path,
+        opened: Option<&File>,
+        limit: Option<u64>,
+    ) -> Result<Self, Error> {
+        let output = Output::begin(running, path, opened, limit);
+        let mut output = output.map_err(|error| at(path, &error))?;
         let shared = Arc::new(Shared::default());
         let (running, of_thread, of) = (Arc::clone(running), Arc::clone(&shared), path.to_owned());
         let masked = Masked::new();

@@ -14,14 +14,20 @@ use probe_trace::{Part, Rings};
 
 use super::clocks::Moment;
 use super::file::{TraceFile, words_of};
+use super::limit::Limit;
 use super::ring::{Ring, Shape};
 use super::running::Running;
 use super::snapshot;
 use crate::os::cancel::Uncancellable;
 use crate::report::file;
 
-/// A file that grows while the program runs.
-pub(super) enum Output {
+/// A file that grows while the program runs, to a limit.
+pub(super) struct Output {
+    form: Form,
+    limit: Option<Limit>,
+}
+
+enum Form {
     /// As `probe-trace` reads it.
     Native(TraceFile<File>),
     /// With the number of the later definitions that it has.
@@ -33,23 +39,7 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
     Format::from_path(path) == Ok(Format::Perfetto)
 }
 
-impl Output {
-    /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
-    /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
-    /// pipe or another stream is written in place, and so is a file that is open already.
-    pub(super) fn begin(running: &Running, path: &Path, opened: Option<&File>) -> io::Result<Self> {
-        let form = if is_perfetto(path) { Self::perfetto } else { Self::native };
-        if let Some(opened) = opened {
-            return form(running, opened.try_clone()?);
-        }
-        if file::is_stream(path) {
-            return form(running, File::create(path)?);
-        }
-        // No file beside must stay.
-        let _whole = Uncancellable::new();
-        file::replace(path, |beside| form(running, file::create(beside)?))
-    }
-
+impl Form {
     fn native(running: &Running, file: File) -> io::Result<Self> {
         TraceFile::begin(file, &running.about(false)).map(Self::Native)
     }
@@ -63,24 +53,44 @@ impl Output {
         live.advance(&words_of(running.began), &mut rings)?;
         Ok(Self::Perfetto(live, 0))
     }
+}
 
-    /// Writes what the threads have written. Returns the largest number of sub-buffers of one ring
-    /// that this made free.
-    pub(super) fn pass(&mut self, running: &Running) -> io::Result<u64> {
-        match self {
-            Self::Native(file) => copy(running, file),
-            Self::Perfetto(live, defined) => {
-                let now = words_of(Moment::now(running.clock));
-                define(running, live, defined);
-                convert(running, |rings| live.advance(&now, rings))
-            }
+impl Output {
+    /// Creates the file, and writes its beginning. A regular file of this name is replaced at once,
+    /// not cut: another trace may be writing it, and goes on with it. After an error it stays. A
+    /// pipe or another stream is written in place, and so is a file that is open already.
+    pub(super) fn begin(
+        running: &Running,
+        path: &Path,
+        opened: Option<&File>,
+        limit: Option<u64>,
+    ) -> io::Result<Self> {
+        let form = |running: &Running, file: File| {
+            let limit = limit.map(|bytes| Limit::new(&file, bytes)).transpose()?;
+            let form = if is_perfetto(path) { Form::perfetto } else { Form::native };
+            form(running, file).map(|form| Self { form, limit })
+        };
+        if let Some(opened) = opened {
+            return form(running, opened.try_clone()?);
         }
+        if file::is_stream(path) {
+            return form(running, File::create(path)?);
+        }
+        // No file beside must stay.
+        let _whole = Uncancellable::new();
+        file::replace(path, |beside| form(running, file::create(beside)?))
+    }
+
+    /// Writes what the threads have written, unless the file has reached its limit. Returns the
+    /// largest number of sub-buffers of one ring that this made free.
+    pub(super) fn pass(&mut self, running: &Running) -> io::Result<u64> {
+        self.form.pass(running, self.limit.as_ref())
     }
 
     /// Writes all that was recorded before, so that the file is whole until there is more.
     pub(super) fn flush(&mut self, running: &Running) -> io::Result<()> {
-        self.pass(running)?;
-        let Self::Native(file) = self else { return Ok(()) };
+        self.form.pass(running, None)?;
+        let Form::Native(file) = &mut self.form else { return Ok(()) };
         file.reopen()?;
         for ring in running.rings() {
             for last in ring.drained()..ring.numbers(running.shape).end {
@@ -94,9 +104,9 @@ impl Output {
 
     /// Ends the file. No thread may hit any more.
     pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
-        match self {
-            Self::Native(_) => self.flush(running),
-            Self::Perfetto(live, defined) => {
+        match &mut self.form {
+            Form::Native(_) => self.flush(running),
+            Form::Perfetto(live, defined) => {
                 let now = words_of(Moment::now(running.clock));
                 define(running, live, defined);
                 convert(running, |rings| live.finish(&now, rings)).map(drop)
@@ -107,9 +117,23 @@ impl Output {
     /// Adds a reading of all clocks, if something was written since the file was whole. Perfetto's
     /// files get them with each pass.
     pub(super) fn reading(&mut self, running: &Running) -> io::Result<()> {
-        match self {
-            Self::Native(file) if !file.is_closed() => file.reading(Moment::now(running.clock)),
+        match &mut self.form {
+            Form::Native(file) if !file.is_closed() => file.reading(Moment::now(running.clock)),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Form {
+    fn pass(&mut self, running: &Running, limit: Option<&Limit>) -> io::Result<u64> {
+        match self {
+            Self::Native(file) => copy(running, file, limit),
+            Self::Perfetto(..) if limit.is_some_and(Limit::is_reached) => Ok(0),
+            Self::Perfetto(live, defined) => {
+                let now = words_of(Moment::now(running.clock));
+                define(running, live, defined);
+                convert(running, |rings| live.advance(&now, rings))
+            }
         }
     }
 }
@@ -122,14 +146,16 @@ fn define(running: &Running, live: &mut Live<File>, defined: &mut usize) {
     *defined += later.len();
 }
 
-/// Copies each sub-buffer that its thread has left. The part of a sub-buffer that a flush copies
-/// comes again, later and whole; readers take the last copy.
-fn copy(running: &Running, file: &mut TraceFile<File>) -> io::Result<u64> {
+/// Copies each sub-buffer that its thread has left, up to the limit.
+///
+/// The part of a sub-buffer that a flush copies comes again, later and whole; readers take the last
+/// copy.
+fn copy(running: &Running, file: &mut TraceFile<File>, limit: Option<&Limit>) -> io::Result<u64> {
     let mut fullest = 0;
     for ring in running.rings() {
         let first = ring.drained();
         let mut next = first;
-        while ring.is_whole(running.shape, next) {
+        while ring.is_whole(running.shape, next) && !limit.is_some_and(Limit::is_reached) {
             file.reopen()?;
             file.sub_buffer(ring, running.shape, next)?;
             next += 1;

@@ -23,6 +23,7 @@ mod file;
 mod files;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod limit;
 mod live;
 mod mapped;
 mod name;
@@ -90,6 +91,8 @@ pub struct Trace {
     ring_bytes: usize,
     total_bytes: usize,
     text_limit: usize,
+    /// The disk space of the file, in bytes.
+    file_limit: Option<u64>,
     /// The file to write to, opened by somebody else.
     opened: Option<Arc<File>>,
     /// The file that the rings lie in.
@@ -191,6 +194,7 @@ impl Trace {
             ring_bytes,
             total_bytes,
             text_limit: 64,
+            file_limit: None,
             opened: None,
             rings_in: None,
             panics_to: None,
@@ -234,6 +238,21 @@ impl Trace {
     #[must_use]
     pub fn text_limit(mut self, bytes: usize) -> Self {
         self.text_limit = bytes;
+        self
+    }
+
+    /// Lets the file of [`to_file`](Self::to_file) take about this many bytes of the disk while the
+    /// program runs: a part of a ring more, at most. As long as it does, events stay in the rings,
+    /// and are lost once these are full. A reader may make holes in the parts that it has read. A
+    /// [flush](crate::Attachment::flush) and the end write the rings' events, whatever the limit.
+    ///
+    /// ```
+    /// let trace = probe_runtime::Trace::to_file("run.probetrace").file_limit(1 << 30);
+    /// # drop(trace);
+    /// ```
+    #[must_use]
+    pub fn file_limit(mut self, bytes: u64) -> Self {
+        self.file_limit = Some(bytes);
         self
     }
 
@@ -296,7 +315,7 @@ impl Consumer for Trace {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
         if let Keep::File(path) = &self.keep {
-            let drain = Drain::start(&running, path, self.opened.as_deref())?;
+            let drain = Drain::start(&running, path, self.opened.as_deref(), self.file_limit)?;
             // A trace that runs is attached once.
             let _ = self.drain.set(drain);
         }

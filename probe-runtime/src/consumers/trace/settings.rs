@@ -37,6 +37,10 @@ impl Trace {
                 "size" => total = Some(bytes()?),
                 "ring" => ring = Some(bytes()?),
                 "cut" => trace.text_limit = bytes()?,
+                "limit" if is_in_memory => {
+                    return Err(it.invalid_name("this trace is in memory; `size` limits that"));
+                }
+                "limit" => trace.file_limit = Some(bytes()? as u64),
                 "file" if is_in_memory => {
                     let problem = "this trace is in memory; `PROBES_OUT` names the file of its report, and `map` \
                                    one for its memory";
@@ -119,8 +123,9 @@ mod tests {
             (&mapped.keep, mapped.rings_in.clone(), mapped.panics_to.clone()),
             (&Keep::Latest, Some("run-%p".into()), Some("x".into()))
         );
-        let file = trace("file=a/b.probetrace, ring=64K").unwrap();
+        let file = trace("file=a/b.probetrace, ring=64K, limit=1G").unwrap();
         assert_eq!((&file.keep, file.ring_bytes), (&Keep::File("a/b.probetrace".into()), 65536));
+        assert_eq!(file.file_limit, Some(1 << 30));
     }
 
     #[test]
@@ -148,6 +153,7 @@ mod tests {
                 "this trace is in memory; `PROBES_OUT` names the file of its report, and `map` one for its memory",
             ),
             ("map=x", 0, "this trace is written to a file already; write `trace(flight, map)`"),
+            ("flight, limit=1M", 8, "this trace is in memory; `size` limits that"),
             ("panic=x", 0, "this trace is written to a file already; write `trace(flight, panic)`"),
             ("flight, map", 11, "write the file's name: `trace(flight, map=run-%p.probetrace)`"),
             ("file=", 5, "write the file's name: `trace(file=run.probetrace)`"),

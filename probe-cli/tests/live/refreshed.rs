@@ -1,0 +1,27 @@
+//! A table on a terminal replaces the one before.
+
+use crate::program::{Folder, Program};
+use crate::terminal::Terminal;
+
+#[test]
+fn a_table_is_refreshed() {
+    let folder = Folder::new("terminal");
+    let mut program = Program::start(&folder);
+    let arguments = format!("count -p {} 'live::program::**' --for 2s --every 50ms", program.pid());
+    let Some(terminal) = Terminal::probectl(&folder, (60, 20), &arguments) else { return };
+    let text = terminal.ran().out;
+    // Each table is erased before the next one, line by line.
+    let tables: Vec<_> = text.split("\x1b[J").collect();
+    assert!(tables.len() >= 2, "{text:?}");
+    for (at, table) in tables.iter().enumerate() {
+        let lines: Vec<_> = table.lines().collect();
+        assert!(
+            lines[0].starts_with("probe") && lines.iter().all(|line| line.chars().count() <= 60),
+            "{table:?}"
+        );
+        if at + 1 < tables.len() {
+            assert_eq!(lines[lines.len() - 1], format!("\x1b[{}A", lines.len() - 1), "{table:?}");
+        }
+    }
+    program.is_as_before();
+}

@@ -1,0 +1,164 @@
+//! Screens of `list`, `latency` and `top`, compared with the texts in `screens`.
+//!
+//! Each number is shown as `#`, at the place of its last character. The names of functions begin
+//! where they do.
+
+use std::fmt::Write;
+use std::fs;
+
+use crate::program::{Folder, Program, name, this};
+use crate::terminal::{LARGE, SMALL, Size, Terminal};
+
+const SHOWN: &str = "live::shown::**";
+const UNITS: [&str; 5] = [" ns", " µs", " ms", " s", " %"];
+
+/// Waits until the screen is as in a file, with numbers masked.
+#[track_caller]
+fn becomes(terminal: &Terminal, (columns, rows): Size, file: &str) {
+    let expected = expected((columns, rows), file);
+    let mut found = String::new();
+    let is_it = terminal.becomes(|screen| {
+        found = masked(screen);
+        found == expected
+    });
+    assert!(is_it, "expected:\n{expected}\nfound:\n{found}\nwhich is\n{}", terminal.screen());
+}
+
+/// Reads the text of a screen.
+fn expected((columns, rows): Size, file: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live/screens");
+    fs::read_to_string(format!("{folder}/{file}-{columns}x{rows}.txt")).unwrap()
+}
+
+/// Masks numbers.
+fn masked(screen: &str) -> String {
+    let mut text = String::new();
+    for line in screen.lines() {
+        let line = line.replace(&name(&this()), "live");
+        let masked = match () {
+            // On a slow machine.
+            () if line.starts_with("asked every ") => String::new(),
+            () if line.starts_with("call") => heading(&line),
+            () if ["* ", "  ", "live::", "(no ", "…"].iter().any(|it| line.starts_with(it)) => {
+                numbers(&line, true)
+            }
+            () => numbers(&line, false),
+        };
+        writeln!(text, "{}", masked.trim_end()).unwrap();
+    }
+    text
+}
+
+/// Masks the seconds in the heading of a table of calls.
+fn heading(line: &str) -> String {
+    let (title, rest) = line.split_once(", ").unwrap();
+    let columns = rest.split_once(" s ").unwrap().1.trim_start();
+    let width = line.chars().count() - title.chars().count() - ", #".len();
+    format!("{title}, #{columns:>width$}")
+}
+
+/// Masks the numbers of a line, with their units; if `is_row`, the rest stays where it is.
+fn numbers(line: &str, is_row: bool) -> String {
+    let chars: Vec<char> = line.chars().collect();
+    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    let (mut masked, mut at) = (String::new(), 0);
+    while at < chars.len() {
+        let marks = usize::from(matches!(chars[at], '~' | '≥'));
+        let begins = at == 0 || matches!(chars[at - 1], ' ' | '(');
+        if !(begins && is_digit(at + marks)) {
+            masked.push(chars[at]);
+            at += 1;
+            continue;
+        }
+        let digits = chars[at + marks..].iter().take_while(|it| matches!(it, '0'..='9' | '.' | 'k' | 'M'));
+        let mut end = at + marks + digits.count();
+        let rest: String = chars[end..].iter().take(3).collect();
+        let unit = UNITS.iter().find(|unit| rest.starts_with(**unit));
+        end += unit.map_or(0, |unit| unit.chars().count());
+        masked.extend(std::iter::repeat_n(' ', if is_row { end - at - 1 } else { 0 }));
+        masked.push('#');
+        at = end;
+    }
+    masked
+}
+
+/// Masks the rows of a table whose columns are as wide as its numbers: of names, the ends are left.
+fn squeezed(table: &str) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        let numbers = numbers(line, false);
+        let words: Vec<_> = numbers.split_whitespace().collect();
+        let (name, rest) = words.split_first().unwrap();
+        let last = name.rsplit(':').next().unwrap();
+        let end = &last[last.len() - last.len().min(8)..];
+        // There is such a column if a call was under way at the beginning.
+        let rest = &rest[..rest.len().min(7)];
+        writeln!(text, "{end} {}", rest.join(" ")).unwrap();
+    }
+    text
+}
+
+/// Returns the places where the columns of numbers end.
+fn ends(line: &str) -> Vec<usize> {
+    let chars: Vec<char> = line.chars().chain([' ', ' ']).collect();
+    let is_end = |at: &usize| chars[*at] != ' ' && chars[at + 1..at + 3] == [' ', ' '];
+    (0..chars.len() - 2).filter(is_end).skip(1).collect()
+}
+
+#[test]
+fn a_list_has_one_line_for_each_probe() {
+    let folder = Folder::new("screen-list");
+    for size in [SMALL, LARGE] {
+        let arguments = format!("list {} '{SHOWN}'", this().display());
+        let Some(terminal) = Terminal::probectl(&folder, size, &arguments) else { return };
+        assert_eq!(terminal.last(), expected(size, "list"));
+    }
+}
+
+#[test]
+fn latencies_are_in_columns() {
+    let folder = Folder::new("screen-latency");
+    let mut program = Program::start(&folder);
+    let expected = "\
+function calls self total mean p50 p99 max
+price # # # # # # #
+serve # # # # # # #
+rrencies # # # # # # #
+";
+    for size in [SMALL, LARGE] {
+        let arguments = format!("latency -p {} --for 1s '{SHOWN}'", program.pid());
+        let Some(terminal) = Terminal::probectl(&folder, size, &arguments) else { return };
+        let shown = terminal.last();
+        assert_eq!(squeezed(&shown), expected, "{shown}");
+        let lines: Vec<_> = shown.lines().collect();
+        assert!(lines.iter().all(|line| ends(line) == ends(lines[0])), "{shown}");
+        assert_eq!(lines[3].starts_with('…'), size == SMALL, "{shown}");
+    }
+    program.is_as_before();
+}
+
+#[test]
+fn top_uses_the_whole_terminal() {
+    let folder = Folder::new("screen-top");
+    let mut program = Program::start(&folder);
+    for size in [SMALL, LARGE] {
+        let arguments = format!("top -p {} '{SHOWN}'", program.pid());
+        let Some(mut top) = Terminal::probectl(&folder, size, &arguments) else { return };
+        top.until(|screen| screen.contains("shown"));
+        // Rates change their order from one moment to the next.
+        top.press("sssss");
+        top.until(|screen| screen.contains("sorted by function"));
+        top.press("A");
+        becomes(&top, size, "top");
+        // All calls of this one are from outside.
+        top.press("jj\r");
+        becomes(&top, size, "callers");
+        top.press("\x1b");
+        top.until(|screen| screen.contains("rate"));
+        top.press("?");
+        becomes(&top, size, "help");
+        top.press("xq");
+        assert_eq!(top.last(), "\n");
+    }
+    program.is_as_before();
+}

@@ -1,0 +1,145 @@
+//! Sockets that processes have left when they were killed. Linux.
+//!
+//! A folder is opened once, and its files are looked at, renamed and removed by its descriptor: if
+//! somebody puts another folder or a link in its place meanwhile, that one is not touched.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, open, renameat, renameat_with, unlinkat};
+
+use crate::channel::{Channel, ChannelError};
+use crate::directory::{is_running, pid_of};
+
+/// Returns whether no process listens at a socket. Waits for no one.
+///
+/// ```
+/// use std::os::unix::net::UnixListener;
+///
+/// let path = std::env::temp_dir().join(format!("stale-{}.sock", std::process::id()));
+/// let listener = UnixListener::bind(&path)?;
+/// assert!(!probe_protocol::is_stale(&path));
+/// drop(listener);
+/// assert!(probe_protocol::is_stale(&path));
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn is_stale(path: &Path) -> bool {
+    let is_socket = || fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    match Channel::connect(path, Duration::ZERO) {
+        Err(ChannelError::System(error)) if error.kind() == io::ErrorKind::ConnectionRefused => is_socket(),
+        _ => false,
+    }
+}
+
+/// Removes a socket at which no process listens. Returns whether it did. If a process makes a new
+/// one of the same name meanwhile, that one stays. A folder that is a link is left alone.
+///
+/// ```
+/// assert!(!probe_protocol::remove_stale("/nowhere/7.sock".as_ref()));
+/// ```
+pub fn remove_stale(path: &Path) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
+    Opened::new(folder).is_some_and(|folder| folder.remove_stale(name))
+}
+
+/// Removes the sockets of processes that are gone from a folder. Looks at a limited number of
+/// files, and connects to none of a process that is there.
+///
+/// ```no_run
+/// probe_protocol::remove_all_stale(&probe_protocol::own_directory()?);
+/// # Ok::<(), probe_protocol::DirectoryError>(())
+/// ```
+pub fn remove_all_stale(directory: &Path) {
+    /// Enough for a machine's programs, and soon done.
+    const AT_MOST: usize = 1000;
+    let Some(folder) = Opened::new(directory) else { return };
+    let Ok(entries) = fs::read_dir(folder.path()) else { return };
+    for entry in entries.take(AT_MOST).flatten() {
+        if pid_of(&entry.path()).is_some_and(|pid| !is_running(pid)) {
+            folder.remove_stale(&entry.file_name());
+        }
+    }
+}
+
+/// A folder, whatever its path names later.
+struct Opened(OwnedFd);
+
+impl Opened {
+    fn new(folder: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        open(folder, flags, Mode::empty()).ok().map(Self)
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+
+    fn remove_stale(&self, name: &OsStr) -> bool {
+        let (Self(folder), near) = (self, self.path());
+        if !is_stale(&near.join(name)) {
+            return false;
+        }
+        let mut aside = OsString::from(format!(".{}-", process::id()));
+        aside.push(name);
+        if renameat(folder, name, folder, &aside).is_err() {
+            return false;
+        }
+        if is_stale(&near.join(&aside)) {
+            return unlinkat(folder, &aside, AtFlags::empty()).is_ok();
+        }
+        // If there is a newer one by now, this one is out of reach, and goes with its process.
+        if renameat_with(folder, &aside, folder, name, RenameFlags::NOREPLACE).is_err() {
+            let _ = unlinkat(folder, &aside, AtFlags::empty());
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Makes a folder with a socket at which nobody listens.
+    fn folder(path: &Path) -> PathBuf {
+        fs::create_dir_all(path).unwrap();
+        let socket = path.join("7.sock");
+        drop(UnixListener::bind(&socket).unwrap());
+        assert!(is_stale(&socket));
+        socket
+    }
+
+    #[test]
+    fn a_folder_that_takes_its_place_is_not_touched() {
+        let root = env::temp_dir().join(format!("stale-swapped-{}", process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let (used, moved, other) = (root.join("used"), root.join("moved"), root.join("other"));
+        let (first, others) = (folder(&used), folder(&other));
+        let opened = Opened::new(&used).unwrap();
+        fs::rename(&used, &moved).unwrap();
+        // In its place another folder, then a link to one.
+        let second = folder(&used);
+        assert!(opened.remove_stale("7.sock".as_ref()));
+        assert!(!moved.join("7.sock").exists());
+        assert!(second == first && is_stale(&second));
+        fs::remove_dir_all(&used).unwrap();
+        symlink(&other, &used).unwrap();
+        assert!(!remove_stale(&used.join("7.sock")));
+        remove_all_stale(&used);
+        assert!(is_stale(&others));
+        // By its own name it is removed.
+        assert!(remove_stale(&others) && !others.exists());
+        assert!(!remove_stale(&others));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
