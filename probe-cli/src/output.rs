@@ -137,14 +137,15 @@ fn write(shown: &Shown) -> io::Result<()> {
     let is_table = shown.has_heading && io::stdout().is_terminal();
     let width = terminal_size().filter(|_| is_table).map(|(Width(width), _)| width);
     let text = width.map_or(Cow::Borrowed(&*text), |width| narrowed(&text, width.into()));
-    let mut out = anstream::stdout().lock();
     let rest = match text.split_once('\n').filter(|_| is_table) {
         Some((heading, rest)) => {
-            writeln!(out, "{HEADING}{heading}{HEADING:#}")?;
+            writeln!(anstream::stdout(), "{HEADING}{heading}{HEADING:#}")?;
             rest
         }
         None => &text,
     };
+    // It has no colours, which would have to be taken out.
+    let mut out = io::stdout().lock();
     out.write_all(rest.as_bytes())?;
     out.flush()
 }

@@ -20,7 +20,7 @@ fn is_obeyed(c: char) -> bool {
 /// assert_eq!(probe_cli::text::clean("\x1b[2J\n"), "\\u{1b}[2J\\n");
 /// ```
 pub fn clean(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| is_obeyed(c).then(|| c.escape_default().collect()))
+    escaped(text, None, |c| c.escape_default().collect())
 }
 
 /// Escapes the same, but for line feeds.
@@ -29,7 +29,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 /// assert_eq!(probe_cli::text::lines("one\ntwo\r"), "one\ntwo\\r");
 /// ```
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| (c != '\n' && is_obeyed(c)).then(|| c.escape_default().collect()))
+    escaped(text, Some('\n'), |c| c.escape_default().collect())
 }
 
 /// Escapes the same in a JSON document, where only strings can hold such characters.
@@ -38,18 +38,20 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// assert_eq!(probe_cli::text::json("\"\u{9b}2J\""), "\"\\u009b2J\"");
 /// ```
 pub fn json(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| (c != '\n' && is_obeyed(c)).then(|| format!("\\u{:04x}", u32::from(c))))
+    escaped(text, Some('\n'), |c| format!("\\u{:04x}", u32::from(c)))
 }
 
-fn escaped(text: &str, escape: impl Fn(char) -> Option<String>) -> Cow<'_, str> {
-    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+fn escaped(text: &str, but: Option<char>, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) || but == Some(char::from(byte));
+    if text.bytes().all(is_plain) {
         return text.into();
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match escape(c) {
-            Some(escaped) => out.push_str(&escaped),
-            None => out.push(c),
+        if is_obeyed(c) && but != Some(c) {
+            out.push_str(&escape(c));
+        } else {
+            out.push(c);
         }
     }
     out.into()

@@ -118,7 +118,7 @@ fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
     Ok(Shown { notes, ..shown(&head, &listed, is_json)? })
 }
 
-fn shown(head: &Head<'_>, probes: &[Listed], is_json: bool) -> Result<Shown, Failure> {
+fn shown(head: &Head<'_>, probes: &[Listed<'_>], is_json: bool) -> Result<Shown, Failure> {
     if is_json {
         document(head, probes).map(Shown::text)
     } else {

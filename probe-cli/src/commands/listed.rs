@@ -1,5 +1,6 @@
 //! Probes as `list` shows them, of a file or of a running program.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use probe_runtime::__tools::Table;
@@ -10,27 +11,27 @@ use crate::text::{clean, count, was};
 
 /// A probe, as a table and as a row of JSON.
 #[derive(Clone, Serialize)]
-pub(super) struct Listed {
-    probe: String,
-    kind: String,
-    file: String,
+pub(super) struct Listed<'a> {
+    probe: Cow<'a, str>,
+    kind: Cow<'a, str>,
+    file: Cow<'a, str>,
     line: u32,
     sites: u64,
-    fields: Vec<Field>,
+    fields: Vec<Field<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    doc: Option<String>,
-    state: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    object: String,
+    doc: Option<Cow<'a, str>>,
+    state: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    object: Cow<'a, str>,
 }
 
 #[derive(Clone, Serialize)]
-struct Field {
-    name: String,
+struct Field<'a> {
+    name: Cow<'a, str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    ty: Option<String>,
+    ty: Option<Cow<'a, str>>,
 }
 
 /// A function that has no probe.
@@ -40,46 +41,49 @@ pub(super) struct LeftOut {
     pub(super) reason: String,
 }
 
-impl From<&tables::Probe> for Listed {
-    fn from(probe: &tables::Probe) -> Self {
-        let field = |field: &tables::FieldOf| Field {
-            name: field.name.clone(),
-            ty: field.ty.map(|ty| ty.name().to_owned()),
+impl<'a> From<&'a tables::Probe> for Listed<'a> {
+    fn from(probe: &'a tables::Probe) -> Self {
+        let field = |field: &'a tables::FieldOf| Field {
+            name: (&field.name).into(),
+            ty: field.ty.map(|ty| ty.name().into()),
         };
         Self {
-            probe: probe.path.clone(),
-            kind: probe.kind.name().to_owned(),
-            file: probe.file.clone(),
+            probe: (&probe.path).into(),
+            kind: probe.kind.name().into(),
+            file: (&probe.file).into(),
             line: probe.line,
             sites: probe.sites.len() as u64,
             fields: probe.fields.iter().map(field).collect(),
-            group: probe.group.clone(),
-            doc: probe.doc.clone(),
-            state: probe.state().name().to_owned(),
-            object: String::new(),
+            group: probe.group.as_ref().map(Cow::from),
+            doc: probe.doc.as_ref().map(Cow::from),
+            state: probe.state().name().into(),
+            object: Cow::default(),
         }
     }
 }
 
-impl From<probe_protocol::Probe> for Listed {
+impl From<probe_protocol::Probe> for Listed<'_> {
     fn from(probe: probe_protocol::Probe) -> Self {
-        let field = |field: probe_protocol::ProbeField| Field { name: field.name, ty: field.ty };
+        let field = |field: probe_protocol::ProbeField| Field {
+            name: field.name.into(),
+            ty: field.ty.map(Cow::from),
+        };
         Self {
-            probe: probe.path,
-            kind: probe.kind,
-            file: probe.file,
+            probe: probe.path.into(),
+            kind: probe.kind.into(),
+            file: probe.file.into(),
             line: probe.line,
             sites: probe.sites.into(),
             fields: probe.fields.into_iter().map(field).collect(),
-            group: probe.group,
-            doc: probe.doc,
-            state: probe.state,
-            object: probe.object,
+            group: probe.group.map(Cow::from),
+            doc: probe.doc.map(Cow::from),
+            state: probe.state.into(),
+            object: probe.object.into(),
         }
     }
 }
 
-impl Listed {
+impl Listed<'_> {
     /// Returns the object that has the probe, and the number of its sites.
     #[cfg(target_os = "linux")]
     pub(super) fn object(&self) -> (&str, u64) {
@@ -88,7 +92,7 @@ impl Listed {
 
     /// Returns names and types: `bytes: u64, request`.
     fn fields(&self) -> String {
-        let field = |field: &Field| match &field.ty {
+        let field = |field: &Field<'_>| match &field.ty {
             Some(ty) => format!("{}: {}", clean(&field.name), clean(ty)),
             None => clean(&field.name).into_owned(),
         };
@@ -98,7 +102,7 @@ impl Listed {
 
 /// Returns the probes as `PROBES=list` prints them, with types, and with states if one is not
 /// latent.
-pub(super) fn table(probes: &[Listed], left_out: &[LeftOut]) -> String {
+pub(super) fn table(probes: &[Listed<'_>], left_out: &[LeftOut]) -> String {
     let has_groups = probes.iter().any(|probe| probe.group.is_some());
     let has_states = probes.iter().any(|probe| probe.state != "latent");
     let mut heading = vec!["probe", "kind", "sites", "place", "fields"];

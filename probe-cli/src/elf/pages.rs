@@ -4,10 +4,12 @@
 //! read in order, so hardly any block is read twice.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+
+use rustc_hash::FxHashMap;
 
 use super::error::Problem;
 
@@ -62,7 +64,8 @@ impl Source for Vec<u8> {
 pub(super) struct Pages {
     source: Box<dyn Source>,
     length: u64,
-    blocks: RefCell<HashMap<u64, Box<[u8]>>>,
+    /// A file may choose numbers whose hashes collide: [`MOST`] of them cost little.
+    blocks: RefCell<FxHashMap<u64, Box<[u8]>>>,
 }
 
 impl Pages {
@@ -89,16 +92,18 @@ impl Pages {
         let mut blocks = self.blocks.borrow_mut();
         while !into.is_empty() {
             let number = at / BLOCK;
-            if !blocks.contains_key(&number) {
-                if blocks.len() == MOST {
-                    blocks.clear();
-                }
-                let start = number * BLOCK;
-                let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
-                self.source.read_at(&mut block, start)?;
-                blocks.insert(number, block.into());
+            if blocks.len() == MOST && !blocks.contains_key(&number) {
+                blocks.clear();
             }
-            let Some(block) = blocks.get(&number) else { return Ok(false) };
+            let block = match blocks.entry(number) {
+                Entry::Occupied(block) => block.into_mut(),
+                Entry::Vacant(vacant) => {
+                    let start = number * BLOCK;
+                    let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
+                    self.source.read_at(&mut block, start)?;
+                    vacant.insert(block.into())
+                }
+            };
             let from = &block[usize_of(at % BLOCK)..];
             let many = from.len().min(into.len());
             into[..many].copy_from_slice(&from[..many]);

@@ -1,8 +1,9 @@
 //! Definitions that are one probe: they agree in path, file, line, column and kind.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, RandomState};
+
+use rustc_hash::FxHashMap;
 
 use super::probe::Probe;
 use super::record::Record;
@@ -14,10 +15,12 @@ pub(super) struct Grouped {
     pub(super) probes: Vec<Probe>,
     /// Places of probes, by their definitions' numbers in the table.
     places: Vec<Option<u32>>,
+    /// Hashes identities, so that no file can choose those that collide.
+    hashes: RandomState,
     /// Places of probes, by hashes of their identities.
-    known: HashMap<u64, Vec<u32>>,
+    known: FxHashMap<u64, Vec<u32>>,
     /// Types of fields according to their sites, by probe and field: `None` where sites disagree.
-    types: HashMap<(u32, u8), Option<Type>>,
+    types: FxHashMap<(u32, u8), Option<Type>>,
 }
 
 impl Grouped {
@@ -28,9 +31,7 @@ impl Grouped {
     }
 
     fn place(&mut self, probe: Probe) -> u32 {
-        let mut hasher = DefaultHasher::new();
-        identity(&probe).hash(&mut hasher);
-        let alike = self.known.entry(hasher.finish()).or_default();
+        let alike = self.known.entry(self.hashes.hash_one(identity(&probe))).or_default();
         let same = |place: &&u32| identity(&self.probes[**place as usize]) == identity(&probe);
         if let Some(place) = alike.iter().find(same) {
             return *place;
