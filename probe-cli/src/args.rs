@@ -119,6 +119,13 @@ pub enum Command {
     /// the format: .pftrace, .probetrace, .json, .firefox.json or .folded.
     #[cfg(target_os = "linux")]
     Snapshot(Snapshot),
+    /// Watches a running program by rules: when a condition holds, then it acts
+    ///
+    /// `probectl watch -p PID 'when p99(net::handle) > 5ms for 2s then record db::* for 1s'`. Rules
+    /// arm and disarm consumers, record traces, take snapshots and run commands. Each firing is a
+    /// line on stdout, with --json an object. All is detached when it ends, also if it is killed.
+    #[cfg(target_os = "linux")]
+    Watch(Watch),
     /// Attaches consumers to a running program, in the grammar of PROBES
     ///
     /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
@@ -314,6 +321,26 @@ pub struct Snapshot {
     pub out: PathBuf,
 }
 
+/// The arguments of `watch`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Watch {
+    /// Rules: `when rate(net::handle) > 1K then arm db::*=latency`
+    #[arg(required_unless_present = "files", value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// A file of rules, one on each line; lines that begin with `#` are comments
+    #[arg(short = 'f', long = "file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// The program.
+    #[command(flatten)]
+    pub target: Target,
+    /// The time of a window, at least 10ms
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
+    pub every: Duration,
+    /// Ends after this time [default: at Ctrl-C, or with the program]
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub time: Option<Duration>,
+}
+
 /// The arguments of `enable`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Enable {
@@ -402,6 +429,13 @@ fn percent(text: &str) -> Result<Percent, String> {
             Ok(Percent(thousandths))
         }
         _ => Err(format!("`{text}` is no percentage; write `10%` or `2.5%`")),
+    }
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    match interval(text)? {
+        time if time < Duration::from_millis(10) => Err("a window takes at least 10ms".to_owned()),
+        time => Ok(time),
     }
 }
 

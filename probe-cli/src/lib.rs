@@ -20,3 +20,5 @@ pub mod tables;
 pub mod text;
 #[cfg(target_os = "linux")]
 mod top;
+#[cfg(target_os = "linux")]
+mod watch;

@@ -14,7 +14,7 @@ use super::program::failure;
 use crate::output::Failure;
 
 /// The time between two looks at signals.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C, `SIGTERM` or `SIGHUP`.
 #[derive(Clone)]

@@ -11,3 +11,4 @@ mod run;
 mod terminal;
 mod top;
 mod traced;
+mod watched;
