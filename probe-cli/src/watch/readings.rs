@@ -55,10 +55,10 @@ pub fn reading(json: &str) -> Result<Reading, String> {
     let time = Duration::try_from_secs_f64(report.duration).map_err(|error| unreadable(error.to_string()))?;
     let rows = report.rows.into_iter().map(|row| Row {
         name: format!("{} ({}:{})", row.path, row.file, row.line),
-        kind: if matches!(row.kind.as_str(), "" | "entry" | "point") {
-            RowKind::Begin
-        } else {
-            RowKind::Later
+        kind: match row.kind.as_str() {
+            "" | "entry" | "point" => RowKind::Begin,
+            "exit" => RowKind::Exit,
+            _ => RowKind::Other,
         },
         count: row.count,
         sum: row.sum,
@@ -87,7 +87,7 @@ mod tests {
         let read = reading(count).unwrap();
         assert_eq!(read.time, Duration::from_millis(1500));
         let rows: Vec<_> = read.rows.iter().map(|it| (it.name.as_str(), it.kind, it.count)).collect();
-        assert_eq!(rows, [("f (a.rs:3)", RowKind::Begin, 7), ("f (a.rs:3)", RowKind::Later, 6)]);
+        assert_eq!(rows, [("f (a.rs:3)", RowKind::Begin, 7), ("f (a.rs:3)", RowKind::Exit, 6)]);
         let latency = "{\"duration\":2,\"rows\":[{\"function\":\"f\",\"file\":\"\",\"line\":0,\"calls\":3,\"total_ns\":90,\
             \"max_ns\":50,\"buckets\":[{\"bucket\":20,\"time_ns\":20,\"calls\":2}]}],\"left_out\":[],\"lost\":0}";
         let Row { count, sum, max, buckets, .. } = reading(latency).unwrap().rows.remove(0);

@@ -36,8 +36,10 @@ pub enum RowKind {
     /// Points, entries, or calls.
     #[default]
     Begin,
-    /// Later hits of a call. They count if the reading has no row for its entries.
-    Later,
+    /// Exits. They count if no entry of the same name does.
+    Exit,
+    /// Other hits of a call, such as the polls of a future. They count if nothing else does.
+    Other,
 }
 
 /// Calls that took about as long as each other.

@@ -1,6 +1,6 @@
 //! The numbers of a window: the difference of two readings of one attachment, row by row.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::reading::{Reading, Row, RowKind};
 
@@ -12,11 +12,10 @@ pub(super) struct Window {
     pub(super) count: u64,
     pub(super) sum: f64,
     pub(super) min: Option<f64>,
+    /// The greatest number. Of calls, it is the longest one if that is longer than all before.
     pub(super) max: Option<f64>,
     /// The times of calls, and their number; ascending.
     buckets: BTreeMap<u64, Timed>,
-    /// The longest call, if it is longer than all calls before this window.
-    record: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -29,7 +28,7 @@ impl Window {
     /// Takes a reading that begins with its window: there is no earlier one.
     pub(super) fn of(reading: &Reading) -> Self {
         let mut window = Self { seconds: reading.time.as_secs_f64(), ..Self::default() };
-        counted(reading).for_each(|row| window.add(row));
+        by_name(reading).values().for_each(|kinds| window.add(kinds.of(kinds.counting())));
         window
     }
 
@@ -38,32 +37,53 @@ impl Window {
     pub(super) fn between(before: &Reading, now: &Reading) -> Option<Self> {
         let time = now.time.checked_sub(before.time)?;
         let mut window = Self { seconds: time.as_secs_f64(), ..Self::default() };
-        let mut earlier: BTreeMap<_, _> = counted(before).map(|row| (&row.name, row)).collect();
-        for row in counted(now) {
-            match earlier.remove(&row.name) {
-                Some(before) => window.add(&since(row, before)?),
-                None => window.add(row),
+        let mut earlier = by_name(before);
+        for (name, kinds) in by_name(now) {
+            let kind = kinds.counting();
+            match earlier.remove(name) {
+                Some(before) => window.add(&kinds.of(kind).since(before.of(kind))?),
+                None => window.add(kinds.of(kind)),
             }
         }
         // A row without hits had nothing to lose.
-        earlier.values().all(|row| row.count == 0).then_some(window)
+        earlier.values().all(|it| it.of(it.counting()).count == 0).then_some(window)
     }
 
-    fn add(&mut self, row: &Row) {
-        self.count = self.count.saturating_add(row.count);
-        self.sum += row.sum;
-        if row.count != 0 {
-            self.min = extreme(self.min, row.min, f64::min);
-            self.max = extreme(self.max, row.max, f64::max);
+    fn add(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum += other.sum;
+        if other.count != 0 {
+            self.min = extreme(self.min, other.min, f64::min);
+            self.max = extreme(self.max, other.max, f64::max);
         }
-        for bucket in &row.buckets {
-            let timed = self.buckets.entry(bucket.number).or_default();
-            timed.time = timed.time.max(bucket.time);
-            timed.calls = timed.calls.saturating_add(bucket.calls);
+        for (number, bucket) in &other.buckets {
+            self.add_bucket(*number, *bucket);
         }
-        if !row.buckets.is_empty() {
-            self.record = extreme(self.record, row.max, f64::max);
+    }
+
+    fn add_bucket(&mut self, number: u64, Timed { time, calls }: Timed) {
+        let timed = self.buckets.entry(number).or_default();
+        timed.time = timed.time.max(time);
+        timed.calls = timed.calls.saturating_add(calls);
+    }
+
+    /// Returns the numbers after earlier ones of the same row; `None` if one has become less.
+    fn since(&self, before: &Self) -> Option<Self> {
+        let mut buckets = self.buckets.clone();
+        for (number, bucket) in &mut buckets {
+            let before = before.buckets.get(number).map_or(0, |it| it.calls);
+            bucket.calls = bucket.calls.checked_sub(before)?;
         }
+        buckets.retain(|_, it| it.calls != 0);
+        Some(Self {
+            seconds: 0.0,
+            count: self.count.checked_sub(before.count)?,
+            sum: self.sum - before.sum,
+            // An extreme since the beginning belongs to this window only if it is new.
+            min: self.min.filter(|now| before.min.is_none_or(|before| *now < before)),
+            max: self.max.filter(|now| before.max.is_none_or(|before| *now > before)),
+            buckets,
+        })
     }
 
     /// Returns the number of calls with a time.
@@ -87,7 +107,7 @@ impl Window {
     /// otherwise within 1.6 %.
     pub(super) fn longest(&self) -> Option<f64> {
         let slowest = self.buckets.values().next_back()?.time as f64;
-        Some(self.record.unwrap_or(slowest).max(slowest))
+        Some(self.max.unwrap_or(slowest).max(slowest))
     }
 }
 
@@ -98,33 +118,35 @@ fn extreme(one: Option<f64>, other: Option<f64>, of: fn(f64, f64) -> f64) -> Opt
     }
 }
 
-/// Returns the rows that count: of a call, its entry, unless only later hits of it are there.
-fn counted(reading: &Reading) -> impl Iterator<Item = &Row> {
-    let entered = reading.rows.iter().filter(|it| it.kind == RowKind::Begin).map(|it| &it.name);
-    let entered: BTreeSet<_> = entered.collect();
-    let counts = move |row: &&Row| row.kind == RowKind::Begin || !entered.contains(&row.name);
-    reading.rows.iter().filter(counts)
+/// The numbers of one name: of its entries or points, of its exits, and of other hits.
+#[derive(Default)]
+struct Kinds([Window; 3]);
+
+impl Kinds {
+    fn of(&self, kind: RowKind) -> &Window {
+        &self.0[kind as usize]
+    }
+
+    /// Returns the kind that counts, so that a call counts once: entries, unless only later hits
+    /// passed a predicate or were selected.
+    fn counting(&self) -> RowKind {
+        let has_hits = |kind: &RowKind| self.of(*kind).count != 0;
+        [RowKind::Begin, RowKind::Exit, RowKind::Other].into_iter().find(has_hits).unwrap_or_default()
+    }
 }
 
-fn since(now: &Row, before: &Row) -> Option<Row> {
-    let earlier: BTreeMap<_, _> = before.buckets.iter().map(|it| (it.number, it.calls)).collect();
-    let mut buckets = now.buckets.clone();
-    for bucket in &mut buckets {
-        let before = earlier.get(&bucket.number).copied().unwrap_or(0);
-        bucket.calls = bucket.calls.checked_sub(before)?;
+/// Adds up the rows of each name.
+fn by_name(reading: &Reading) -> BTreeMap<&str, Kinds> {
+    let mut names = BTreeMap::<_, Kinds>::new();
+    for row in &reading.rows {
+        let Row { name, kind, count, sum, min, max, buckets } = row;
+        let mut numbers = Window { count: *count, sum: *sum, min: *min, max: *max, ..Window::default() };
+        for it in buckets {
+            numbers.add_bucket(it.number, Timed { time: it.time, calls: it.calls });
+        }
+        names.entry(name.as_str()).or_default().0[*kind as usize].add(&numbers);
     }
-    buckets.retain(|it| it.calls != 0);
-    let is_record = |now: &f64| before.max.is_none_or(|before| before < *now);
-    Some(Row {
-        name: now.name.clone(),
-        kind: now.kind,
-        count: now.count.checked_sub(before.count)?,
-        sum: now.sum - before.sum,
-        // An extreme since the beginning belongs to this window only if it is new.
-        min: None,
-        max: now.max.filter(is_record),
-        buckets,
-    })
+    names
 }
 
 #[cfg(test)]
@@ -169,9 +191,15 @@ mod tests {
 
     #[test]
     fn a_call_counts_once() {
-        let exit = |count| Row { kind: RowKind::Later, ..row("f", count, 0.0) };
+        let exit = |count| Row { kind: RowKind::Exit, ..row("f", count, 0.0) };
         assert_eq!(Window::of(&reading(1, &[row("f", 3, 0.0), exit(2), row("p", 4, 0.0)])).count, 7);
+        // Exits alone were selected, or alone pass a predicate.
         assert_eq!(Window::of(&reading(1, &[exit(2)])).count, 2);
+        assert_eq!(Window::of(&reading(1, &[row("f", 0, 0.0), exit(2)])).count, 2);
+        // A call that had begun before.
+        let (before, now) =
+            (reading(1, &[row("f", 0, 0.0), exit(1)]), reading(2, &[row("f", 5, 0.0), exit(6)]));
+        assert_eq!(Window::between(&before, &now).unwrap().count, 5);
     }
 
     #[test]
