@@ -8,7 +8,7 @@ pub use crate::syntax::interval;
 #[cfg(feature = "agent")]
 pub mod rules {
     pub use crate::rules::{
-        Action, Bucket, Engine, Figure, Holders, Reading, Row, RowKind, Rule, RuleError, Step, Totals, Unit,
-        rule, rules,
+        Action, Bucket, Engine, Figure, Holders, Output, Patience, Reading, Row, RowKind, Rule, RuleError,
+        Step, Totals, Unit, reasons, rule, rules,
     };
 }

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_protocol::Client;
-use probe_runtime::__tools::rules::{Action, Figure};
+use probe_runtime::__tools::rules::{Action, Figure, Output};
 
 use super::commands::Firing;
-use super::files::Output;
 use super::link::Attached;
 use super::log::Event;
 use super::recordings::NotBegun;

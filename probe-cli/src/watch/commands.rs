@@ -11,8 +11,6 @@ use std::process::{Child, Command, Stdio};
 
 use probe_runtime::__tools::rules::{Figure, Rule};
 
-use super::log::shown;
-
 /// Greatest length of a variable. The system takes twice as much.
 const MOST: usize = 64 << 10;
 
@@ -49,8 +47,7 @@ impl Commands {
         if self.0.iter().any(|it| it.rule == firing.rule && it.command == command) {
             return Err(format!("`{command}` still runs since an earlier firing"));
         }
-        let values =
-            firing.values.iter().map(|(figure, value)| format!("{figure}={}", shown(figure, *value)));
+        let values = firing.values.iter().map(|(figure, value)| format!("{figure}={}", figure.shown(*value)));
         let child = Command::new("/bin/sh")
             .args(["-c", command])
             .env("PROBE_RULE", variable(&firing.text.to_string()))

@@ -8,8 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
-
-use super::patience::Patience;
+use probe_runtime::__tools::rules::Patience;
 
 /// The connection.
 pub struct Link {

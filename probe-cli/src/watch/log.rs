@@ -4,8 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use probe_runtime::__tools::Time;
-use probe_runtime::__tools::rules::{Figure, Totals, Unit};
+use probe_runtime::__tools::rules::{Figure, Totals, Unit, reasons};
 use serde::Serialize;
 
 use crate::output::Failure;
@@ -111,9 +110,7 @@ impl Log {
         at_most: u32,
         values: &[(Figure, f64)],
     ) -> Result<(), Failure> {
-        let shown: Vec<_> =
-            values.iter().map(|(figure, value)| format!("{figure} is {}", shown(figure, *value))).collect();
-        let text = format!("{firing} of {at_most}: {}", shown.join(", "));
+        let text = format!("{firing} of {at_most}: {}", reasons(values));
         let value = |(figure, value): &(Figure, f64)| Compared {
             figure: figure.to_string(),
             value: *value,
@@ -133,10 +130,11 @@ impl Log {
     /// If nobody reads the log any further.
     pub fn summary(&self, rule: usize, totals: Totals) -> Result<(), Failure> {
         let Totals { windows, unknown, firings } = totals;
-        let times = if firings == 1 { "time" } else { "times" };
-        let text = format!("fired {firings} {times}; not known in {unknown} of {windows} windows");
         let counted = Counted { firings, windows, unknown };
-        self.write(&Line { totals: Some(counted), ..self.line(Event::Summary, Some(rule)) }, &text)
+        self.write(
+            &Line { totals: Some(counted), ..self.line(Event::Summary, Some(rule)) },
+            &totals.to_string(),
+        )
     }
 
     fn line(&self, event: Event, rule: Option<usize>) -> Line<'static> {
@@ -160,21 +158,5 @@ impl Log {
             io::ErrorKind::BrokenPipe => Failure::Closed,
             _ => Failure::Input(format!("stdout can't be written: {error}")),
         })
-    }
-}
-
-/// Returns a value as people read it.
-pub fn shown(figure: &Figure, value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-    let whole = value.round() as u64;
-    let number = if value.fract() == 0.0 || value.abs() >= 1e3 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.3}")
-    };
-    match figure.unit() {
-        Unit::Time => Time(whole).to_string(),
-        Unit::Rate => format!("{number}/s"),
-        Unit::Number => number,
     }
 }

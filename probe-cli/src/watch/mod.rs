@@ -18,10 +18,8 @@
 
 mod acting;
 mod commands;
-mod files;
 mod link;
 mod log;
-mod patience;
 mod readings;
 mod recordings;
 mod watching;

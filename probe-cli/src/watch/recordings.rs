@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_protocol::Attach;
+use probe_runtime::__tools::rules::Output;
 
-use super::files::Output;
 use super::link::{Attached, Link, Trouble};
 
 /// Recordings under way.

@@ -4,12 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use probe_protocol::FailureKind;
-use probe_runtime::__tools::rules::{Action, Engine, Holders, Reading, Rule, Step};
+use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Rule, Step};
 
 use super::commands::Commands;
 use super::link::{Attached, Link, Trouble};
 use super::log::{Event, Log};
-use super::patience::Patience;
 use super::readings::reading;
 use super::recordings::Recordings;
 use crate::live::{LOOK, Process, Program, Stop};

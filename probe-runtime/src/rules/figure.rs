@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::window::Window;
+use crate::report::Time;
 
 /// A figure of the probes of a selector: `p99(net::handle)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,6 +121,19 @@ impl Figure {
         self.unit
     }
 
+    /// Returns a value of it as people read it: `7.31 ms`, `1200/s`.
+    pub fn shown(&self, value: f64) -> String {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let whole = value.round() as u64;
+        let is_whole = value.fract() == 0.0 || value.abs() >= 1e3;
+        let number = if is_whole { format!("{value:.0}") } else { format!("{value:.3}") };
+        match self.unit {
+            Unit::Time => Time(whole).to_string(),
+            Unit::Rate => format!("{number}/s"),
+            Unit::Number => number,
+        }
+    }
+
     /// Returns whether a window has a consumer of its own: extremes have no difference.
     pub(super) fn is_renewed(&self) -> bool {
         matches!(self.function, Function::Min | Function::Max)
@@ -155,4 +169,10 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// Returns figures and their values as people read them.
+pub fn reasons(values: &[(Figure, f64)]) -> String {
+    let shown = values.iter().map(|(figure, value)| format!("{figure} is {}", figure.shown(*value)));
+    shown.collect::<Vec<_>>().join(", ")
 }

@@ -5,8 +5,12 @@ use std::fmt;
 
 use super::parse::parse;
 use super::rule::Rule;
+use crate::error::Error;
 use crate::selector::pointed;
 use crate::syntax::ParseError;
+
+/// The variable that names a program's own file of rules.
+pub(crate) const VARIABLE: &str = "PROBE_RULES";
 
 /// A mistake in a rule. Prints with the rule's text, and a caret below the place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +39,13 @@ impl fmt::Display for RuleError {
 
 impl error::Error for RuleError {}
 
+impl From<RuleError> for Error {
+    /// The mistake as one of the variable that names the file.
+    fn from(RuleError { place, text, at, problem }: RuleError) -> Self {
+        Self::Environment { variable: VARIABLE, value: text, at, problem: format!("{place}: {problem}") }
+    }
+}
+
 /// Reads a rule.
 ///
 /// # Errors
@@ -48,6 +59,15 @@ pub fn rule(text: &str) -> Result<Rule, RuleError> {
 /// # Errors
 /// The first mistake, with its line and its place there.
 pub fn rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
+    checked_rules(name, text, parse)
+}
+
+/// Reads the rules of a file, each by this parser.
+pub(super) fn checked_rules(
+    name: &str,
+    text: &str,
+    parse: fn(&str) -> Result<Rule, ParseError>,
+) -> Result<Vec<Rule>, RuleError> {
     // Some editors begin a file with a mark of its encoding.
     let lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1_u64..);
     let rules = lines.filter(|(line, _)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));

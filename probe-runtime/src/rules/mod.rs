@@ -12,8 +12,9 @@
 //! that fired and ended ▸ the driver acts.
 //!
 //! The engine is pure: no I/O, no clock, no thread. The times of windows are given to it, and the
-//! driver has all attachments. A reading that failed makes its figures unknown for that window. An
-//! unknown condition neither begins nor ends a rule, and the engine counts such windows.
+//! driver has all attachments. [`Output`] alone creates files, for drivers. A reading that failed
+//! makes its figures unknown for that window. An unknown condition neither begins nor ends a rule,
+//! and the engine counts such windows.
 //!
 //! Cost: nothing on a hit, beyond the consumers of the figures. A step compares two readings: time
 //! in proportion to their rows.
@@ -24,16 +25,25 @@ mod engine;
 mod figure;
 mod file;
 mod holders;
+mod output;
+#[cfg(probe_agent)]
+mod own;
 mod parse;
+mod patience;
 mod phase;
 mod reading;
 mod rule;
 mod window;
 
 pub use engine::{Engine, Step};
-pub use figure::{Figure, Unit};
+pub use figure::{Figure, Unit, reasons};
+pub(crate) use file::VARIABLE;
 pub use file::{RuleError, rule, rules};
 pub use holders::Holders;
+pub use output::Output;
+#[cfg(probe_agent)]
+pub(crate) use own::own_rules;
+pub use patience::Patience;
 pub use phase::Totals;
 pub use reading::{Bucket, Reading, Row, RowKind};
 pub use rule::{Action, Rule};

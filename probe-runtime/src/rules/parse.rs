@@ -51,13 +51,19 @@ pub(super) fn parse(text: &str) -> Result<Rule, ParseError> {
         let words = if until.is_some() { "`for TIME` or `then`" } else { "`for TIME`, `until` or `then`" };
         return cursor.fail(format!("`and`, `or`, {words} stands after a comparison: `{EXAMPLE}`"));
     }
-    let mut actions = vec![action(&mut cursor)?];
-    while cursor.skip(";") {
+    let mut actions = Vec::new();
+    let mut places = Vec::new();
+    loop {
+        places.push(cursor.at);
         actions.push(action(&mut cursor)?);
+        if !cursor.skip(";") {
+            break;
+        }
     }
     let (at_most, every) = tail(&mut cursor)?;
     let text = text.trim().to_owned();
-    let rule = Rule { text, when, until, actions, at_most: at_most.unwrap_or(AT_MOST), every };
+    let at_most = at_most.unwrap_or(AT_MOST);
+    let rule = Rule { text, when, until, actions, places, at_most, every };
     check(&rule)?;
     Ok(rule)
 }

@@ -11,6 +11,7 @@
 //! A recording keeps its rule active until it is over. A rule that counts, and has no `until`, ends
 //! with the next window: its count only grows.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::figure::Function;
@@ -26,6 +27,14 @@ pub struct Totals {
     pub unknown: u64,
     /// Firings.
     pub firings: u32,
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { windows, unknown, firings } = self;
+        let times = if *firings == 1 { "time" } else { "times" };
+        write!(f, "fired {firings} {times}; not known in {unknown} of {windows} windows")
+    }
 }
 
 /// A rule's state.

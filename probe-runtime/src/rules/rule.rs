@@ -13,6 +13,8 @@ pub struct Rule {
     /// Without it, the rule ends when its condition does not hold any more.
     pub(super) until: Option<Held>,
     pub(super) actions: Vec<Action>,
+    /// The bytes where the actions stand.
+    pub(super) places: Vec<usize>,
     pub(super) at_most: u32,
     pub(super) every: Option<Duration>,
 }
