@@ -129,7 +129,7 @@ impl Watching {
             Ok(output) => output,
             Err(problem) => return self.log.event(Event::Failed, Some(rule), format!("snapshot: {problem}")),
         };
-        let written = self.link.ask(|client| client.snapshot(id, consumer, format, &output.file));
+        let written = self.link.ask_for_file(|client| client.snapshot(id, consumer, format, &output.file));
         let Some(notes) = self.logged(Some(rule), "snapshot", written)? else {
             output.discard();
             return Ok(());

@@ -10,6 +10,11 @@ use std::time::Duration;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 use probe_runtime::__tools::rules::Patience;
 
+/// The time for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for an answer after a file is finished.
+const OF_FILES: Duration = Duration::from_secs(60);
+
 /// The connection.
 pub struct Link {
     client: Option<Client>,
@@ -76,6 +81,19 @@ impl Link {
                 Err(Trouble::Lost(error.to_string()))
             }
         }
+    }
+
+    /// Asks for something that takes the program longer: it finishes a file before it answers.
+    pub fn ask_for_file<T>(
+        &mut self,
+        request: impl FnOnce(&mut Client) -> Result<T, ClientError>,
+    ) -> Result<T, Trouble> {
+        self.ask(|client| {
+            client.set_patience(OF_FILES);
+            let answer = request(client);
+            client.set_patience(PATIENCE);
+            answer
+        })
     }
 
     /// Attaches consumers.

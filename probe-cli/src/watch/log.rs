@@ -16,6 +16,8 @@ use crate::text::{clean, json};
 pub enum Event {
     /// The watch has begun.
     Watching,
+    /// A rule that waits for its condition, at the beginning.
+    Waiting,
     Fired,
     Ended,
     Armed,

@@ -67,12 +67,12 @@ impl Recordings {
     ) -> Option<(usize, String, Result<String, Trouble>)> {
         let due = self.0.iter().position(|it| now.is_none_or(|now| it.due <= now))?;
         let id = self.0[due].id;
-        let told = link.ask(|client| {
+        let told = link.ask_for_file(|client| {
             client.pause(id)?;
             client.report(id, 0, "txt")
         });
         // Also after a refusal.
-        let detached = link.detach(id);
+        let detached = link.ask_for_file(|client| client.detach(id));
         let told = told.and_then(|report| {
             let missing = detached?;
             let lines: Vec<_> = report.text.lines().map(str::to_owned).chain(missing).collect();

@@ -82,6 +82,9 @@ impl Watching {
         let count = self.engine.rules().count();
         let rules = if count == 1 { "rule" } else { "rules" };
         self.log.event(Event::Watching, None, format!("process {}, {count} {rules}", self.process.pid))?;
+        for (rule, text) in self.engine.rules().enumerate() {
+            self.log.event(Event::Waiting, Some(rule), text)?;
+        }
         let actions: Vec<_> = self.engine.rules().map(|rule| rule.actions().to_vec()).collect();
         for (rule, action) in
             actions.iter().enumerate().flat_map(|(rule, all)| all.iter().map(move |it| (rule, it)))
@@ -177,7 +180,9 @@ impl Watching {
     /// Reads an attachment of a source.
     fn read(&mut self, source: usize, id: u32) -> Result<Option<Reading>, Failure> {
         let report = self.link.ask(|client| client.report(id, 0, "json"));
-        if matches!(&report, Err(Trouble::Refused(failure)) if failure.kind == FailureKind::Unknown) {
+        let is_gone =
+            matches!(&report, Err(Trouble::Refused(failure)) if failure.kind == FailureKind::Unknown);
+        if is_gone && self.sources[source].id == Some(id) {
             // Another client has detached it.
             self.sources[source].id = None;
             self.engine.forget(source);

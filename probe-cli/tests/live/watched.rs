@@ -94,7 +94,7 @@ fn a_rule_fires_acts_and_ends() {
         "when rate({WORK}) > 1 and p50({WORK}) < 1s then arm {WORK}=latency; record {WORK} for 100ms to it.probetrace at \
          most 1 time"
     );
-    let mut watch = Watch::start(&folder, &program, &[rule]);
+    let mut watch = Watch::start(&folder, &program, std::slice::from_ref(&rule));
     let fired = watch.event("fired");
     assert_eq!((&fired["rule"], &fired["firing"]), (&1.into(), &1.into()));
     let values = fired["values"].as_array().unwrap();
@@ -108,7 +108,8 @@ fn a_rule_fires_acts_and_ends() {
     let report = run(&folder, &["report", &folder.0.join("it.probetrace").display().to_string()]);
     assert!(report.code == Some(0) && report.out.contains(WORK), "{report:?}");
     let events = watch.stop();
-    assert_eq!(names(&events)[..2], ["watching", "fired"]);
+    assert_eq!(names(&events)[..3], ["watching", "waiting", "fired"]);
+    assert_eq!(events[1]["text"], rule);
     let last = events.last().unwrap();
     assert_eq!((&last["event"], &last["firings"]), (&"summary".into(), &1.into()));
     assert!(names(&events).contains(&"disarmed"));
@@ -261,8 +262,8 @@ fn a_watch_ends_after_its_time() {
     let mut program = Program::start(&folder);
     let rule = format!("when count({WORK}) >= 1000000000 then arm {WORK}=latency");
     let events = Watch::with(&folder, &program, &[rule], &["--for", "300ms"]).ended();
-    assert_eq!(names(&events), ["watching", "summary"]);
-    assert_eq!((&events[1]["firings"], &events[1]["unknown"]), (&0.into(), &0.into()));
+    assert_eq!(names(&events), ["watching", "waiting", "summary"]);
+    assert_eq!((&events[2]["firings"], &events[2]["unknown"]), (&0.into(), &0.into()));
     program.is_as_before();
 }
 

@@ -97,6 +97,9 @@ impl Ruling {
         let count = self.engine.rules().count();
         let rules = if count == 1 { "rule" } else { "rules" };
         self.log.event("watching", None, format!("process {}, {count} {rules}", process::id()));
+        for (rule, text) in self.engine.rules().enumerate() {
+            self.log.event("waiting", Some(rule), text);
+        }
         self.recorders.iter_mut().for_each(|it| _ = it.attach(&mut self.log));
         for source in 0..self.sources.len() {
             self.turn(source);
