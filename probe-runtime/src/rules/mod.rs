@@ -37,6 +37,7 @@ mod window;
 
 pub use engine::{Engine, Step};
 pub use figure::{Figure, Unit, reasons};
+#[cfg(probe_agent)]
 pub(crate) use file::VARIABLE;
 pub use file::{RuleError, rule, rules};
 pub use holders::Holders;
