@@ -226,15 +226,24 @@ fn a_consumer_that_does_not_fit_is_tried_again() {
 fn a_stopped_program_is_asked_again() {
     let folder = Folder::new("watch-stopped");
     let mut program = Program::start(&folder);
-    let rule = format!("when rate({WORK}) > 1 then arm {WORK}=latency at most 1 time");
+    let rule = format!(
+        "when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.pftrace at most 1 time"
+    );
     let mut watch = Watch::start(&folder, &program, &[rule]);
-    watch.event("armed");
+    watch.event("recording");
     signal("-STOP", &program.child);
     watch.event("lost");
+    let failed = watch.event("failed");
+    assert_eq!(failed["text"], "it.pftrace has the events until about now");
     signal("-CONT", &program.child);
     watch.event("back");
-    // The rule is still active, and holds the text.
+    // The rule is still active, and holds the text. The recording is over.
     assert_eq!(watch.event("armed")["text"], format!("{WORK}=latency"));
+    program.until(|status| {
+        let mut specs: Vec<_> = status.attachments.iter().map(|it| it.spec.clone()).collect();
+        specs.sort();
+        specs == [format!("{WORK}=count"), format!("{WORK}=latency")]
+    });
     let events = watch.stop();
     let summary = events.last().unwrap();
     assert!(summary["unknown"].as_u64().unwrap() > 0, "{summary}");
