@@ -1,5 +1,9 @@
 //! The command line.
 
+mod program;
+mod values;
+mod watch;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +11,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use probe_runtime::__tools::interval;
+
+pub use program::{Running, Target};
+pub use values::Percent;
+use values::percent;
+pub use watch::Watch;
 
 /// Lists, checks and reports latent probes from outside of the program.
 ///
@@ -215,33 +224,6 @@ pub struct Diff {
     pub fail: Option<Percent>,
 }
 
-/// A running program.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Running {
-    /// A process
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Option<u32>,
-    /// The only process of this name that can be asked
-    #[arg(short, long, value_name = "NAME")]
-    pub name: Option<String>,
-}
-
-/// A running program, or one to start.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Target {
-    /// A process
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Option<u32>,
-    /// The only process of this name that can be asked
-    #[arg(short, long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// A program to start
-    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
-    pub command: Vec<String>,
-}
-
 /// The arguments of `aggregate`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Aggregate {
@@ -321,26 +303,6 @@ pub struct Snapshot {
     pub out: PathBuf,
 }
 
-/// The arguments of `watch`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Watch {
-    /// Rules: `when rate(net::handle) > 1K then arm db::*=latency`
-    #[arg(required_unless_present = "files", value_name = "RULE")]
-    pub rules: Vec<String>,
-    /// A file of rules, one on each line; lines that begin with `#` are comments
-    #[arg(short = 'f', long = "file", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub files: Vec<PathBuf>,
-    /// The program.
-    #[command(flatten)]
-    pub target: Target,
-    /// The time of a window, at least 10ms
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
-    pub every: Duration,
-    /// Ends after this time [default: at Ctrl-C, or with the program]
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
-    pub time: Option<Duration>,
-}
-
 /// The arguments of `enable`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Enable {
@@ -409,36 +371,6 @@ pub struct Man {
     pub command: Option<String>,
 }
 
-/// A part of a hundred, in thousandths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Percent(pub u32);
-
-impl Percent {
-    /// Returns the part of one.
-    pub fn fraction(self) -> f64 {
-        f64::from(self.0) / 100_000.0
-    }
-}
-
-fn percent(text: &str) -> Result<Percent, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=1e6).contains(&percent) => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-            let thousandths = (percent * 1e3).round() as u32;
-            Ok(Percent(thousandths))
-        }
-        _ => Err(format!("`{text}` is no percentage; write `10%` or `2.5%`")),
-    }
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    match interval(text)? {
-        time if time < Duration::from_millis(10) => Err("a window takes at least 10ms".to_owned()),
-        time => Ok(time),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -448,14 +380,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn percentages() {
-        assert_eq!(percent("10%"), Ok(Percent(10_000)));
-        assert_eq!(percent("2.5"), Ok(Percent(2_500)));
-        for text in ["", "%", "-1%", "nan", "1e9", "x"] {
-            assert!(percent(text).is_err(), "{text}");
-        }
     }
 }
