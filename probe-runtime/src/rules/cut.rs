@@ -10,6 +10,9 @@ use std::time::Duration;
 use crate::selector::ends_in_operator;
 use crate::syntax::{ParseError, interval, time_len};
 
+/// Brackets that may be open at once. More close nothing, so that a long text takes a short time.
+const MOST_OPEN: usize = 64;
+
 /// The place up to which a rule is read. It is never at whitespace.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
@@ -149,6 +152,7 @@ pub(super) fn closed(text: &str) -> Option<usize> {
         match c {
             '\\' => len += text[at + len..].chars().next().map_or(0, char::len_utf8),
             '"' | '\'' => len = quoted_len(&text[at..]).unwrap_or(len),
+            '(' | '[' | '{' if open.len() == MOST_OPEN => return None,
             '(' => open.push(')'),
             '[' => open.push(']'),
             '{' => open.push('}'),
@@ -194,7 +198,8 @@ fn closed_angle(text: &str) -> Option<usize> {
         let rest = &text[at..];
         at += match c {
             '\\' => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-            '(' | '[' | '{' => closed(rest).unwrap_or(1),
+            '(' | '[' | '{' => closed(rest)?,
+            '<' if depth == MOST_OPEN => return None,
             ';' | '"' => return None,
             _ => c.len_utf8(),
         };
@@ -251,6 +256,16 @@ mod tests {
             assert_eq!(closed(text).map(|len| &text[..len]), Some(closes), "{text}");
         }
         assert_eq!(closed("(a > 5"), None);
+    }
+
+    #[test]
+    fn brackets_that_nobody_closes_take_no_long_time() {
+        for (open, close) in [("<", "("), ("[", ")"), ("(", "\""), ("<(", ">"), ("[<{", ")>")] {
+            let text = format!("{}{}", open.repeat(4000), close.repeat(4000));
+            assert_eq!(operand_len(&text, &["for"]), text.len(), "{open} {close}");
+        }
+        let deep = |depth| format!("{}{}", "(".repeat(depth), ")".repeat(depth));
+        assert_eq!((closed(&deep(MOST_OPEN)), closed(&deep(MOST_OPEN + 1))), (Some(2 * MOST_OPEN), None));
     }
 
     proptest::proptest! {
