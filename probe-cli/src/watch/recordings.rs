@@ -73,11 +73,15 @@ impl Recordings {
         });
         // Also after a refusal.
         let detached = link.ask_for_file(|client| client.detach(id));
-        let told = told.and_then(|report| {
-            let missing = detached?;
-            let lines: Vec<_> = report.text.lines().map(str::to_owned).chain(missing).collect();
-            Ok(lines.join("; "))
-        });
+        let told = match (told, detached) {
+            // The end of the connection is news for all that was attached.
+            (_, Err(lost @ Trouble::Lost(_))) => Err(lost),
+            (Ok(report), Ok(missing)) => {
+                let lines: Vec<_> = report.text.lines().map(str::to_owned).chain(missing).collect();
+                Ok(lines.join("; "))
+            }
+            (Err(trouble), _) | (_, Err(trouble)) => Err(trouble),
+        };
         let Recording { rule, output, .. } = self.0.swap_remove(due);
         Some((rule, output.path.display().to_string(), told))
     }
