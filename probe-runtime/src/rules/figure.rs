@@ -153,10 +153,9 @@ impl Figure {
             Function::Rate => (window.seconds > 0.0).then(|| window.count as f64 / window.seconds),
             Function::Count => Some(counted as f64),
             Function::Mean | Function::Avg => some(mean),
-            Function::Longest => window.longest(),
             Function::Sum => some(window.sum),
             Function::Min => some(window.min?),
-            Function::Max => some(window.max?),
+            Function::Longest | Function::Max => some(window.max?),
             Function::P50 | Function::P90 | Function::P99 | Function::P999 => {
                 let (part, least) = self.function.quantile()?;
                 (window.timed() >= least).then(|| window.quantile(part))?

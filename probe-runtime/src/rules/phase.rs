@@ -8,8 +8,8 @@
 //! | active | `until` holds for its time; without it, `when` does not hold | waiting: ended |
 //! | active | anything else | active; its time begins anew |
 //!
-//! A recording keeps its rule active until it is over. A rule that counts, and has no `until`, ends
-//! with the next window: its count only grows.
+//! A rule that records is active for at least that time. A rule that counts, and has no `until`,
+//! ends with the next window: its count only grows.
 
 use std::fmt;
 use std::time::Duration;

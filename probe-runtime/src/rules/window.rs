@@ -12,7 +12,7 @@ pub(super) struct Window {
     pub(super) count: u64,
     pub(super) sum: f64,
     pub(super) min: Option<f64>,
-    /// The greatest number. Of calls, it is the longest one if that is longer than all before.
+    /// The greatest number. Of calls, the time of the longest in nanoseconds, within 1.6 %.
     pub(super) max: Option<f64>,
     /// The times of calls, and their number; ascending.
     buckets: BTreeMap<u64, Timed>,
@@ -75,13 +75,18 @@ impl Window {
             bucket.calls = bucket.calls.checked_sub(before)?;
         }
         buckets.retain(|_, it| it.calls != 0);
+        // Times of one call differ from reading to reading by the clock's error, so they can't say
+        // whether the longest call is a new one. Its bucket can.
+        let max = match (buckets.last_key_value(), self.buckets.last_key_value()) {
+            (Some((last, _)), Some((of_all, _))) if last == of_all => self.max,
+            (slowest, _) => slowest.map(|(_, it)| it.time as f64),
+        };
         Some(Self {
             seconds: 0.0,
             count: self.count.checked_sub(before.count)?,
             sum: self.sum - before.sum,
-            // An extreme since the beginning belongs to this window only if it is new.
-            min: self.min.filter(|now| before.min.is_none_or(|before| *now < before)),
-            max: self.max.filter(|now| before.max.is_none_or(|before| *now > before)),
+            min: None,
+            max,
             buckets,
         })
     }
@@ -101,13 +106,6 @@ impl Window {
             below >= rank
         };
         self.buckets.values().find(reached).map(|timed| timed.time as f64)
-    }
-
-    /// Returns the time of the longest call in nanoseconds: exact if it is the longest of all,
-    /// otherwise within 1.6 %.
-    pub(super) fn longest(&self) -> Option<f64> {
-        let slowest = self.buckets.values().next_back()?.time as f64;
-        Some(self.max.unwrap_or(slowest).max(slowest))
     }
 }
 
@@ -219,10 +217,13 @@ mod tests {
             (window.timed(), window.quantile(0.5), window.quantile(0.9)),
             (10, Some(10.0), Some(20.0))
         );
-        assert_eq!(window.longest(), Some(30.0));
+        assert_eq!(window.max, Some(30.0));
         // The longest of all calls is known exactly.
-        let now = reading(2, &[timed(102, 1234.0, &[(10, 100), (900, 1), (1200, 1)])]);
-        assert_eq!(Window::between(&before, &now).unwrap().longest(), Some(1234.0));
+        let now = reading(2, &[timed(102, 1190.0, &[(10, 100), (900, 1), (1200, 1)])]);
+        assert_eq!(Window::between(&before, &now).unwrap().max, Some(1190.0));
+        // A tick of the clock has become longer. The longest call lies before this window.
+        let now = reading(2, &[timed(102, 903.0, &[(10, 101), (900, 1)])]);
+        assert_eq!(Window::between(&before, &now).unwrap().max, Some(10.0));
         assert_eq!(Window::default().quantile(0.5), None);
     }
 
