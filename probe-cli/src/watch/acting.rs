@@ -106,6 +106,17 @@ impl Watching {
         Ok(())
     }
 
+    /// Logs the commands that have ended.
+    pub(super) fn end_commands(&mut self) -> Result<(), Failure> {
+        for (rule, result) in self.commands.ended() {
+            match result {
+                Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
+                Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
+            }
+        }
+        Ok(())
+    }
+
     fn snapshot(&mut self, rule: usize, selector: Option<&str>, file: Option<&str>) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
         let found = if let Some(selector) = selector {

@@ -212,12 +212,7 @@ impl Watching {
                 return Ok(());
             }
             self.finish_recordings(Some(now))?;
-            for (rule, result) in self.commands.ended() {
-                match result {
-                    Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
-                    Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
-                }
-            }
+            self.end_commands()?;
             if now >= next {
                 self.window(from, now)?;
                 from = now;
@@ -342,12 +337,7 @@ impl Watching {
         for id in self.sources.iter().chain(&self.recorders).filter_map(|it| it.id).collect::<Vec<_>>() {
             let _ = self.link.detach(id);
         }
-        for (rule, result) in self.commands.ended() {
-            match result {
-                Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
-                Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
-            }
-        }
+        self.end_commands()?;
         for (rule, command) in self.commands.running() {
             self.log.event(Event::Left, Some(rule), format!("`{command}` goes on"))?;
         }
