@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use probe_runtime::__tools::rules::{rule, rules};
+use probe_runtime::__tools::rules::{Engine, RuleError, rule, rules};
 
 use super::measure::target;
 use crate::args::Watch;
 use crate::live::Stop;
 use crate::output::{Failure, Shown};
-use crate::watch::{Options, engine, watch};
+use crate::watch::{Options, watch};
 
 pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
-    let usage = |error: probe_runtime::__tools::rules::RuleError| Failure::Usage(error.to_string());
+    let usage = |error: RuleError| Failure::Usage(error.to_string());
     let mut all = Vec::new();
     for text in &args.rules {
         all.push(rule(text).map_err(usage)?);
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
         }
         all.extend(of_file);
     }
-    let engine = engine(all)?;
+    let engine = Engine::new(all).map_err(Failure::Usage)?;
     let stop = Stop::on_signals()?;
     let program = target(&args.target)?;
     watch(program, engine, &Options { every: args.every, time: args.time, is_json }, &stop)

@@ -26,9 +26,9 @@ mod watching;
 
 use std::time::Duration;
 
-use probe_runtime::__tools::rules::{Action, Engine, Rule};
+use probe_runtime::__tools::rules::Engine;
 
-use crate::live::{Program, Stop, ending};
+use crate::live::{Program, Stop};
 use crate::output::{Failure, Shown};
 use log::Log;
 use watching::Watching;
@@ -41,27 +41,6 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Whether the log is JSON.
     pub is_json: bool,
-}
-
-/// Checks rules as far as that is possible without a program.
-///
-/// # Errors
-/// A file whose name tells no format, or a text that no rule arms.
-pub fn engine(rules: Vec<Rule>) -> Result<Engine, Failure> {
-    for action in rules.iter().flat_map(Rule::actions) {
-        match action {
-            Action::Record { file: Some(name), .. }
-                if !name.ends_with(".pftrace") && !name.ends_with(".probetrace") =>
-            {
-                return Err(Failure::Usage(format!(
-                    "`{name}` tells no format: use `.pftrace` or `.probetrace`"
-                )));
-            }
-            Action::Snapshot { file: Some(name), .. } => _ = ending(name)?,
-            _ => (),
-        }
-    }
-    Engine::new(rules).map_err(Failure::Usage)
 }
 
 /// Watches a program until the time is over, the signal comes, or the program ends.

@@ -318,8 +318,11 @@ fn mistakes_are_errors_at_once() {
             "error: `f=cuont`: malformed spec, column 3: `cuont` is not a consumer",
         ),
         (&["when rate(f) > 5 then disarm f=count"], "error: no rule arms `f=count`"),
-        (&["when rate(f) > 5 then record f for 1s to it.txt"], "error: `it.txt` tells no format"),
-        (&["when rate(f) > 5 then snapshot to it"], "error: `it` tells no format"),
+        (
+            &["when rate(f) > 5 then record f for 1s to it.txt"],
+            "error: rule, column 41: `it.txt` tells no format",
+        ),
+        (&["when rate(f) > 5 then snapshot to it"], "error: rule, column 35: `it` tells no format"),
         (&[], "error: the following required arguments were not provided"),
         (
             &["when rate(f) > 5 then snapshot", "--every", "1ms"],

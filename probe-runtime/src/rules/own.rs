@@ -22,39 +22,23 @@ fn own_rule(text: &str) -> Result<Rule, ParseError> {
         check(&it.figure.spec, it.at)?;
     }
     for (action, at) in rule.actions.iter().zip(&rule.places) {
-        let fail = |problem: String| Err(ParseError { at: *at, problem });
+        let fail = |problem: &str| Err(ParseError { at: *at, problem: problem.to_owned() });
         match action {
             Action::Arm(spec) => check(spec, *at)?,
             Action::Disarm(_) => (),
-            Action::Record { selector, file, .. } => {
-                check(&format!("{selector}=trace"), *at)?;
-                if let Some(name) = file.as_ref().filter(|it| !ends_in(it, &["pftrace", "probetrace"])) {
-                    return fail(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`"));
-                }
-            }
+            Action::Record { selector, .. } => check(&format!("{selector}=trace"), *at)?,
             Action::Snapshot { selector: None, .. } => {
-                return fail("in the program, a snapshot names its probes: `snapshot db::**`".to_owned());
+                return fail("in the program, a snapshot names its probes: `snapshot db::**`");
             }
-            Action::Snapshot { selector: Some(selector), file } => {
+            Action::Snapshot { selector: Some(selector), .. } => {
                 check(&format!("{selector}=trace(flight)"), *at)?;
-                let endings = ["pftrace", "probetrace", "json", "folded"];
-                if let Some(name) = file.as_ref().filter(|it| !ends_in(it, &endings)) {
-                    return fail(format!(
-                        "`{name}` tells no format: use `.probetrace`, `.pftrace`, `.json`, `.firefox.json` or \
-                         `.folded`"
-                    ));
-                }
             }
             Action::Run(_) => {
-                return fail("a program runs no commands for its rules; `probectl watch` does".to_owned());
+                return fail("a program runs no commands for its rules; `probectl watch` does");
             }
         }
     }
     Ok(rule)
-}
-
-fn ends_in(name: &str, endings: &[&str]) -> bool {
-    name.rsplit_once('.').is_some_and(|(_, ending)| endings.contains(&ending))
 }
 
 /// Checks consumers that a rule needs at a byte of its text.
@@ -76,8 +60,6 @@ mod tests {
             ("when rate(f) > 5 then run 'date'", 22, "a program runs no commands for its rules"),
             ("when rate(f) > 5 then snapshot f; snapshot", 34, "in the program, a snapshot names its probes"),
             ("when rate(f) > 5 then arm f=cuont", 22, "`cuont` is not a consumer"),
-            ("when rate(f) > 5 then record f for 1s to a.txt", 22, "`a.txt` tells no format"),
-            ("when rate(f) > 5 then snapshot f to a", 22, "`a` tells no format"),
             ("when rate(f) = 5", 13, "a comparison stands here"),
         ] {
             let error = own_rule(text).unwrap_err();

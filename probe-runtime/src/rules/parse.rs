@@ -12,6 +12,8 @@
 //!             | "snapshot" [ SELECTOR ] [ "to" FILE ] | "run" QUOTED
 //! ```
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use super::check::check;
@@ -32,6 +34,10 @@ const EXAMPLE: &str = "when p99(net::handle) > 5ms for 2s then record db::* for 
 const FIGURES: [&str; 11] =
     ["rate", "count", "p50", "p90", "p99", "p999", "mean", "max", "sum", "avg", "min"];
 const ACTIONS: [&str; 5] = ["arm", "disarm", "record", "snapshot", "run"];
+/// Endings of recordings.
+const RECORDED: [&str; 2] = [".pftrace", ".probetrace"];
+/// Endings of snapshots.
+const SNAPSHOTS: [&str; 5] = [".pftrace", ".probetrace", ".json", ".firefox.json", ".folded"];
 /// Words after the last action.
 const TAIL: [&str; 2] = ["at most", "every"];
 
@@ -248,12 +254,12 @@ fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
                 return cursor.fail("`for` and a time stand here: `record db::* for 1s`");
             }
             let time = cursor.time()?;
-            Action::Record { selector, time, file: file(cursor)? }
+            Action::Record { selector, time, file: file(cursor, &RECORDED)? }
         }
         "snapshot" => {
             let (at, text) = cursor.operand(&["to", "at most", "every"]);
             let selector = if text.is_empty() { None } else { Some(selector(text, 0, at)?.to_owned()) };
-            Action::Snapshot { selector, file: file(cursor)? }
+            Action::Snapshot { selector, file: file(cursor, &SNAPSHOTS)? }
         }
         "run" => {
             let command = cursor.quoted("`run 'systemctl reload app'`")?;
@@ -274,8 +280,8 @@ fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
     })
 }
 
-/// Reads the file of a trace.
-fn file(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
+/// Reads the file of a trace. Its ending tells the format.
+fn file(cursor: &mut Cursor<'_>, endings: &[&str]) -> Result<Option<String>, ParseError> {
     if !cursor.skip_word("to") {
         return Ok(None);
     }
@@ -283,6 +289,12 @@ fn file(cursor: &mut Cursor<'_>) -> Result<Option<String>, ParseError> {
     let file = cursor.file()?;
     if file.is_empty() || file.chars().any(char::is_control) {
         let problem = "this is no name of a file".to_owned();
+        return Err(ParseError { at, problem });
+    }
+    let name = Path::new(file).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let has = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty());
+    if !endings.iter().any(has) {
+        let problem = format!("`{file}` tells no format: use a name with `{}`", endings.join("`, `"));
         return Err(ParseError { at, problem });
     }
     Ok(Some(file.to_owned()))

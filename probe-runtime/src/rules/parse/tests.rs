@@ -104,8 +104,8 @@ fn operands_end_at_words_of_the_grammar() {
         [snapshot(None, Some("a b.json")), snapshot(None, None)]
     );
     assert_eq!(
-        actions("snapshot db::*, to::x to a at most 2 times"),
-        [snapshot(Some("db::*, to::x"), Some("a"))]
+        actions("snapshot db::*, to::x to a.json at most 2 times"),
+        [snapshot(Some("db::*, to::x"), Some("a.json"))]
     );
     assert_eq!(actions("run \"a 'b'; then for\""), [Action::Run("a 'b'; then for".to_owned())]);
 }
@@ -144,6 +144,12 @@ fn a_mistake_points_at_its_place() {
         ("when rate(f) > 5 then run echo", 26, "a text in quotes stands here"),
         ("when rate(f) > 5 then run 'echo", 26, "the closing ' is missing"),
         ("when rate(f) > 5 then snapshot to ", 34, "the name of a file stands here"),
+        (
+            "when rate(f) > 5 then snapshot to .json",
+            34,
+            "`.json` tells no format: use a name with `.pftrace`, ",
+        ),
+        ("when rate(f) > 5 then record f for 1s to a.json", 41, "with `.pftrace`, `.probetrace`"),
         // A rule that would end as it fires, or never fire.
         ("when rate(f) >= 5 until rate(f) <= 5 then snapshot", 24, "would end as it fires"),
         ("when rate(f) > 5 until rate(f) < 6 then snapshot", 23, "would end as it fires"),
