@@ -34,11 +34,15 @@ pub(super) struct Source {
     pub(super) spec: String,
     pub(super) id: Option<u32>,
     patience: Patience,
+    /// Pauses after reports that failed. An attachment does not end them, or a report that ends the
+    /// connection would be asked for in each window.
+    reading: Patience,
 }
 
 impl Source {
     fn of(spec: impl Into<String>) -> Self {
-        Self { spec: spec.into(), id: None, patience: Patience::default() }
+        let (patience, reading) = (Patience::default(), Patience::default());
+        Self { spec: spec.into(), id: None, patience, reading }
     }
 }
 
@@ -188,14 +192,17 @@ impl Watching {
             self.engine.forget(source);
         }
         let spec = self.sources[source].spec.clone();
-        let Some(report) = self.logged(None, &spec, report)? else { return Ok(None) };
-        match reading(&report.text) {
-            Ok(reading) => Ok(Some(reading)),
-            Err(problem) => {
-                self.log.event(Event::Failed, None, format!("{spec}: {problem}"))?;
-                Ok(None)
+        let report = self.logged(None, &spec, report)?;
+        match report.map(|report| reading(&report.text)) {
+            Some(Ok(reading)) => {
+                self.sources[source].reading.succeed();
+                return Ok(Some(reading));
             }
+            Some(Err(problem)) => self.log.event(Event::Failed, None, format!("{spec}: {problem}"))?,
+            None => (),
         }
+        self.sources[source].reading.fail();
+        Ok(None)
     }
 
     /// Runs windows until the time is over, the signal comes, or the program ends.
@@ -270,11 +277,11 @@ impl Watching {
 
     /// Reads a source at the end of its window, or attaches it.
     fn turn(&mut self, source: usize) -> Result<(), Failure> {
-        if !self.link.is_up() {
+        let it = &mut self.sources[source];
+        if !self.link.is_up() || !it.reading.is_due() {
             return Ok(());
         }
         let is_renewed = self.engine.is_renewed(source);
-        let it = &mut self.sources[source];
         let old = it.id;
         if old.is_some() && !is_renewed {
             if let Some(reading) = old.map_or(Ok(None), |id| self.read(source, id))? {

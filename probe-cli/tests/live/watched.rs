@@ -320,7 +320,7 @@ fn mistakes_are_errors_at_once() {
         (&["when rate(f) > 5 then disarm f=count"], "error: no rule arms `f=count`"),
         (
             &["when rate(f) > 5 then record f for 1s to it.txt"],
-            "error: rule, column 41: `it.txt` tells no format",
+            "error: rule, column 42: `it.txt` tells no format",
         ),
         (&["when rate(f) > 5 then snapshot to it"], "error: rule, column 35: `it` tells no format"),
         (&[], "error: the following required arguments were not provided"),
