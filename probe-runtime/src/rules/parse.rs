@@ -90,6 +90,8 @@ fn tail(cursor: &mut Cursor<'_>) -> Result<(Option<u32>, Option<Duration>), Pars
             every = Some(cursor.time()?);
         } else if cursor.rest().is_empty() {
             return Ok((at_most, every));
+        } else if cursor.rest().starts_with(';') && (at_most.is_some() || every.is_some()) {
+            return cursor.fail("all actions stand before `at most` and `every`, which are of the rule");
         } else {
             return cursor
                 .fail("`;` and another action, `at most 3 times`, `every 1m` or the end stands here");

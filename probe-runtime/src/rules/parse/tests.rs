@@ -141,6 +141,7 @@ fn a_mistake_points_at_its_place() {
         ("when rate(f) > 5 then snapshot at most 0 times", 39, "a number from 1 to 4294967295"),
         ("when rate(f) > 5 then snapshot at most 4294967296 times", 39, "a number from 1"),
         ("when rate(f) > 5 then snapshot every 1m every 1m", 40, "`at most 3 times`"),
+        ("when rate(f) > 5 then snapshot every 1m; snapshot", 39, "all actions stand before"),
         ("when rate(f) > 5 then run echo", 26, "a text in quotes stands here"),
         ("when rate(f) > 5 then run 'echo", 26, "the closing ' is missing"),
         ("when rate(f) > 5 then snapshot to ", 34, "the name of a file stands here"),
