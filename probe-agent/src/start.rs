@@ -53,7 +53,7 @@ impl Words {
 
 fn start() {
     let words = env::var_os(VARIABLE).map(|it| Words::read(&it.to_string_lossy())).unwrap_or_default();
-    let is_asked = ["PROBES", "PROBE_AGENT"].iter().any(|name| env::var_os(name).is_some());
+    let is_asked = ["PROBES", "PROBE_AGENT", "PROBE_RULES"].iter().any(|name| env::var_os(name).is_some());
     if !is_asked && !words.only {
         return;
     }

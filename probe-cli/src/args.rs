@@ -1,5 +1,9 @@
 //! The command line.
 
+mod program;
+mod values;
+mod watch;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +11,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use probe_runtime::__tools::interval;
+
+pub use program::{Running, Target};
+pub use values::Percent;
+use values::percent;
+pub use watch::Watch;
 
 /// Lists, checks and reports latent probes from outside of the program.
 ///
@@ -119,6 +128,13 @@ pub enum Command {
     /// the format: .pftrace, .probetrace, .json, .firefox.json or .folded.
     #[cfg(target_os = "linux")]
     Snapshot(Snapshot),
+    /// Watches a running program by rules: when a condition holds, then it acts
+    ///
+    /// `probectl watch -p PID 'when p99(net::handle) > 5ms for 2s then record db::* for 1s'`. Rules
+    /// arm and disarm consumers, record traces, take snapshots and run commands. Each firing is a
+    /// line on stdout, with --json an object. All is detached when it ends, also if it is killed.
+    #[cfg(target_os = "linux")]
+    Watch(Watch),
     /// Attaches consumers to a running program, in the grammar of PROBES
     ///
     /// They stay until Ctrl-C, or with --keep until `disable` or the program's end. A selector
@@ -206,33 +222,6 @@ pub struct Diff {
     /// Ends with 1 if a function is slower by more than this, its error subtracted: 10%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail: Option<Percent>,
-}
-
-/// A running program.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Running {
-    /// A process
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Option<u32>,
-    /// The only process of this name that can be asked
-    #[arg(short, long, value_name = "NAME")]
-    pub name: Option<String>,
-}
-
-/// A running program, or one to start.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Target {
-    /// A process
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Option<u32>,
-    /// The only process of this name that can be asked
-    #[arg(short, long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// A program to start
-    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
-    pub command: Vec<String>,
 }
 
 /// The arguments of `aggregate`.
@@ -382,29 +371,6 @@ pub struct Man {
     pub command: Option<String>,
 }
 
-/// A part of a hundred, in thousandths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Percent(pub u32);
-
-impl Percent {
-    /// Returns the part of one.
-    pub fn fraction(self) -> f64 {
-        f64::from(self.0) / 100_000.0
-    }
-}
-
-fn percent(text: &str) -> Result<Percent, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..=1e6).contains(&percent) => {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-            let thousandths = (percent * 1e3).round() as u32;
-            Ok(Percent(thousandths))
-        }
-        _ => Err(format!("`{text}` is no percentage; write `10%` or `2.5%`")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -414,14 +380,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn percentages() {
-        assert_eq!(percent("10%"), Ok(Percent(10_000)));
-        assert_eq!(percent("2.5"), Ok(Percent(2_500)));
-        for text in ["", "%", "-1%", "nan", "1e9", "x"] {
-            assert!(percent(text).is_err(), "{text}");
-        }
     }
 }

@@ -21,3 +21,5 @@ pub mod tables;
 pub mod text;
 #[cfg(target_os = "linux")]
 mod top;
+#[cfg(target_os = "linux")]
+mod watch;

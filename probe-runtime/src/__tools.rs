@@ -1,5 +1,14 @@
-//! Parts of reports for the tools of the same version, so that both look alike. Not public API: it
-//! changes with any version.
+//! Parts for the tools of the same version: of reports, so that both look alike, and the engine of
+//! rules. Not public API: it changes with any version.
 
 pub use crate::report::{Table, Time, count, was};
 pub use crate::syntax::interval;
+
+/// The engine of rules, for drivers outside of this crate.
+#[cfg(feature = "agent")]
+pub mod rules {
+    pub use crate::rules::{
+        Action, Bucket, Engine, Figure, Holders, Output, Patience, Reading, Row, RowKind, Rule, RuleError,
+        Step, Totals, Unit, reasons, rule, rules,
+    };
+}

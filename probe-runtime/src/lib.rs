@@ -128,6 +128,8 @@ mod period;
 mod registry;
 #[cfg(feature = "std")]
 mod report;
+#[cfg(feature = "agent")]
+mod rules;
 #[cfg(feature = "std")]
 mod selector;
 #[cfg(feature = "std")]

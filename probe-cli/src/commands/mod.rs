@@ -24,6 +24,8 @@ mod status;
 mod top;
 #[cfg(target_os = "linux")]
 mod trace;
+#[cfg(target_os = "linux")]
+mod watch;
 mod written;
 
 use crate::args::{Arguments, Command};
@@ -61,6 +63,8 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Record(args) => record::run(args),
         #[cfg(target_os = "linux")]
         Command::Snapshot(args) => record::snapshot(args),
+        #[cfg(target_os = "linux")]
+        Command::Watch(args) => watch::run(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Enable(args) => enable::run(args, is_json),
         #[cfg(target_os = "linux")]

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use probe_protocol::{Attach, AttachmentInfo, ClientError};
-use probe_trace::export::Format;
+use probe_protocol::{Attach, ClientError};
 
 use super::measure::{notes, report, running, target};
 use crate::args::{Record, Snapshot};
-use crate::live::{Stop, Watched, failure, watch};
+use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
 use crate::output::{Failure, Shown};
 use crate::staged::Staged;
 
@@ -78,43 +77,6 @@ pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
         client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
     Ok(Shown { notes, ..Shown::text(String::new()) })
-}
-
-/// Returns the flight recorders: their attachments, and their places among the consumers there.
-fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
-    attachments.iter().flat_map(|attachment| {
-        let places = (0..).zip(&attachment.consumers).filter(|(_, it)| it.has_snapshots);
-        places.map(move |(place, _)| (attachment, place))
-    })
-}
-
-fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
-    let recorders: Vec<_> = recorders(attachments).collect();
-    match recorders[..] {
-        [(one, consumer)] => Ok((one.id, consumer)),
-        [] => Err(Failure::Input(
-            "the program has no flight recorder; begin one by `probectl enable --keep -p PID '**=trace(flight)'`"
-                .to_owned(),
-        )),
-        _ => {
-            let ids: Vec<_> = recorders.iter().map(|(it, _)| format!("{} ({})", it.id, it.spec)).collect();
-            Err(Failure::Usage(format!("there are several recorders; choose one: {}", ids.join(", "))))
-        }
-    }
-}
-
-/// Returns the ending by which the program knows the format.
-fn ending(name: &str) -> Result<&'static str, Failure> {
-    // The format of traces themselves is no export.
-    if name.ends_with(".probetrace") {
-        return Ok("probetrace");
-    }
-    let unknown = |_| {
-        Failure::Usage(format!(
-            "`{name}` tells no format: use `.probetrace`, `.pftrace`, `.json`, `.firefox.json` or `.folded`"
-        ))
-    };
-    Format::from_path(name).map(Format::ending).map_err(unknown)
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

@@ -4,10 +4,12 @@
 //! behind if `probectl` is killed, or its terminal is closed.
 
 mod program;
+mod recorders;
 mod screen;
 mod started;
 mod stop;
 
-pub use program::{Program, failure};
+pub use program::{Process, Program, failure};
+pub use recorders::{ending, recorder, recorders};
 pub use screen::Screen;
-pub use stop::{Stop, Watched, watch};
+pub use stop::{LOOK, Stop, Watched, watch};

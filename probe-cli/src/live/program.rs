@@ -18,11 +18,17 @@ const START: Duration = Duration::from_secs(10);
 /// The time between the end of a program's sockets and that of its process.
 const GOING: Duration = Duration::from_millis(500);
 
-/// A connection to a program, and its process if it was started here.
+/// A connection to a program, and its process.
 pub struct Program {
     /// The connection.
     pub client: Client,
-    /// The process's id, as it is known here.
+    /// The process.
+    pub process: Process,
+}
+
+/// A process that can be asked. If it was started here, it ends with this value.
+pub struct Process {
+    /// Its id, as it is known here.
     pub pid: u32,
     started: Option<Started>,
 }
@@ -33,7 +39,8 @@ impl Program {
     /// # Errors
     /// If it can't be asked.
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
-        Ok(Self { client: Client::connect(pid).map_err(|error| failure(&error))?, pid, started: None })
+        let client = Client::connect(pid).map_err(|error| failure(&error))?;
+        Ok(Self { client, process: Process { pid, started: None } })
     }
 
     /// Connects to the only process of this name that serves a socket.
@@ -107,7 +114,7 @@ impl Program {
                     if pid != started.id() {
                         started.take(pid);
                     }
-                    return Ok(Self { client, pid, started: Some(started) });
+                    return Ok(Self { client, process: Process { pid, started: Some(started) } });
                 }
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
                 Err(error) => return Err(failure(&error)),
@@ -128,29 +135,49 @@ impl Program {
 
     /// Ends the connection, and waits for the program's end if it was started here. Returns a note
     /// if that was a failure.
-    pub fn finish(mut self) -> Option<String> {
-        let started = self.started.take();
-        drop(self);
-        let status = started?.wait()?;
-        (!status.success()).then(|| format!("the program has failed: {status}"))
+    pub fn finish(self) -> Option<String> {
+        let Self { client, process } = self;
+        drop(client);
+        process.finish()
     }
 
     /// Says why the connection has ended: with the program, as a rule.
     pub fn end(&self) -> &'static str {
-        let begin = Instant::now();
-        while is_running(self.pid) {
-            // A process closes its sockets before it is gone.
-            if begin.elapsed() > GOING {
-                return "the program goes on, but has ended the connection";
-            }
-            thread::sleep(Duration::from_millis(2));
+        if self.process.has_ended() {
+            "the program has ended"
+        } else {
+            "the program goes on, but has ended the connection"
         }
-        "the program has ended"
     }
 
     /// Returns whether the program was started here.
     pub fn is_own(&self) -> bool {
-        self.started.is_some()
+        self.process.started.is_some()
+    }
+}
+
+impl Process {
+    /// Waits for its end if it was started here. Returns a note if that was a failure.
+    pub fn finish(mut self) -> Option<String> {
+        let status = self.started.take()?.wait()?;
+        (!status.success()).then(|| format!("the program has failed: {status}"))
+    }
+
+    /// Returns whether it has ended, after its sockets have. It closes them before it is gone.
+    pub fn has_ended(&self) -> bool {
+        let begin = Instant::now();
+        while self.is_running() {
+            if begin.elapsed() > GOING {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// Returns whether it runs at this moment.
+    pub fn is_running(&self) -> bool {
+        is_running(self.pid)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::output::Failure;
 /// The exit code after a second signal.
 const TWICE: c_int = 130;
 /// The time between two looks at signals.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C, `SIGTERM` or `SIGHUP`.
 #[derive(Clone)]

@@ -48,7 +48,8 @@ impl Worker {
     pub fn new(program: live::Program, selector: String) -> Self {
         let hello = program.client.hello();
         let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
-        let about = Program { name, pid: program.pid, runtime: hello.runtime.clone(), ..Program::default() };
+        let about =
+            Program { name, pid: program.process.pid, runtime: hello.runtime.clone(), ..Program::default() };
         Self {
             program,
             selector,

@@ -17,3 +17,4 @@ mod shown;
 mod terminal;
 mod top;
 mod traced;
+mod watched;

@@ -33,6 +33,10 @@
 //!   behind it. So does one that is killed. The next client that looks for the process removes it,
 //!   and so does the next agent of the same user.
 //!
+//! # Rules
+//! `PROBE_RULES=FILE` lets the program follow rules by itself, in the thread `probe-rules`. They
+//! need no client, and `PROBE_AGENT` may be unset. See `docs/rules.md`.
+//!
 //! # Permission
 //! The folder is its owner's alone (mode 0700), and is not used otherwise. A client must run as the
 //! program's effective user, or as root. A program with raised rights (setuid, setgid,
@@ -50,9 +54,13 @@ use absent::start_here;
 #[cfg(probe_agent)]
 use live::start_here;
 
+#[cfg(probe_agent)]
+use std::path::Path;
 use std::path::PathBuf;
 
 use crate::error::Error;
+#[cfg(probe_agent)]
+use crate::rules::{Engine, VARIABLE, own_rules};
 
 /// Starts the agent of this process, and returns its socket's path. If there is one already,
 /// nothing changes.
@@ -77,4 +85,13 @@ use crate::error::Error;
 /// ```
 pub fn start() -> Result<PathBuf, Error> {
     start_here()
+}
+
+/// Follows the rules of a file of this name from now on, in a thread of its own, and logs to this
+/// file, or else to stderr.
+#[cfg(probe_agent)]
+pub(crate) fn follow(name: &str, rules: &str, log: Option<&Path>) -> Result<(), Error> {
+    let rules = own_rules(name, rules)?;
+    let unarmed = |problem| Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem };
+    live::follow(Engine::new(rules).map_err(unarmed)?, log)
 }

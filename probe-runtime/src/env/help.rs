@@ -54,6 +54,7 @@ PROBES_ON=SIGUSR1.
 
 const AGENT: &str = "
 PROBE_AGENT=1 lets other processes of the same user ask the program while it runs.
+PROBE_RULES=FILE has rules, such as `when p99(net::handle) > 5ms then record db::* for 1s`.
 ";
 
 pub(super) fn text() -> String {

@@ -1,6 +1,7 @@
 //! Attaching without a code change: `PROBES='myapp::*=count' PROBES_OUT=counts.json ./app`.
 
 mod asked_agent;
+mod asked_rules;
 mod destination;
 mod help;
 mod listing;
@@ -135,6 +136,12 @@ const OUT: &str = "PROBES_OUT";
 /// `PROBES`. The agent stays when the guard drops. If it can't be started, one line on stderr says
 /// why.
 ///
+/// # Rules
+/// With the feature `agent`, `PROBE_RULES=FILE` lets the program follow rules by itself: when a
+/// condition over figures of its probes holds, then it arms consumers, records traces or takes
+/// snapshots. `docs/rules.md` has the language. `PROBE_RULES_LOG=FILE` takes the log, a line for
+/// each event; without it, that is stderr. The rules stay when the guard drops.
+///
 /// # When
 /// | | |
 /// |---|---|
@@ -186,6 +193,7 @@ const OUT: &str = "PROBES_OUT";
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
     asked_agent::start_if_asked()?;
+    asked_rules::follow_if_asked()?;
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if value.is_empty() {
         return Ok(EnvGuard::default());

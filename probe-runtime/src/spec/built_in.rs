@@ -113,11 +113,13 @@ macro_rules! table {
 #[cfg(feature = "latency")]
 impl Reporter for Latency {
     const NAME: &'static str = "latency";
-    const ABOUT: &'static str = "how long calls take: a histogram for each function";
+    const ABOUT: &'static str = "how long calls take; `buckets`: JSON with histograms";
+    const OPTIONS: &'static [&'static str] = &["buckets"];
+    const EXAMPLE: &'static str = "buckets";
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
-    of_this_crate!(|_| Ok(Self::new()));
+    of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         table!(calls, format, latencies)

@@ -23,7 +23,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns the length of the number and the unit with which a text begins.
-#[cfg(feature = "trace")]
+#[cfg(any(feature = "agent", feature = "trace"))]
 pub(crate) fn time_len(text: &str) -> usize {
     let number = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = text[number..].trim_start();
@@ -35,7 +35,7 @@ pub(crate) fn time_len(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    #[cfg(feature = "trace")]
+    #[cfg(any(feature = "agent", feature = "trace"))]
     #[test]
     fn a_time_ends_where_its_unit_does() {
         for (text, time) in [

@@ -11,7 +11,7 @@ mod trigger;
 pub use error::ParseError;
 pub(crate) use error::floor;
 pub use interval::interval;
-#[cfg(feature = "trace")]
+#[cfg(any(feature = "agent", feature = "trace"))]
 pub(crate) use interval::time_len;
 pub use options::Setting;
 pub(crate) use options::{TEXT, settings, split_options, text, with_options};

@@ -10,6 +10,7 @@ mod killed;
 mod lives;
 mod own;
 mod places;
+mod ruled;
 mod sessions;
 mod target;
 mod traces;

@@ -57,6 +57,7 @@ pub(crate) fn serve() {
                 agent::start().map_or_else(|error| error.to_string(), |path| path.display().to_string())
             }
             "switches" => switches("probe-agent").to_string(),
+            "threads" => threads(argument).to_string(),
             "fork" => {
                 // SAFETY: the child calls what a child of a program with threads may, and the
                 // runtime, which takes its locks across a fork.
@@ -135,6 +136,12 @@ fn switches(name: &str) -> u64 {
         is_it.then(|| all.filter_map(number).sum::<u64>())
     };
     tasks.filter_map(of).sum()
+}
+
+/// The threads of this name.
+fn threads(name: &str) -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().path().join("comm"));
+    tasks.filter(|comm| fs::read_to_string(comm).is_ok_and(|it| it.trim_end() == name)).count()
 }
 
 /// The numbers of open files whose names begin so.

@@ -4,6 +4,7 @@
 //! started with it.
 
 mod expressions;
+mod rules;
 
 use std::env;
 use std::ffi::OsStr;

@@ -17,6 +17,7 @@ mod listing;
 mod out;
 mod reporting;
 mod requests;
+mod ruling;
 mod session;
 mod state;
 mod stop;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use crate::os;
 
 pub(super) use listening::start_here;
+pub(super) use ruling::follow;
 
 /// The time within which a client must finish a frame that it has begun, and read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

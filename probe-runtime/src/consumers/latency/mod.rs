@@ -19,6 +19,7 @@ use crate::control::{Baseline, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Zeroed;
+use crate::syntax::{ParseError, Setting};
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
@@ -73,6 +74,8 @@ use crate::per_thread::Zeroed;
 #[derive(Default, Debug)]
 pub struct Latency {
     clock: Clock,
+    /// Whether its JSON has the buckets of each function.
+    shows_buckets: bool,
     calls: LazyCalls<1, Self>,
     began: Baseline<Latencies>,
 }
@@ -99,6 +102,14 @@ impl Latency {
     /// Creates a consumer with the best [`Clock`] of this machine.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates a consumer with the options of `PROBES`: `latency(buckets)`.
+    pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        match settings.iter().find(|it| !it.value.is_empty()) {
+            Some(it) => Err(it.invalid_value("`buckets` has no value; write `latency(buckets)`")),
+            None => Ok(Self { shows_buckets: !settings.is_empty(), ..Self::default() }),
+        }
     }
 
     /// Returns everything measured so far, on all threads, including ended ones. Every call that
@@ -138,7 +149,8 @@ impl Latency {
 
     /// Returns everything measured since attaching, regardless of resets. Collectors get this.
     pub(crate) fn all_latencies(&self) -> Latencies {
-        self.calls.get().map_or_else(Latencies::default, |calls| Latencies::new(calls, self.clock.scale()))
+        let read = |calls| Latencies::new(calls, self.clock.scale(), self.shows_buckets);
+        self.calls.get().map_or_else(Latencies::default, read)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::clock::Scale;
 use crate::order::Sorted;
 use crate::period::Period;
 use crate::report::{
-    FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
+    Cell, FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
     left_out, missing,
 };
 
@@ -166,17 +166,18 @@ pub struct Latencies {
     left_out: Vec<LeftOut>,
     lost: u64,
     period: Period,
+    shows_buckets: bool,
 }
 
 impl Latencies {
-    pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale) -> Self {
+    pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale, shows_buckets: bool) -> Self {
         let period = calls.period();
         let function = |(number, function): (usize, &Function)| {
             let sums = LatencySums::new(calls.parts(number), function.is_future());
             FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
         let functions = calls.functions().iter().enumerate().map(function).collect();
-        Self { functions, left_out: calls.left_out(), lost: calls.lost(), period }.sorted()
+        Self { functions, left_out: calls.left_out(), lost: calls.lost(), period, shows_buckets }.sorted()
     }
 
     fn sorted(mut self) -> Self {
@@ -232,6 +233,7 @@ impl Latencies {
             left_out: self.left_out.clone(),
             lost: self.lost.saturating_sub(earlier.lost),
             period: self.period.after(earlier.period),
+            shows_buckets: self.shows_buckets,
         }
         .sorted()
     }
@@ -276,6 +278,23 @@ impl FunctionLatency {
     pub(crate) fn row(&self) -> Row<'_> {
         COLUMNS.row(self)
     }
+
+    /// Returns the buckets with calls: the number of each, which is the same in all readings of an
+    /// attachment, its time in nanoseconds, and its calls.
+    pub(crate) fn numbered_buckets(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+        self.sums
+            .buckets
+            .iter()
+            .zip(self.buckets())
+            .map(|((bucket, calls), (time, _))| (*bucket, *time, *calls))
+    }
+
+    fn row_with_buckets(&self) -> Row<'_> {
+        let bucket = |(bucket, time, calls)| {
+            Row::new().with("bucket", bucket as u64).with("time_ns", time).with("calls", calls)
+        };
+        self.row().with("buckets", self.numbered_buckets().map(bucket).collect::<Cell<'_>>())
+    }
 }
 
 /// Formats an upper bound for a table.
@@ -289,7 +308,7 @@ impl Written for Latencies {
     }
 
     fn rows(&self) -> Rows<'_> {
-        Box::new(self.iter().map(|it| it.row()))
+        Box::new(self.iter().map(|it| if self.shows_buckets { it.row_with_buckets() } else { it.row() }))
     }
 
     fn rest(&self) -> Row<'_> {

@@ -19,7 +19,7 @@ pub(super) struct LatencySums {
     pub(super) shortest: Extreme,
     pub(super) longest: Extreme,
     /// The buckets with calls: number and calls, ascending.
-    buckets: Vec<(usize, u64)>,
+    pub(super) buckets: Vec<(usize, u64)>,
 }
 
 /// The time of the shortest call, or of the longest.

@@ -134,3 +134,27 @@ fn differences_are_those_of_the_calls_in_between() {
     assert_eq!(before.since(&now)[0].calls(), 0, "never negative");
     assert_eq!(now.since(&Latencies::default()), now);
 }
+
+/// Buckets have numbers, so that two readings can be compared although a tick's length is known
+/// more exactly later.
+#[test]
+fn buckets_are_in_json_where_they_are_asked_for() {
+    #[probe]
+    #[inline(never)]
+    fn bucketed() {}
+    bucketed();
+    let asked = "**::bucketed=latency(buckets), **::bucketed=latency";
+    let attached = probe_runtime::attach_spec(asked).unwrap();
+    (0..100).for_each(|_| bucketed());
+    let rows = [0, 1].map(|at| {
+        let json: serde_json::Value = serde_json::from_str(&attached[at].to_json()).unwrap();
+        json["rows"][0].clone()
+    });
+    let buckets = rows[0]["buckets"].as_array().unwrap();
+    let of = |name: &str| buckets.iter().map(|it| it[name].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((of("calls").iter().sum::<u64>(), &rows[0]["calls"]), (100, &100.into()));
+    assert!(of("bucket").is_sorted() && of("time_ns").is_sorted(), "{buckets:?}");
+    assert!(rows[1].get("buckets").is_none());
+    let error = probe_runtime::attach_spec("**::bucketed=latency(buckets=1)").unwrap_err().to_string();
+    assert!(error.contains("`buckets` has no value; write `latency(buckets)`"), "{error}");
+}

@@ -1,0 +1,33 @@
+//! `watch`: rules on a running program.
+
+use std::fs;
+
+use probe_runtime::__tools::rules::{Engine, RuleError, rule, rules};
+
+use super::measure::target;
+use crate::args::Watch;
+use crate::live::Stop;
+use crate::output::{Failure, Shown};
+use crate::watch::{Options, watch};
+
+pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
+    let usage = |error: RuleError| Failure::Usage(error.to_string());
+    let mut all = Vec::new();
+    for text in &args.rules {
+        all.push(rule(text).map_err(usage)?);
+    }
+    for file in &args.files {
+        let name = file.display();
+        let text = fs::read_to_string(file);
+        let text = text.map_err(|error| Failure::Input(format!("{name} can't be read: {error}")))?;
+        let of_file = rules(&name.to_string(), &text).map_err(usage)?;
+        if of_file.is_empty() {
+            return Err(Failure::Usage(format!("{name} has no rule")));
+        }
+        all.extend(of_file);
+    }
+    let engine = Engine::new(all).map_err(Failure::Usage)?;
+    let stop = Stop::on_signals()?;
+    let program = target(&args.target, &stop)?;
+    watch(program, engine, &Options { every: args.every, time: args.time, is_json }, &stop)
+}

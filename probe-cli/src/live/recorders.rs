@@ -1,0 +1,50 @@
+//! Flight recorders of a program, and the files of their snapshots.
+
+use probe_protocol::AttachmentInfo;
+use probe_trace::export::Format;
+
+use crate::output::Failure;
+
+/// Returns the flight recorders: their attachments, and their places among the consumers there.
+pub fn recorders(attachments: &[AttachmentInfo]) -> impl Iterator<Item = (&AttachmentInfo, u32)> {
+    attachments.iter().flat_map(|attachment| {
+        let places = (0..).zip(&attachment.consumers).filter(|(_, it)| it.has_snapshots);
+        places.map(move |(place, _)| (attachment, place))
+    })
+}
+
+/// Returns the only flight recorder.
+///
+/// # Errors
+/// If there is none, or several, which are listed.
+pub fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
+    let recorders: Vec<_> = recorders(attachments).collect();
+    match recorders[..] {
+        [(one, consumer)] => Ok((one.id, consumer)),
+        [] => Err(Failure::Input(
+            "the program has no flight recorder; begin one by `probectl enable --keep -p PID '**=trace(flight)'`"
+                .to_owned(),
+        )),
+        _ => {
+            let ids: Vec<_> = recorders.iter().map(|(it, _)| format!("{} ({})", it.id, it.spec)).collect();
+            Err(Failure::Usage(format!("there are several recorders; choose one: {}", ids.join(", "))))
+        }
+    }
+}
+
+/// Returns the ending by which the program knows the format of a snapshot's file.
+///
+/// # Errors
+/// If the name has none of these endings.
+pub fn ending(name: &str) -> Result<&'static str, Failure> {
+    // The format of traces themselves is no export.
+    if name.ends_with(".probetrace") {
+        return Ok("probetrace");
+    }
+    let unknown = |_| {
+        Failure::Usage(format!(
+            "`{name}` tells no format: use `.probetrace`, `.pftrace`, `.json`, `.firefox.json` or `.folded`"
+        ))
+    };
+    Format::from_path(name).map(Format::ending).map_err(unknown)
+}

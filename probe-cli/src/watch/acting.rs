@@ -1,0 +1,155 @@
+//! The actions of rules that fired or ended.
+
+use std::path::Path;
+use std::time::Duration;
+
+use probe_protocol::Client;
+use probe_runtime::__tools::rules::{Action, Figure, Output};
+
+use super::commands::Firing;
+use super::link::Attached;
+use super::log::Event;
+use super::recordings::NotBegun;
+use super::watching::{Watching, flight};
+use crate::live::{ending, recorder};
+use crate::output::Failure;
+
+impl Watching {
+    /// Does what a rule says, as it fires.
+    pub(super) fn fire(&mut self, rule: usize, firing: u32, values: &[(Figure, f64)]) -> Result<(), Failure> {
+        let Some(text) = self.engine.rules().nth(rule).cloned() else { return Ok(()) };
+        self.log.fired(rule, firing, text.at_most(), values)?;
+        for action in text.actions() {
+            self.act(action, &Firing { rule, text: &text, number: firing, values, pid: self.process.pid })?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: &Action, firing: &Firing<'_>) -> Result<(), Failure> {
+        let rule = firing.rule;
+        match action {
+            Action::Arm(spec) => {
+                self.armed.hold(spec, rule);
+                self.arm_missing()
+            }
+            Action::Disarm(spec) => match self.armed.disarm(spec) {
+                Some(id) => self.disarm(rule, spec, id),
+                None => Ok(()),
+            },
+            Action::Record { selector, time, file } => self.record(rule, selector, *time, file.as_deref()),
+            Action::Snapshot { selector, file } => self.snapshot(rule, selector.as_deref(), file.as_deref()),
+            Action::Run(command) => match self.commands.start(command, firing) {
+                Ok(()) => self.log.event(Event::Started, Some(rule), command),
+                Err(problem) => self.log.event(Event::Failed, Some(rule), problem),
+            },
+        }
+    }
+
+    /// Attaches the texts that rules hold and that are not attached.
+    pub(super) fn arm_missing(&mut self) -> Result<(), Failure> {
+        for (spec, rule) in self.armed.missing() {
+            let attached = self.link.attach(&spec);
+            let Some(Attached { id, notes }) = self.logged(Some(rule), format!("arm {spec}"), attached)?
+            else {
+                self.arming.fail();
+                continue;
+            };
+            self.arming.succeed();
+            if let Some(id) = self.armed.attached(&spec, id) {
+                self.disarm(rule, &spec, id)?;
+                continue;
+            }
+            self.log.event(Event::Armed, Some(rule), &spec)?;
+            self.notes(Some(rule), notes)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn disarm(&mut self, rule: usize, spec: &str, id: u32) -> Result<(), Failure> {
+        let detached = self.link.detach(id);
+        if let Some(notes) = self.logged(Some(rule), format!("disarm {spec}"), detached)? {
+            self.log.event(Event::Disarmed, Some(rule), spec)?;
+            self.notes(Some(rule), notes)?;
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        rule: usize,
+        selector: &str,
+        time: Duration,
+        file: Option<&str>,
+    ) -> Result<(), Failure> {
+        let path = file.map_or_else(|| default_file(rule), str::to_owned);
+        let due = self.log.elapsed().saturating_add(time);
+        match self.recordings.begin(&mut self.link, rule, selector, Path::new(&path), due) {
+            Ok((path, notes)) => {
+                self.log.event(Event::Recording, Some(rule), format!("{selector} to {path}"))?;
+                self.notes(Some(rule), notes)
+            }
+            Err(NotBegun::File(problem)) => self.log.event(Event::Failed, Some(rule), problem),
+            Err(NotBegun::Trouble(trouble)) => {
+                self.logged::<()>(Some(rule), format!("record {selector}"), Err(trouble)).map(drop)
+            }
+        }
+    }
+
+    /// Finishes the recordings that are due, or all of them.
+    pub(super) fn finish_recordings(&mut self, now: Option<Duration>) -> Result<(), Failure> {
+        while self.link.is_up() {
+            let Some((rule, path, told)) = self.recordings.finish(&mut self.link, now) else { break };
+            if let Some(told) = self.logged(Some(rule), format!("{path} may lack events"), told)? {
+                self.log.event(Event::Recorded, Some(rule), format!("{path}: {told}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Logs the commands that have ended.
+    pub(super) fn end_commands(&mut self) -> Result<(), Failure> {
+        for (rule, result) in self.commands.ended() {
+            match result {
+                Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
+                Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, rule: usize, selector: Option<&str>, file: Option<&str>) -> Result<(), Failure> {
+        let path = file.map_or_else(|| default_file(rule), str::to_owned);
+        let found = if let Some(selector) = selector {
+            let own = self.recorders.iter().find(|it| it.spec == flight(selector));
+            own.and_then(|it| it.id)
+                .map(|id| (id, 0))
+                .ok_or_else(|| "its flight recorder is not attached".to_owned())
+        } else {
+            let status = self.link.ask(Client::status);
+            let Some(status) = self.logged(Some(rule), "snapshot", status)? else { return Ok(()) };
+            let is_own = |id: u32| self.recorders.iter().any(|it| it.id == Some(id));
+            let others: Vec<_> = status.attachments.into_iter().filter(|it| !is_own(it.id)).collect();
+            recorder(&others).map_err(|error| error.to_string())
+        };
+        let output = found.and_then(|found| {
+            let format = ending(&path).map_err(|error| error.to_string())?;
+            let output = Output::create(Path::new(&path));
+            Ok((found, format, output.map_err(|error| format!("{path} can't be written: {error}"))?))
+        });
+        let ((id, consumer), format, output) = match output {
+            Ok(output) => output,
+            Err(problem) => return self.log.event(Event::Failed, Some(rule), format!("snapshot: {problem}")),
+        };
+        let written = self.link.ask_for_file(|client| client.snapshot(id, consumer, format, &output.file));
+        let Some(notes) = self.logged(Some(rule), "snapshot", written)? else {
+            output.discard();
+            return Ok(());
+        };
+        self.log.event(Event::Snapshot, Some(rule), output.path.display())?;
+        self.notes(Some(rule), notes)
+    }
+}
+
+fn default_file(rule: usize) -> String {
+    format!("rule-{}.pftrace", rule.saturating_add(1))
+}

@@ -1,0 +1,164 @@
+//! The log: a line for each event, on stdout. It is text, or an object of JSON on each line.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use probe_runtime::__tools::rules::{Figure, Totals, Unit, reasons};
+use serde::Serialize;
+
+use crate::output::Failure;
+use crate::text::{clean, json};
+
+/// An event.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// The watch has begun.
+    Watching,
+    /// A rule that waits for its condition, at the beginning.
+    Waiting,
+    Fired,
+    Ended,
+    Armed,
+    Disarmed,
+    /// A recording has begun.
+    Recording,
+    /// A recording is whole.
+    Recorded,
+    Snapshot,
+    /// A command was started.
+    Started,
+    /// A command has ended.
+    Done,
+    /// An action, a reading or an attachment failed.
+    Failed,
+    /// The connection has ended.
+    Lost,
+    /// The program answers again.
+    Back,
+    /// Something stays as the program, or the watch, ends.
+    Left,
+    /// A note of the program on something that it has attached or detached.
+    Note,
+    /// The numbers of a rule, at the end.
+    Summary,
+}
+
+/// Writes events.
+pub struct Log {
+    is_json: bool,
+    begin: Instant,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    seconds: f64,
+    event: Event,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    firing: Option<u32>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    text: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<Compared>,
+    #[serde(flatten)]
+    totals: Option<Counted>,
+}
+
+#[derive(Serialize)]
+struct Compared {
+    figure: String,
+    value: f64,
+    unit: &'static str,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    firings: u32,
+    windows: u64,
+    unknown: u64,
+}
+
+impl Log {
+    /// Begins, now.
+    pub fn stdout(is_json: bool) -> Self {
+        Self { is_json, begin: Instant::now() }
+    }
+
+    /// Returns the time since the beginning.
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Writes an event, of a rule by its number from 0.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn event(&self, event: Event, rule: Option<usize>, text: impl fmt::Display) -> Result<(), Failure> {
+        let text = text.to_string();
+        self.write(&Line { text: &text, ..self.line(event, rule) }, &text)
+    }
+
+    /// Writes that a rule has fired, with its figures.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn fired(
+        &self,
+        rule: usize,
+        firing: u32,
+        at_most: u32,
+        values: &[(Figure, f64)],
+    ) -> Result<(), Failure> {
+        let text = format!("{firing} of {at_most}: {}", reasons(values));
+        let value = |(figure, value): &(Figure, f64)| Compared {
+            figure: figure.to_string(),
+            value: *value,
+            unit: match figure.unit() {
+                Unit::Time => "ns",
+                Unit::Rate => "/s",
+                Unit::Number => "",
+            },
+        };
+        let values = values.iter().map(value).collect();
+        self.write(&Line { firing: Some(firing), values, ..self.line(Event::Fired, Some(rule)) }, &text)
+    }
+
+    /// Writes the numbers of a rule.
+    ///
+    /// # Errors
+    /// If nobody reads the log any further.
+    pub fn summary(&self, rule: usize, totals: Totals) -> Result<(), Failure> {
+        let Totals { windows, unknown, firings } = totals;
+        let counted = Counted { firings, windows, unknown };
+        self.write(
+            &Line { totals: Some(counted), ..self.line(Event::Summary, Some(rule)) },
+            &totals.to_string(),
+        )
+    }
+
+    fn line(&self, event: Event, rule: Option<usize>) -> Line<'static> {
+        let seconds = self.elapsed().as_millis() as f64 / 1e3;
+        let rule = rule.map(|rule| rule.saturating_add(1));
+        Line { seconds, event, rule, firing: None, text: "", values: Vec::new(), totals: None }
+    }
+
+    fn write(&self, line: &Line<'_>, text: &str) -> Result<(), Failure> {
+        let written = if self.is_json {
+            let document = serde_json::to_string(line).map_err(Failure::input)?;
+            format!("{}\n", json(&document))
+        } else {
+            let rule = line.rule.map(|rule| format!("rule {rule} ")).unwrap_or_default();
+            let event = format!("{:?}", line.event).to_lowercase();
+            format!("{:>10.3}  {rule}{event}: {}\n", line.seconds, clean(text))
+        };
+        let mut out = io::stdout().lock();
+        let result = out.write_all(written.as_bytes()).and_then(|()| out.flush());
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::Closed,
+            _ => Failure::Input(format!("stdout can't be written: {error}")),
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Rules on a running program: conditions over figures of its probes, and actions.
+//!
+//! ```text
+//! rules ▶ engine ◀── readings ◀── link (attached consumers) ◀── the program
+//!            └──▶ steps ▶ watching ─┬▶ link: arm, disarm, record, snapshot
+//!                                   ├▶ commands (processes of their own)
+//!                                   └▶ log (a line for each event)
+//! ```
+//! Life cycle: the consumers that the conditions need are attached, and read once: the baseline ▸
+//! once a window they are read again, and the engine says which rules fired and ended ▸ at the end
+//! all is detached, recordings are finished, and each rule's numbers are logged. The connection's
+//! end does the same in the program, so nothing stays behind if this process is killed.
+//!
+//! A program that gives no answer loses its connection, so that it detaches everything once it goes
+//! on. It is asked again, after pauses that grow until it answers. No refusal ends the watch.
+//!
+//! Cost: that of the consumers, and of a report of each of them in each window.
+
+mod acting;
+mod commands;
+mod link;
+mod log;
+mod readings;
+mod recordings;
+mod watching;
+
+use std::time::Duration;
+
+use probe_runtime::__tools::rules::Engine;
+
+use crate::live::{Program, Stop};
+use crate::output::{Failure, Shown};
+use log::Log;
+use watching::Watching;
+
+/// How to watch.
+pub struct Options {
+    /// The time of a window.
+    pub every: Duration,
+    /// The time of the whole.
+    pub time: Option<Duration>,
+    /// Whether the log is JSON.
+    pub is_json: bool,
+}
+
+/// Watches a program until the time is over, the signal comes, or the program ends.
+///
+/// # Errors
+/// If the program finds a text malformed, or nobody reads the log any further.
+pub fn watch(program: Program, engine: Engine, options: &Options, stop: &Stop) -> Result<Shown, Failure> {
+    let mut watching = Watching::new(program, engine, Log::stdout(options.is_json));
+    watching.start()?;
+    watching.run(options.every, options.time, stop)?;
+    let process = watching.finish()?;
+    let notes = if stop.is_set() { None } else { process.finish() };
+    Ok(Shown { notes: notes.into_iter().collect(), ..Shown::text(String::new()) })
+}

@@ -1,0 +1,359 @@
+//! The loop: a window after the other.
+
+use std::fmt;
+use std::time::Duration;
+
+use probe_protocol::FailureKind;
+use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Rule, Step};
+
+use super::commands::Commands;
+use super::link::{Attached, Link, Trouble};
+use super::log::{Event, Log};
+use super::readings::reading;
+use super::recordings::Recordings;
+use crate::live::{LOOK, Process, Program, Stop};
+use crate::output::Failure;
+
+/// The state of the watch.
+pub struct Watching {
+    pub(super) link: Link,
+    pub(super) process: Process,
+    pub(super) engine: Engine,
+    pub(super) log: Log,
+    /// The consumers of figures, and flight recorders of the rules' own.
+    sources: Vec<Source>,
+    pub(super) recorders: Vec<Source>,
+    pub(super) armed: Holders<u32>,
+    pub(super) arming: Patience,
+    pub(super) recordings: Recordings,
+    pub(super) commands: Commands,
+}
+
+/// A consumer that is attached all the time.
+pub(super) struct Source {
+    pub(super) spec: String,
+    pub(super) id: Option<u32>,
+    patience: Patience,
+    /// Pauses after reports that failed. An attachment does not end them, or a report that ends the
+    /// connection would be asked for in each window.
+    reading: Patience,
+}
+
+impl Source {
+    fn of(spec: impl Into<String>) -> Self {
+        let (patience, reading) = (Patience::default(), Patience::default());
+        Self { spec: spec.into(), id: None, patience, reading }
+    }
+}
+
+/// Returns the text of a recorder for snapshots of these probes.
+pub(super) fn flight(selector: &str) -> String {
+    format!("{selector}=trace(flight)")
+}
+
+impl Watching {
+    pub fn new(program: Program, engine: Engine, log: Log) -> Self {
+        let Program { client, process } = program;
+        let sources = engine.sources().map(Source::of).collect();
+        let mut recorders: Vec<Source> = Vec::new();
+        for action in engine.rules().flat_map(Rule::actions) {
+            if let Action::Snapshot { selector: Some(selector), .. } = action
+                && !recorders.iter().any(|it| it.spec == flight(selector))
+            {
+                recorders.push(Source::of(flight(selector)));
+            }
+        }
+        Self {
+            link: Link::new(client, process.pid),
+            process,
+            engine,
+            log,
+            sources,
+            recorders,
+            armed: Holders::default(),
+            arming: Patience::default(),
+            recordings: Recordings::default(),
+            commands: Commands::default(),
+        }
+    }
+
+    /// Attaches what the rules need, and takes the baseline. The texts to arm are attached for a
+    /// moment, so that a mistake shows now and not when a rule fires.
+    ///
+    /// # Errors
+    /// A text that the program finds malformed. Any other refusal is logged.
+    pub fn start(&mut self) -> Result<(), Failure> {
+        let count = self.engine.rules().count();
+        let rules = if count == 1 { "rule" } else { "rules" };
+        self.log.event(Event::Watching, None, format!("process {}, {count} {rules}", self.process.pid))?;
+        for (rule, text) in self.engine.rules().enumerate() {
+            self.log.event(Event::Waiting, Some(rule), text)?;
+        }
+        let actions: Vec<_> = self.engine.rules().map(|rule| rule.actions().to_vec()).collect();
+        for (rule, action) in
+            actions.iter().enumerate().flat_map(|(rule, all)| all.iter().map(move |it| (rule, it)))
+        {
+            let Action::Arm(spec) = action else { continue };
+            let tried = self.link.attach(spec);
+            if let Some(Attached { id, .. }) = self.checked(Some(rule), spec, tried)? {
+                let detached = self.link.detach(id);
+                self.checked(Some(rule), spec, detached)?;
+            }
+        }
+        for place in 0..self.recorders.len() {
+            let attached = self.link.attach(&self.recorders[place].spec);
+            let spec = self.recorders[place].spec.clone();
+            let attached = self.checked(None, &spec, attached)?;
+            self.keep(attached, |all| &mut all.recorders[place])?;
+        }
+        for source in 0..self.sources.len() {
+            let attached = self.link.attach(&self.sources[source].spec);
+            let spec = self.sources[source].spec.clone();
+            let attached = self.checked(None, &spec, attached)?;
+            self.keep(attached, |all| &mut all.sources[source])?;
+            self.begin(source)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the watch if the program finds a text malformed.
+    fn checked<T>(
+        &mut self,
+        rule: Option<usize>,
+        spec: &str,
+        result: Result<T, Trouble>,
+    ) -> Result<Option<T>, Failure> {
+        match result {
+            Err(Trouble::Refused(failure)) if failure.kind == FailureKind::Malformed => {
+                Err(Failure::Usage(format!("`{spec}`: {failure}")))
+            }
+            other => self.logged(rule, spec, other),
+        }
+    }
+
+    /// Logs a failure. After a lost connection, it forgets the attachments.
+    pub(super) fn logged<T>(
+        &mut self,
+        rule: Option<usize>,
+        what: impl fmt::Display,
+        result: Result<T, Trouble>,
+    ) -> Result<Option<T>, Failure> {
+        match result {
+            Ok(it) => Ok(Some(it)),
+            Err(trouble) => {
+                self.log.event(Event::Failed, rule, format!("{what}: {trouble}"))?;
+                if let Trouble::Lost(reason) = trouble {
+                    self.lost(&reason)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes the attachment of a source, or that there is none.
+    fn keep(
+        &mut self,
+        attached: Option<Attached>,
+        of: impl FnOnce(&mut Self) -> &mut Source,
+    ) -> Result<(), Failure> {
+        let source = of(self);
+        let Some(Attached { id, notes }) = attached else {
+            source.patience.fail();
+            return Ok(());
+        };
+        source.patience.succeed();
+        source.id = Some(id);
+        self.notes(None, notes)
+    }
+
+    pub(super) fn notes(&self, rule: Option<usize>, notes: Vec<String>) -> Result<(), Failure> {
+        notes.into_iter().try_for_each(|note| self.log.event(Event::Note, rule, note))
+    }
+
+    /// Takes the baseline of a source that has just been attached.
+    fn begin(&mut self, source: usize) -> Result<(), Failure> {
+        let Some(id) = self.sources[source].id.filter(|_| !self.engine.is_renewed(source)) else {
+            return Ok(());
+        };
+        if let Some(reading) = self.read(source, id)? {
+            self.engine.begin(source, reading);
+        }
+        Ok(())
+    }
+
+    /// Reads an attachment of a source.
+    fn read(&mut self, source: usize, id: u32) -> Result<Option<Reading>, Failure> {
+        let report = self.link.ask(|client| client.report(id, 0, "json"));
+        let is_gone =
+            matches!(&report, Err(Trouble::Refused(failure)) if failure.kind == FailureKind::Unknown);
+        if is_gone && self.sources[source].id == Some(id) {
+            // Another client has detached it.
+            self.sources[source].id = None;
+            self.engine.forget(source);
+        }
+        let spec = self.sources[source].spec.clone();
+        let report = self.logged(None, &spec, report)?;
+        match report.map(|report| reading(&report.text)) {
+            Some(Ok(reading)) => {
+                self.sources[source].reading.succeed();
+                return Ok(Some(reading));
+            }
+            Some(Err(problem)) => self.log.event(Event::Failed, None, format!("{spec}: {problem}"))?,
+            None => (),
+        }
+        self.sources[source].reading.fail();
+        Ok(None)
+    }
+
+    /// Runs windows until the time is over, the signal comes, or the program ends.
+    pub fn run(&mut self, every: Duration, time: Option<Duration>, stop: &Stop) -> Result<(), Failure> {
+        let mut from = self.log.elapsed();
+        let end = time.map(|time| time.saturating_add(from));
+        let mut next = from.saturating_add(every);
+        loop {
+            let now = self.log.elapsed();
+            if stop.is_set() || end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            if !self.link.is_up() && !self.process.is_running() {
+                return Ok(());
+            }
+            self.finish_recordings(Some(now))?;
+            self.end_commands()?;
+            if now >= next {
+                self.window(from, now)?;
+                from = now;
+                // A late window skips those that it missed.
+                next = self.log.elapsed().saturating_add(every);
+            }
+            let until = [end, Some(next), self.recordings.next_due()].into_iter().flatten().min();
+            let left = until.map_or(LOOK, |at| at.saturating_sub(self.log.elapsed()));
+            let was_up = self.link.is_up();
+            if !self.link.wait(left.min(LOOK)) && was_up {
+                self.lost("the program has ended the connection")?;
+            }
+        }
+    }
+
+    /// Ends a window.
+    fn window(&mut self, from: Duration, to: Duration) -> Result<(), Failure> {
+        match self.link.try_again() {
+            Some(Ok(())) => self.log.event(Event::Back, None, "the program answers again")?,
+            Some(Err(reason)) => self.log.event(Event::Failed, None, reason)?,
+            None => (),
+        }
+        for source in 0..self.sources.len() {
+            self.turn(source)?;
+        }
+        for place in 0..self.recorders.len() {
+            let recorder = &mut self.recorders[place];
+            if self.link.is_up() && recorder.id.is_none() && recorder.patience.is_due() {
+                let spec = recorder.spec.clone();
+                let attached = self.link.attach(&spec);
+                let attached = self.logged(None, spec, attached)?;
+                self.keep(attached, |all| &mut all.recorders[place])?;
+            }
+        }
+        if self.link.is_up() && !self.armed.missing().is_empty() && self.arming.is_due() {
+            self.arm_missing()?;
+        }
+        for step in self.engine.step(from, to) {
+            match step {
+                Step::Fired { rule, firing, values } => self.fire(rule, firing, &values)?,
+                Step::Ended { rule, lasted, .. } => {
+                    for (spec, id) in self.armed.release(rule) {
+                        self.disarm(rule, &spec, id)?;
+                    }
+                    self.log.event(
+                        Event::Ended,
+                        Some(rule),
+                        format!("after {:.3} s", lasted.as_secs_f64()),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a source at the end of its window, or attaches it.
+    fn turn(&mut self, source: usize) -> Result<(), Failure> {
+        let it = &mut self.sources[source];
+        if !self.link.is_up() || !it.reading.is_due() {
+            return Ok(());
+        }
+        let is_renewed = self.engine.is_renewed(source);
+        let old = it.id;
+        if old.is_some() && !is_renewed {
+            if let Some(reading) = old.map_or(Ok(None), |id| self.read(source, id))? {
+                self.engine.read(source, reading);
+            }
+            return Ok(());
+        }
+        if !it.patience.is_due() {
+            return Ok(());
+        }
+        let spec = it.spec.clone();
+        let attached = self.link.attach(&spec);
+        let attached = self.logged(None, &spec, attached)?;
+        let is_there = attached.is_some();
+        let attached =
+            attached.map(|it| Attached { notes: if old.is_none() { it.notes } else { Vec::new() }, ..it });
+        self.keep(attached, |all| &mut all.sources[source])?;
+        match old.filter(|_| is_there) {
+            None => self.begin(source),
+            Some(old) => {
+                let read = self.read(source, old)?;
+                // Also if it could not be read.
+                let detached = self.link.detach(old);
+                self.logged(None, spec, detached)?;
+                read.into_iter().for_each(|reading| self.engine.read(source, reading));
+                Ok(())
+            }
+        }
+    }
+
+    /// Forgets all that was attached, after the end of the connection. The program detaches it.
+    pub(super) fn lost(&mut self, reason: &str) -> Result<(), Failure> {
+        let has_ended = self.process.has_ended();
+        self.log.event(Event::Lost, None, if has_ended { "the program has ended" } else { reason })?;
+        for (rule, path) in self.recordings.give_up() {
+            let event = if has_ended { Event::Left } else { Event::Failed };
+            self.log.event(event, Some(rule), format!("{path} has the events until about now"))?;
+        }
+        if has_ended {
+            for (spec, _) in self.armed.clear() {
+                self.log.event(Event::Left, None, format!("{spec} was armed"))?;
+            }
+        }
+        self.armed.lose();
+        self.sources.iter_mut().chain(&mut self.recorders).for_each(|it| it.id = None);
+        (0..self.sources.len()).for_each(|source| self.engine.forget(source));
+        Ok(())
+    }
+
+    /// Detaches all, and logs the numbers of each rule. Returns the program's process.
+    pub fn finish(mut self) -> Result<Process, Failure> {
+        self.finish_recordings(None)?;
+        for (spec, id) in self.armed.clear() {
+            let detached = self.link.detach(id);
+            if self.logged(None, format!("disarm {spec}"), detached)?.is_some() {
+                self.log.event(Event::Disarmed, None, spec)?;
+            }
+        }
+        // The end of the connection detaches the rest, too. It is orderly this way.
+        for id in self.sources.iter().chain(&self.recorders).filter_map(|it| it.id).collect::<Vec<_>>() {
+            let _ = self.link.detach(id);
+        }
+        self.end_commands()?;
+        for (rule, command) in self.commands.running() {
+            self.log.event(Event::Left, Some(rule), format!("`{command}` goes on"))?;
+        }
+        for (rule, totals) in self.engine.totals().enumerate() {
+            if self.engine.is_active(rule) {
+                self.log.event(Event::Ended, Some(rule), "with the watch")?;
+            }
+            self.log.summary(rule, totals)?;
+        }
+        Ok(self.process)
+    }
+}

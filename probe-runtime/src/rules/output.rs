@@ -1,0 +1,95 @@
+//! Files of traces: each is new, and has the first free name.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most names that are tried.
+const MOST: u32 = 10_000;
+
+/// A file that a program writes.
+#[derive(Debug)]
+pub struct Output {
+    /// The open file.
+    pub file: File,
+    /// Its path.
+    pub path: PathBuf,
+}
+
+impl Output {
+    /// Creates a file of this name, or, if there is one already, of this name and a number:
+    /// `slow-2.pftrace`. The system decides which name is free as it creates the file, so no other
+    /// process's file is written.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let create = |path: PathBuf| -> io::Result<Self> {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+            Ok(Self { file, path })
+        };
+        let mut tried = create(path.to_owned());
+        for number in 2..=MOST {
+            match tried {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+                other => return other,
+            }
+            tried = create(numbered(path, number));
+        }
+        tried
+    }
+
+    /// Returns its name, by which the program knows the format.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Removes a file that the program has not taken.
+    pub fn discard(self) {
+        // An empty file stays then, which says enough.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Puts a number before the endings of a path.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // A name may begin with a dot.
+    let stem = name.match_indices('.').map(|(dot, _)| dot).find(|dot| *dot != 0).unwrap_or(name.len());
+    let (stem, endings) = name.split_at(stem);
+    path.with_file_name(format!("{stem}-{number}{endings}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stands_before_the_endings() {
+        for (path, expected) in [
+            ("slow.pftrace", "slow-2.pftrace"),
+            ("/tmp/a.b/slow.firefox.json", "/tmp/a.b/slow-2.firefox.json"),
+            (".slow.json", ".slow-2.json"),
+            ("slow", "slow-2"),
+            ("é.json", "é-2.json"),
+        ] {
+            assert_eq!(numbered(Path::new(path), 2), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn no_file_is_overwritten() {
+        let folder = std::env::temp_dir().join(format!("probectl-files-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("slow.pftrace");
+        fs::write(&path, "mine").unwrap();
+        let [second, third] = [(); 2].map(|()| Output::create(&path).unwrap());
+        assert_eq!((second.name().as_str(), third.name().as_str()), ("slow-2.pftrace", "slow-3.pftrace"));
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        second.discard();
+        assert_eq!(Output::create(&path).unwrap().name(), "slow-2.pftrace");
+        assert!(Output::create(&folder.join("none/slow.pftrace")).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,141 @@
+//! A rule, as a model.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::figure::Figure;
+
+/// A condition, and what follows from it. Prints as it was written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule {
+    pub(super) text: String,
+    pub(super) when: Held,
+    /// Without it, the rule ends when its condition does not hold any more.
+    pub(super) until: Option<Held>,
+    pub(super) actions: Vec<Action>,
+    /// The bytes where the actions stand.
+    pub(super) places: Vec<usize>,
+    pub(super) at_most: u32,
+    pub(super) every: Option<Duration>,
+}
+
+/// A condition that must hold for a time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Held {
+    pub(super) condition: Condition,
+    pub(super) time: Duration,
+}
+
+/// Comparisons joined by `and` in each part; the parts are joined by `or`.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Condition(pub(super) Vec<Vec<Comparison>>);
+
+/// A figure and its limit.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Comparison {
+    pub(super) figure: Figure,
+    pub(super) operator: Operator,
+    pub(super) limit: f64,
+    /// The byte where it stands.
+    pub(super) at: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operator {
+    Less,
+    AtMost,
+    Equal,
+    AtLeast,
+    More,
+}
+
+/// An action of a rule, when it fires.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Attaches consumers for as long as the rule is active: a text as in `PROBES`.
+    Arm(String),
+    /// Detaches consumers that rules have attached by this text.
+    Disarm(String),
+    /// Records a trace into a file.
+    Record {
+        /// The probes.
+        selector: String,
+        /// For how long.
+        time: Duration,
+        /// The file; by default it has the rule's number.
+        file: Option<String>,
+    },
+    /// Writes the latest events of a flight recorder to a file.
+    Snapshot {
+        /// The probes of a recorder of the rule's own, which runs all the time; without them, the
+        /// program's only recorder is meant.
+        selector: Option<String>,
+        /// The file; by default it has the rule's number.
+        file: Option<String>,
+    },
+    /// Runs a command in a shell.
+    Run(String),
+}
+
+impl Operator {
+    pub(super) const ALL: [(&'static str, Self); 5] = [
+        ("<=", Self::AtMost),
+        (">=", Self::AtLeast),
+        ("==", Self::Equal),
+        ("<", Self::Less),
+        (">", Self::More),
+    ];
+}
+
+impl Comparison {
+    pub(super) fn holds(&self, value: f64) -> bool {
+        match self.operator {
+            Operator::Less => value < self.limit,
+            Operator::AtMost => value <= self.limit,
+            #[expect(clippy::float_cmp, reason = "somebody asks for exactly this number")]
+            Operator::Equal => value == self.limit,
+            Operator::AtLeast => value >= self.limit,
+            Operator::More => value > self.limit,
+        }
+    }
+}
+
+impl Condition {
+    /// Returns all comparisons.
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        self.0.iter().flatten()
+    }
+}
+
+impl Rule {
+    /// Returns the actions, in their order.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// Returns the greatest number of its firings.
+    pub fn at_most(&self) -> u32 {
+        self.at_most
+    }
+
+    /// Returns the time of its longest recording.
+    pub(super) fn longest(&self) -> Duration {
+        let times = self.actions.iter().map(|action| match action {
+            Action::Record { time, .. } => *time,
+            _ => Duration::ZERO,
+        });
+        times.max().unwrap_or_default()
+    }
+
+    /// Returns all comparisons of its conditions.
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        let until = self.until.iter().flat_map(|it| it.condition.comparisons());
+        self.when.condition.comparisons().chain(until)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
