@@ -52,10 +52,10 @@ mod live;
 #[cfg(not(probe_agent))]
 use absent::start_here;
 #[cfg(probe_agent)]
+pub(crate) use live::follow;
+#[cfg(probe_agent)]
 use live::start_here;
 
-#[cfg(probe_agent)]
-use std::path::Path;
 use std::path::PathBuf;
 
 use crate::error::Error;
@@ -87,11 +87,10 @@ pub fn start() -> Result<PathBuf, Error> {
     start_here()
 }
 
-/// Follows the rules of a file of this name from now on, in a thread of its own, and logs to this
-/// file, or else to stderr.
+/// Reads the rules of a file of this name.
 #[cfg(probe_agent)]
-pub(crate) fn follow(name: &str, rules: &str, log: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
     let rules = own_rules(name, rules)?;
     let unarmed = |problem| Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem };
-    live::follow(Engine::new(rules).map_err(unarmed)?, log)
+    Engine::new(rules).map_err(unarmed)
 }
