@@ -162,6 +162,24 @@ fn a_forked_child_drops_the_rules() {
     assert!(target.end().success());
 }
 
+/// Forks meet the thread while it attaches, reads and detaches.
+#[test]
+fn forks_in_the_middle_of_a_window_leave_nothing() {
+    let folder = Folder::new("rules-forks");
+    let rule = |limit| format!("when max(x + {limit} of agent::work) < 0 then arm agent::even=count\n");
+    let mut target = follow(&folder, &(0..50).map(rule).collect::<String>());
+    target.ask("busy");
+    for _ in 0..4 {
+        target.number("fork");
+        assert_eq!((target.number("work 10"), target.number("text")), (145, 0), "in the child");
+        target.tell("exit 0");
+        assert_eq!(target.answer(), "0", "the parent has waited for it");
+    }
+    target.tell("exit 0");
+    assert_eq!(target.wait().code(), Some(0));
+    assert_eq!(lines(&folder, "summary: fired 0 times; ", 50).len(), 50);
+}
+
 #[test]
 fn a_refused_consumer_does_not_end_the_rules() {
     let folder = Folder::new("rules-refused");
