@@ -74,6 +74,7 @@ impl AskedRules {
     }
 
     #[cfg(not(probe_agent))]
+    #[expect(clippy::unused_self, reason = "there are none")]
     pub(super) fn follow(self) {}
 }
 
