@@ -52,15 +52,19 @@ mod live;
 #[cfg(not(probe_agent))]
 use absent::start_here;
 #[cfg(probe_agent)]
+pub(crate) use live::follow;
+#[cfg(probe_agent)]
 use live::start_here;
 
 #[cfg(probe_agent)]
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::error::Error;
 #[cfg(probe_agent)]
-use crate::rules::{Engine, VARIABLE, own_rules};
+use crate::rules::{Action, Engine, Rule, VARIABLE, own_rules};
+#[cfg(probe_agent)]
+use crate::spec::consumers_of;
 
 /// Starts the agent of this process, and returns its socket's path. If there is one already,
 /// nothing changes.
@@ -87,11 +91,40 @@ pub fn start() -> Result<PathBuf, Error> {
     start_here()
 }
 
-/// Follows the rules of a file of this name from now on, in a thread of its own, and logs to this
-/// file, or else to stderr.
+/// Reads the rules of a file of this name.
 #[cfg(probe_agent)]
-pub(crate) fn follow(name: &str, rules: &str, log: Option<&Path>) -> Result<(), Error> {
+pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
     let rules = own_rules(name, rules)?;
-    let unarmed = |problem| Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem };
-    live::follow(Engine::new(rules).map_err(unarmed)?, log)
+    let mistake = |problem| Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem };
+    let engine = Engine::new(rules).map_err(mistake)?;
+    let consumers = most_consumers(&engine);
+    if consumers > MOST_CONSUMERS {
+        let problem = format!(
+            "these rules may have {consumers} consumers at a time, and {MOST_CONSUMERS} are the most; rules share \
+             equal ones"
+        );
+        return Err(mistake(problem));
+    }
+    Ok(engine)
+}
+
+/// The most consumers that rules may have at a time.
+#[cfg(probe_agent)]
+const MOST_CONSUMERS: usize = 256;
+
+/// Returns the number of consumers if all rules are active.
+#[cfg(probe_agent)]
+fn most_consumers(engine: &Engine) -> usize {
+    let (mut armed, mut recorders, mut recordings) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for action in engine.rules().flat_map(Rule::actions) {
+        match action {
+            Action::Arm(spec) => _ = armed.insert(spec),
+            Action::Snapshot { selector, .. } => _ = recorders.insert(selector),
+            Action::Record { .. } => recordings += 1,
+            Action::Disarm(_) | Action::Run(_) => (),
+        }
+    }
+    // These texts are well-formed.
+    let armed = armed.iter().map(|spec| consumers_of(spec).unwrap_or(1)).sum::<usize>();
+    engine.sources().count() + armed + recorders.len() + recordings
 }

@@ -193,7 +193,15 @@ const OUT: &str = "PROBES_OUT";
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
     asked_agent::start_if_asked()?;
-    asked_rules::follow_if_asked()?;
+    let rules = asked_rules::read_if_asked()?;
+    let guard = attach_asked()?;
+    // Only now: after an error, nothing is attached.
+    rules.follow();
+    Ok(guard)
+}
+
+/// Attaches the consumers that `PROBES` names.
+fn attach_asked() -> Result<EnvGuard, Error> {
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if value.is_empty() {
         return Ok(EnvGuard::default());

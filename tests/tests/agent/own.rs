@@ -1,8 +1,31 @@
-//! A consumer of the program, which is not for clients.
+//! Consumers of the program: one that is not for clients, and one that ends the program.
 
 use probe_runtime::{Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting};
 
 pub(crate) struct Own;
+
+/// Its first hit calls `exit`.
+pub(crate) struct Leave;
+
+impl Consumer for Leave {
+    fn hit(&self, _: &Event<'_>) {
+        std::process::exit(9);
+    }
+}
+
+impl Reporter for Leave {
+    const NAME: &'static str = "leave";
+    const ABOUT: &'static str = "ends the program";
+    const FOR_CLIENTS: bool = true;
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Ok(Self)
+    }
+
+    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
+        Rendered::default()
+    }
+}
 
 impl Consumer for Own {
     fn hit(&self, _: &Event<'_>) {}

@@ -67,7 +67,7 @@ fn a_program_follows_its_rules() {
     assert_eq!(target.number("wrong"), 0);
     target.tell("exit 7");
     assert_eq!(target.wait().code(), Some(7));
-    assert_eq!(lines(&folder, "disarmed: agent::even=count", 1).len(), 1);
+    assert_eq!(lines(&folder, "left: agent::even=count", 1).len(), 1);
     assert_eq!(lines(&folder, "rule 1 ended: with the program", 1).len(), 1);
     assert_eq!(lines(&folder, "rule 1 summary: fired 1 time; not known in ", 1).len(), 1);
     assert_eq!(target.said(), "");
@@ -85,6 +85,58 @@ fn the_end_of_the_program_ends_recordings() {
     assert_eq!(target.wait().code(), Some(0));
     assert_eq!(lines(&folder, "rule 1 recorded: ", 1).len(), 1);
     assert!(probe_trace::Trace::open(&[trace]).is_ok());
+}
+
+/// Detaching would wait for the hit that has called `exit`.
+#[test]
+fn the_program_may_exit_in_a_hit() {
+    let folder = Folder::new("rules-hit");
+    let trace = folder.join("it.probetrace");
+    let rules = format!(
+        "when rate(agent::work) > 1 then record agent::work for 1h to {}; arm agent::even=leave",
+        quoted(&trace)
+    );
+    let mut target = follow(&folder, &rules);
+    target.ask("busy");
+    assert_eq!(target.wait().code(), Some(9));
+    assert_eq!(lines(&folder, "rule 1 recorded: ", 1).len(), 1);
+    assert_eq!(lines(&folder, "rule 1 summary: fired 1 time; ", 1).len(), 1);
+    assert!(probe_trace::Trace::open(&[trace]).is_ok());
+}
+
+#[test]
+fn a_selector_without_probes_is_noted_once() {
+    let folder = Folder::new("rules-note");
+    let rules = "when max(x of agent::wrok) > 1 or rate(agent::wrok) > 1 then snapshot agent::snap
+                 when rate(agent::work) > 1 then arm agent::evne=count at most 1 time
+";
+    let mut target = follow(&folder, rules);
+    target.ask("busy");
+    let noted = lines(&folder, "note: ", 4);
+    assert_eq!(noted.iter().filter(|line| line.contains("agent::wrok")).count(), 2, "{noted:?}");
+    assert_eq!(noted.iter().filter(|line| line.contains("agent::snap")).count(), 1, "{noted:?}");
+    assert!(noted[3].starts_with("rule 2 note: ") && noted[3].contains("agent::evne"), "{noted:?}");
+    // By now a window has ended, so `max` has a new consumer.
+    assert!(target.end().success());
+    assert_eq!(lines(&folder, "note: ", 4).len(), 4);
+}
+
+/// A pipe that nobody reads or writes does not stop the program.
+#[test]
+fn rules_and_their_log_may_be_pipes() {
+    let folder = Folder::new("rules-pipes");
+    let [file, pipe] = ["a.rules", "pipe"].map(|name| folder.join(name));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::write(&file, "when rate(agent::work) > 1 then arm agent::even=count").unwrap();
+    let [file, pipe] = [file, pipe].map(|it| it.display().to_string());
+    let mut target = Target::with(&[("PROBE_RULES", &file), ("PROBE_RULES_LOG", &pipe)]);
+    until(|| target.said().contains("PROBE_RULES: rule 1 waiting: ").then_some(()));
+    assert!(target.said().starts_with(&format!("PROBE_RULES_LOG: {pipe} can't be written: ")));
+    assert!(target.end().success());
+    let mut target = Target::with(&[("PROBE_RULES", &pipe)]);
+    let said = format!("PROBE_RULES: {pipe} can't be read: it is no regular file; there are no rules\n");
+    assert_eq!((target.said(), target.ask("threads probe-rules")), (said, "0".to_owned()));
+    assert!(target.end().success());
 }
 
 #[test]
@@ -108,6 +160,24 @@ fn a_forked_child_drops_the_rules() {
     assert!(lines(&folder, "", 1).iter().all(|line| !line.contains("summary")));
     target.until(|status| status.of_program == 1);
     assert!(target.end().success());
+}
+
+/// Forks meet the thread while it attaches, reads and detaches.
+#[test]
+fn forks_in_the_middle_of_a_window_leave_nothing() {
+    let folder = Folder::new("rules-forks");
+    let rule = |limit| format!("when max(x + {limit} of agent::work) < 0 then arm agent::even=count\n");
+    let mut target = follow(&folder, &(0..50).map(rule).collect::<String>());
+    target.ask("busy");
+    for _ in 0..4 {
+        target.number("fork");
+        assert_eq!((target.number("work 10"), target.number("text")), (145, 0), "in the child");
+        target.tell("exit 0");
+        assert_eq!(target.answer(), "0", "the parent has waited for it");
+    }
+    target.tell("exit 0");
+    assert_eq!(target.wait().code(), Some(0));
+    assert_eq!(lines(&folder, "summary: fired 0 times; ", 50).len(), 50);
 }
 
 #[test]

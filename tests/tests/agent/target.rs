@@ -20,7 +20,7 @@ use probe_tests::library::Library;
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-use crate::own::Own;
+use crate::own::{Leave, Own};
 use crate::worked;
 
 /// Begins the lines of the program among those of the test harness.
@@ -41,6 +41,7 @@ pub(crate) fn serve() {
     }
     let text = Text::of_this_process();
     register::<Own>().unwrap();
+    register::<Leave>().unwrap();
     let mut guard: Option<EnvGuard> = Some(init_from_env().unwrap());
     let mut library = None;
     say("ready");

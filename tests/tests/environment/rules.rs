@@ -42,6 +42,23 @@ fn rules_are_read_at_the_start() {
     }
     let (success, stderr) = run("when rate(a) > 5 then disarm b=count");
     assert!(!success && stderr.contains("no rule arms `b=count`"), "{stderr}");
+    let many = |count| {
+        let rule = |number| format!("when rate(a{number}) > 5 then arm b=count, c{number}=count\n");
+        (0..count).map(rule).collect::<String>()
+    };
+    // Each rule has a figure, and arms two consumers.
+    assert!(run(&many(85)).0);
+    let (success, stderr) = run(&many(86));
+    assert!(
+        !success && stderr.contains("may have 258 consumers at a time, and 256 are the most"),
+        "{stderr}"
+    );
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "program", "--ignored", "--nocapture", "--test-threads=1"]);
+    fs::write(&file, "when rate(environment::store) > 1M then arm environment::store=count").unwrap();
+    let output = command.env("PROBES", "a:b=count").env("PROBE_RULES", &file).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr, "Error: PROBES, column 2: `:` can't be part of a path\n  a:b=count\n   ^\n");
     let (success, stderr) = run("when rate(environment::store) > 1M then arm environment::store=count");
     assert!(success, "{stderr}");
     assert!(stderr.contains("PROBE_RULES: watching: process "), "{stderr}");

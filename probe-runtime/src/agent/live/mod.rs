@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::os;
 
 pub(super) use listening::start_here;
-pub(super) use ruling::follow;
+pub(crate) use ruling::follow;
 
 /// The time within which a client must finish a frame that it has begun, and read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -61,8 +61,9 @@ impl Ruling {
             match attach(&spec) {
                 Ok(attachments) => {
                     self.arming.succeed();
+                    self.log.event("armed", Some(rule), &spec);
+                    self.log.notes(Some(rule), &attachments);
                     drop(self.armed.attached(&spec, attachments));
-                    self.log.event("armed", Some(rule), spec);
                 }
                 Err(error) => {
                     self.arming.fail();
@@ -99,25 +100,25 @@ impl Ruling {
         }
     }
 
-    /// Finishes the recordings that are due, or all of them.
-    pub(super) fn finish_recordings(&mut self, now: Option<Instant>) {
+    /// Finishes the recordings that are due, or all of them. Returns their attachments.
+    pub(super) fn finish_recordings(&mut self, now: Option<Instant>) -> Vec<SpecAttachments> {
         let is_due = |it: &mut Recording| now.is_none_or(|now| it.due <= now);
         let due: Vec<_> = self.recordings.extract_if(.., is_due).collect();
-        for Recording { rule, attachments, output, .. } in due {
+        for Recording { rule, attachments, output, .. } in &due {
             attachments.iter().for_each(|it| it.reported().pause());
             let missing: Vec<_> = attachments.iter().filter_map(|it| flush(it, AT_EXIT)).collect();
             let path = output.path.display();
             if missing.is_empty() {
-                self.log.event("recorded", Some(rule), format!("{path}: {attachments}"));
+                self.log.event("recorded", Some(*rule), format!("{path}: {attachments}"));
             } else {
                 self.log.event(
                     "failed",
-                    Some(rule),
+                    Some(*rule),
                     format!("{path} may lack events: {}", missing.join("; ")),
                 );
             }
-            drop(attachments);
         }
+        due.into_iter().map(|it| it.attachments).collect()
     }
 
     fn snapshot(&mut self, rule: usize, selector: &str, file: Option<&str>) -> Result<String, String> {

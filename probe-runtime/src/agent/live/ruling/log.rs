@@ -3,11 +3,13 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
 use crate::os::stderr::say;
 use crate::rules::VARIABLE;
+use crate::spec::{SpecAttachment, SpecAttachments};
 
 /// The place for lines.
 pub(super) struct Log {
@@ -19,7 +21,10 @@ pub(super) struct Log {
 impl Log {
     /// Opens the file, to add to it. If it can't be opened, lines go to stderr, and one says so.
     pub(super) fn open(path: Option<&Path>) -> Self {
-        let file = path.and_then(|path| match OpenOptions::new().append(true).create(true).open(path) {
+        let mut options = OpenOptions::new();
+        // A pipe that nobody reads must not stop the program, nor a full one its rules.
+        options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        let file = path.and_then(|path| match options.open(path) {
             Ok(file) => Some(file),
             Err(error) => {
                 say(&format!("{VARIABLE}_LOG: {} can't be written: {error}", path.display()));
@@ -32,6 +37,12 @@ impl Log {
     /// Returns the time of the beginning.
     pub(super) fn begin(&self) -> Instant {
         self.begin
+    }
+
+    /// Writes the notes on consumers that were just attached, such as on a selector that matches no
+    /// probe yet.
+    pub(super) fn notes(&mut self, rule: Option<usize>, attached: &SpecAttachments) {
+        attached.iter().flat_map(SpecAttachment::notes).for_each(|note| self.event("note", rule, note));
     }
 
     /// Writes an event, of a rule by its number from 0. Control characters become spaces.

@@ -2,8 +2,8 @@
 //!
 //! Life cycle: [`follow`] starts the thread `probe-rules`, if the variable names a file ▸ the
 //! thread attaches the consumers of the figures, and waits for the end of each window ▸ rules fire
-//! and end ▸ as the program exits, the thread finishes recordings, detaches all, and logs the
-//! numbers of each rule. A forked child has no such thread, and none of its attachments.
+//! and end ▸ as the program exits, the thread finishes recordings, and logs the numbers of each
+//! rule. A forked child has no such thread, and none of its attachments.
 //!
 //! Cost: one wake-up in each window, and a reading of each consumer. A program without the variable
 //! has no thread.
@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::forks;
+use super::state::lock;
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -73,24 +74,27 @@ impl Stop {
     }
 }
 
-/// Follows rules from now on, until the program exits. If it follows some already, nothing changes.
-pub(in crate::agent) fn follow(engine: Engine, log: Option<&Path>) -> Result<(), Error> {
+/// Follows rules from now on, until the program exits, and logs to this file, or else to stderr. If
+/// it follows some already, nothing changes.
+pub(crate) fn follow(engine: Engine, log: Option<&Path>) -> Result<(), Error> {
     static AT_EXIT_ONCE: std::sync::Once = std::sync::Once::new();
     forks::require()?;
+    // Forks wait for this lock, so a child never finds the lock below taken.
+    let _unforked = lock();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if PROCESS.load(Ordering::Relaxed) == process() {
         return Ok(());
     }
     let stop = Arc::new(Stop::default());
     let of_thread = Arc::clone(&stop);
-    let log = Log::open(log);
+    let ruling = Ruling::new(engine, Log::open(log));
     // Without it, the last lines of the log are missing, and recordings end early.
     AT_EXIT_ONCE.call_once(|| _ = os::exit::install(at_exit));
     // Only the program's own threads may run its signal handlers.
     let masked = Masked::new();
     let run = move || {
         let _ended = Ended(&of_thread);
-        run(Ruling::new(engine, log), &of_thread);
+        run(ruling, &of_thread);
     };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(run);
     drop(masked);
@@ -120,7 +124,7 @@ fn run(mut ruling: Ruling, stop: &Stop) {
             return ruling.finish();
         }
         let now = Instant::now();
-        ruling.finish_recordings(Some(now));
+        drop(ruling.finish_recordings(Some(now)));
         if now >= next {
             ruling.window(from, now);
             // A late window skips those that it missed.

@@ -1,6 +1,7 @@
 //! The state of the thread, and its windows.
 
 use std::env;
+use std::mem;
 use std::path::PathBuf;
 use std::process;
 use std::time::Instant;
@@ -48,6 +49,10 @@ impl Source {
         match attach(&self.spec) {
             Ok(attached) => {
                 self.patience.succeed();
+                // A new consumer for each window has the notes of the first one.
+                if self.attached.is_none() {
+                    log.notes(None, &attached);
+                }
                 Ok(self.attached.replace((attached, Instant::now())))
             }
             Err(error) => {
@@ -70,6 +75,7 @@ pub(super) fn flight(selector: &str) -> String {
 }
 
 impl Ruling {
+    /// Takes the program's working directory, so it is made at the start.
     pub(super) fn new(engine: Engine, log: Log) -> Self {
         let sources = engine.sources().map(Source::of).collect();
         let mut recorders: Vec<Source> = Vec::new();
@@ -155,20 +161,19 @@ impl Ruling {
         self.recordings.iter().map(|it| it.due).min()
     }
 
-    /// Detaches all, and logs the numbers of each rule.
+    /// Finishes recordings, and logs the numbers of each rule, as the program exits.
     pub(super) fn finish(mut self) {
-        self.finish_recordings(None);
-        for (spec, attachments) in self.armed.clear() {
-            drop(attachments);
-            self.log.event("disarmed", None, spec);
-        }
-        self.sources.clear();
-        self.recorders.clear();
+        let recordings = self.finish_recordings(None);
+        let armed = self.armed.clear();
+        armed.iter().for_each(|(spec, _)| self.log.event("left", None, spec));
         for (rule, totals) in self.engine.totals().enumerate() {
             if self.engine.is_active(rule) {
                 self.log.event("ended", Some(rule), "with the program");
             }
             self.log.event("summary", Some(rule), totals);
         }
+        // The process ends, so nothing needs to be detached. That would wait for hits, and the
+        // thread that exits may be in one.
+        mem::forget((recordings, armed, self.sources, self.recorders));
     }
 }
