@@ -135,6 +135,11 @@ impl Program {
         (!status.success()).then(|| format!("the program has failed: {status}"))
     }
 
+    /// Gives away the program that was started here, if it was. It ends with its owner.
+    pub fn release(&mut self) -> Option<Started> {
+        self.started.take()
+    }
+
     /// Says why the connection has ended: with the program, as a rule.
     pub fn end(&self) -> &'static str {
         let begin = Instant::now();
