@@ -69,6 +69,6 @@ pub use {
     directory::{own_directory, socket_path},
     listener::{BindError, Listener},
     passed::writable,
-    stale::{is_stale, remove_all_stale, remove_stale},
+    stale::{is_stale, remove_all_stale},
     target::{AgentSocket, sockets},
 };

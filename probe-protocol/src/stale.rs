@@ -4,9 +4,9 @@
 //! somebody puts another folder or a link in its place meanwhile, that one is not touched.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -38,17 +38,6 @@ pub fn is_stale(path: &Path) -> bool {
     }
 }
 
-/// Removes a socket at which no process listens. Returns whether it did. If a process makes a new
-/// one of the same name meanwhile, that one stays. A folder that is a link is left alone.
-///
-/// ```
-/// assert!(!probe_protocol::remove_stale("/nowhere/7.sock".as_ref()));
-/// ```
-pub fn remove_stale(path: &Path) -> bool {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    Opened::new(folder).is_some_and(|folder| folder.remove_stale(name))
-}
-
 /// Removes the sockets of processes that are gone from a folder. Looks at a limited number of
 /// files, and connects to none of a process that is there.
 ///
@@ -59,7 +48,7 @@ pub fn remove_stale(path: &Path) -> bool {
 pub fn remove_all_stale(directory: &Path) {
     /// Enough for a machine's programs, and soon done.
     const AT_MOST: usize = 1000;
-    let Some(folder) = Opened::new(directory) else { return };
+    let Ok(folder) = Opened::new(directory) else { return };
     let Ok(entries) = fs::read_dir(folder.path()) else { return };
     for entry in entries.take(AT_MOST).flatten() {
         if pid_of(&entry.path()).is_some_and(|pid| !is_running(pid)) {
@@ -69,19 +58,27 @@ pub fn remove_all_stale(directory: &Path) {
 }
 
 /// A folder, whatever its path names later.
-struct Opened(OwnedFd);
+pub(crate) struct Opened(File);
 
 impl Opened {
-    fn new(folder: &Path) -> Option<Self> {
+    /// Opens a folder, unless it is a link.
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        open(folder, flags, Mode::empty()).ok().map(Self)
+        Ok(Self(open(folder, flags, Mode::empty())?.into()))
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        self.0.metadata()
+    }
+
+    /// Returns a path of this very folder.
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 
-    fn remove_stale(&self, name: &OsStr) -> bool {
+    /// Removes a socket at which no process listens. Returns whether it did. If a process makes a
+    /// new one of the same name meanwhile, that one stays.
+    pub(crate) fn remove_stale(&self, name: &OsStr) -> bool {
         let (Self(folder), near) = (self, self.path());
         if !is_stale(&near.join(name)) {
             return false;
@@ -134,12 +131,13 @@ mod tests {
         assert!(second == first && is_stale(&second));
         fs::remove_dir_all(&used).unwrap();
         symlink(&other, &used).unwrap();
-        assert!(!remove_stale(&used.join("7.sock")));
+        assert!(Opened::new(&used).is_err());
         remove_all_stale(&used);
         assert!(is_stale(&others));
         // By its own name it is removed.
-        assert!(remove_stale(&others) && !others.exists());
-        assert!(!remove_stale(&others));
+        let other = Opened::new(&other).unwrap();
+        assert!(other.remove_stale("7.sock".as_ref()) && !others.exists());
+        assert!(!other.remove_stale("7.sock".as_ref()));
         fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -3,21 +3,19 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open};
 use rustix::process::geteuid;
 
 use crate::channel::{Channel, ChannelError};
 use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, unsafe_because};
 use crate::error::{ClientError, DirectoryError};
-use crate::stale::remove_stale;
+use crate::stale::Opened;
 
 /// The time that a client waits for an answer, unless told otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,16 +56,18 @@ pub fn sockets() -> Vec<AgentSocket> {
     }
     let mut found = BTreeMap::new();
     for folder in folders {
-        let Ok(it) = fs::symlink_metadata(&folder) else { continue };
+        // The folder that is checked is the folder that is used.
+        let Ok(opened) = Opened::new(&folder) else { continue };
+        let Ok(it) = opened.metadata() else { continue };
         if unsafe_because(&it, &[if uid == 0 { it.uid() } else { uid }]).is_some() {
             continue;
         }
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|it| it.path()) {
-            let Some(pid) = pid_of(&path) else { continue };
+        for name in fs::read_dir(opened.path()).into_iter().flatten().flatten().map(|it| it.file_name()) {
+            let Some(pid) = pid_of(name.as_ref()) else { continue };
             if !is_running(pid) {
-                remove_stale(&path);
-            } else if path.file_name().is_some_and(|it| *it == *file_name(pid)) {
-                found.entry(pid).or_insert(path);
+                opened.remove_stale(&name);
+            } else if *name == *file_name(pid) {
+                found.entry(pid).or_insert_with(|| folder.join(name));
             }
         }
     }
@@ -126,9 +126,8 @@ impl Target {
     pub(crate) fn connect(&self, folder: &Path, path: &Path) -> Result<Option<Channel>, ClientError> {
         let system = |error: io::Error| ClientError::System { path: path.to_owned(), error };
         // The folder that is checked is the folder that is used.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = match open(folder, flags, Mode::empty()).map_err(io::Error::from) {
-            Ok(opened) => File::from(opened),
+        let opened = match Opened::new(folder) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 let problem = "it is a symbolic link, or not a folder";
@@ -140,14 +139,14 @@ impl Target {
         if let Some(problem) = unsafe_because(&opened.metadata().map_err(system)?, &owners) {
             return Err(DirectoryError::Unsafe { path: folder.to_owned(), problem }.into());
         }
-        let near = format!("/proc/self/fd/{}/{}", opened.as_raw_fd(), file_name(self.inner));
-        let channel = match Channel::connect(near.as_ref(), PATIENCE) {
+        let name = file_name(self.inner);
+        let channel = match Channel::connect(&opened.path().join(&name), PATIENCE) {
             Ok(channel) => channel,
             Err(ChannelError::System(error)) => {
                 return match error.kind() {
                     io::ErrorKind::NotFound => Ok(None),
                     io::ErrorKind::ConnectionRefused => {
-                        remove_stale(path);
+                        opened.remove_stale(name.as_ref());
                         Ok(None)
                     }
                     _ => Err(system(error)),

@@ -28,7 +28,9 @@ pub(super) fn run(args: &Top, is_json: bool) -> Result<Shown, Failure> {
         )));
     }
     let stop = Stop::on_signals()?;
-    let program = silent(&args.target, &stop)?;
+    let mut program = silent(&args.target, &stop)?;
+    // The thread that asks may wait for an answer until this process ends.
+    let _started = program.release();
     stop.before_exit(FullScreen::give_back);
     let asking = Asking::start(program, args.selector.clone());
     let screen =

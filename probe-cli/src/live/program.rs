@@ -141,6 +141,11 @@ impl Program {
         process.finish()
     }
 
+    /// Gives away the program that was started here, if it was. It ends with its owner.
+    pub fn release(&mut self) -> Option<Started> {
+        self.started.take()
+    }
+
     /// Says why the connection has ended: with the program, as a rule.
     pub fn end(&self) -> &'static str {
         if self.process.has_ended() {

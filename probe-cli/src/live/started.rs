@@ -4,7 +4,7 @@
 //! script was started ▸ waited for, or ended with the owner, or by a second signal ([`Ending`]).
 //!
 //! Processes are held by descriptors: none that has got the same id later is ended. Kernels before
-//! 5.3 have no such descriptors; there, only the started process is ended.
+//! 5.3 have no such descriptors; there, only the started process is ended, and only by its owner.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};

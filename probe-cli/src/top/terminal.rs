@@ -35,9 +35,10 @@ impl FullScreen {
             restore();
             hook(info);
         }));
-        enable_raw_mode()?;
+        // A second signal may come at any moment from here.
         IS_TAKEN.store(true, Ordering::Relaxed);
-        let taken = execute!(stdout(), EnterAlternateScreen)
+        let taken = enable_raw_mode()
+            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         taken.map(Self).inspect_err(|_| restore())
     }
@@ -51,7 +52,7 @@ impl FullScreen {
             return;
         }
         let _ = disable_raw_mode();
-        let restoring = thread::spawn(restore);
+        let Ok(restoring) = thread::Builder::new().spawn(restore) else { return };
         let begin = Instant::now();
         while !restoring.is_finished() && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));

@@ -214,8 +214,8 @@ pub fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// `probectl`, which ends by a SIGINT also if a shell made these tests ignore that.
-pub const PROBECTL: [&str; 3] = ["env", "--default-signal=INT", env!("CARGO_BIN_EXE_probectl")];
+/// `probectl`, which ends by a signal also if a shell or `nohup` made these tests ignore it.
+pub const PROBECTL: [&str; 3] = ["env", "--default-signal=INT,HUP", env!("CARGO_BIN_EXE_probectl")];
 
 /// Returns `probectl` with arguments.
 pub fn probectl(folder: &Folder, arguments: &[&str]) -> Command {

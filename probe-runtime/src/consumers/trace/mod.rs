@@ -242,9 +242,10 @@ impl Trace {
     }
 
     /// Lets the file of [`to_file`](Self::to_file) take about this many bytes of the disk while the
-    /// program runs: a part of a ring more, at most. As long as it does, events stay in the rings,
-    /// and are lost once these are full. A reader may make holes in the parts that it has read. A
-    /// [flush](crate::Attachment::flush) and the end write the rings' events, whatever the limit.
+    /// program runs: a part of a ring more, at most; in Perfetto's format the events of all rings
+    /// more. As long as it does, events stay in the rings, and are lost once these are full. A
+    /// reader may make holes in the parts that it has read. A [flush](crate::Attachment::flush) and
+    /// the end write the rings' events, whatever the limit.
     ///
     /// ```
     /// let trace = probe_runtime::Trace::to_file("run.probetrace").file_limit(1 << 30);
