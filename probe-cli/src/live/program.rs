@@ -143,7 +143,7 @@ impl Program {
 
     /// Gives away the program that was started here, if it was. It ends with its owner.
     pub fn release(&mut self) -> Option<Started> {
-        self.started.take()
+        self.process.started.take()
     }
 
     /// Says why the connection has ended: with the program, as a rule.
