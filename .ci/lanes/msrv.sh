@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The oldest supported Rust checks the crates and the macros' expansions, and builds an example. In
-# the lane `whole` it checks the command-line tool, too.
+# the lane `whole` it checks the command-line tool and the tests of sites, too.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'
@@ -10,10 +10,10 @@ if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile 
         cargo "+$oldest" check -p probe-runtime "$features" --target-dir target/oldest
     done
     # All at once, so that each dependency has one set of features. The tests of sites have every
-    # expansion.
-    packages=(-p probe-agent -p probe-build -p probe-tests --features probe-build/parallel)
-    [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || packages+=(-p probe-cli --bins)
-    cargo "+$oldest" check "${packages[@]}" --lib --test sites --target-dir target/oldest
+    # expansion, the examples most.
+    checked=(-p probe-agent -p probe-build -p probe-examples --features probe-build/parallel --lib --examples)
+    [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || checked+=(-p probe-cli -p probe-tests --bins --test sites)
+    cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
     # Checks make no code: this one builds sites, links and switches them.
     cargo "+$oldest" run -p probe-examples --example quickstart --target-dir target/oldest
 else

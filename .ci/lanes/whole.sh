@@ -5,6 +5,7 @@
 source "$(dirname "$0")/../common.sh"
 
 tools
+unset CARGO_PROFILE_RELEASE_LTO
 
 step 'whole unit tests'
 PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
