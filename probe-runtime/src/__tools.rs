@@ -9,6 +9,6 @@ pub use crate::syntax::interval;
 pub mod rules {
     pub use crate::rules::{
         Action, Bucket, Engine, Figure, Holders, Output, Patience, Reading, Row, RowKind, Rule, RuleError,
-        Step, Totals, Unit, reasons, rule, rules,
+        Step, Totals, Unit, reasons, rule, rules, snapshot_recorder,
     };
 }

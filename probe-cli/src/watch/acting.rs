@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use probe_protocol::Client;
-use probe_runtime::__tools::rules::{Action, Figure, Output};
+use probe_runtime::__tools::rules::{Action, Figure, Output, snapshot_recorder};
 
 use super::commands::Firing;
 use super::link::Attached;
 use super::log::Event;
 use super::recordings::NotBegun;
-use super::watching::{Watching, flight};
+use super::watching::Watching;
 use crate::live::{ending, recorder};
 use crate::output::Failure;
 
@@ -120,7 +120,7 @@ impl Watching {
     fn snapshot(&mut self, rule: usize, selector: Option<&str>, file: Option<&str>) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
         let found = if let Some(selector) = selector {
-            let own = self.recorders.iter().find(|it| it.spec == flight(selector));
+            let own = self.recorders.iter().find(|it| it.spec == snapshot_recorder(selector));
             own.and_then(|it| it.id)
                 .map(|id| (id, 0))
                 .ok_or_else(|| "its flight recorder is not attached".to_owned())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use probe_protocol::FailureKind;
-use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Rule, Step};
+use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Step};
 
 use super::commands::Commands;
 use super::link::{Attached, Link, Trouble};
@@ -46,23 +46,11 @@ impl Source {
     }
 }
 
-/// Returns the text of a recorder for snapshots of these probes.
-pub(super) fn flight(selector: &str) -> String {
-    format!("{selector}=trace(flight)")
-}
-
 impl Watching {
     pub fn new(program: Program, engine: Engine, log: Log) -> Self {
         let Program { client, process } = program;
         let sources = engine.sources().map(Source::of).collect();
-        let mut recorders: Vec<Source> = Vec::new();
-        for action in engine.rules().flat_map(Rule::actions) {
-            if let Action::Snapshot { selector: Some(selector), .. } = action
-                && !recorders.iter().any(|it| it.spec == flight(selector))
-            {
-                recorders.push(Source::of(flight(selector)));
-            }
-        }
+        let recorders = engine.recorders().into_iter().map(Source::of).collect();
         Self {
             link: Link::new(client, process.pid),
             process,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::figure::Figure;
 use super::phase::{Change, State, Totals};
 use super::reading::Reading;
-use super::rule::{Action, Rule};
+use super::rule::{Action, Rule, snapshot_recorder};
 use super::window::Window;
 
 /// Rules, and their state. Rules and consumers have numbers, from 0.
@@ -75,6 +75,21 @@ impl Engine {
     /// Returns the consumers that the figures need, as `PROBES` has them.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(|it| it.spec.as_str())
+    }
+
+    /// Returns the recorders that the rules have for their snapshots, each once: see
+    /// [`snapshot_recorder`].
+    pub fn recorders(&self) -> Vec<String> {
+        let mut recorders = Vec::new();
+        for action in self.rules().flat_map(Rule::actions) {
+            if let Action::Snapshot { selector: Some(selector), .. } = action {
+                let recorder = snapshot_recorder(selector);
+                if !recorders.contains(&recorder) {
+                    recorders.push(recorder);
+                }
+            }
+        }
+        recorders
     }
 
     /// Returns whether each window needs a new attachment of a consumer. Its last one is read, and

@@ -47,4 +47,4 @@ pub(crate) use own::own_rules;
 pub use patience::Patience;
 pub use phase::Totals;
 pub use reading::{Bucket, Reading, Row, RowKind};
-pub use rule::{Action, Rule};
+pub use rule::{Action, Rule, snapshot_recorder};

@@ -2,7 +2,7 @@
 
 use super::file::{RuleError, checked_rules};
 use super::parse::parse;
-use super::rule::{Action, Rule};
+use super::rule::{Action, Rule, snapshot_recorder};
 use crate::error::Error;
 use crate::spec::consumers_of;
 use crate::syntax::ParseError;
@@ -31,7 +31,7 @@ fn own_rule(text: &str) -> Result<Rule, ParseError> {
                 return fail("in the program, a snapshot names its probes: `snapshot db::**`");
             }
             Action::Snapshot { selector: Some(selector), .. } => {
-                check(&format!("{selector}=trace(flight)"), *at)?;
+                check(&snapshot_recorder(selector), *at)?;
             }
             Action::Run(_) => {
                 return fail("a program runs no commands for its rules; `probectl watch` does");

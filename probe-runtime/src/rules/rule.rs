@@ -107,6 +107,11 @@ impl Condition {
     }
 }
 
+/// Returns the flight recorder of a rule's own for snapshots of these probes, as `PROBES` has it.
+pub fn snapshot_recorder(selector: &str) -> String {
+    format!("{selector}=trace(flight)")
+}
+
 impl Rule {
     /// Returns the actions, in their order.
     pub fn actions(&self) -> &[Action] {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::super::attachments::flush;
 use super::AT_EXIT;
-use super::windows::{Ruling, attach, flight};
+use super::windows::{Ruling, attach};
 use crate::error::Error;
-use crate::rules::{Action, Figure, Output, reasons};
+use crate::rules::{Action, Figure, Output, reasons, snapshot_recorder};
 use crate::spec::{Opened, SpecAttachments, attach_for_client};
 
 /// A trace that is being recorded.
@@ -122,7 +122,7 @@ impl Ruling {
     }
 
     fn snapshot(&mut self, rule: usize, selector: &str, file: Option<&str>) -> Result<String, String> {
-        let recorder = self.recorders.iter().find(|it| it.spec == flight(selector));
+        let recorder = self.recorders.iter().find(|it| it.spec == snapshot_recorder(selector));
         let attached = recorder.and_then(|it| it.attached.as_ref()).and_then(|(it, _)| it.iter().next());
         let Some(one) = attached else { return Err("its flight recorder is not attached".to_owned()) };
         let (output, path) = self.create(rule, file)?;

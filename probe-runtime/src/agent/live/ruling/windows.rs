@@ -10,7 +10,7 @@ use super::acts::Recording;
 use super::log::Log;
 use super::readings::reading;
 use crate::error::Error;
-use crate::rules::{Action, Engine, Holders, Patience, Rule, Step};
+use crate::rules::{Engine, Holders, Patience, Step};
 use crate::spec::{SpecAttachments, attach_for_client};
 
 /// The state of the thread.
@@ -69,23 +69,11 @@ pub(super) fn attach(spec: &str) -> Result<SpecAttachments, Error> {
     attach_for_client(spec, None)
 }
 
-/// Returns the text of a recorder for snapshots of these probes.
-pub(super) fn flight(selector: &str) -> String {
-    format!("{selector}=trace(flight)")
-}
-
 impl Ruling {
     /// Takes the program's working directory, so it is made at the start.
     pub(super) fn new(engine: Engine, log: Log) -> Self {
         let sources = engine.sources().map(Source::of).collect();
-        let mut recorders: Vec<Source> = Vec::new();
-        for action in engine.rules().flat_map(Rule::actions) {
-            if let Action::Snapshot { selector: Some(selector), .. } = action
-                && !recorders.iter().any(|it| it.spec == flight(selector))
-            {
-                recorders.push(Source::of(flight(selector)));
-            }
-        }
+        let recorders = engine.recorders().into_iter().map(Source::of).collect();
         Self {
             engine,
             log,
