@@ -138,13 +138,18 @@ impl<C: Consumer> Consumer for Filtered<C> {
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
-        self.judge.hit(event, |_, _| {
-            match self.counted.get() {
-                None => self.inner.hit(event),
-                Some(counted) => counted.count(event),
-            }
-            0
-        });
+        let pass = || match self.counted.get() {
+            None => self.inner.hit(event),
+            Some(counted) => counted.count(event),
+        };
+        self.judge.hit(
+            event,
+            |_| pass(),
+            |_, _| {
+                pass();
+                0
+            },
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::check::{Mismatch, Scope, Source, condition, mistake, scalar};
 use super::operator::{Arithmetic, Comparison};
-use super::program::{Constant, Operand, Program, REGISTERS, Step, Target};
+use super::program::{Constant, Operand, Program, REGISTERS, Step, Target, Within};
 use super::tree::{Node, Part};
 use crate::abi::Type;
 
@@ -41,7 +41,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn program(self, begin: Target, result: Operand) -> Program {
+        let first = match self.steps.last() {
+            Some(Step::Within(within)) => *within,
+            _ => Within::default(),
+        };
         Program {
+            first,
             steps: self.steps.into(),
             constants: self.constants.into(),
             begin,
@@ -200,7 +205,7 @@ impl<'a> Compiler<'a> {
         let span = u64::try_from(high.checked_sub(low)?).ok()?;
         let low = u64::try_from(low - least).ok()?;
         let (yes, no) = if operator == Comparison::NotEqual { (no, yes) } else { (yes, no) };
-        Some(Step::Within { field, ty, flip, low, span, yes, no })
+        Some(Step::Within(Within { flip, low, span, ty: ty as u64, field, yes, no }))
     }
 }
 

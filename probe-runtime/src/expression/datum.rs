@@ -1,5 +1,7 @@
 //! Values while an expression is evaluated.
 
+use std::cmp::Ordering;
+
 use super::fault::Fault;
 use super::operator::{Arithmetic, Comparison};
 use super::{MOST_TEXT, glob};
@@ -8,8 +10,10 @@ use crate::abi::{TextStart, Type, Value, ValueRef};
 /// A value of a field, a constant, or a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Datum<'a> {
-    /// All integers, so that signed and unsigned ones compare as numbers.
+    /// All integers below 2^127, so that signed and unsigned ones compare as numbers.
     Int(i128),
+    /// An integer of 2^127 or more: it can be compared, not calculated with.
+    Large(u128),
     Float(f64),
     Bool(bool),
     Char(char),
@@ -40,7 +44,7 @@ impl<'a> Datum<'a> {
         }
         match value.get() {
             ValueRef::I128(it) => Ok(Self::Int(it)),
-            ValueRef::U128(it) => it.try_into().map(Self::Int).map_err(|_| Fault::Overflow),
+            ValueRef::U128(it) => Ok(it.try_into().map_or(Self::Large(it), Self::Int)),
             ValueRef::F64(it) => Ok(Self::Float(it)),
             ValueRef::Bool(it) => Ok(Self::Bool(it)),
             ValueRef::Char(it) => Ok(Self::Char(it)),
@@ -56,6 +60,7 @@ impl<'a> Datum<'a> {
     pub(crate) fn float(self) -> Option<f64> {
         match self {
             Self::Int(it) => Some(it as f64),
+            Self::Large(it) => Some(it as f64),
             Self::Float(it) => Some(it),
             _ => None,
         }
@@ -76,6 +81,10 @@ impl<'a> Datum<'a> {
             return result.map(Self::Int).ok_or(Fault::Overflow);
         }
         let (Some(a), Some(b)) = (self.float(), other.float()) else { return Err(Fault::OtherType) };
+        // With a floating-point number, a large integer is rounded to one.
+        if !matches!((self, other), (Self::Float(_), _) | (_, Self::Float(_))) {
+            return Err(Fault::Overflow);
+        }
         Ok(Self::Float(match operator {
             Arithmetic::Add => a + b,
             Arithmetic::Subtract => a - b,
@@ -95,6 +104,9 @@ impl<'a> Datum<'a> {
         }
         let order = match (self, other) {
             (Self::Int(a), Self::Int(b)) => Some(a.cmp(&b)),
+            (Self::Large(a), Self::Large(b)) => Some(a.cmp(&b)),
+            (Self::Large(_), Self::Int(_)) => Some(Ordering::Greater),
+            (Self::Int(_), Self::Large(_)) => Some(Ordering::Less),
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(&b)),
             (Self::Char(a), Self::Char(b)) => Some(a.cmp(&b)),
             // A constant is shorter than a text that was cut, so one whole text is enough.
@@ -109,12 +121,35 @@ impl<'a> Datum<'a> {
             },
         };
         Ok(match operator {
-            Comparison::Equal => order.is_some_and(std::cmp::Ordering::is_eq),
-            Comparison::Less => order.is_some_and(std::cmp::Ordering::is_lt),
-            Comparison::LessOrEqual => order.is_some_and(std::cmp::Ordering::is_le),
-            Comparison::Greater => order.is_some_and(std::cmp::Ordering::is_gt),
-            Comparison::GreaterOrEqual => order.is_some_and(std::cmp::Ordering::is_ge),
-            _ => !order.is_some_and(std::cmp::Ordering::is_eq),
+            Comparison::Equal => order.is_some_and(Ordering::is_eq),
+            Comparison::Less => order.is_some_and(Ordering::is_lt),
+            Comparison::LessOrEqual => order.is_some_and(Ordering::is_le),
+            Comparison::Greater => order.is_some_and(Ordering::is_gt),
+            Comparison::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+            _ => !order.is_some_and(Ordering::is_eq),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::passage::InMemory;
+    use crate::abi::value::value;
+
+    #[test]
+    fn integers_from_the_middle_of_128_bits_compare_as_numbers() {
+        let numbers = [0, 1, (1 << 127) - 1, 1 << 127, (1 << 127) + 1, u128::MAX];
+        for (a, b) in numbers.iter().flat_map(|a| numbers.iter().map(move |b| (a, b))) {
+            let values = [a, b].map(value::<InMemory, u128>);
+            let [left, right] = [0, 1].map(|at: usize| Datum::of(&values[at]).unwrap());
+            assert_eq!(left.compare(Comparison::Less, right), Ok(a < b), "{a} < {b}");
+            assert_eq!(left.compare(Comparison::Equal, right), Ok(a == b), "{a} == {b}");
+            assert_eq!(left.compare(Comparison::GreaterOrEqual, right), Ok(a >= b), "{a} >= {b}");
+            assert_eq!(Datum::Int(-1).compare(Comparison::Less, left), Ok(true), "-1 < {a}");
+        }
+        let most = Datum::Large(u128::MAX);
+        assert!(matches!(most.calculate(Arithmetic::Subtract, Datum::Int(1)), Err(Fault::Overflow)));
+        assert!(matches!(most.calculate(Arithmetic::Add, Datum::Float(1.0)), Ok(Datum::Float(_))));
     }
 }

@@ -13,7 +13,7 @@
 //! Cost: a program is a flat list of at most [`MOST_NODES`] steps, and each step leads to a later
 //! one, so it ends. It reads at most [`MOST_TEXT`] bytes of a text, and uses no heap, lock or
 //! system call. A comparison of an integer with a constant is one step: a subtraction and a
-//! comparison.
+//! comparison; a condition of such steps alone is evaluated inline in the hit ([`Program::quick`]).
 //!
 //! A step that has no result is a [`Fault`], not a crash: a field without a value, a division by
 //! zero, a number beyond 128 bits. Its consumer counts faults.

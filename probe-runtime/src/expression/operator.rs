@@ -86,3 +86,19 @@ impl Comparison {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Arithmetic, Comparison};
+
+    #[test]
+    fn symbols_are_in_the_order_of_the_variants() {
+        for (symbol, operator) in Arithmetic::SYMBOLS {
+            assert_eq!((operator.symbol(), Arithmetic::of(symbol)), (symbol, Some(operator)));
+        }
+        for (symbol, operator) in Comparison::SYMBOLS {
+            assert_eq!((operator.symbol(), Comparison::of(symbol)), (symbol, Some(operator)));
+            assert_eq!(operator.mirrored().mirrored(), operator);
+        }
+    }
+}

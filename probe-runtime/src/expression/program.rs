@@ -12,12 +12,24 @@ use crate::abi::{Type, Value};
 pub(super) const REGISTERS: usize = 8;
 
 /// Where a step leads: to an end, or to another step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Target(pub(super) u16);
 
 impl Target {
     pub(super) const NO: Self = Self(0);
     pub(super) const YES: Self = Self(1);
+
+    /// Returns the decision, if this is an end.
+    #[inline(always)]
+    fn decision(self) -> Option<bool> {
+        (self.0 <= Self::YES.0).then_some(self == Self::YES)
+    }
+
+    /// Returns the index of the step.
+    #[inline(always)]
+    fn step(self) -> Option<usize> {
+        self.0.checked_sub(2).map(usize::from)
+    }
 }
 
 /// The source of a value.
@@ -42,18 +54,32 @@ pub(super) enum Constant {
     Text(Box<str>),
 }
 
+/// Whether a 64-bit integer lies in a range: the most frequent condition.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Within {
+    pub(super) flip: u64,
+    pub(super) low: u64,
+    pub(super) span: u64,
+    /// The number of the type that the value must have; 0 is that of none.
+    pub(super) ty: u64,
+    pub(super) field: u8,
+    pub(super) yes: Target,
+    pub(super) no: Target,
+}
+
+impl Within {
+    /// Returns where it leads; `None` if the value is missing or has another type.
+    #[inline(always)]
+    fn next(&self, values: &[Value<'_>]) -> Option<Target> {
+        let value = values.get(usize::from(self.field)).filter(|value| value.ty == self.ty)?;
+        let is_within = (value.words[0] ^ self.flip).wrapping_sub(self.low) <= self.span;
+        Some(if is_within { self.yes } else { self.no })
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Whether a 64-bit integer lies in a range: the most frequent condition.
-    Within {
-        field: u8,
-        ty: Type,
-        flip: u64,
-        low: u64,
-        span: u64,
-        yes: Target,
-        no: Target,
-    },
+    Within(Within),
     Compare {
         operator: Comparison,
         left: Operand,
@@ -93,6 +119,8 @@ pub(crate) struct Program {
     pub(super) steps: Box<[Step]>,
     pub(super) constants: Box<[Constant]>,
     pub(super) begin: Target,
+    /// The first step, or one of no type.
+    pub(super) first: Within,
     /// The result of an expression that is a value; none for a condition.
     pub(super) result: Operand,
     pub(super) has_registers: bool,
@@ -113,22 +141,24 @@ pub(crate) trait Surroundings {
 }
 
 impl Program {
-    /// Evaluates a condition.
+    /// Evaluates a condition that compares 64-bit integers with constants. Returns `None` if it
+    /// needs [`passes`](Self::passes).
     #[inline(always)]
-    pub(crate) fn passes(&self, values: &[Value<'_>], around: &impl Surroundings) -> Result<bool, Fault> {
-        // One step with a number needs neither registers nor a loop.
-        if let [Step::Within { field, ty, flip, low, span, yes, .. }] = &*self.steps
-            && let Some(value) = values.get(usize::from(*field))
-            && value.ty == *ty as u64
-        {
-            let is_within = (value.words[0] ^ flip).wrapping_sub(*low) <= *span;
-            return Ok(is_within == (*yes == Target::YES));
+    pub(crate) fn quick(&self, values: &[Value<'_>]) -> Option<bool> {
+        let mut at = self.first.next(values)?;
+        loop {
+            match at.decision() {
+                Some(decision) => return Some(decision),
+                None => match self.steps.get(at.step()?)? {
+                    Step::Within(within) => at = within.next(values)?,
+                    _ => return None,
+                },
+            }
         }
-        self.passes_through(values, around)
     }
 
-    #[inline(never)]
-    fn passes_through(&self, values: &[Value<'_>], around: &impl Surroundings) -> Result<bool, Fault> {
+    /// Evaluates a condition.
+    pub(crate) fn passes(&self, values: &[Value<'_>], around: &impl Surroundings) -> Result<bool, Fault> {
         if self.has_registers {
             let mut registers = [Datum::Bool(false); REGISTERS];
             return self.run(values, around, &mut registers);
@@ -146,6 +176,11 @@ impl Program {
             return Datum::of(values.get(usize::from(at)).ok_or(Fault::Missing)?);
         }
         self.calculated(values, around)
+    }
+
+    /// Returns the number of the field that it is.
+    pub(crate) fn field(&self) -> Option<usize> {
+        if let Operand::Field(at) = self.result { Some(at.into()) } else { None }
     }
 
     #[inline(never)]
@@ -167,16 +202,13 @@ impl Program {
     ) -> Result<bool, Fault> {
         let mut at = self.begin;
         loop {
-            let Some(step) = at.0.checked_sub(2) else { return Ok(at == Target::YES) };
-            let step = usize::from(step);
+            let Some(step) = at.step() else { return Ok(at == Target::YES) };
             let value = |operand, registers: &[Datum<'a>]| self.operand(operand, values, around, registers);
             let next = match self.steps[step] {
-                Step::Within { field, ty, flip, low, span, yes, no } => {
-                    let value = values.get(usize::from(field)).ok_or(Fault::Missing)?;
-                    if value.ty != ty as u64 {
-                        return Err(Datum::of(value).err().unwrap_or(Fault::OtherType));
-                    }
-                    if (value.words[0] ^ flip).wrapping_sub(low) <= span { yes } else { no }
+                Step::Within(within) => {
+                    let wrong = |value| Datum::of(value).err().unwrap_or(Fault::OtherType);
+                    let fault = || values.get(usize::from(within.field)).map_or(Fault::Missing, wrong);
+                    within.next(values).ok_or_else(fault)?
                 }
                 Step::Compare { operator, left, right, yes, no } => {
                     let (left, right) = (value(left, registers)?, value(right, registers)?);

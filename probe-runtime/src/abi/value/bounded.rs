@@ -17,13 +17,23 @@ impl<'a> TextStart<'a> {
 }
 
 impl Value<'_> {
+    /// Returns text of a known length, and bytes; `None` if the value is neither.
+    #[inline(always)]
+    pub(crate) fn slice(&self) -> Option<&[u8]> {
+        let [low, high] = self.words;
+        let is_slice = self.ty == Type::Str as u64 || self.ty == Type::Bytes as u64;
+        // SAFETY: the words are the pointer and length of a slice that the value borrows.
+        is_slice.then(|| unsafe { bytes(low, high) })
+    }
+
     /// Returns at most this many bytes of text; `None` if the value is none. Reads no byte after
     /// them.
     pub(crate) fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
-        let [low, high] = self.words;
+        if let Some(text) = self.slice() {
+            return Some(TextStart::of(text, most));
+        }
+        let low = self.words[0];
         match self.ty()? {
-            // SAFETY: the words are the pointer and length of a slice that the value borrows.
-            Type::Str | Type::Bytes => Some(TextStart::of(unsafe { bytes(low, high) }, most)),
             Type::CStr if low == 0 => Some(TextStart::of(b"(null)", most)),
             Type::CStr => {
                 let start = low as *const u8;

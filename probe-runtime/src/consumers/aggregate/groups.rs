@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::buckets::{grown, values};
+use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
 use super::text::Aggregation;
-use super::{AggregateFunction as Function, Prepared, key};
+use super::{AggregateFunction as Function, Prepared};
 use crate::list::list;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
@@ -60,7 +61,7 @@ pub struct Group {
     pub(super) is_others: bool,
     pub(super) keys: Vec<String>,
     /// The keys as they were written: texts that were cut are apart here.
-    pub(super) written: Vec<u8>,
+    pub(super) written: WrittenKeys,
     pub(super) figures: Figures,
 }
 
@@ -167,12 +168,12 @@ impl Groups {
         tables: impl Iterator<Item = Table<'a>>,
         notes: Vec<String>,
     ) -> Self {
-        let mut merged = BTreeMap::<(Option<usize>, Vec<u8>), Figures>::new();
+        let mut merged = BTreeMap::<(Option<usize>, WrittenKeys), Figures>::new();
         for group in tables.flat_map(Table::read) {
             let figures = Figures::read(group.cells, prepared.is_float(), asked.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
-        let group = |((subject, written), figures): ((Option<usize>, Vec<u8>), Figures)| {
+        let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
                 path: of.map_or("(others)", |it| it.path()).to_owned(),
@@ -180,7 +181,7 @@ impl Groups {
                 line: of.map_or(0, ProbeInfo::line),
                 is_others: of.is_none(),
                 keys: match of {
-                    Some(_) => key::read(&written),
+                    Some(_) => written.texts(),
                     None => vec!["-".to_owned(); asked.keys.len()],
                 },
                 written,

@@ -1,97 +1,162 @@
-//! The keys of one group, as bytes that are equal if the keys are.
+//! The keys of one group, as words that are equal if the keys are.
 //!
 //! ```text
-//! integer    1 (8 bytes) | 2 (16 bytes)
-//! float      3 (8 bytes)       truth value  4 (1)        character  5 (4)
-//! text       6 length, bytes                             cut text   7 length, bytes, hash of the whole (8)
-//! no value   8
+//! shape      16 bits for each key: its kind, the bytes of its text
+//! words      integer 1 (2 if it needs them)    float, truth value, character 1    no value 0
+//!            text: its bytes, padded with zeros    cut text: its first bytes, the hash of the whole
 //! ```
+//! A word is written and read as a whole: a processor makes a load wait that covers several
+//! stores. The hash is made of the words as they come.
 
 use std::fmt::{self, Write};
 
+use crate::abi::{Type, Value};
 use crate::expression::{Datum, Fault};
 
-/// Room for all keys of a group, in bytes.
-const ROOM: usize = 128;
-pub(super) const WORDS: usize = ROOM / 8;
+/// Words of all keys of a group.
+pub(super) const WORDS: usize = 16;
+const WORD: usize = size_of::<u64>();
 
-/// Bytes that one key takes besides its text.
-const OVERHEAD: usize = 10;
+const INT: u64 = 1;
+const WIDE: u64 = 2;
+const FLOAT: u64 = 3;
+const BOOL: u64 = 4;
+const CHAR: u64 = 5;
+const TEXT: u64 = 6;
+const CUT: u64 = 7;
+const NONE: u64 = 8;
+/// An integer of 2^127 or more.
+const LARGE: u64 = 9;
 
-const INT: u8 = 1;
-const WIDE: u8 = 2;
-const FLOAT: u8 = 3;
-const BOOL: u8 = 4;
-const CHAR: u8 = 5;
-const TEXT: u8 = 6;
-const CUT: u8 = 7;
-const NONE: u8 = 8;
+/// Bits of a key in the shape, and of its kind.
+const KEY_BITS: u32 = 16;
+const KIND_BITS: u32 = 8;
 
 /// Keys while they are written.
 pub(super) struct Key {
-    bytes: [u8; ROOM],
+    words: [u64; WORDS],
     len: usize,
-    /// The most bytes of one text.
-    text: usize,
+    /// The words that each key may take.
+    room: usize,
+    shape: u64,
+    /// The place of the next key in the shape.
+    shift: u32,
+    subject: u32,
+    hash: u64,
 }
 
 impl Key {
-    /// Creates room for this many keys.
-    #[inline]
-    pub(super) fn new(keys: usize) -> Self {
-        Self { bytes: [0; ROOM], len: 0, text: (ROOM / keys.max(1)).saturating_sub(OVERHEAD) }
+    /// Returns the words that each of this many keys may take.
+    pub(super) fn room(keys: usize) -> usize {
+        WORDS / keys.max(1)
     }
 
-    /// Creates it of words that were read.
+    /// Begins the keys of a subject's group.
+    #[inline(always)]
+    pub(super) fn new(subject: u32, room: usize) -> Self {
+        let hash = mixed(0, subject.into());
+        Self { words: [0; WORDS], len: 0, room, shape: 0, shift: 0, subject, hash }
+    }
+
+    /// Creates it of a shape and of words that were read.
     #[cold]
-    pub(super) fn of(words: impl Iterator<Item = u64>, len: usize) -> Self {
-        let mut key = Self::new(1);
-        for (place, word) in key.bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        key.len = len.min(ROOM);
+    pub(super) fn of(subject: u32, shape: u64, words: impl Iterator<Item = u64>) -> Self {
+        let len = (0..u64::BITS).step_by(KEY_BITS as usize).map(|at| words_of(shape >> at)).sum();
+        let mut key = Self { shape, ..Self::new(subject, WORDS) };
+        words.take(len).for_each(|word| key.push(word));
         key
     }
 
-    /// Returns the keys as words, padded with zeros.
-    #[inline]
-    pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        let words = self.bytes.chunks_exact(8).take(self.len.div_ceil(8));
-        words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words[..self.len.min(WORDS)]
     }
 
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
+    #[inline(always)]
+    pub(super) fn shape(&self) -> u64 {
+        self.shape
     }
 
-    #[inline]
-    fn put(&mut self, tag: u8, bytes: &[u8]) {
+    #[inline(always)]
+    pub(super) fn subject(&self) -> u32 {
+        self.subject
+    }
+
+    /// Returns the hash of the subject and the words. Its high bits depend on all of them.
+    #[inline(always)]
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, kind: u64, bytes: usize) {
+        self.shape |= (kind | (bytes as u64) << KIND_BITS) << (self.shift % u64::BITS);
+        self.shift += KEY_BITS;
+    }
+
+    #[inline(always)]
+    fn push(&mut self, word: u64) {
         // Keys and their texts are limited, so all of them fit.
-        let end = self.len + 1 + bytes.len();
-        if let Some(place) = self.bytes.get_mut(self.len..end) {
-            place[0] = tag;
-            place[1..].copy_from_slice(bytes);
-            self.len = end;
+        if let Some(place) = self.words.get_mut(self.len) {
+            *place = word;
+            self.len += 1;
+            self.hash = mixed(self.hash, word);
         }
     }
 
+    #[inline(always)]
+    fn put(&mut self, kind: u64, word: u64) {
+        self.begin(kind, 0);
+        self.push(word);
+    }
+
+    fn put_two(&mut self, kind: u64, wide: u128) {
+        self.begin(kind, 0);
+        #[expect(clippy::cast_possible_truncation, reason = "the other half follows")]
+        self.push(wide as u64);
+        self.push((wide >> u64::BITS) as u64);
+    }
+
+    /// Adds a field; one without a value is a key, too.
+    #[inline(always)]
+    pub(super) fn add_field(&mut self, value: Option<&Value<'_>>) -> Result<(), Fault> {
+        match value {
+            // The most frequent types first.
+            Some(value) if value.ty == Type::I64 as u64 => self.put(INT, value.words[0]),
+            Some(value) if value.ty == Type::U64 as u64 && !value.words[0].cast_signed().is_negative() => {
+                self.put(INT, value.words[0]);
+            }
+            Some(value) => match value.slice() {
+                Some(text) => self.add_text(text),
+                None => return self.add_other(value),
+            },
+            None => self.begin(NONE, 0),
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn add_other(&mut self, value: &Value<'_>) -> Result<(), Fault> {
+        self.add(Datum::of(value))
+    }
+
     /// Adds a key; a value that is missing is one, too.
-    #[inline]
+    #[inline(never)]
     pub(super) fn add(&mut self, datum: Result<Datum<'_>, Fault>) -> Result<(), Fault> {
         match datum {
             Ok(Datum::Int(it)) => match i64::try_from(it) {
-                Ok(it) => self.put(INT, &it.to_le_bytes()),
-                Err(_) => self.put(WIDE, &it.to_le_bytes()),
+                Ok(it) => self.put(INT, it.cast_unsigned()),
+                Err(_) => self.put_two(WIDE, it.cast_unsigned()),
             },
+            Ok(Datum::Large(it)) => self.put_two(LARGE, it),
             // Both zeros are equal, and so are all NaNs.
-            Ok(Datum::Float(0.0)) => self.put(FLOAT, &0_f64.to_le_bytes()),
-            Ok(Datum::Float(it)) if it.is_nan() => self.put(FLOAT, &f64::NAN.to_le_bytes()),
-            Ok(Datum::Float(it)) => self.put(FLOAT, &it.to_le_bytes()),
-            Ok(Datum::Bool(it)) => self.put(BOOL, &[it.into()]),
-            Ok(Datum::Char(it)) => self.put(CHAR, &u32::from(it).to_le_bytes()),
+            Ok(Datum::Float(0.0)) => self.put(FLOAT, 0_f64.to_bits()),
+            Ok(Datum::Float(it)) if it.is_nan() => self.put(FLOAT, f64::NAN.to_bits()),
+            Ok(Datum::Float(it)) => self.put(FLOAT, it.to_bits()),
+            Ok(Datum::Bool(it)) => self.put(BOOL, it.into()),
+            Ok(Datum::Char(it)) => self.put(CHAR, it.into()),
             Ok(Datum::Text(it)) => self.add_text(it.bytes),
-            Err(Fault::Missing) => self.put(NONE, &[]),
+            Err(Fault::Missing) => self.begin(NONE, 0),
             Err(fault) => return Err(fault),
         }
         Ok(())
@@ -106,40 +171,56 @@ impl Key {
         self.add_text(&shown.text[..shown.len]);
     }
 
-    #[inline]
+    #[inline(always)]
     fn add_text(&mut self, text: &[u8]) {
-        #[expect(clippy::cast_possible_truncation, reason = "less than the room")]
-        let start = |most: usize| (text.len().min(most) as u8, &text[..text.len().min(most)]);
-        let (len, kept) = start(self.text);
-        let is_whole = kept.len() == text.len();
-        self.put(if is_whole { TEXT } else { CUT }, &[len]);
-        self.append(kept);
-        if !is_whole {
-            self.append(&whole(text).to_le_bytes());
+        if text.len() > self.room * WORD {
+            return self.add_cut(text);
+        }
+        self.begin(TEXT, text.len());
+        let (words, rest) = text.as_chunks::<WORD>();
+        words.iter().for_each(|word| self.push(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            self.push(match text.last_chunk::<WORD>() {
+                // One load, of bytes that the word before has, too.
+                Some(last) => u64::from_le_bytes(*last) >> (u64::BITS as usize - 8 * rest.len()),
+                None => short(rest),
+            });
         }
     }
 
-    #[inline]
-    fn append(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
-            place.copy_from_slice(bytes);
-            self.len += bytes.len();
-        }
+    #[cold]
+    fn add_cut(&mut self, text: &[u8]) {
+        let (words, _) = text.as_chunks::<WORD>();
+        let kept = &words[..self.room - 1];
+        self.begin(CUT, kept.len() * WORD);
+        kept.iter().for_each(|word| self.push(u64::from_le_bytes(*word)));
+        self.push(whole(text));
+    }
+}
+
+/// Returns fewer than eight bytes as a word. A copy of so few would be a call, and its stores
+/// shorter than the load of the word.
+#[inline(always)]
+fn short(bytes: &[u8]) -> u64 {
+    let len = bytes.len();
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk::<2>(), bytes.last_chunk::<2>()) {
+        u64::from(u16::from_le_bytes(*first)) | u64::from(u16::from_le_bytes(*last)) << (8 * (len - 2))
+    } else {
+        bytes.first().map_or(0, |byte| u64::from(*byte))
     }
 }
 
 /// Returns the hash of a text that is cut.
-#[cold]
 fn whole(text: &[u8]) -> u64 {
-    text.chunks(8).fold(text.len() as u64, |hash, bytes| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        mixed(hash, u64::from_le_bytes(word))
-    })
+    let (words, rest) = text.as_chunks::<WORD>();
+    let hash = words.iter().fold(text.len() as u64, |hash, word| mixed(hash, u64::from_le_bytes(*word)));
+    mixed(hash, short(rest))
 }
 
-#[inline]
-pub(super) fn mixed(hash: u64, word: u64) -> u64 {
+#[inline(always)]
+fn mixed(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -160,71 +241,143 @@ impl Write for Shown {
     }
 }
 
-/// Reads the keys of a group as texts.
-pub(super) fn read(bytes: &[u8]) -> Vec<String> {
-    let (mut keys, mut rest) = (Vec::new(), bytes);
-    while let Some((tag, after)) = rest.split_first() {
-        let (key, len) = match *tag {
-            INT => (number::<8>(after).map(|it| i64::from_le_bytes(it).to_string()), 8),
-            WIDE => (number::<16>(after).map(|it| i128::from_le_bytes(it).to_string()), 16),
-            FLOAT => (number::<8>(after).map(|it| f64::from_le_bytes(it).to_string()), 8),
-            BOOL => (after.first().map(|it| (*it != 0).to_string()), 1),
-            CHAR => {
-                let c = number::<4>(after).and_then(|it| char::from_u32(u32::from_le_bytes(it)));
-                (c.map(String::from), 4)
-            }
-            NONE => (Some("(absent)".to_owned()), 0),
-            tag @ (TEXT | CUT) => {
-                let len = after.first().map_or(0, |len| usize::from(*len));
-                let text = after.get(1..=len).map(String::from_utf8_lossy);
-                let more = if tag == CUT { "…" } else { "" };
-                (text.map(|text| format!("{}{more}", text.trim_end_matches('\u{fffd}'))), {
-                    1 + len + if tag == CUT { 8 } else { 0 }
-                })
-            }
-            _ => return keys,
-        };
-        keys.extend(key);
-        rest = after.get(len..).unwrap_or_default();
-    }
-    keys
+/// Returns the bytes of the text of a key, from the key's bits of a shape.
+fn bytes_of(bits: u64) -> usize {
+    usize::from(bits.to_le_bytes()[1])
 }
 
-fn number<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-    bytes.get(..N)?.try_into().ok()
+/// Returns the words of a key, from its bits of a shape.
+fn words_of(bits: u64) -> usize {
+    match bits % (1 << KIND_BITS) {
+        INT | FLOAT | BOOL | CHAR => 1,
+        WIDE | LARGE => 2,
+        TEXT => bytes_of(bits).div_ceil(WORD),
+        CUT => bytes_of(bits) / WORD + 1,
+        _ => 0,
+    }
+}
+
+/// The keys of a group as they were written.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) struct WrittenKeys {
+    pub(super) shape: u64,
+    pub(super) words: [u64; WORDS],
+}
+
+impl WrittenKeys {
+    /// Returns them as texts.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let (mut keys, mut rest) = (Vec::new(), &self.words[..]);
+        for at in (0..u64::BITS).step_by(KEY_BITS as usize) {
+            let bits = self.shape >> at;
+            let (words, after) = rest.split_at(words_of(bits).min(rest.len()));
+            let word = words.first().copied().unwrap_or_default();
+            let wide =
+                || u128::from(word) | u128::from(words.get(1).copied().unwrap_or_default()) << u64::BITS;
+            let text = || {
+                let bytes: Vec<u8> =
+                    words.iter().flat_map(|word| word.to_le_bytes()).take(bytes_of(bits)).collect();
+                String::from_utf8_lossy(&bytes).trim_end_matches('\u{fffd}').to_owned()
+            };
+            keys.push(match bits % (1 << KIND_BITS) {
+                INT => word.cast_signed().to_string(),
+                WIDE => wide().cast_signed().to_string(),
+                LARGE => wide().to_string(),
+                FLOAT => f64::from_bits(word).to_string(),
+                BOOL => (word != 0).to_string(),
+                CHAR => {
+                    u32::try_from(word).ok().and_then(char::from_u32).map_or_else(String::new, String::from)
+                }
+                NONE => "(absent)".to_owned(),
+                TEXT => text(),
+                CUT => text() + "…",
+                _ => break,
+            });
+            rest = after;
+        }
+        keys
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::TextStart;
+    use crate::abi::passage::InMemory;
+    use crate::abi::{TextStart, value::value};
 
     fn text(text: &str) -> Datum<'_> {
         Datum::Text(TextStart { bytes: text.as_bytes(), is_whole: true })
     }
 
-    fn key(data: Vec<Result<Datum<'_>, Fault>>) -> Vec<u8> {
-        let mut key = Key::new(data.len());
+    fn key(data: Vec<Result<Datum<'_>, Fault>>) -> WrittenKeys {
+        let mut key = Key::new(0, Key::room(data.len()));
         data.into_iter().for_each(|datum| key.add(datum).unwrap());
-        key.bytes[..key.len].to_vec()
+        let again = Key::of(0, key.shape, key.words.into_iter());
+        assert_eq!((again.words(), again.hash), (key.words(), key.hash));
+        WrittenKeys { shape: key.shape, words: key.words }
     }
 
     #[test]
     fn keys_are_read_as_they_were_written() {
         let all = key(vec![Ok(Datum::Int(-7)), Ok(text("a")), Err(Fault::Missing), Ok(Datum::Bool(true))]);
-        assert_eq!(read(&all), ["-7", "a", "(absent)", "true"]);
+        assert_eq!(all.texts(), ["-7", "a", "(absent)", "true"]);
         let all = key(vec![Ok(Datum::Int(1 << 64)), Ok(Datum::Char('é')), Ok(Datum::Float(0.5))]);
-        assert_eq!(read(&all), ["18446744073709551616", "é", "0.5"]);
+        assert_eq!(all.texts(), ["18446744073709551616", "é", "0.5"]);
     }
 
     #[test]
     fn long_texts_stay_apart_although_they_are_cut() {
         let [a, b] = ["a", "b"].map(|end| key(vec![Ok(text(&("/".repeat(200) + end)))]));
         assert_ne!(a, b);
-        assert_eq!(read(&a), [format!("{}…", "/".repeat(118))]);
-        assert_eq!(read(&a), read(&b));
+        assert_eq!(a.texts(), [format!("{}…", "/".repeat(120))]);
+        assert_eq!(a.texts(), b.texts());
         let four = key(vec![Ok(text("long, and longer than thirty bytes")); 4]);
-        assert_eq!(read(&four), ["long, and longer than …"; 4]);
+        assert_eq!(four.texts(), ["long, and longer than th…"; 4]);
+        assert_eq!(
+            key(vec![Ok(text(&"/".repeat(128)))]).texts(),
+            ["/".repeat(128)],
+            "the longest that is whole"
+        );
+    }
+
+    #[test]
+    fn texts_of_any_length_are_read_as_they_were_written() {
+        let all = "abcdefghijklmnopqrstuvwxyz";
+        let keys: Vec<_> =
+            (0..=all.len()).map(|len| key(vec![Ok(text(&all[..len])), Ok(Datum::Int(1))])).collect();
+        for (len, key) in keys.iter().enumerate() {
+            assert_eq!(key.texts(), [&all[..len], "1"]);
+            assert_eq!(key.words[..len.div_ceil(8)], words(&all.as_bytes()[..len]), "padded with zeros");
+        }
+        assert_ne!(key(vec![Ok(text("a"))]), key(vec![Ok(text("a\0"))]));
+    }
+
+    fn words(text: &[u8]) -> Vec<u64> {
+        let mut bytes = text.to_vec();
+        bytes.resize(text.len().next_multiple_of(8), 0);
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_field_is_the_key_of_its_value() {
+        let of_field = |value: &Value<'_>| {
+            let mut key = Key::new(0, WORDS);
+            key.add_field(Some(value)).unwrap();
+            WrittenKeys { shape: key.shape, words: key.words }
+        };
+        let mut fields =
+            vec![value::<InMemory, _>("ab"), value::<InMemory, _>(&true), value::<InMemory, _>(&'é')];
+        fields.extend([0, 1, i64::MAX as u64, 1 << 63, u64::MAX].iter().map(value::<InMemory, u64>));
+        fields.extend([-1, i64::MIN, i64::MAX].iter().map(value::<InMemory, i64>));
+        fields.extend([0, 1 << 64, (1 << 127) - 1, 1 << 127, u128::MAX].iter().map(value::<InMemory, u128>));
+        for field in fields {
+            let written = of_field(&field);
+            assert_eq!(written, key(vec![Datum::of(&field)]), "{field}");
+            assert_eq!(written.texts(), [field.to_string()]);
+        }
+        let mut none = Key::new(0, WORDS);
+        none.add_field(None).unwrap();
+        assert_eq!(none.shape, key(vec![Err(Fault::Missing)]).shape);
     }
 
     #[test]

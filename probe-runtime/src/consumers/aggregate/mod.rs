@@ -13,6 +13,7 @@
 //! of times.
 
 mod groups;
+mod hit;
 mod key;
 mod report;
 mod table;
@@ -25,19 +26,17 @@ use std::sync::atomic::AtomicU64;
 
 pub use groups::{Group, Groups};
 use key::Key;
-use table::{PLAIN, POWERS, Table, add_float, add_int, power};
+use table::{PLAIN, POWERS, Table};
 use text::Aggregation;
 use text::Function as AggregateFunction;
 
-use super::buckets::{BUCKETS, index};
+use super::buckets::BUCKETS;
 use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
-use crate::abi::ValueRef;
 use crate::by_probe::{Appended, ByProbe, numbers};
-use crate::calls::add_single_writer;
 use crate::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::expression::{Datum, Fault, Predicate, Program, Scope};
+use crate::expression::{Predicate, Program, Scope};
 use crate::per_thread::PerThread;
 use crate::period::Since;
 use crate::registry::{ProbeId, ProbeInfo};
@@ -58,10 +57,10 @@ use crate::syntax::ParseError;
 /// entry, or at its exit if a field or the time is known only there. A key may be of the entry
 /// although the number is of the exit.
 ///
-/// Texts of keys are shown in parts if they are longer than about 110 bytes, and stay apart. A
-/// missing value is a key, too: `(absent)`. Each thread has room for 1,024 groups; hits of further
-/// ones are in a row of their own, `(others)`. A hit whose number is missing, is not a number, or
-/// is beyond 64 bits is left out, which the report counts.
+/// Texts are shown in parts, and stay apart, if they are longer than 128 bytes divided by the
+/// number of keys. A missing value is a key, too: `(absent)`. Each thread has room for 1,024
+/// groups; hits of further ones are in a row of their own, `(others)`. A hit whose number is
+/// missing, is not a number, or is beyond 64 bits is left out, which the report counts.
 ///
 /// ```
 /// use probe_runtime::{Aggregate, probe, select};
@@ -103,10 +102,13 @@ struct Programs {
     subject: u32,
     place: Place,
     keys: Vec<KeySource>,
+    /// See [`Key::room`].
+    room: usize,
     value: Option<Program>,
 }
 
 enum KeySource {
+    Field(usize),
     Value(Program),
     /// A field that formats itself.
     Shown(usize),
@@ -236,86 +238,15 @@ impl Aggregate {
         let unfit = |_| Error::Consumer("the probe's fields have changed; attach again".into());
         let keys = self.asked.keys.iter().filter(|_| place.keys).map(|key| match key.shown_field(&scope) {
             Some(field) => Ok(KeySource::Shown(field)),
-            None => Program::of_value(key, &scope).map(KeySource::Value),
+            None => Program::of_value(key, &scope).map(|program| match program.field() {
+                Some(field) => KeySource::Field(field),
+                None => KeySource::Value(program),
+            }),
         });
-        let keys = keys.collect::<Result<_, _>>().map_err(unfit)?;
+        let keys = keys.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
         let value = self.asked.value.as_ref().filter(|_| place.value);
         let value = value.map(|value| Program::of_value(value, &scope)).transpose().map_err(unfit)?;
-        Ok(Programs { subject, place, keys, value })
-    }
-
-    /// Returns the number of the group that a hit's keys name.
-    #[inline]
-    fn group(
-        table: &Table<'_>,
-        programs: &Programs,
-        event: &Event<'_>,
-        moment: &Moment<'_>,
-    ) -> Result<usize, Fault> {
-        let mut key = Key::new(programs.keys.len());
-        for source in &programs.keys {
-            match source {
-                KeySource::Value(program) => key.add(moment.value(program))?,
-                KeySource::Shown(field) => match event.values().get(*field).map(crate::abi::Value::get) {
-                    None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
-                    Some(value) => key.add_shown(&value),
-                },
-            }
-        }
-        Ok(table.find(programs.subject, &key))
-    }
-
-    #[inline]
-    fn add_hit(
-        &self,
-        prepared: &Prepared,
-        programs: &Programs,
-        cells: &[AtomicU64],
-        moment: &Moment<'_>,
-    ) -> Result<(), Fault> {
-        let number = match (&programs.value, self.asked.function) {
-            (Some(program), _) => moment.value(program)?,
-            (None, AggregateFunction::Latency) => Datum::Int(moment.latency()?.into()),
-            (None, _) => {
-                let count = cells.first().ok_or(Fault::Overflow)?;
-                add_single_writer(count, 1);
-                return Ok(());
-            }
-        };
-        let int = match number {
-            Datum::Int(it) if prepared.is_float() => {
-                Self::add_number(cells, Datum::Int(it).float())?;
-                i64::try_from(it).unwrap_or(if it < 0 { i64::MIN } else { i64::MAX })
-            }
-            Datum::Float(it) if prepared.is_float() => {
-                Self::add_number(cells, Some(it))?;
-                #[expect(clippy::cast_possible_truncation, reason = "its bucket is of the whole number")]
-                let whole = it as i64;
-                whole
-            }
-            Datum::Int(it) => {
-                let int = i64::try_from(it).map_err(|_| Fault::Overflow)?;
-                let needs_sum =
-                    !matches!(self.asked.function, AggregateFunction::Min | AggregateFunction::Max);
-                if !add_int(cells, int, needs_sum) {
-                    return Err(Fault::Overflow);
-                }
-                int
-            }
-            _ => return Err(Fault::OtherType),
-        };
-        let bucket = match self.asked.function {
-            AggregateFunction::Quantize => cells.get(PLAIN + power(int)),
-            AggregateFunction::Latency => cells.get(PLAIN + index(int.unsigned_abs())),
-            _ => None,
-        };
-        bucket.into_iter().for_each(|bucket| add_single_writer(bucket, 1));
-        Ok(())
-    }
-
-    fn add_number(cells: &[AtomicU64], number: Option<f64>) -> Result<(), Fault> {
-        add_float(cells, number.filter(|number| !number.is_nan()).ok_or(Fault::OtherType)?);
-        Ok(())
+        Ok(Programs { subject, place, room: Key::room(keys.len()), keys, value })
     }
 }
 
@@ -376,33 +307,32 @@ impl Consumer for Aggregate {
         let Some(prepared) = self.groups.get() else { return };
         let Some(programs) = prepared.probes.get(event.probe()) else {
             // A poll of a future, which belongs to its call.
-            self.judge.hit(event, |_, _| 0);
+            self.judge.hit(event, |_| (), |_, _| 0);
             return;
         };
-        self.judge.hit(event, |passed, moment| {
-            let Some(local) = prepared.memory.of(event) else { return 0 };
-            let table = Table { words: local.parts(), cells: prepared.cells };
-            let group = match passed {
-                Passed::Other(of_entry) if !programs.place.keys => match table.of_handle(of_entry) {
-                    Some(group) => group,
-                    None => match prepared.moved(&table, of_entry) {
-                        Some(group) => group,
-                        // Its keys had a fault, which was counted.
-                        None => return 0,
-                    },
-                },
-                _ => match Self::group(&table, programs, event, moment) {
-                    Ok(group) => group,
-                    Err(fault) => {
-                        self.judge.fault(event, fault);
-                        return 0;
-                    }
-                },
-            };
-            if programs.place.value
-                && let Err(fault) = self.add_hit(prepared, programs, table.cells(group), moment)
+        let table = || {
+            let local = prepared.memory.of(event)?;
+            Some(Table { words: local.parts(), cells: prepared.cells })
+        };
+        let alone = |moment: &Moment<'_>| {
+            if let Some(table) = table()
+                && let Some(group) = self.group(&table, programs, event, moment)
             {
-                self.judge.fault(event, fault);
+                self.add_hit(prepared, programs, table.cells(group), event, moment);
+            }
+        };
+        self.judge.hit(event, alone, |passed, moment| {
+            let Some(table) = table() else { return 0 };
+            let group = match passed {
+                Passed::Other(of_entry) if !programs.place.keys => {
+                    table.of_handle(of_entry).or_else(|| prepared.moved(&table, of_entry))
+                }
+                _ => self.group(&table, programs, event, moment),
+            };
+            // Without one, its keys had a fault, which was counted.
+            let Some(group) = group else { return 0 };
+            if programs.place.value {
+                self.add_hit(prepared, programs, table.cells(group), event, moment);
             }
             table.handle(group)
         });

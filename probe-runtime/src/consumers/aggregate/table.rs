@@ -1,7 +1,7 @@
 //! One thread's groups: a table of fixed size with open addressing, which only its thread writes.
 //!
 //! ```text
-//! group     tag (hash, 0 while free) │ subject, length │ keys: 16 words │ count, sum, min, max │ buckets
+//! group     tag: hash, subject (0 while free) │ shape of keys │ keys: 16 words │ count, sum, min, max │ buckets
 //! ```
 //! A group is never removed, so a reader that finds a tag finds its keys. Hits that find no free
 //! group within [`TRIES`] share the last one, which has no keys.
@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::key::{Key, WORDS, mixed};
+use super::key::{Key, WORDS, WrittenKeys};
 use crate::calls::add_single_writer;
 
 /// Groups of one thread; a power of two.
@@ -41,7 +41,7 @@ pub(super) struct Table<'a> {
 pub(super) struct Read<'a> {
     /// The number of its subject; none of the hits that found no group.
     pub(super) subject: Option<usize>,
-    pub(super) keys: Vec<u8>,
+    pub(super) keys: WrittenKeys,
     pub(super) cells: &'a [AtomicU64],
 }
 
@@ -50,38 +50,35 @@ pub(super) fn words(cells: usize) -> usize {
 }
 
 impl<'a> Table<'a> {
-    #[inline]
+    #[inline(always)]
     fn group(&self, at: usize) -> &'a [AtomicU64] {
         let len = HEAD + self.cells;
         self.words.get(at * len..(at + 1) * len).unwrap_or_default()
     }
 
     /// Returns the number of the group with these keys, which may be a new one.
-    #[inline]
-    pub(super) fn find(&self, subject: u32, key: &Key) -> usize {
-        let meta = u64::from(subject) << 32 | key.len() as u64;
-        let hash = key.words().fold(meta, mixed);
-        let tag = hash | 2;
-        let start = (hash >> 40) as usize % GROUPS;
+    #[inline(always)]
+    pub(super) fn find(&self, key: &Key) -> usize {
+        // High bits of the hash depend on all of the keys.
+        #[expect(clippy::cast_possible_truncation, reason = "less than the number of groups")]
+        let start = (key.hash() >> (u64::BITS - GROUPS.ilog2())) as usize;
+        if is_of(self.group(start), key) { start } else { self.search(start, key) }
+    }
+
+    #[inline(never)]
+    fn search(&self, start: usize, key: &Key) -> usize {
         for at in (start..start + TRIES).map(|at| at % GROUPS) {
             let group = self.group(at);
-            let [known, its_meta, keys @ ..] = group else { break };
-            match known.load(Relaxed) {
-                0 => {
-                    its_meta.store(meta, Relaxed);
-                    keys.iter().zip(key.words()).for_each(|(place, word)| place.store(word, Relaxed));
-                    // Readers that see the tag see the keys.
-                    known.store(tag, Release);
-                    return at;
-                }
-                known if known == tag => {
-                    let is_same = its_meta.load(Relaxed) == meta
-                        && keys.iter().zip(key.words()).all(|(place, word)| place.load(Relaxed) == word);
-                    if is_same {
-                        return at;
-                    }
-                }
-                _ => (),
+            if is_of(group, key) {
+                return at;
+            }
+            let [known, shape, words @ ..] = group else { break };
+            if known.load(Relaxed) == 0 {
+                shape.store(key.shape(), Relaxed);
+                words.iter().zip(key.words()).for_each(|(place, word)| place.store(*word, Relaxed));
+                // Readers that see the tag see the keys.
+                known.store(tag(key), Release);
+                return at;
             }
         }
         self.others()
@@ -104,14 +101,11 @@ impl<'a> Table<'a> {
     /// Returns the group with the keys of another table's group: a future ends on another thread.
     #[cold]
     pub(super) fn adopt(&self, other: &Self, group: usize) -> usize {
-        let [tag, meta, rest @ ..] = other.group(group) else { return GROUPS };
-        if group == GROUPS || tag.load(Acquire) == 0 {
-            return self.others();
-        }
-        let meta = meta.load(Relaxed);
+        let [tag, shape, rest @ ..] = other.group(group) else { return GROUPS };
+        let tag = tag.load(Acquire);
+        let Some(subject) = subject(tag).filter(|_| group != GROUPS) else { return self.others() };
         let words = rest.iter().take(WORDS).map(|word| word.load(Relaxed));
-        let key = Key::of(words, usize::try_from(meta & 0xffff_ffff).unwrap_or_default());
-        self.find(u32::try_from(meta >> 32).unwrap_or_default(), &key)
+        self.find(&Key::of(subject, shape.load(Relaxed), words))
     }
 
     /// Returns the group of hits that find no room.
@@ -122,25 +116,45 @@ impl<'a> Table<'a> {
         GROUPS
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn cells(&self, group: usize) -> &'a [AtomicU64] {
         self.group(group).get(HEAD..).unwrap_or_default()
     }
 
     pub(super) fn read(self) -> impl Iterator<Item = Read<'a>> {
         (0..=GROUPS).filter_map(move |at| {
-            let [tag, meta, rest @ ..] = self.group(at) else { return None };
-            if tag.load(Acquire) == 0 {
+            let [tag, shape, rest @ ..] = self.group(at) else { return None };
+            let tag = tag.load(Acquire);
+            if tag == 0 {
                 return None;
             }
-            let meta = meta.load(Relaxed);
-            let (keys, cells) = rest.split_at(WORDS);
-            let mut bytes: Vec<u8> = keys.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-            bytes.truncate(usize::try_from(meta & 0xffff_ffff).unwrap_or_default());
-            let subject = (at != GROUPS).then(|| usize::try_from(meta >> 32).unwrap_or_default());
-            Some(Read { subject, keys: bytes, cells })
+            let (words, cells) = rest.split_at_checked(WORDS)?;
+            let mut keys = WrittenKeys { shape: shape.load(Relaxed), ..WrittenKeys::default() };
+            keys.words.iter_mut().zip(words).for_each(|(key, word)| *key = word.load(Relaxed));
+            let subject = subject(tag).filter(|_| at != GROUPS).map(|subject| subject as usize);
+            Some(Read { subject, keys, cells })
         })
     }
+}
+
+/// Returns the tag of a group with these keys: the subject from 1, and bits of the hash.
+#[inline(always)]
+fn tag(key: &Key) -> u64 {
+    key.hash() >> u32::BITS << u32::BITS | u64::from(key.subject().wrapping_add(1))
+}
+
+/// Returns the subject of the group with a tag.
+fn subject(tag: u64) -> Option<u32> {
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is of the hash")]
+    (tag as u32).checked_sub(1)
+}
+
+#[inline(always)]
+fn is_of(group: &[AtomicU64], key: &Key) -> bool {
+    let [known, shape, words @ ..] = group else { return false };
+    known.load(Relaxed) == tag(key)
+        && shape.load(Relaxed) == key.shape()
+        && words.iter().zip(key.words()).all(|(place, word)| place.load(Relaxed) == *word)
 }
 
 /// Adds an integer to a group. Returns whether the sum has room for it. A sum that nobody needs
@@ -226,9 +240,9 @@ mod tests {
         let words: Vec<_> = (0..words(PLAIN)).map(|_| AtomicU64::new(0)).collect();
         let table = Table { words: &words, cells: PLAIN };
         let find = |number: i128| {
-            let mut key = Key::new(1);
+            let mut key = Key::new(0, WORDS);
             key.add(Ok(Datum::Int(number))).unwrap();
-            table.find(0, &key)
+            table.find(&key)
         };
         let first: Vec<_> = (0..5000).map(find).collect();
         first.iter().for_each(|at| assert!(add_int(table.cells(*at), 1, true)));
@@ -247,17 +261,17 @@ mod tests {
         let words = || (0..words(PLAIN)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let (one, other) = (words(), words());
         let [one, other] = [&one, &other].map(|words| Table { words, cells: PLAIN });
-        let mut key = Key::new(2);
+        let mut key = Key::new(3, Key::room(2));
         key.add(Ok(Datum::Int(7))).unwrap();
         key.add(Ok(Datum::Bool(true))).unwrap();
-        let group = one.find(3, &key);
+        let group = one.find(&key);
         let handle = one.handle(group);
         assert_eq!(
             (one.of_handle(handle), other.of_handle(handle), one.of_handle(0)),
             (Some(group), None, None)
         );
         let adopted = other.adopt(&one, group);
-        assert_eq!((adopted, other.find(3, &key)), (other.find(3, &key), adopted));
+        assert_eq!((adopted, other.find(&key)), (other.find(&key), adopted));
         let read = |table: Table<'_>| table.read().map(|it| (it.subject, it.keys)).collect::<Vec<_>>();
         assert_eq!(read(one), read(other));
         assert_eq!(other.adopt(&one, GROUPS), GROUPS);

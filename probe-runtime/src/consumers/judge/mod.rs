@@ -234,19 +234,28 @@ impl Judge {
         }
     }
 
-    /// Calls `pass` if the hit gets further.
+    /// Calls `pass` if the hit gets further, or `alone` if it has no call, and its decision is
+    /// quick.
     #[inline(always)]
-    pub(super) fn hit(&self, event: &Event<'_>, pass: impl Fn(Passed, &Moment<'_>) -> u64) {
+    pub(super) fn hit(
+        &self,
+        event: &Event<'_>,
+        alone: impl FnOnce(&Moment<'_>),
+        pass: impl Fn(Passed, &Moment<'_>) -> u64 + Copy,
+    ) {
         let Some(planned) = self.plan.get() else { return };
         let Some(role) = planned.roles.get(event.probe()) else { return };
-        if let Role::Alone(program) = role {
-            let around = Around { planned, event, ticks: None };
-            if planned.decides(program.as_deref(), event, &around) {
-                pass(Passed::Other(0), &around.moment());
-            }
-            return;
+        let decision = match role {
+            Role::Alone(None) => Some(true),
+            Role::Alone(Some(program)) => program.quick(event.values()),
+            _ => None,
+        };
+        match decision {
+            Some(true) => alone(&Around { planned, event, ticks: None }.moment()),
+            Some(false) => (),
+            // A copy, so that the closure is in registers on the way above.
+            None => planned.hit_slowly(role, event, &{ pass }),
         }
-        planned.hit_of_call(role, event, &pass);
     }
 
     /// Counts a hit that has no value.
@@ -302,16 +311,14 @@ impl Planned {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[inline(always)]
     fn decides(&self, program: Option<&Program>, event: &Event<'_>, around: &Around<'_>) -> bool {
         let Some(program) = program else { return true };
-        match program.passes(event.values(), around) {
-            Ok(passes) => passes,
-            Err(fault) => {
-                self.fault(event, fault);
-                false
-            }
-        }
+        let values = event.values();
+        let passes = program.quick(values).map_or_else(|| program.passes(values, around), Ok);
+        passes.unwrap_or_else(|fault| {
+            self.fault(event, fault);
+            false
+        })
     }
 
     #[cold]
@@ -322,14 +329,20 @@ impl Planned {
         }
     }
 
-    fn hit_of_call(&self, role: &Role, event: &Event<'_>, pass: &impl Fn(Passed, &Moment<'_>) -> u64) {
+    #[inline(never)]
+    fn hit_slowly(&self, role: &Role, event: &Event<'_>, pass: &impl Fn(Passed, &Moment<'_>) -> u64) {
         let around = Around { planned: self, event, ticks: None };
         match role {
-            Role::Alone(_) | Role::Never => (),
+            Role::Never => (),
+            Role::Alone(program) => {
+                if self.decides(program.as_ref(), event, &around) {
+                    pass(Passed::Other(0), &around.moment());
+                }
+            }
             Role::All => _ = pass(Passed::Other(0), &around.moment()),
             Role::Begin { program, passes_on } => {
                 let mut note = SEEN;
-                if self.decides(program.as_deref(), event, &around) {
+                if self.decides(program.as_ref(), event, &around) {
                     let own = if *passes_on { pass(Passed::Begin, &around.moment()) } else { 0 };
                     note |= PASSED | own << SHIFT;
                 }
@@ -351,7 +364,7 @@ impl Planned {
                     }
                     return;
                 }
-                if self.decides(program.as_deref(), event, &around) {
+                if self.decides(program.as_ref(), event, &around) {
                     pass(Passed::Other(note >> SHIFT), &around.moment());
                 }
             }

@@ -24,15 +24,15 @@ use crate::syntax::ParseError;
 #[derive(Debug)]
 pub(in super::super) enum Role {
     /// Each hit decides by itself.
-    Alone(Option<Box<Program>>),
+    Alone(Option<Program>),
     /// Each hit gets further.
     All,
     /// The hit begins a call, and decides for it.
-    Begin { program: Option<Box<Program>>, passes_on: bool },
+    Begin { program: Option<Program>, passes_on: bool },
     /// The hit is as the entry of its call.
     Follow { passes_on: bool },
     /// The hit ends a call, and decides.
-    End { program: Option<Box<Program>>, needs_entry: bool },
+    End { program: Option<Program>, needs_entry: bool },
     /// The probe is left out.
     Never,
 }
@@ -210,7 +210,7 @@ impl Plan {
     fn decided_at_entry(
         &mut self,
         call: &[(&ProbeInfo, CallEffect)],
-        program: Option<Box<Program>>,
+        program: Option<Program>,
         is_of_one_hit: bool,
     ) {
         let mut program = Some(program);
@@ -289,10 +289,10 @@ impl Asked<'_> {
         (self.keys)(scope).and_then(|()| (self.value)(scope)).map_err(|mismatch| self.unfit(mismatch))
     }
 
-    fn program(&self, scope: &Scope<'_>) -> Result<Option<Box<Program>>, Unfit> {
+    fn program(&self, scope: &Scope<'_>) -> Result<Option<Program>, Unfit> {
         let Some(predicate) = self.predicate else { return Ok(None) };
         match Program::condition(&predicate.node, scope) {
-            Ok(program) => Ok(Some(Box::new(program))),
+            Ok(program) => Ok(Some(program)),
             Err(mismatch) => Err(Unfit { text: predicate.text.to_string(), mismatch }),
         }
     }
