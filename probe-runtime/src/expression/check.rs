@@ -208,9 +208,10 @@ impl Node {
         }
     }
 
-    /// Returns whether it is a time, in nanoseconds.
-    pub(crate) fn is_time(&self) -> bool {
-        matches!(&self.part, Part::Name(name) if name == LATENCY || name == TIME)
+    /// Returns its name if it is a time, in nanoseconds, where no field has that name.
+    pub(crate) fn time(&self) -> Option<&str> {
+        let Part::Name(name) = &self.part else { return None };
+        [LATENCY, TIME].contains(&name.as_str()).then_some(name)
     }
 
     /// Returns whether its values may be floating-point numbers.

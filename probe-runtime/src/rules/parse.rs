@@ -174,7 +174,7 @@ fn number(text: &str) -> Result<(&str, bool, usize), ParseError> {
     let node = parser.expression()?;
     let at = parser.at;
     match text[at..].strip_prefix("of").filter(|rest| rest.starts_with(char::is_whitespace)) {
-        Some(rest) => Ok((text[..at].trim(), node.is_time(), text.len() - rest.len())),
+        Some(rest) => Ok((text[..at].trim(), node.time().is_some(), text.len() - rest.len())),
         None => Err(ParseError {
             at,
             problem: "`of` and a selector stand here: `sum(bytes of net::sent)`".to_owned(),

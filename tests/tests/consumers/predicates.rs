@@ -228,3 +228,21 @@ fn a_future_is_as_its_entry() {
     assert_eq!(keys.len(), 5, "{odd}");
     assert_eq!(keys, ["1", "3", "5", "7", "9"].map(|id| (id.to_owned(), 1)));
 }
+
+#[test]
+fn a_field_has_the_unit_of_its_name_only_if_it_is_no_field() {
+    let _turn = probe_tests::turn::turn();
+    let timed = |time: u64| point!("timed", time = time);
+    timed(0);
+    let set = select("consumers::predicates::timed").unwrap();
+    let most = set.attach(Aggregate::new("max(time)").unwrap()).unwrap();
+    timed(2_000_000);
+    let shown = most.groups().to_string();
+    assert!(shown.contains(" 2000000") && !shown.contains("ms"), "{shown}");
+    let set = select(SEND).unwrap();
+    let since = set.attach(Aggregate::new("max(time)").unwrap()).unwrap();
+    send(1, "");
+    let groups = since.groups();
+    let shown = groups.to_string();
+    assert!(!shown.contains(&format!("{}", groups[0].max())), "{shown} is in units of time");
+}

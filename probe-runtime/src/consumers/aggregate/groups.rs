@@ -59,6 +59,8 @@ pub struct Group {
     pub(super) file: String,
     pub(super) line: u32,
     pub(super) is_others: bool,
+    /// Whether its numbers are nanoseconds.
+    pub(super) is_time: bool,
     pub(super) keys: Vec<String>,
     /// The keys as they were written: texts that were cut are apart here.
     pub(super) written: WrittenKeys,
@@ -173,6 +175,13 @@ impl Groups {
             let figures = Figures::read(group.cells, prepared.is_float(), asked.function);
             merged.entry((group.subject, group.keys)).or_default().add(figures);
         }
+        let names_time = asked.value.as_ref().and_then(|value| value.time());
+        // A probe's field of that name comes first.
+        let is_time = |of: Option<&ProbeInfo>| {
+            let has_field =
+                |name: &str| of.is_some_and(|it| it.fields().iter().any(|field| field.name() == name));
+            names_time.is_some_and(|name| !has_field(name))
+        };
         let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
@@ -180,6 +189,7 @@ impl Groups {
                 file: of.map_or("", |it| it.file()).to_owned(),
                 line: of.map_or(0, ProbeInfo::line),
                 is_others: of.is_none(),
+                is_time: is_time(of),
                 keys: match of {
                     Some(_) => written.texts(),
                     None => vec!["-".to_owned(); asked.keys.len()],

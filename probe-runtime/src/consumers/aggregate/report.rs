@@ -99,7 +99,6 @@ impl Groups {
 
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let function = self.asked.function;
-        let is_time = self.is_time();
         let names = self.key_names();
         let mut heading = vec!["probe"];
         heading.extend(names.iter().map(String::as_str));
@@ -117,6 +116,7 @@ impl Groups {
             let bound = |sign: &str, text: String| {
                 if figures.are_bounds { format!("{sign} {text}") } else { text }
             };
+            let is_time = group.is_time;
             let mean = if is_time { Group::time(group.mean()) } else { decimal(group.mean()) };
             match function {
                 Function::Count | Function::Quantize => (),
@@ -135,20 +135,16 @@ impl Groups {
         write!(f, "{table}")
     }
 
-    fn is_time(&self) -> bool {
-        self.asked.value.as_ref().is_some_and(crate::expression::Node::is_time)
-    }
-
     fn labels(&self) -> Vec<String> {
         let rows = self.rows.iter().map(|it| RowDefinition { path: &it.path, file: &it.file, line: it.line });
         labels(rows.collect())
     }
 
     /// Writes a group's histogram: a line for each power of two.
-    fn histogram(group: &Group, is_time: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn histogram(group: &Group, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let buckets = group.buckets();
         let most = buckets.iter().map(|(_, _, hits)| *hits).max().unwrap_or(1).max(1);
-        let shown = |number| Group::shown(Number::Int(number), is_time);
+        let shown = |number| Group::shown(Number::Int(number), group.is_time);
         let mut table = Table::new(&["from", "to", "count", ""]);
         for (low, high, hits) in buckets {
             let bar = usize::try_from(u128::from(hits) * BAR as u128 / u128::from(most)).unwrap_or(BAR);
@@ -210,7 +206,7 @@ impl fmt::Display for Groups {
                 f.write_str(&label)?;
                 keys.into_iter().try_for_each(|(name, key)| write!(f, " {name}={key}"))?;
                 write!(f, ": {} hits", group.count())?;
-                Self::histogram(group, self.is_time(), f)?;
+                Self::histogram(group, f)?;
             }
             if self.rows.is_empty() {
                 f.write_str("no hits")?;
