@@ -162,12 +162,13 @@ impl Windows {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Notes the cost of a window, and fits the number of functions to it. The rarest windows that
-    /// there may be then stay within the budget.
-    pub(super) fn note_cost(&mut self, spent: f64, income: f64) {
+    /// Notes the cost of a window of so many functions, and fits the number of the next window's to
+    /// it. The rarest windows that there may be then stay within the budget. The number depends on
+    /// earlier windows only, so it favours no function.
+    pub(super) fn note_cost(&mut self, functions: usize, spent: f64, income: f64) {
         self.cost = spent.max(self.cost + LATELY * (spent - self.cost));
         let paid = WINDOWS * income * LONGEST;
-        let fits = self.most * paid / self.cost.max(f64::MIN_POSITIVE);
+        let fits = functions as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
         self.most = (self.most + LATELY * (fits - self.most)).clamp(FEWEST, MOST as f64);
     }
 
@@ -178,7 +179,7 @@ impl Windows {
             return all.to_vec();
         }
         let first = (all.len() as f64 * self.chance()) as usize;
-        all.iter().cycle().skip(first).take(self.most as usize).copied().collect()
+        all[first..].iter().chain(all).take(self.most as usize).copied().collect()
     }
 }
 
@@ -245,7 +246,7 @@ mod tests {
         let mut inside = |each: f64, income| {
             for _ in 0..200 {
                 windows.begin(&many);
-                windows.note_cost(each * windows.inside.len() as f64, income);
+                windows.note_cost(windows.inside.len(), each * windows.inside.len() as f64, income);
             }
             windows.begin(&many);
             windows.inside.len()

@@ -126,7 +126,7 @@ impl Running {
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
-        self.windows.note_cost(spent, self.income);
+        self.windows.note_cost(inside.len(), spent, self.income);
         self.windows.timed += 1.0;
         self.plan();
     }
