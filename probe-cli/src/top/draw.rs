@@ -73,14 +73,16 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
         format!("/{}_  {}", clean(&view.filter), clean(&view.said))
     } else if view.said.is_empty() && !view.filter.is_empty() {
         format!("filter: {}", clean(&view.filter))
-    } else if view.said.is_empty() && is_seldom {
-        format!(
-            "rows off the screen are of the last {:.0} s; a selector of fewer is faster",
-            view.asked.every.as_secs_f64()
-        )
     } else {
         clean(&view.said).into_owned()
     };
+    // Beside any other words: such rows may be in the wrong place.
+    let age = is_seldom.then(|| {
+        let seconds = view.asked.every.as_secs_f64().ceil();
+        format!("rows off the screen are up to {seconds} s old")
+    });
+    let line: Vec<_> = age.into_iter().chain((!line.is_empty()).then_some(line)).collect();
+    let line = line.join("; ");
     frame.render_widget(Paragraph::new(line), said);
     let of_page = match view.page {
         _ if view.is_typing => KEYS_OF_FILTER,

@@ -1,6 +1,7 @@
 //! The screen, for fixed reports.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -279,6 +280,23 @@ fn the_functions_on_the_screen_are_known() {
     view.press(Key::Char('?'));
     screen(&mut view, 80, 7);
     assert_eq!(view.shown, [0; 0]);
+}
+
+/// With thousands of functions, all are asked about seldom. That is told beside any other words, as
+/// rows that were not asked about lately may be in the wrong place.
+#[test]
+fn old_rows_are_told() {
+    let mut view = view();
+    view.asked.every = Duration::from_millis(4200);
+    let said = |view: &mut View| screen(view, 80, 7).lines().nth(5).unwrap().to_owned();
+    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old");
+    view.press(Key::Char('s'));
+    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old; sorted by self");
+    view.press(Key::Char('/'));
+    view.press(Key::Char('s'));
+    assert!(said(&mut view).ends_with(" 5 s old; /s_"), "{view:?}");
+    let all = screen(&mut view, 80, 24);
+    assert!(!all.contains("off the screen"), "{all}");
 }
 
 /// A terminal that takes nothing for a while gets the latest answer then, and each problem.
