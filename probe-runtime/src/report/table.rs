@@ -53,7 +53,7 @@ impl Table {
         });
     }
 
-    /// The same, of a text.
+    /// Adds the next cell of a row, a text.
     pub fn cell(&mut self, cell: &str) {
         let start = self.text.len();
         self.text.push_str(cell);
