@@ -16,15 +16,14 @@ pub fn document<R: Serialize>(
     head: &impl Serialize,
     rows: impl IntoIterator<Item = R>,
 ) -> Result<String, Failure> {
-    let text = |value: Result<String, serde_json::Error>| value.map_err(Failure::input);
-    let mut out = text(serde_json::to_string(head))?;
+    let mut out = serde_json::to_vec(head).map_err(Failure::input)?;
     let has_members = out.len() > 2;
     out.truncate(out.len().saturating_sub(1));
-    out.push_str(if has_members { ",\"rows\":[" } else { "\"rows\":[" });
+    out.extend_from_slice(if has_members { b",\"rows\":[" } else { b"\"rows\":[" });
     for (at, row) in rows.into_iter().enumerate() {
-        out.push_str(if at == 0 { "\n" } else { ",\n" });
-        out.push_str(&text(serde_json::to_string(&row))?);
+        out.extend_from_slice(if at == 0 { b"\n" } else { b",\n" });
+        serde_json::to_writer(&mut out, &row).map_err(Failure::input)?;
     }
-    out.push_str("\n]}\n");
-    Ok(out)
+    out.extend_from_slice(b"\n]}\n");
+    String::from_utf8(out).map_err(Failure::input)
 }

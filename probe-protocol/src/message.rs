@@ -71,6 +71,9 @@ pub enum Request {
         /// The ending of a report's file: `txt`, `json`, `csv`, or another one that the consumer
         /// has.
         format: String,
+        /// Numbers of probes: the report may leave out the functions that have none of these, and
+        /// has no notes about sites. Empty for all functions.
+        only: Vec<u32>,
     },
     /// Writes what a flight recorder holds to the file whose descriptor comes with this frame. The
     /// answer is [`Body::Done`] with notes.
@@ -191,6 +194,9 @@ pub struct Done {
     /// Lines that complete a report: a consumer that failed, hits that were not delivered, sites
     /// that were refused.
     pub notes: Vec<String>,
+    /// Nanoseconds of CPU time that the program has used for this client since the end of the last
+    /// such answer, but for sending this end.
+    pub cpu_ns: u64,
 }
 
 /// One probe.

@@ -47,17 +47,17 @@ fn table(audit: &Audit<'_>) -> String {
     let mut table = Table::new(&["site", "in word", "switched by", "form", "state", "kind", "probe"]);
     for audited in &audit.sites {
         let AuditedSite { probe, site } = audited;
-        table.row(vec![
-            format!("{:#x}", site.addr),
-            site.offset_in_word().to_string(),
-            switched(audited).to_owned(),
-            form(audited).to_owned(),
-            site.state().name().to_owned(),
-            probe.kind.name().to_owned(),
-            clean(&probe.path).into_owned(),
-        ]);
+        table.shown(format_args!("{:#x}", site.addr));
+        table.shown(format_args!("{}", site.offset_in_word()));
+        table.cell(switched(audited));
+        table.cell(form(audited));
+        table.cell(site.state().name());
+        table.cell(probe.kind.name());
+        table.cell(&clean(&probe.path));
     }
-    format!("{table}\n")
+    let mut text = String::new();
+    table.add_lines_to(&mut text);
+    text
 }
 
 fn totals(object: &ObjectProbes, audit: &Audit<'_>) -> String {

@@ -1,5 +1,6 @@
 //! `list`: the probes of a file, or of a running program.
 
+use std::borrow::Borrow;
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
         let unmatched = selector.unmatched(probes.iter().copied());
         notes.extend(unmatched.into_iter().map(|term| format!("no probe matches `{term}`")));
     }
-    probes.sort_by(|a, b| (&a.path, a.kind, a.line, a.column).cmp(&(&b.path, b.kind, b.line, b.column)));
+    sort(&mut probes);
     let is_asked = |probe: &&&Probe| selector.is_none_or(|selector| selector.matches(**probe));
     let left_out = skipped
         .iter()
@@ -61,8 +62,7 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
         unread: object.unread.count,
         skipped: left_out.collect(),
     };
-    let probes: Vec<_> = probes.into_iter().map(Listed::from).collect();
-    Ok(Shown { notes, ..shown(&head, &probes, is_json)? })
+    Ok(Shown { notes, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
 }
 
 #[cfg(target_os = "linux")]
@@ -115,10 +115,37 @@ fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
         unread: status.unreadable_records,
         skipped: left_out,
     };
-    Ok(Shown { notes, ..shown(&head, &listed, is_json)? })
+    Ok(Shown { notes, ..shown(&head, listed.iter(), is_json)? })
 }
 
-fn shown(head: &Head<'_>, probes: &[Listed<'_>], is_json: bool) -> Result<Shown, Failure> {
+/// Sorts probes by path, kind and place.
+fn sort(probes: &mut [&Probe]) {
+    // The beginning that all paths share tells nothing, and the bytes behind it tell most of them
+    // apart without a look at the texts.
+    let first = probes.first().map_or("", |it| &it.path).as_bytes();
+    let shared = probes.iter().fold(first.len(), |shared, it| {
+        first.iter().zip(it.path.as_bytes()).take(shared).take_while(|(a, b)| a == b).count()
+    });
+    let key = |probe: &&Probe| {
+        let mut bytes = [0; 16];
+        let rest = &probe.path.as_bytes()[shared..];
+        let many = rest.len().min(bytes.len());
+        bytes[..many].copy_from_slice(&rest[..many]);
+        u128::from_be_bytes(bytes)
+    };
+    let mut keyed: Vec<_> = probes.iter().map(|probe| (key(probe), *probe)).collect();
+    keyed.sort_by(|(a_key, a), (b_key, b)| {
+        let rest = |it: &Probe| (it.kind, it.line, it.column);
+        a_key.cmp(b_key).then_with(|| a.path.cmp(&b.path)).then_with(|| rest(a).cmp(&rest(b)))
+    });
+    probes.iter_mut().zip(keyed).for_each(|(probe, (_, sorted))| *probe = sorted);
+}
+
+fn shown<'a, L: Borrow<Listed<'a>> + Serialize>(
+    head: &Head<'_>,
+    probes: impl Iterator<Item = L> + Clone,
+    is_json: bool,
+) -> Result<Shown, Failure> {
     if is_json {
         document(head, probes).map(Shown::text)
     } else {

@@ -1,6 +1,6 @@
 //! Probes as `list` shows them, of a file or of a running program.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt::Write;
 
 use probe_runtime::__tools::Table;
@@ -50,7 +50,7 @@ impl<'a> From<&'a tables::Probe> for Listed<'a> {
         Self {
             probe: (&probe.path).into(),
             kind: probe.kind.name().into(),
-            file: (&probe.file).into(),
+            file: (&*probe.file).into(),
             line: probe.line,
             sites: probe.sites.len() as u64,
             fields: probe.fields.iter().map(field).collect(),
@@ -102,33 +102,36 @@ impl Listed<'_> {
 
 /// Returns the probes as `PROBES=list` prints them, with types, and with states if one is not
 /// latent.
-pub(super) fn table(probes: &[Listed<'_>], left_out: &[LeftOut]) -> String {
-    let has_groups = probes.iter().any(|probe| probe.group.is_some());
-    let has_states = probes.iter().any(|probe| probe.state != "latent");
+pub(super) fn table<'a, L: Borrow<Listed<'a>>>(
+    probes: impl Iterator<Item = L> + Clone,
+    left_out: &[LeftOut],
+) -> String {
+    let has_groups = probes.clone().any(|probe| probe.borrow().group.is_some());
+    let has_states = probes.clone().any(|probe| probe.borrow().state != "latent");
     let mut heading = vec!["probe", "kind", "sites", "place", "fields"];
     heading.extend(has_groups.then_some("group"));
     heading.extend(has_states.then_some("state"));
     let mut table = Table::new(&heading);
+    let (mut many, mut sites) = (0, 0);
     for probe in probes {
-        let mut row = vec![
-            clean(&probe.probe).into_owned(),
-            clean(&probe.kind).into_owned(),
-            probe.sites.to_string(),
-            format!("{}:{}", clean(&probe.file), probe.line),
-            probe.fields(),
-        ];
-        row.extend(has_groups.then(|| clean(probe.group.as_deref().unwrap_or_default()).into_owned()));
-        row.extend(has_states.then(|| clean(&probe.state).into_owned()));
-        table.row(row);
+        let probe = probe.borrow();
+        table.cell(&clean(&probe.probe));
+        table.cell(&clean(&probe.kind));
+        table.shown(format_args!("{}", probe.sites));
+        table.shown(format_args!("{}:{}", clean(&probe.file), probe.line));
+        table.cell(&probe.fields());
+        if has_groups {
+            table.cell(&clean(probe.group.as_deref().unwrap_or_default()));
+        }
+        if has_states {
+            table.cell(&clean(&probe.state));
+        }
+        (many, sites) = (many + 1, sites + probe.sites);
     }
     let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    let sites = probes.iter().map(|probe| probe.sites).sum();
+    table.add_lines_to(&mut text);
     // Writing to a string never fails.
-    let _ = writeln!(text, "{}, {}", count(probes.len() as u64, "probe"), count(sites, "site"));
+    let _ = writeln!(text, "{}, {}", count(many, "probe"), count(sites, "site"));
     if !left_out.is_empty() {
         let functions = was(left_out.len() as u64, "function");
         let _ = writeln!(text, "{functions} left out by the block around it:");

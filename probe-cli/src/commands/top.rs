@@ -11,7 +11,7 @@ use super::measure::silent;
 use crate::args::Top;
 use crate::live::Stop;
 use crate::output::{Failure, Shown};
-use crate::top::{Asking, FullScreen, Key, View, draw};
+use crate::top::{Asking, FullScreen, Key, View, Wish, draw};
 
 /// The time between two looks at keys, answers and signals.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Fail
     let closed = |_| Failure::Closed;
     let mut view = View::default();
     let keys = keys();
-    let mut is_new = true;
+    let (mut is_new, mut shown) = (true, Vec::new());
     while !view.has_ended && !stop.is_set() {
         match asking.latest() {
             Ok(Some(asked)) => {
@@ -59,6 +59,10 @@ fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Fail
         }
         if is_new {
             screen.0.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
+            if view.shown != shown {
+                shown.clone_from(&view.shown);
+                asking.wish(Wish::Look(shown.clone()));
+            }
         }
         let pressed = match keys.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) => None,

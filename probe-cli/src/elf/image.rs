@@ -198,11 +198,12 @@ impl Image {
         }
     }
 
-    /// Returns a number of bytes at an address; `None` if the file does not fill them.
-    pub(crate) fn text(&self, addr: u64, len: usize) -> Result<Option<Vec<u8>>, Problem> {
-        let Some(offset) = self.offset(addr, len as u64) else { return Ok(None) };
-        let mut bytes = vec![0; len];
-        Ok(self.pages.fill(offset, &mut bytes)?.then_some(bytes))
+    /// Reads a number of bytes at an address, in place of what `into` has. Returns whether the file
+    /// fills them.
+    pub(crate) fn text(&self, addr: u64, len: usize, into: &mut Vec<u8>) -> Result<bool, Problem> {
+        let Some(offset) = self.offset(addr, len as u64) else { return Ok(false) };
+        into.resize(len, 0);
+        self.pages.fill(offset, into)
     }
 
     /// Returns the place in the file of bytes at an address.

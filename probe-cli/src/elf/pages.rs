@@ -1,15 +1,13 @@
 //! A file's bytes, read in blocks as they are asked for.
 //!
-//! Memory: at most [`MOST`] blocks, whatever the file's length and whatever it says. Tables are
-//! read in order, so hardly any block is read twice.
+//! Memory: at most [`MOST`] blocks and [`PLACES`] places for them, whatever the file's length and
+//! whatever it says. Tables are read in order, so hardly any block is read twice.
+//! Cost: a look at a place for each read, without a hash.
 
 use std::cell::RefCell;
-use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-use rustc_hash::FxHashMap;
 
 use super::error::Problem;
 
@@ -17,6 +15,8 @@ use super::error::Problem;
 const BLOCK: u64 = 1 << 15;
 /// Blocks that are kept: 64 MiB.
 const MOST: usize = 1 << 11;
+/// Places of blocks. Two blocks that are 4 GiB apart take turns in one.
+const PLACES: u64 = 1 << 17;
 
 /// A file, or bytes in memory.
 pub trait Source {
@@ -64,8 +64,37 @@ impl Source for Vec<u8> {
 pub(super) struct Pages {
     source: Box<dyn Source>,
     length: u64,
-    /// A file may choose numbers whose hashes collide: [`MOST`] of them cost little.
-    blocks: RefCell<FxHashMap<u64, Box<[u8]>>>,
+    blocks: RefCell<Blocks>,
+}
+
+/// The blocks that are kept, with their numbers, by these numbers modulo [`PLACES`].
+#[derive(Default)]
+struct Blocks {
+    places: Vec<Option<(u64, Box<[u8]>)>>,
+    kept: usize,
+}
+
+impl Blocks {
+    /// Returns a block, which `read` reads if it is not kept.
+    fn get(
+        &mut self,
+        number: u64,
+        read: impl FnOnce() -> Result<Box<[u8]>, Problem>,
+    ) -> Result<&[u8], Problem> {
+        let place = usize_of(number % PLACES);
+        let is_kept = |block: &Option<(u64, _)>| block.as_ref().is_some_and(|(kept, _)| *kept == number);
+        if !self.places.get(place).is_some_and(is_kept) {
+            if self.kept == MOST {
+                (self.places, self.kept) = (Vec::new(), 0);
+            }
+            if self.places.len() <= place {
+                self.places.resize_with(place + 1, || None);
+            }
+            let block = read()?;
+            self.kept += usize::from(self.places[place].replace((number, block)).is_none());
+        }
+        Ok(self.places[place].as_ref().map_or(&[], |(_, block)| block))
+    }
 }
 
 impl Pages {
@@ -92,18 +121,12 @@ impl Pages {
         let mut blocks = self.blocks.borrow_mut();
         while !into.is_empty() {
             let number = at / BLOCK;
-            if blocks.len() == MOST && !blocks.contains_key(&number) {
-                blocks.clear();
-            }
-            let block = match blocks.entry(number) {
-                Entry::Occupied(block) => block.into_mut(),
-                Entry::Vacant(vacant) => {
-                    let start = number * BLOCK;
-                    let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
-                    self.source.read_at(&mut block, start)?;
-                    vacant.insert(block.into())
-                }
-            };
+            let block = blocks.get(number, || {
+                let start = number * BLOCK;
+                let mut block = vec![0; usize_of(BLOCK.min(self.length - start))];
+                self.source.read_at(&mut block, start)?;
+                Ok(block.into())
+            })?;
             let from = &block[usize_of(at % BLOCK)..];
             let many = from.len().min(into.len());
             into[..many].copy_from_slice(&from[..many]);
@@ -114,7 +137,7 @@ impl Pages {
     }
 }
 
-/// Converts a number that is below [`BLOCK`], or equal to it.
+/// Converts a number that is at most [`BLOCK`], or below [`PLACES`].
 fn usize_of(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -157,7 +180,9 @@ mod tests {
         let pages = Pages::new(Box::new(Endless)).unwrap();
         for number in 0..3 * MOST as u64 {
             assert_eq!(pages.bytes(number * BLOCK * 1000).unwrap(), Some([0; 4]));
-            assert!(pages.blocks.borrow().len() <= MOST);
+            let blocks = pages.blocks.borrow();
+            assert!(blocks.kept <= MOST && blocks.places.len() as u64 <= PLACES);
+            assert_eq!(blocks.places.iter().flatten().count(), blocks.kept);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Definitions: one for each probe.
 
+use std::sync::Arc;
+
 use probe_runtime::abi::Convention;
 use probe_runtime::{Kind, Type};
 
@@ -20,6 +22,10 @@ pub(super) struct Definitions<'a> {
     /// Bytes of text that may yet be read. In a damaged file, all definitions could share one long
     /// text.
     pub(super) room: u64,
+    /// The text of the last definition.
+    pub(super) text: Vec<u8>,
+    /// Its source file, which most definitions share with the last one.
+    pub(super) file: Arc<str>,
 }
 
 impl Definitions<'_> {
@@ -44,33 +50,40 @@ impl Definitions<'_> {
         };
         let lens = [32, 34, 36, 38].map(|at| usize::from(short(at)));
         let len = lens.iter().sum();
-        let Some(text) = self.text(at, &bytes[TEXT..], len)? else {
+        if !self.read_text(at, &bytes[TEXT..], len)? {
             unread.add(|| {
                 format!("the definition at {at:#x} has no text: {len} bytes that are not in the file")
             });
             return Ok(None);
-        };
-        let mut parts = text.as_slice();
+        }
+        let mut parts = self.text.as_slice();
         let [path, file, fields, notes] = lens.map(|len| {
             let (part, rest) = parts.split_at(len.min(parts.len()));
             parts = rest;
             utf8(part)
         });
         let note = |key: &str| {
+            // Most have none.
+            if notes.is_empty() {
+                return None;
+            }
             let notes = notes.split_terminator('\n').filter_map(|note| note.split_once('='));
             notes.filter(|(known, _)| *known == key).map(|(_, value)| value.to_owned()).next()
         };
-        let types = note("types").unwrap_or_default();
+        let types = if fields.is_empty() { None } else { note("types") }.unwrap_or_default();
         let mut types = types.split(',').map(|number| {
             let number: u32 = number.parse().ok()?;
             Type::ALL.into_iter().find(|ty| *ty as u32 == number)
         });
-        let fields = fields.split_terminator('\n');
+        let fields = (!fields.is_empty()).then(|| fields.split_terminator('\n')).into_iter().flatten();
         let fields = fields.map(|name| FieldOf { name: name.to_owned(), ty: types.next().flatten() });
+        if *self.file != *file {
+            self.file = file.into();
+        }
         Ok(Some(Probe {
             path: path.to_owned(),
             kind,
-            file: file.to_owned(),
+            file: Arc::clone(&self.file),
             line: long(24),
             column: long(28),
             fields: fields.collect(),
@@ -82,17 +95,23 @@ impl Definitions<'_> {
         }))
     }
 
-    /// Returns the text of the definition at `at`, which it holds, or which its pointer leads to.
-    fn text(&mut self, at: u64, inside: &[u8], len: usize) -> Result<Option<Vec<u8>>, Problem> {
+    /// Reads the text of the definition at `at`, which it holds, or which its pointer leads to.
+    /// Returns whether it is in the file.
+    fn read_text(&mut self, at: u64, inside: &[u8], len: usize) -> Result<bool, Problem> {
         let left = self.room.checked_sub(len as u64);
         self.room = left.ok_or_else(|| {
             let problem = "its definitions have far more text than the file: they share it".to_owned();
             Problem::Damaged(problem)
         })?;
         match self.pointers.at(self.image, at + LONG)? {
-            None => Ok(inside.get(..len).map(<[u8]>::to_vec)),
-            Some(Pointer::Here(addr)) => self.image.text(addr, len),
-            Some(Pointer::Elsewhere(_)) => Ok(None),
+            None => {
+                let inside = inside.get(..len);
+                self.text.clear();
+                self.text.extend_from_slice(inside.unwrap_or_default());
+                Ok(inside.is_some())
+            }
+            Some(Pointer::Here(addr)) => self.image.text(addr, len, &mut self.text),
+            Some(Pointer::Elsewhere(_)) => Ok(false),
         }
     }
 }

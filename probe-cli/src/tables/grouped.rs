@@ -1,7 +1,7 @@
 //! Definitions that are one probe: they agree in path, file, line, column and kind.
 
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use rustc_hash::FxHashMap;
 
@@ -17,8 +17,10 @@ pub(super) struct Grouped {
     places: Vec<Option<u32>>,
     /// Hashes identities, so that no file can choose those that collide.
     hashes: RandomState,
-    /// Places of probes, by hashes of their identities.
-    known: FxHashMap<u64, Vec<u32>>,
+    /// The first place of a probe with a hash of its identity, and the next one with the same hash,
+    /// by places.
+    known: FxHashMap<u64, u32>,
+    alike: Vec<Option<u32>>,
     /// Types of fields according to their sites, by probe and field: `None` where sites disagree.
     types: FxHashMap<(u32, u8), Option<Type>>,
 }
@@ -31,23 +33,52 @@ impl Grouped {
     }
 
     fn place(&mut self, probe: Probe) -> u32 {
-        let alike = self.known.entry(self.hashes.hash_one(identity(&probe))).or_default();
-        let same = |place: &&u32| identity(&self.probes[**place as usize]) == identity(&probe);
-        if let Some(place) = alike.iter().find(same) {
-            return *place;
-        }
         // A table has at most 1 GiB, so few enough definitions.
         let place = u32::try_from(self.probes.len()).unwrap_or(u32::MAX);
-        alike.push(place);
+        let next = match self.known.entry(self.hash(&probe)) {
+            Entry::Vacant(entry) => {
+                entry.insert(place);
+                None
+            }
+            Entry::Occupied(mut entry) => {
+                let mut alike = Some(*entry.get());
+                while let Some(other) = alike {
+                    if identity(&self.probes[other as usize]) == identity(&probe) {
+                        return other;
+                    }
+                    alike = self.alike[other as usize];
+                }
+                Some(entry.insert(place))
+            }
+        };
+        self.alike.push(next);
         self.probes.push(probe);
         place
+    }
+
+    /// Hashes an identity by few calls, which take longer than short texts do.
+    fn hash(&self, probe: &Probe) -> u64 {
+        let (path, file, line, column, kind) = identity(probe);
+        let mut hasher = self.hashes.build_hasher();
+        hasher.write(path.as_bytes());
+        hasher.write(file.as_bytes());
+        hasher.write_u64(u64::from(line) << 32 | u64::from(column));
+        hasher.write_u64((path.len() as u64) << 8 | u64::from(kind));
+        hasher.finish()
     }
 
     /// Adds a record of the definition with this number. Returns whether there is such a one.
     pub(super) fn note(&mut self, definition: usize, record: Record) -> bool {
         let Some(Some(place)) = self.places.get(definition).copied() else { return false };
         match record {
-            Record::Site(site) => self.probes[place as usize].sites.push(site),
+            Record::Site(site) => {
+                let sites = &mut self.probes[place as usize].sites;
+                // Most probes have one.
+                if sites.is_empty() {
+                    sites.reserve_exact(1);
+                }
+                sites.push(site);
+            }
             Record::Type(field, ty) => match self.types.entry((place, field)) {
                 Entry::Vacant(entry) => _ = entry.insert(ty),
                 Entry::Occupied(mut entry) if *entry.get() != ty => _ = entry.insert(None),

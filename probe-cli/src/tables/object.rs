@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::definition::{self, Definitions};
 use super::grouped::Grouped;
@@ -85,7 +86,8 @@ impl ObjectProbes {
         let pointers = Pointers::read(image, &definitions)?;
         let mut grouped = Grouped::default();
         let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
-        let mut reader = Definitions { image, pointers: &pointers, room };
+        let mut reader =
+            Definitions { image, pointers: &pointers, room, text: Vec::new(), file: Arc::default() };
         let many = (definitions.end - definitions.start) / definition::LEN;
         for number in 0..many {
             let at = definitions.start + number * definition::LEN;

@@ -1,5 +1,7 @@
 //! A probe and its sites, as a file has them.
 
+use std::sync::Arc;
+
 use probe_runtime::abi::Convention;
 use probe_runtime::{Kind, Selectable, Type};
 
@@ -88,7 +90,7 @@ pub struct Probe {
     /// The kind.
     pub kind: Kind,
     /// The source file.
-    pub file: String,
+    pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
     /// The column, from 1; 0 if it is not known.

@@ -23,6 +23,8 @@ pub enum Wish {
     Estimate,
     /// Tells the callers of a function, or of none.
     Callers(Option<String>),
+    /// Asks most often about the functions that have these probes: those on the screen.
+    Look(Vec<u32>),
 }
 
 /// An answer: the present knowledge.
@@ -44,7 +46,7 @@ pub struct Asked {
     pub callers: Option<Callers>,
     /// A problem to show.
     pub problem: Option<String>,
-    /// The time until the next question.
+    /// The time until the next question about all functions.
     pub every: Duration,
 }
 

@@ -61,24 +61,28 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(heading(view)), head);
+    view.shown.clear();
     match view.page {
         Page::Functions => functions(view, frame, body),
         Page::Callers => callers(view, frame, body),
         Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
     }
-    let is_seldom = view.asked.every > Duration::from_secs(1);
+    let has_others = view.page == Page::Functions && view.asked.functions.len() > view.shown.len();
+    let is_seldom = has_others && view.asked.every > Duration::from_secs(1);
     let line = if view.is_typing {
         format!("/{}_  {}", clean(&view.filter), clean(&view.said))
     } else if view.said.is_empty() && !view.filter.is_empty() {
         format!("filter: {}", clean(&view.filter))
-    } else if view.said.is_empty() && is_seldom {
-        format!(
-            "asked every {:.0} s, for 0.2 % of its time; a selector of fewer is faster",
-            view.asked.every.as_secs_f64()
-        )
     } else {
         clean(&view.said).into_owned()
     };
+    // Beside any other words: such rows may be in the wrong place.
+    let age = is_seldom.then(|| {
+        let seconds = view.asked.every.as_secs_f64().ceil();
+        format!("rows off the screen are up to {seconds} s old")
+    });
+    let line: Vec<_> = age.into_iter().chain((!line.is_empty()).then_some(line)).collect();
+    let line = line.join("; ");
     frame.render_widget(Paragraph::new(line), said);
     let of_page = match view.page {
         _ if view.is_typing => KEYS_OF_FILTER,
@@ -125,12 +129,15 @@ fn heading(view: &View) -> Vec<Line<'static>> {
 
 fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     let height = usize::from(area.height.saturating_sub(1));
-    let (place, rows): (usize, Vec<Function>) = {
+    let (place, first, is_none, rows): (usize, usize, bool, Vec<Function>) = {
         let rows = view.rows();
-        (view.place(&rows), rows.into_iter().cloned().collect())
+        let is_none = rows.is_empty();
+        let place = view.place(&rows);
+        // The chosen row stays on the screen.
+        let first = view.first.min(place).max((place + 1).saturating_sub(height.max(1)));
+        (place, first, is_none, rows.into_iter().skip(first).take(height).cloned().collect())
     };
-    // The chosen row stays on the screen.
-    view.first = view.first.min(place).max((place + 1).saturating_sub(height.max(1)));
+    (view.first, view.shown) = (first, rows.iter().filter_map(|it| it.probe).collect());
     let (is_wide, is_widest) = (area.width >= WIDE, area.width >= WIDEST);
     let mut heading = vec![String::new(), titled(view, Column::Path)];
     let mut widths = vec![Constraint::Length(1), Constraint::Fill(1)];
@@ -154,7 +161,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     }
     let fixed: u16 = widths.iter().map(|it| if let Constraint::Length(it) = it { it + 1 } else { 0 }).sum();
     let path = usize::from(area.width.saturating_sub(fixed));
-    let shown = rows.iter().enumerate().skip(view.first).take(height).map(|(at, it)| {
+    let shown = rows.iter().zip(first..).map(|(it, at)| {
         let numbers = [
             or_dash(it.rate, Figure::number),
             or_dash(it.own, Figure::percent),
@@ -185,7 +192,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     });
     let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(names).style(BOLD));
     frame.render_widget(table, area);
-    if rows.is_empty() {
+    if is_none {
         let nothing = if view.asked.functions.is_empty() {
             "no functions among the selected probes; `probectl count` shows hits of others"
         } else {

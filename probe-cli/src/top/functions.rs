@@ -1,7 +1,8 @@
 //! The functions of a program, as the last reports tell.
 //!
 //! A rate is the difference of two counts by the difference of the two times that the reports
-//! themselves have, about a second apart.
+//! themselves have, about a second apart. A report may be of some functions only: the others keep
+//! their numbers, and a rate of one is then of a longer time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,6 +30,8 @@ pub struct Program {
 /// One function.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Function {
+    /// The number of the probe at its entry, if that was listed.
+    pub probe: Option<u32>,
     /// Its path.
     pub path: String,
     /// Its source file.
@@ -60,29 +63,35 @@ pub struct Function {
 /// A function's numbers in an earlier report, for differences.
 #[derive(Clone, Copy, Debug)]
 struct Past {
+    /// Seconds of measurement.
+    at: f64,
     calls: f64,
     own: Option<f64>,
 }
 
-/// The last reports of one consumer, about a second of them.
+/// The last reports of one consumer about each function, about a second of them.
 #[derive(Default, Debug)]
-struct History(VecDeque<(f64, BTreeMap<Key, Past>)>);
+struct History(BTreeMap<Key, VecDeque<Past>>);
 
 impl History {
-    fn push(&mut self, duration: f64, now: BTreeMap<Key, Past>) {
-        self.0.push_back((duration, now));
-        while self.0.len() > 2 && self.0.get(1).is_some_and(|(at, _)| duration - at >= SPAN) {
-            self.0.pop_front();
+    /// Adds a report on a function. Returns the changes in a second of its calls and of its time in
+    /// itself; `None` before there are two reports.
+    fn push(&mut self, key: &Key, now: Past) -> [Option<f64>; 2] {
+        // A key is copied once only.
+        if !self.0.contains_key(key) {
+            self.0.insert(key.clone(), VecDeque::new());
         }
-    }
-
-    /// Returns the change in a second of what `of` reads; `None` before there are two reports.
-    fn change(&self, key: &Key, of: impl Fn(&Past) -> Option<f64>) -> Option<f64> {
-        let [(from, before), (to, now)] = [self.0.front()?, self.0.back()?];
-        let passed = to - from;
-        let (before, now) = (of(before.get(key)?)?, of(now.get(key)?)?);
+        let Some(past) = self.0.get_mut(key) else { return [None; 2] };
+        past.push_back(now);
+        while past.len() > 2 && past.get(1).is_some_and(|it| now.at - it.at >= SPAN) {
+            past.pop_front();
+        }
+        let Some(before) = past.front() else { return [None; 2] };
+        let passed = now.at - before.at;
         // Estimates may be corrected downwards.
-        (passed > 0.0).then(|| ((now - before) / passed).max(0.0))
+        let change = |before: f64, now: f64| (passed > 0.0).then(|| ((now - before) / passed).max(0.0));
+        let own = before.own.zip(now.own).and_then(|(before, now)| change(before, now));
+        [change(before.calls, now.calls), own]
     }
 }
 
@@ -92,7 +101,7 @@ pub struct Functions {
     known: BTreeMap<Key, Function>,
     estimates: History,
     measurements: History,
-    /// The profiler's cost at the last report, and in the seconds before it.
+    /// The profiler's cost at the last report of all functions, and in the seconds before it.
     cost: Option<Cost>,
     recent: Option<Cost>,
     /// Calls that were not measured.
@@ -101,9 +110,10 @@ pub struct Functions {
 
 impl Functions {
     /// Adds a function, of which nothing is known.
-    pub fn add(&mut self, path: &str, file: &str, line: u32, group: Option<&str>) {
+    pub fn add(&mut self, probe: u32, path: &str, file: &str, line: u32, group: Option<&str>) {
         let key = Key { path: path.to_owned(), file: file.to_owned(), line };
         let function = Function {
+            probe: Some(probe),
             path: path.to_owned(),
             file: file.to_owned(),
             line,
@@ -130,6 +140,7 @@ impl Functions {
         for function in self.known.values_mut() {
             let known = std::mem::take(function);
             *function = Function {
+                probe: known.probe,
                 path: known.path,
                 file: known.file,
                 line: known.line,
@@ -139,17 +150,16 @@ impl Functions {
         }
     }
 
-    /// Takes estimates.
-    pub fn estimate(&mut self, report: &Report<Estimated>) {
-        let past = |row: &Estimated| (row.key.clone(), Past { calls: row.calls, own: row.self_ns });
-        self.estimates.push(report.duration, report.rows.iter().map(past).collect());
+    /// Takes estimates, of `all` functions or of some. The accounts of the profiler's cost are
+    /// complete when it has read all.
+    pub fn estimate(&mut self, report: &Report<Estimated>, is_all: bool) {
         self.lost = self.lost.max(report.lost);
         for row in &report.rows {
             let figure = |value: Option<f64>, error| value.map(|value| Figure::estimated(value, error));
             let calls = Figure::estimated(row.calls, row.calls_error);
-            let rate = self.estimates.change(&row.key, |past| Some(past.calls));
+            let now = Past { at: report.duration, calls: row.calls, own: row.self_ns };
+            let [rate, own] = self.estimates.push(&row.key, now);
             // A difference of estimates is one, too.
-            let own = self.estimates.change(&row.key, |past| past.own);
             let own = own.map(|own| Figure { value: own / 1e9, mark: Mark::Near });
             let function = self.of(&row.key);
             function.calls = Some(calls);
@@ -158,21 +168,18 @@ impl Functions {
             function.mean = figure(row.mean_ns, row.mean_error_ns);
             function.total = figure(row.total_ns, row.total_error_ns);
         }
-        if let Some(cost) = report.cost {
+        if let Some(cost) = report.cost.filter(|_| is_all) {
             let before = self.cost.replace(cost).filter(|it| it.elapsed_ns < cost.elapsed_ns);
             self.recent = Some(smoothed(self.recent, since(cost, before.unwrap_or_default())));
         }
     }
 
-    /// Takes measurements. If they are of `all` functions, the times in themselves are known.
+    /// Takes measurements. If `all` functions are measured, the times in themselves are known.
     pub fn measure(&mut self, report: &Report<Measured>, is_all: bool) {
-        let past =
-            |row: &Measured| (row.key.clone(), Past { calls: row.times.calls, own: Some(row.times.self_ns) });
-        self.measurements.push(report.duration, report.rows.iter().map(past).collect());
         self.lost = self.lost.max(report.lost);
         for Measured { key, times } in &report.rows {
-            let rate = self.measurements.change(key, |past| Some(past.calls));
-            let own = self.measurements.change(key, |past| past.own);
+            let now = Past { at: report.duration, calls: times.calls, own: Some(times.self_ns) };
+            let [rate, own] = self.measurements.push(key, now);
             let Times { calls, total_ns, mean_ns, p50_ns, p99_ns, max_ns, .. } = *times;
             let of_calls = |value: f64| (calls > 0.0).then_some(Figure::exact(value));
             let function = self.of(key);

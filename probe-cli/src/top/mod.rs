@@ -1,10 +1,10 @@
 //! `top`: a running program's functions on the whole terminal.
 //!
-//! A thread asks the program four times a second, or less often if answers take long
-//! ([`Asking`]); another one draws and takes keys, so that a program that is slow or stopped delays
-//! no key. All functions of the selector are estimated by a profiler, within a budget of the
-//! program's CPU time. Those that somebody chooses are measured: each of their calls, by a
-//! histogram.
+//! A thread asks the program four times a second about the functions on the screen, and less often
+//! about all if those answers take the program long ([`Asking`]). Another one draws and takes keys,
+//! so that a program that is slow or stopped delays no key. All functions of the selector are
+//! estimated by a profiler, within a budget of the program's CPU time. Those that somebody chooses
+//! are measured: each of their calls, by a histogram.
 //!
 //! Flow: reports (JSON) ▶ functions, with rates between two of them ▶ view (rows, by keys) ▶ drawn.
 
@@ -18,7 +18,7 @@ mod terminal;
 mod view;
 mod worker;
 
-pub use asking::Asking;
+pub use asking::{Asking, Wish};
 pub use draw::draw;
 pub use terminal::FullScreen;
 pub use view::{Key, View};

@@ -1,6 +1,7 @@
 //! The screen, for fixed reports.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -9,7 +10,7 @@ use ratatui::buffer::Cell;
 use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::draw;
-use super::functions::{Functions, Program};
+use super::functions::{Function, Functions, Program};
 use super::reports::Report;
 use super::view::{Column, Key, Page, View};
 
@@ -53,14 +54,14 @@ fn measurements(seconds: f64, calls: f64) -> Report<super::reports::Measured> {
 /// Returns functions after two reports, a second apart.
 fn functions() -> Functions {
     let mut functions = Functions::default();
-    functions.add("shop::serve", "src/a.rs", 3, None);
-    functions.add("shop::idle", "src/a.rs", 9, Some("db"));
+    functions.add(1, "shop::serve", "src/a.rs", 3, None);
+    functions.add(2, "shop::idle", "src/a.rs", 9, Some("db"));
     // A name as no compiler makes it.
-    functions.add("shop::\u{1b}[2J::evil\u{202e}", "src/a.rs", 1, None);
-    functions.add("shop::store::price", "src/store.rs", 8, Some("db"));
-    functions.estimate(&estimates(1.0, 1000.0));
+    functions.add(3, "shop::\u{1b}[2J::evil\u{202e}", "src/a.rs", 1, None);
+    functions.add(4, "shop::store::price", "src/store.rs", 8, Some("db"));
+    functions.estimate(&estimates(1.0, 1000.0), true);
     functions.measure(&measurements(0.5, 10.0), false);
-    functions.estimate(&estimates(2.0, 3500.0));
+    functions.estimate(&estimates(2.0, 3500.0), true);
     functions.measure(&measurements(2.5, 4010.0), false);
     functions
 }
@@ -235,15 +236,67 @@ fn rates_need_two_reports_of_one_attachment() {
         functions.measure(&measurements(seconds, 5.0), false);
         assert_eq!(rate(&functions, "shop::store::price"), None);
         // The other attachment has gone on.
-        functions.estimate(&estimates(3.0, 4500.0));
+        functions.estimate(&estimates(3.0, 4500.0), true);
         assert_eq!(rate(&functions, "shop::serve"), Some(1000.0));
         functions.measure(&measurements(seconds + 0.5, 7.0), true);
         assert_eq!(rate(&functions, "shop::store::price"), Some(4.0));
         functions.forget_estimates();
         assert_eq!((functions.cost(), functions.busy()), (None, None));
-        functions.estimate(&estimates(seconds, 4500.0));
+        functions.estimate(&estimates(seconds, 4500.0), true);
         assert_eq!(rate(&functions, "shop::serve"), None);
     }
+}
+
+/// Most reports are of the functions on the screen. The others keep their numbers, and have a rate
+/// of a longer time.
+#[test]
+fn a_report_of_some_functions_leaves_the_others() {
+    let mut functions = functions();
+    let (before, cost) = (functions.list(), functions.cost());
+    let at = |list: &[Function], path: &str| list.iter().position(|it| it.path == path).unwrap();
+    let mut some = estimates(2.5, 4000.0);
+    some.rows.truncate(1);
+    functions.estimate(&some, false);
+    let mut after = functions.list();
+    let serve = at(&after, "shop::serve");
+    assert_eq!(after[serve].rate.map(|it| it.value), Some(2000.0), "3000 calls in 1.5 s");
+    after[serve] = before[serve].clone();
+    assert_eq!((after, functions.cost()), (before, cost));
+    functions.estimate(&estimates(5.0, 5000.0), true);
+    let after = functions.list();
+    assert_eq!(after[at(&after, "shop::serve")].rate.map(|it| it.value), Some(400.0), "1000 calls in 2.5 s");
+    assert_eq!(after[at(&after, "shop::idle")].rate.map(|it| it.value), Some(0.0));
+}
+
+#[test]
+fn the_functions_on_the_screen_are_known() {
+    let mut view = view();
+    screen(&mut view, 80, 7);
+    assert_eq!(view.shown, [1, 4], "two rows below the headings");
+    view.press(Key::Last);
+    let rows: Vec<_> = view.rows().iter().filter_map(|it| it.probe).collect();
+    screen(&mut view, 80, 7);
+    assert_eq!((rows.len(), &view.shown[..]), (4, &rows[2..]));
+    view.press(Key::Char('?'));
+    screen(&mut view, 80, 7);
+    assert_eq!(view.shown, [0; 0]);
+}
+
+/// With thousands of functions, all are asked about seldom. That is told beside any other words, as
+/// rows that were not asked about lately may be in the wrong place.
+#[test]
+fn old_rows_are_told() {
+    let mut view = view();
+    view.asked.every = Duration::from_millis(4200);
+    let said = |view: &mut View| screen(view, 80, 7).lines().nth(5).unwrap().to_owned();
+    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old");
+    view.press(Key::Char('s'));
+    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old; sorted by self");
+    view.press(Key::Char('/'));
+    view.press(Key::Char('s'));
+    assert!(said(&mut view).ends_with(" 5 s old; /s_"), "{view:?}");
+    let all = screen(&mut view, 80, 24);
+    assert!(!all.contains("off the screen"), "{all}");
 }
 
 /// A terminal that takes nothing for a while gets the latest answer then, and each problem.

@@ -98,6 +98,8 @@ pub struct View {
     pub chosen: Option<String>,
     /// The first row on the screen.
     pub first: usize,
+    /// The probes of the rows on the screen, as last drawn.
+    pub shown: Vec<u32>,
     /// The effect of the last key, or a problem.
     pub said: String,
     /// Whether somebody wants it to end.
@@ -115,6 +117,7 @@ impl Default for View {
             is_typing: false,
             chosen: None,
             first: 0,
+            shown: Vec::new(),
             said: "asking the program".to_owned(),
             has_ended: false,
         }

@@ -14,15 +14,34 @@ use super::functions::{Functions, Program};
 use super::reports::{Estimated, Measured, Node, Report};
 use crate::live;
 
-/// The time between two questions, at least and at most.
-const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
-/// The program's time for an answer is this part of the time between two: 0.2 %. A report of
-/// thousands of functions takes ten milliseconds and more.
-const PART: u32 = 500;
+/// The time between two questions about the same, at least and at most.
+const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+/// The program's CPU time for an answer is this part of the time between two: 0.1 % of a processor.
+/// There are two at a time: of all functions, and of those on the screen or of the tree of calls.
+const PART: u32 = 1000;
 /// The time between two that need not be so fresh.
 const SELDOM: Duration = Duration::from_secs(1);
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
 const BUDGET: &str = "0.3%";
+
+/// The pace of questions about the same.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    next: Instant,
+    every: Duration,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { next: now, every: EVERY[0] }
+    }
+
+    /// Notes an answer to the question of this time, and the program's CPU time for it.
+    fn answered(&mut self, due: Instant, took: Duration) {
+        self.every = (took * PART).clamp(EVERY[0], EVERY[1]);
+        self.next = due + self.every;
+    }
+}
 
 /// The state of the thread.
 pub struct Worker {
@@ -39,8 +58,14 @@ pub struct Worker {
     tree: Option<u32>,
     callers: Option<Callers>,
     problem: Option<String>,
-    /// The time until the next question.
-    every: Duration,
+    /// The probes of the functions on the screen.
+    shown: Vec<u32>,
+    /// The paces of reports of all functions, of those on the screen, and of the tree.
+    all: Pace,
+    rows: Pace,
+    edges: Pace,
+    /// Whether all functions have been reported.
+    has_all: bool,
 }
 
 impl Worker {
@@ -50,6 +75,7 @@ impl Worker {
         let name = hello.executable.rsplit('/').next().unwrap_or_default().to_owned();
         let about =
             Program { name, pid: program.process.pid, runtime: hello.runtime.clone(), ..Program::default() };
+        let pace = Pace::new(Instant::now());
         Self {
             program,
             selector,
@@ -63,7 +89,11 @@ impl Worker {
             tree: None,
             callers: None,
             problem: None,
-            every: EVERY[0],
+            shown: Vec::new(),
+            all: pace,
+            rows: pace,
+            edges: pace,
+            has_all: false,
         }
     }
 
@@ -75,18 +105,18 @@ impl Worker {
         let mut next = Instant::now();
         let mut seldom = next;
         loop {
-            let asked = Instant::now();
-            let is_seldom = asked >= seldom;
-            if is_seldom {
-                seldom = asked + SELDOM;
+            if next >= seldom {
+                seldom = next + SELDOM;
+                if let Err(error) = self.ask_for_status() {
+                    return Some(self.said(&error));
+                }
             }
-            if let Err(error) = self.ask(is_seldom) {
+            if let Err(error) = self.ask(next) {
                 return Some(self.said(&error));
             }
-            self.every = pace(asked.elapsed());
             latest.put(self.answer());
             // A late answer skips the moments that it missed.
-            next = (next + self.every).max(Instant::now());
+            next = (next + EVERY[0]).max(Instant::now());
             loop {
                 let left = next.saturating_duration_since(Instant::now());
                 match wished.recv_timeout(left) {
@@ -95,8 +125,7 @@ impl Worker {
                             self.problem = Some(error.to_string());
                         }
                         Err(error) => return Some(self.said(&error)),
-                        // Somebody waits for the effect.
-                        Ok(()) => next = next.min(Instant::now() + EVERY[0]),
+                        Ok(()) => (),
                     },
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return self.end(),
@@ -124,7 +153,7 @@ impl Worker {
     fn begin(&mut self) -> Result<(), ClientError> {
         let probes = self.program.client.list(&self.selector)?;
         for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
-            self.functions.add(&probe.path, &probe.file, probe.line, probe.group.as_deref());
+            self.functions.add(probe.number, &probe.path, &probe.file, probe.line, probe.group.as_deref());
             self.paths.insert(probe.path.clone());
         }
         match self.estimating(true) {
@@ -135,22 +164,38 @@ impl Worker {
         Ok(())
     }
 
-    fn ask(&mut self, is_seldom: bool) -> Result<(), ClientError> {
-        let client = &mut self.program.client;
-        if is_seldom {
-            let status = client.status()?;
-            (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
+    fn ask_for_status(&mut self) -> Result<(), ClientError> {
+        let status = self.program.client.status()?;
+        (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
+        Ok(())
+    }
+
+    /// Asks for the reports that are due at this time.
+    fn ask(&mut self, now: Instant) -> Result<(), ClientError> {
+        let Self { problem, estimates, measurements, tree, .. } = self;
+        let mut question = Question { client: &mut self.program.client, problem, took: Duration::ZERO };
+        let is_all = now >= self.all.next;
+        let only = if is_all { &[][..] } else { &self.shown };
+        if is_all || (now >= self.rows.next && !self.shown.is_empty()) {
+            if let Some(report) = question.report::<Report<Estimated>>(estimates, only)? {
+                self.functions.estimate(&report, is_all);
+            }
+            if let Some(report) = question.report::<Report<Measured>>(measurements, only)? {
+                self.functions.measure(&report, self.measured == self.paths);
+            }
+            let pace = if is_all { &mut self.all } else { &mut self.rows };
+            pace.answered(now, question.took());
+            // A rate is of two reports.
+            if is_all && !std::mem::replace(&mut self.has_all, true) {
+                pace.next = pace.next.min(now + SELDOM);
+            }
         }
-        if let Some(report) = report::<Report<Estimated>>(client, &mut self.estimates, &mut self.problem)? {
-            self.functions.estimate(&report);
-        }
-        if let Some(report) = report::<Report<Measured>>(client, &mut self.measurements, &mut self.problem)? {
-            self.functions.measure(&report, self.measured == self.paths);
-        }
-        if let Some(path) = self.asked_for.as_ref().filter(|_| is_seldom)
-            && let Some(report) = report::<Report<Node>>(client, &mut self.tree, &mut self.problem)?
-        {
-            self.callers = Some(Callers::new(path, &report));
+        if let Some(path) = self.asked_for.as_ref().filter(|_| now >= self.edges.next) {
+            if let Some(report) = question.report::<Report<Node>>(tree, &[])? {
+                self.callers = Some(Callers::new(path, &report));
+            }
+            self.edges.answered(now, question.took());
+            self.edges.next = self.edges.next.max(now + SELDOM);
         }
         Ok(())
     }
@@ -165,7 +210,7 @@ impl Worker {
             lost: self.functions.lost,
             callers: self.callers.clone(),
             problem: self.problem.take(),
-            every: self.every,
+            every: self.all.every,
         }
     }
 
@@ -187,6 +232,10 @@ impl Worker {
             }
             Wish::Estimate => self.estimating(self.estimates.is_none()),
             Wish::Callers(path) => self.neighbours(path),
+            Wish::Look(shown) => {
+                self.shown = shown;
+                Ok(())
+            }
         }
     }
 
@@ -196,6 +245,7 @@ impl Worker {
             self.detach(id)?;
         } else if self.estimates.is_none() && is_wanted {
             self.functions.forget_estimates();
+            self.ask_anew();
             let spec = format!("{}=profile(budget={BUDGET})", self.selector);
             self.estimates = Some(self.program.client.attach(&Attach::new(spec))?.id);
         }
@@ -205,6 +255,7 @@ impl Worker {
     /// Attaches what measures the chosen functions, in place of the last one.
     fn measuring(&mut self) -> Result<(), ClientError> {
         self.functions.forget_measurements();
+        self.ask_anew();
         if let Some(id) = self.measurements.take() {
             self.detach(id)?;
         }
@@ -219,6 +270,11 @@ impl Worker {
         Ok(())
     }
 
+    /// Asks about all functions, whose numbers are forgotten.
+    fn ask_anew(&mut self) {
+        (self.all, self.has_all) = (Pace::new(Instant::now()), false);
+    }
+
     /// Detaches what may have been detached already.
     fn detach(&mut self, id: u32) -> Result<(), ClientError> {
         match self.program.client.detach(id) {
@@ -229,6 +285,7 @@ impl Worker {
 
     fn neighbours(&mut self, path: Option<String>) -> Result<(), ClientError> {
         self.callers = None;
+        self.edges = Pace::new(Instant::now());
         let is_wanted = path.is_some();
         self.asked_for = path;
         if let Some(id) = self.tree.take_if(|_| !is_wanted) {
@@ -241,38 +298,49 @@ impl Worker {
     }
 }
 
-/// Returns the time until the next question, if an answer took this long.
-fn pace(took: Duration) -> Duration {
-    (took * PART).clamp(EVERY[0], EVERY[1])
-}
-
 /// Returns whether there is no such attachment any more.
 fn is_gone(error: &ClientError) -> bool {
     matches!(error, ClientError::Failed(failure) if failure.kind == FailureKind::Unknown)
 }
 
-/// Reads the report of an attachment, if there is one; `None`, and a problem, if it is not as
-/// expected.
-fn report<R: DeserializeOwned>(
-    client: &mut Client,
-    attachment: &mut Option<u32>,
-    problem: &mut Option<String>,
-) -> Result<Option<R>, ClientError> {
-    let Some(id) = *attachment else { return Ok(None) };
-    let text = match client.report(id, 0, "json") {
-        Err(error) if is_gone(&error) => {
-            *problem = Some(error.to_string());
-            *attachment = None;
-            return Ok(None);
+/// Questions about reports.
+struct Question<'a> {
+    client: &'a mut Client,
+    problem: &'a mut Option<String>,
+    /// The program's CPU time for the answers.
+    took: Duration,
+}
+
+impl Question<'_> {
+    /// Reads the report of an attachment, if there is one, of the functions with `only` these
+    /// probes, or of all; `None`, and a problem, if it is not as expected.
+    fn report<R: DeserializeOwned>(
+        &mut self,
+        attachment: &mut Option<u32>,
+        only: &[u32],
+    ) -> Result<Option<R>, ClientError> {
+        let Some(id) = *attachment else { return Ok(None) };
+        let report = match self.client.report_only(id, 0, "json", only.to_vec()) {
+            Err(error) if is_gone(&error) => {
+                *self.problem = Some(error.to_string());
+                *attachment = None;
+                return Ok(None);
+            }
+            report => report?,
+        };
+        self.took += Duration::from_nanos(report.cpu_ns);
+        match serde_json::from_str(&report.text) {
+            Ok(report) => Ok(Some(report)),
+            Err(error) => {
+                *self.problem = Some(format!("the program's report can't be read: {error}"));
+                Ok(None)
+            }
         }
-        report => report?.text,
-    };
-    match serde_json::from_str(&text) {
-        Ok(report) => Ok(Some(report)),
-        Err(error) => {
-            *problem = Some(format!("the program's report can't be read: {error}"));
-            Ok(None)
-        }
+    }
+
+    /// Returns the program's CPU time for the answers since this was last asked.
+    fn took(&mut self) -> Duration {
+        std::mem::take(&mut self.took)
     }
 }
 
@@ -282,7 +350,14 @@ mod tests {
 
     #[test]
     fn long_answers_are_asked_for_less_often() {
-        let paces = [0, 400, 600, 10_000, 60_000_000].map(|micros| pace(Duration::from_micros(micros)));
-        assert_eq!(paces.map(|it| it.as_millis()), [250, 250, 300, 5_000, 10_000]);
+        let due = Instant::now();
+        let mut pace = Pace::new(due);
+        let mut every = |micros| {
+            pace.answered(due, Duration::from_micros(micros));
+            assert_eq!(pace.next, due + pace.every);
+            pace.every.as_millis()
+        };
+        let paces = [0, 200, 300, 10_000, 60_000_000].map(&mut every);
+        assert_eq!(paces, [250, 250, 300, 10_000, 30_000]);
     }
 }

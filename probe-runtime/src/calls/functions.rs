@@ -167,6 +167,13 @@ impl Selected {
         Self { functions: vec![function], acts: acts.into(), ..Self::default() }
     }
 
+    /// Returns the numbers of the functions that have any of these probes, in their order.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
+        let acts = probes.iter().filter_map(|probe| self.acts.get(probe.index()));
+        in_order(acts.map(|act| (act.function, act.step)))
+    }
+
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
     /// ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {
@@ -212,6 +219,17 @@ impl Selected {
         }
         self.functions.push(function);
     }
+}
+
+/// Returns the numbers of functions, each once and in their order, without those of probes that are
+/// of no call.
+#[cfg(any(feature = "latency", feature = "profiler"))]
+pub(super) fn in_order(acts: impl Iterator<Item = (u32, CallEffect)>) -> Vec<usize> {
+    let of_call = acts.filter(|(_, step)| *step != CallEffect::Nothing);
+    let mut functions: Vec<_> = of_call.map(|(function, _)| function as usize).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    functions
 }
 
 /// A probe, as it is sorted: the probes of a function compare as equal.

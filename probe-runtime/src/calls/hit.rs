@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
+#[cfg(feature = "latency")]
+use super::functions::in_order;
 use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
 use super::known::{Known, PackedAct};
@@ -14,6 +16,8 @@ use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
 use crate::period::{Period, Since};
+#[cfg(feature = "latency")]
+use crate::registry::ProbeId;
 
 /// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to
@@ -123,6 +127,13 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// [added](Self::join).
     pub fn functions(&self) -> &[Function] {
         &self.known.functions
+    }
+
+    /// Returns the numbers of the functions that have any of these probes, in their order.
+    #[cfg(feature = "latency")]
+    pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
+        let acts = probes.iter().map(|probe| self.known.act(*probe));
+        in_order(acts.map(|act| (act.function(), act.step())))
     }
 
     /// Returns the functions whose calls are not paired, because not all of their probes were

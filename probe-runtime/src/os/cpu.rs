@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 /// Returns the nanoseconds that the process's threads have used so far, ended threads included.
+#[cfg(any(feature = "profiler", test))]
 pub(crate) fn process() -> u64 {
     time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -17,7 +18,7 @@ pub(crate) fn thread() -> u64 {
 /// call makes the kernel book them. Otherwise the kernel books a running thread's time a few
 /// hundred times a second, and [`process`] misses the time used since. The portable backend gives
 /// threads numbers of its own and does not know their ids, so it has no such function.
-#[cfg(probe_backend = "patched")]
+#[cfg(all(probe_backend = "patched", any(feature = "profiler", test)))]
 pub(crate) fn book(thread: u32) -> u64 {
     // The clock of a thread, made from its id as in `pthread_getcpuclockid(3)` (Linux,
     // posix-timers.h).

@@ -49,7 +49,7 @@ pub(crate) const fn room(rank: Rank, hooks: AcrossForks, install: fn()) -> Ready
 
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod caught;
-#[cfg(all(feature = "profiler", unix, not(miri)))]
+#[cfg(all(any(feature = "profiler", probe_agent), unix, not(miri)))]
 pub(crate) mod cpu;
 #[cfg(all(any(unix, windows), not(miri)))]
 pub(crate) mod exit;

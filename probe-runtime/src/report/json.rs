@@ -7,7 +7,10 @@ pub(crate) struct JsonObject(String);
 
 impl JsonObject {
     pub(crate) fn new() -> Self {
-        Self("{".to_owned())
+        // A row fits: it is not moved as it grows.
+        let mut text = String::with_capacity(512);
+        text.push('{');
+        Self(text)
     }
 
     pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
@@ -73,6 +76,12 @@ pub(crate) fn quoted(text: &str) -> String {
 
 fn push_text(json: &mut String, text: &str) {
     json.push('"');
+    // As all names, and most texts.
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        json.push_str(text);
+        json.push('"');
+        return;
+    }
     for c in text.chars() {
         match c {
             '"' => json.push_str("\\\""),

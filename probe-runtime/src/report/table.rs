@@ -1,6 +1,7 @@
 //! Text tables with aligned columns: words to the left, numbers to the right.
 
-use std::{fmt, iter};
+use std::fmt::{self, Write};
+use std::mem;
 
 /// Rows under a heading.
 pub struct Table {
@@ -34,9 +35,36 @@ impl Table {
         row.into_iter().for_each(|cell| self.cell(&cell));
     }
 
-    fn cell(&mut self, cell: &str) {
+    /// Adds the next cell of a row, without a `String` for each. A row has as many as the heading.
+    pub fn shown(&mut self, cell: fmt::Arguments<'_>) {
+        let start = self.text.len();
+        // Writing to a `String` can't fail.
+        let _ = self.text.write_fmt(cell);
+        self.ends_from(start);
+    }
+
+    /// Adds the table's lines to a text, without spaces at their ends.
+    pub fn add_lines_to(&self, text: &mut String) {
+        // Writing to a `String` can't fail.
+        let _ = self.lines(|line| {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            Ok(())
+        });
+    }
+
+    /// Adds the next cell of a row, a text.
+    pub fn cell(&mut self, cell: &str) {
+        let start = self.text.len();
         self.text.push_str(cell);
-        self.cells.push(CellEnd { end: self.text.len(), width: cell.chars().count() });
+        self.ends_from(start);
+    }
+
+    /// Ends a cell that began at this place.
+    fn ends_from(&mut self, start: usize) {
+        let cell = &self.text[start..];
+        let width = if cell.is_ascii() { cell.len() } else { cell.chars().count() };
+        self.cells.push(CellEnd { end: self.text.len(), width });
     }
 
     /// Iterates over the text and width of all cells, row by row.
@@ -56,37 +84,57 @@ fn is_number(cell: &str) -> bool {
     cell.starts_with(|c: char| c.is_ascii_digit()) || cell == "-"
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Table {
+    /// Calls `each` with every line.
+    fn lines(&self, mut each: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
         let mut widths = vec![0; self.columns];
         let mut are_numbers = vec![self.cells.len() > self.columns; self.columns];
         for (at, (cell, width)) in self.cells().enumerate() {
             let column = at % self.columns;
             widths[column] = width.max(widths[column]);
-            are_numbers[column] &= at < self.columns || is_number(cell);
+            are_numbers[column] = are_numbers[column] && (at < self.columns || is_number(cell));
         }
         let mut line = String::new();
         for (at, (cell, width)) in self.cells().enumerate() {
             let column = at % self.columns;
-            let fill = iter::repeat_n(' ', widths[column] - width);
+            let (fill, is_last) = (widths[column] - width, column + 1 == self.columns);
             if column != 0 {
                 line.push_str("  ");
-            } else if at != 0 {
-                line.push('\n');
             }
             if are_numbers[column] {
-                line.extend(fill);
+                push_spaces(&mut line, fill);
                 line.push_str(cell);
             } else {
                 line.push_str(cell);
-                line.extend(fill.filter(|_| column + 1 != self.columns));
+                push_spaces(&mut line, if is_last { 0 } else { fill });
             }
-            if column + 1 == self.columns {
-                f.write_str(&line)?;
+            if is_last {
+                each(&line)?;
                 line.clear();
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_first = true;
+        self.lines(|line| {
+            if !mem::take(&mut is_first) {
+                f.write_str("\n")?;
+            }
+            f.write_str(line)
+        })
+    }
+}
+
+fn push_spaces(line: &mut String, mut many: usize) {
+    const SPACES: &str = "                                ";
+    while many != 0 {
+        let some = many.min(SPACES.len());
+        line.push_str(&SPACES[..some]);
+        many -= some;
     }
 }
 
@@ -114,5 +162,17 @@ mod tests {
         let mut table = Table::new(&["probe", "hits"]);
         table.row(vec![name.clone(), "7".into()]);
         assert_eq!(table.to_string(), format!("probe{}  hits\n{name}     7", " ".repeat(95)));
+    }
+
+    #[test]
+    fn lines_without_spaces_at_their_ends() {
+        let mut table = Table::new(&["probe", "hits", "fields"]);
+        ["a", "12", "", "b:7"].iter().for_each(|cell| table.cell(cell));
+        table.shown(format_args!("{}", 3));
+        table.cell("x");
+        assert_eq!(table.to_string(), "probe  hits  fields\na        12  \nb:7       3  x");
+        let mut text = "> ".to_owned();
+        table.add_lines_to(&mut text);
+        assert_eq!(text, "> probe  hits  fields\na        12\nb:7       3  x\n");
     }
 }

@@ -27,6 +27,8 @@ use crate::consumers::{Latency, Slow};
 use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Measured, Metrics};
+#[cfg(any(feature = "latency", feature = "profiler"))]
+use crate::registry::ProbeId;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::report::missing_lines;
 use crate::report::notes_of_counts;
@@ -124,6 +126,10 @@ impl Reporter for Latency {
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
         table!(calls, format, latencies)
     }
+
+    fn report_only(calls: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
+        (format == Format::Json).then(|| calls.latencies_only(only).to_json().into())
+    }
 }
 
 #[cfg(feature = "latency")]
@@ -179,6 +185,10 @@ impl Reporter for Profiler {
 
     fn report(profile: &Attachment<Self>, format: Format) -> Rendered {
         table!(profile, format, profile)
+    }
+
+    fn report_only(profile: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
+        (format == Format::Json).then(|| profile.profile_only(only).to_json().into())
     }
 }
 

@@ -10,11 +10,21 @@ use crate::control::Attachment;
 use crate::control::Untyped;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
+#[cfg(probe_agent)]
+use crate::registry::ProbeId;
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
 pub(crate) trait Reported: Any + Send + Sync {
     /// Returns the current report. A format that its consumer lacks is replaced by text.
     fn report(&self, format: Format) -> Rendered;
+
+    /// Returns the same, perhaps without the functions that have none of these probes. An empty
+    /// slice is for all.
+    #[cfg(probe_agent)]
+    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered {
+        let _ = only;
+        self.report(format)
+    }
 
     fn report_within(&self, columns: usize) -> Rendered;
 
@@ -42,6 +52,12 @@ impl<C: Reporter> Reported for Attachment<C> {
             return C::report(self, format);
         }
         with_notes(self, C::report(self, Format::Text))
+    }
+
+    #[cfg(probe_agent)]
+    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered {
+        let limited = if only.is_empty() { None } else { C::report_only(self, format, only) };
+        limited.unwrap_or_else(|| Reported::report(self, format))
     }
 
     fn report_within(&self, columns: usize) -> Rendered {

@@ -8,6 +8,7 @@ use super::format::Format;
 use crate::control::{Attachment, Consumer};
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
+use crate::registry::ProbeId;
 use crate::report::notes;
 use crate::syntax::{ParseError, Setting};
 
@@ -138,6 +139,14 @@ pub trait Reporter: Consumer + Sized {
     /// Returns the current report, in one of its [`FORMATS`](Self::FORMATS) other than
     /// [`Format::Prometheus`].
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
+
+    /// Returns the current report without the functions that have none of these probes, for a
+    /// client that asks for some of many. `None` if it can't be limited, or in this format: the
+    /// client gets the whole [`report`](Self::report) then.
+    fn report_only(attachment: &Attachment<Self>, format: Format, only: &[ProbeId]) -> Option<Rendered> {
+        let _ = (attachment, format, only);
+        None
+    }
 
     /// Returns the report as text for a terminal with this many columns.
     fn report_within(attachment: &Attachment<Self>, columns: usize) -> Rendered {

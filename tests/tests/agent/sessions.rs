@@ -1,7 +1,8 @@
 //! Sessions of clients that behave.
 
 use std::os::unix::fs::MetadataExt;
-use std::process;
+use std::time::Instant;
+use std::{mem, process};
 
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind, Probe};
 use serde_json::Value;
@@ -30,6 +31,47 @@ fn failure<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Failure {
 fn hits(client: &mut Client, attachment: u32) -> u64 {
     let report: Value = serde_json::from_str(&client.report(attachment, 0, "json").unwrap().text).unwrap();
     report["rows"].as_array().unwrap().iter().map(|row| row["hits"].as_u64().unwrap()).sum()
+}
+
+/// A report may be of the functions with some probes, and the program tells what answers cost it.
+#[test]
+fn a_report_may_be_of_some_functions() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    let probes = client.list("agent::work, agent::even").unwrap();
+    let number = |kind| probes.iter().find(|it| it.kind == kind).unwrap().number;
+    let spec = format!("agent::work=latency, agent::work=profile, {HITS}");
+    let id = client.attach(&Attach::new(spec)).unwrap().id;
+    assert_eq!(target.number("work 10"), 145);
+    let mut begin = Instant::now();
+    let mut rows = |consumer, only: &[u32]| {
+        let report = client.report_only(id, consumer, "json", only.to_vec()).unwrap();
+        // The last answer began later than the one before it.
+        let since = mem::replace(&mut begin, Instant::now());
+        assert!(report.cpu_ns != 0, "{report:?}");
+        if consumer != 0 {
+            assert!(u128::from(report.cpu_ns) <= since.elapsed().as_nanos(), "{report:?}");
+        }
+        let report: Value = serde_json::from_str(&report.text).unwrap();
+        report["rows"].as_array().unwrap().clone()
+    };
+    let [entry, exit, point] = ["entry", "exit", "point"].map(number);
+    for (only, many) in
+        [(&[][..], 1), (&[entry], 1), (&[u32::MAX, exit, entry, exit], 1), (&[point], 0), (&[u32::MAX], 0)]
+    {
+        for consumer in 0..2 {
+            let rows = rows(consumer, only);
+            assert_eq!(rows.len(), many, "{rows:?}");
+            assert!(
+                rows.iter().all(|row| row["function"] == "agent::work" && row["calls"] == 10),
+                "{rows:?}"
+            );
+        }
+        // Its reports are always of all.
+        assert_eq!(rows(2, only).len(), 1);
+    }
+    client.detach(id).unwrap();
+    target.is_as_before();
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use probe_protocol::{Body, Channel, ChannelError, Failure, Peer, Reply, encode_reply, encode_welcome};
+use probe_protocol::{Body, Channel, ChannelError, Done, Failure, Peer, Reply, encode_reply, encode_welcome};
 
 use super::PATIENCE;
-use super::stop::Stop;
+use super::stop::{Stop, bounded_lines};
 
 /// A connected client.
 #[derive(Clone, Copy)]
@@ -30,6 +30,11 @@ impl Out<'_> {
     pub(super) fn last(&self, body: Body) -> Result<(), ChannelError> {
         self.channel.send(&encode_reply(&Reply { id: self.id, body }), None, PATIENCE)
     }
+}
+
+/// Returns the end of an answer. The session adds its CPU time.
+pub(super) fn done(notes: impl IntoIterator<Item = String>) -> Body {
+    Body::Done(Done { notes: bounded_lines(notes), cpu_ns: 0 })
 }
 
 /// Says why a client is not served. It need not read that.

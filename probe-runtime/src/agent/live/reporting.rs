@@ -3,16 +3,17 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use probe_protocol::{Body, Done, FailureKind};
+use probe_protocol::{Body, FailureKind};
 
 use super::attachments::{ClientAttachment, flush, has_snapshots};
-use super::out::Out;
-use super::stop::{Stop, bounded_lines, failed};
+use super::out::{Out, done};
+use super::stop::{Stop, failed};
 use super::{PART, PATIENCE};
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
+use crate::registry::ProbeId;
 use crate::spec::{Format, Rendered, SpecAttachment, endings};
 use crate::syntax::floor;
 
@@ -36,11 +37,13 @@ fn chosen<'a>(
     Ok((one, format))
 }
 
-/// Sends the current report of a consumer. If that is a trace, its file has the events before.
+/// Sends the current report of a consumer, or that of the functions with `only` these probes. If it
+/// is a trace, its file has the events before.
 pub(super) fn report(
     attachment: &ClientAttachment,
     consumer: u32,
     format: &str,
+    only: &[u32],
     out: &Out<'_>,
 ) -> Result<Body, Stop> {
     let (one, format) = chosen(attachment, consumer, format)?;
@@ -62,8 +65,11 @@ pub(super) fn report(
             (metrics.to_prometheus(), one.notes())
         }
         _ => {
-            let Rendered { content, missing } = one.reported().report(format);
-            (content, one.notes().into_iter().chain(missing).collect())
+            let only: Vec<_> = only.iter().map(|number| ProbeId::new(*number as usize)).collect();
+            let Rendered { content, missing } = one.reported().report_only(format, &only);
+            // Notes are about all sites, of which each is looked at.
+            let notes = if only.is_empty() { one.notes() } else { Vec::new() };
+            (content, notes.into_iter().chain(missing).collect())
         }
     };
     let mut rest = content.as_str();
@@ -72,7 +78,7 @@ pub(super) fn report(
         out.send(Body::Text(part.to_owned()))?;
         rest = after;
     }
-    Ok(Body::Done(Done { notes: bounded_lines(notes) }))
+    Ok(done(notes))
 }
 
 /// Writes what a flight recorder holds to a file.
@@ -101,7 +107,7 @@ pub(super) fn snapshot(
         Ok(missing)
     });
     match written {
-        Ok(missing) => Ok(Body::Done(Done { notes: bounded_lines(missing) })),
+        Ok(missing) => Ok(done(missing)),
         Err(error) => Err(failed(FailureKind::File, format!("the snapshot can't be written: {error}"))),
     }
 }

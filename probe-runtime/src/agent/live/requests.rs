@@ -10,9 +10,9 @@ use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, S
 
 use super::attachments::{ClientAttachment, detach};
 use super::described::{SPEC, attached, info};
-use super::out::{Out, Session};
+use super::out::{Out, Session, done};
 use super::state::lock;
-use super::stop::{Stop, bounded_lines, cut, failed};
+use super::stop::{Stop, cut, failed};
 use super::{described, listing, reporting, threads};
 use crate::control;
 use crate::dispatch::lost_hits;
@@ -35,8 +35,8 @@ pub(super) fn answer(
         Request::List { selector } => listing::list(&selector, out),
         Request::Status => Ok(Body::Status(status())),
         Request::Attach(asked) => attach(session, asked, file),
-        Request::Report { attachment, consumer, format } => {
-            reporting::report(&*found(attachment)?, consumer, &format, out)
+        Request::Report { attachment, consumer, format, only } => {
+            reporting::report(&*found(attachment)?, consumer, &format, &only, out)
         }
         Request::Snapshot { attachment, consumer, format } => {
             let file = file.map(writable).transpose()?;
@@ -53,11 +53,11 @@ pub(super) fn answer(
                 .map(|it| it.reported().untyped().resume())
                 .collect::<Vec<_>>();
             let refused = reports.iter().filter(|it| it.refused() != 0).map(ToString::to_string);
-            Ok(Body::Done(Done { notes: bounded_lines(refused) }))
+            Ok(done(refused))
         }
         Request::Detach { attachment } => {
             let notes = detach(found(attachment)?);
-            Ok(Body::Done(Done { notes: bounded_lines(notes) }))
+            Ok(done(notes))
         }
         Request::Keep { attachment } => {
             found(attachment)?.keep();

@@ -16,6 +16,7 @@ use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
+use crate::os::cpu;
 use crate::os::masked::Masked;
 
 /// The thread's name.
@@ -87,6 +88,7 @@ fn hello() -> Hello {
 
 /// Answers one request after another, until the client ends the connection.
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
+    let mut told = cpu::thread();
     loop {
         let Received { payload, file } = match channel.receive(None, PATIENCE) {
             Ok(Some(received)) => received,
@@ -100,7 +102,7 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
         let out = Out { channel, id };
         // A program's own consumers may run here.
         let answered = catch_unwind(AssertUnwindSafe(|| requests::answer(session, request, file, &out)));
-        let body = match answered {
+        let mut body = match answered {
             Ok(Ok(body)) => body,
             Ok(Err(Stop::Failed(failure))) => Body::Failed(failure),
             Ok(Err(Stop::Channel(error))) => return Err(error),
@@ -109,6 +111,10 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
                 Body::Failed(Failure::new(FailureKind::Internal, message))
             }
         };
+        if let Body::Done(done) = &mut body {
+            let used = cpu::thread();
+            done.cpu_ns = used.saturating_sub(std::mem::replace(&mut told, used));
+        }
         out.last(body)?;
     }
 }

@@ -13,12 +13,13 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use report::{FunctionLatency, Latencies};
 
 use super::buckets::Buckets;
-use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
+use crate::calls::{CallEnd, Calls, LazyCalls, Meter, add_single_writer};
 use crate::clock::Clock;
 use crate::control::{Baseline, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Zeroed;
+use crate::registry::ProbeId;
 use crate::syntax::{ParseError, Setting};
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
@@ -119,6 +120,11 @@ impl Latency {
         self.began.now(|| self.all_latencies(), Latencies::since)
     }
 
+    /// Returns the same, of the functions with these probes only.
+    pub(crate) fn latencies_only(&self, probes: &[ProbeId]) -> Latencies {
+        self.began.now(|| self.read(|calls| calls.functions_with(probes)), Latencies::since)
+    }
+
     /// Restarts the measurement: from now on, [`latencies`](Self::latencies) and the reports
     /// include later calls only. Returns the measurements since the last reset, or since it was
     /// attached.
@@ -149,7 +155,12 @@ impl Latency {
 
     /// Returns everything measured since attaching, regardless of resets. Collectors get this.
     pub(crate) fn all_latencies(&self) -> Latencies {
-        let read = |calls| Latencies::new(calls, self.clock.scale(), self.shows_buckets);
+        self.read(|calls| (0..calls.functions().len()).collect())
+    }
+
+    /// Reads the functions with the chosen numbers.
+    fn read(&self, choose: impl FnOnce(&Calls<1, Self>) -> Vec<usize>) -> Latencies {
+        let read = |calls| Latencies::new(calls, &choose(calls), self.clock.scale(), self.shows_buckets);
         self.calls.get().map_or_else(Latencies::default, read)
     }
 }

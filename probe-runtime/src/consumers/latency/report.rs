@@ -170,13 +170,20 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale, shows_buckets: bool) -> Self {
+    /// Reads the functions with these numbers.
+    pub(super) fn new(
+        calls: &Calls<1, Latency>,
+        chosen: &[usize],
+        scale: Scale,
+        shows_buckets: bool,
+    ) -> Self {
         let period = calls.period();
-        let function = |(number, function): (usize, &Function)| {
+        let function = |&number: &usize| {
+            let function = &calls.functions()[number];
             let sums = LatencySums::new(calls.parts(number), function.is_future());
             FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
-        let functions = calls.functions().iter().enumerate().map(function).collect();
+        let functions = chosen.iter().map(function).collect();
         Self { functions, left_out: calls.left_out(), lost: calls.lost(), period, shows_buckets }.sorted()
     }
 

@@ -147,12 +147,13 @@ impl Core {
         *place = Some(running);
     }
 
-    /// Calls `tell` with the present knowledge of each function, in their order.
+    /// Calls `tell` with the present knowledge of each of these functions, in their order.
     pub(super) fn known(
         &self,
         sampler: &Sampler,
         running: &mut Running,
-        mut tell: impl FnMut(FunctionEstimate, FunctionTotals),
+        functions: &[usize],
+        mut tell: impl FnMut(usize, FunctionEstimate, FunctionTotals),
     ) {
         if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
             running.rehearsed.again();
@@ -160,10 +161,8 @@ impl Core {
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
         let (others, weight) = (running.untimed(sampler, now.time), running.windows.weight);
-        running.read_all(sampler, |state, seen| {
-            let mut state = state.clone();
-            state.read(seen, now, weight);
-            tell(state.known(costs, threads, others), seen);
+        running.read_and_book(sampler, functions, |function, state, seen| {
+            tell(function, state.known(seen, now, weight, (costs, threads, others)), seen);
         });
     }
 
@@ -305,17 +304,18 @@ impl Running {
         (self.asked, self.used, self.totals) = (now, used, totals);
     }
 
-    /// Reads all functions, and books the calls that the runtime has counted. Functions that are
+    /// Reads these functions, and books the calls that the runtime has counted. Functions that are
     /// counted in windows only are booked by the windows.
-    pub(super) fn read_all(
+    pub(super) fn read_and_book(
         &mut self,
         sampler: &Sampler,
-        mut each: impl FnMut(&mut FunctionState, FunctionTotals),
+        functions: &[usize],
+        mut each: impl FnMut(usize, &mut FunctionState, FunctionTotals),
     ) {
         let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
-        let all: Vec<_> = (0..self.states.len()).collect();
-        let readings = self.read(sampler, &all);
-        for (state, seen) in self.states.iter_mut().zip(readings) {
+        let readings = self.read(sampler, functions);
+        for (&function, seen) in functions.iter().zip(readings) {
+            let state = &mut self.states[function];
             let (calls, delivered) = std::mem::replace(&mut state.booked, (seen.calls, seen.delivered));
             let calls = seen.calls - calls;
             self.cost.calls += calls;
@@ -324,7 +324,7 @@ impl Running {
                 of_all += counted;
                 time += counted * costs.counted(state.is_in_place);
             }
-            each(state, seen);
+            each(function, state, seen);
         }
         self.spend(of_all, time);
     }

@@ -33,7 +33,7 @@ pub(super) struct FunctionState {
 }
 
 /// The sums of a function whose hits were delivered, or whose mode has changed.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(super) struct MeasuredSums {
     last: FunctionTotals,
     /// Calls while each was counted.
@@ -160,16 +160,22 @@ impl FunctionState {
         !is_short && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
     }
 
-    /// Returns the knowledge as of the last reading, in a program of at most so many threads.
-    /// `others` is how long calls of any function were untimed, and the largest part of that time
-    /// that may have been unseen inside of calls of this function.
-    pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> FunctionEstimate {
-        match &self.measured {
-            Some(measured) => measured.known(costs, threads, others),
-            None => {
-                FunctionEstimate { calls: Estimated::exactly(self.booked.0), ..FunctionEstimate::default() }
-            }
+    /// Returns the knowledge as of a reading that is not added, in a program of at most so many
+    /// threads. `others` is how long calls of any function were untimed, and the largest part of
+    /// that time that may have been unseen inside of calls of this function.
+    pub(super) fn known(
+        &self,
+        seen: FunctionTotals,
+        now: Moment,
+        weight: f64,
+        (costs, threads, others): (Costs, f64, [f64; 2]),
+    ) -> FunctionEstimate {
+        if self.measured.is_none() && seen.delivered == 0.0 {
+            return FunctionEstimate { calls: Estimated::exactly(seen.calls), ..FunctionEstimate::default() };
         }
+        let mut measured = self.measured.as_deref().copied().unwrap_or_default();
+        measured.read(self.mode, seen, now, weight);
+        measured.known(costs, threads, others)
     }
 }
 
@@ -328,12 +334,9 @@ mod tests {
                 time: 100.0,
                 ..FunctionTotals::default()
             };
-            state.read(
-                FunctionTotals { whole: 1.0, own: 100.0, ..seen },
-                Moment { time: 200.0, worked: 0.0 },
-                1.0,
-            );
-            state.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
+            let (seen, now) =
+                (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 });
+            state.known(seen, now, 1.0, (Costs::default(), 1.0, [60.0, 0.5])).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed: half of the
         // rest.

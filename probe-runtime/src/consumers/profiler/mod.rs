@@ -1,8 +1,8 @@
 //! Counts and times calls within a budget.
 //!
 //! ```text
-//! hits ▶ sampler ▶ part, stack (each thread's sums)
-//!            ▲ modes, windows                 ▼ read
+//! hits ▶ timing ▶ part, stack (each thread's sums)
+//!            ▲ sampler: modes, windows        ▼ read
 //! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure)
 //!                            windows ▶ stretch (when, pure)
 //!                                             ▼
@@ -23,6 +23,7 @@ mod stack;
 mod stretch;
 mod survey;
 mod time;
+mod timing;
 mod windows;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -33,10 +34,12 @@ pub use budget::{Budget, UnusableBudget};
 use daemon::Daemon;
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
-#[cfg(feature = "perf")]
-pub(super) use sampler::{DEPTH, Timed};
 use sampler::{Sampler, begins};
+#[cfg(feature = "perf")]
+pub(super) use stack::DEPTH;
 use time::{TimeSource, Used};
+#[cfg(feature = "perf")]
+pub(super) use timing::Timed;
 
 #[cfg(feature = "perf")]
 use crate::calls::Function;
@@ -216,7 +219,12 @@ impl Profiler {
     /// Returns everything known so far, including calls that have not ended. Do not call this on a
     /// hit.
     pub fn profile(&self) -> Profile {
-        Profile::new(&self.core, self.options.budget)
+        Profile::new(&self.core, self.options.budget, None)
+    }
+
+    /// Returns the same, of the functions with these probes only.
+    pub(crate) fn profile_only(&self, probes: &[ProbeId]) -> Profile {
+        Profile::new(&self.core, self.options.budget, Some(probes))
     }
 }
 

@@ -11,6 +11,7 @@ use super::core::Core;
 use super::estimate::Estimated;
 use crate::calls::LeftOut;
 use crate::period::Period;
+use crate::registry::ProbeId;
 use crate::report::{Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing};
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
@@ -45,16 +46,19 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub(super) fn new(core: &Core, budget: Budget) -> Self {
+    /// Reads the functions with `only` these probes, or all.
+    pub(super) fn new(core: &Core, budget: Budget, only: Option<&[ProbeId]>) -> Self {
         let scale = core.time.nanoseconds_per_tick(false);
         core.with(|sampler, running| {
             // The scale at the beginning was accurate to a thousandth.
             let scale = scale / running.scale;
             let elapsed = core.now_for(running) * scale;
             let of = &sampler.selected.functions;
-            let mut functions = Vec::with_capacity(of.len());
-            core.known(sampler, running, |known, seen| {
-                functions.push(FunctionProfile::new(&of[functions.len()], known, &seen, scale, elapsed));
+            let all = || (0..of.len()).collect();
+            let chosen = only.map_or_else(all, |probes| sampler.selected.functions_with(probes));
+            let mut functions = Vec::with_capacity(chosen.len());
+            core.known(sampler, running, &chosen, |function, known, seen| {
+                functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
             });
             // Functions of the same weight stay in the order of their paths.
             crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));

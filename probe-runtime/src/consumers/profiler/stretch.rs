@@ -31,8 +31,14 @@ const WINDOWS: f64 = 0.3;
 const RARER: f64 = 3.0;
 /// A guess for the cost of switching a function for a window, in nanoseconds.
 const SWITCHED: f64 = 1000.0;
-/// The largest number of functions in a window, chosen at random.
+/// The largest number of functions in a window. Of more, it samples neighbours, from a random one
+/// on: the sites of neighbours in the order of paths mostly share pages, and each run of pages that
+/// is opened for a batch takes as long as dozens of sites.
 pub(super) const MOST: usize = 256;
+/// The smallest number, where windows of more would exceed the budget.
+const FEWEST: f64 = 64.0;
+/// The weight of the last window in that number.
+const LATELY: f64 = 0.25;
 
 /// The state of stretches and windows.
 #[derive(Clone, Debug)]
@@ -50,6 +56,8 @@ pub(super) struct Windows {
     pub(super) began_at: f64,
     /// The time until the window is warm, in units of [`WINDOW`].
     warm: f64,
+    /// The number of functions in a window if there are more than [`MOST`].
+    most: f64,
     /// The functions in the window, and the number of calls that each of their calls stands for.
     pub(super) inside: Vec<usize>,
     pub(super) weight: f64,
@@ -84,6 +92,7 @@ impl Windows {
             cost: price(2.0 * WINDOW + switching, 100.0),
             began_at: 0.0,
             warm: WARM,
+            most: MOST as f64,
             inside: Vec::new(),
             weight: 1.0,
             timed: 0.0,
@@ -133,7 +142,7 @@ impl Windows {
 
     /// Begins the window of a stretch, for some of these functions.
     pub(super) fn begin(&mut self, all: &[usize]) {
-        self.inside = self.some_of(all.to_vec());
+        self.inside = self.some_of(all);
         let share = all.len() as f64 / self.inside.len().max(1) as f64;
         self.weight = (share * (self.to - self.from) / WINDOW).max(1.0).round();
     }
@@ -153,15 +162,24 @@ impl Windows {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// Notes the cost of a window of so many functions, and fits the number of the next window's to
+    /// it. The rarest windows that there may be then stay within the budget. The number depends on
+    /// earlier windows only, so it favours no function.
+    pub(super) fn note_cost(&mut self, functions: usize, spent: f64, income: f64) {
+        self.cost = spent.max(self.cost + LATELY * (spent - self.cost));
+        let paid = WINDOWS * income * LONGEST;
+        let fits = functions as f64 * paid / self.cost.max(f64::MIN_POSITIVE);
+        self.most = (self.most + LATELY * (fits - self.most)).clamp(FEWEST, MOST as f64);
+    }
+
     /// Chooses some of these at random, each with the same probability.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a chance")]
-    fn some_of(&mut self, mut all: Vec<usize>) -> Vec<usize> {
-        for at in 0..all.len().min(MOST) {
-            let other = at + ((all.len() - at) as f64 * self.chance()) as usize;
-            all.swap(at, other);
+    fn some_of(&mut self, all: &[usize]) -> Vec<usize> {
+        if all.len() <= MOST {
+            return all.to_vec();
         }
-        all.truncate(MOST);
-        all
+        let first = (all.len() as f64 * self.chance()) as usize;
+        all[first..].iter().chain(all).take(self.most as usize).copied().collect()
     }
 }
 
@@ -210,10 +228,35 @@ mod tests {
         windows.to = 6e6;
         windows.begin(&[1, 2]);
         assert_eq!(windows.opening(0.5), [36_000, 120_000, 100]);
-        windows.begin(&(0..2 * MOST).collect::<Vec<_>>());
-        assert_eq!((windows.inside.len(), windows.opening(1.0)[2]), (MOST, 200));
-        windows.inside.sort_unstable();
-        windows.inside.dedup();
+        let many: Vec<_> = (0..2 * MOST).collect();
+        let mut met = vec![0; many.len()];
+        for _ in 0..1000 {
+            windows.begin(&many);
+            assert_eq!((windows.inside.len(), windows.opening(1.0)[2]), (MOST, 200));
+            windows.inside.iter().for_each(|it| met[*it] += 1);
+        }
+        // Each one in half of the windows, within five standard errors.
+        assert!(met.iter().all(|it| (420..580).contains(it)), "{met:?}");
+    }
+
+    #[test]
+    fn windows_of_many_functions_have_as_many_as_they_pay_for() {
+        let many: Vec<_> = (0..2 * MOST).collect();
+        let mut windows = Windows::new(0, many.len(), 1e7, |time, _| time);
+        let mut inside = |each: f64, income| {
+            for _ in 0..200 {
+                windows.begin(&many);
+                windows.note_cost(windows.inside.len(), each * windows.inside.len() as f64, income);
+            }
+            windows.begin(&many);
+            windows.inside.len()
+        };
+        // 0.3 of 0.4 % of 250 ms are 300 µs.
+        assert_eq!(inside(1e3, 0.004), MOST);
+        assert!((130..=160).contains(&inside(2e3, 0.004)));
+        assert_eq!(inside(2e4, 0.004), 64);
+        assert_eq!(inside(1e3, 0.004), MOST);
+        windows.begin(&many[..MOST]);
         assert_eq!(windows.inside.len(), MOST);
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Surveys {
     pub(super) last: f64,
     /// How long calls may have gone untimed by then.
     pub(super) untimed: f64,
+    /// The time of all hits by then.
+    pub(super) hits: f64,
     between: f64,
     /// The cost of the last survey.
     took: f64,
@@ -46,7 +48,7 @@ pub(super) struct Surveys {
 impl Surveys {
     /// Plans surveys of so many functions.
     pub(super) fn new(functions: usize) -> Self {
-        Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
+        Self { last: 0.0, untimed: 0.0, hits: 0.0, between: FIRST, took: functions as f64 * READING }
     }
 
     /// Returns the latest time of the next survey.
@@ -77,7 +79,8 @@ impl Running {
         let elapsed = at.time - self.surveys.last;
         let mut lately = Vec::with_capacity(self.states.len());
         let (weight, mut has_untimed) = (self.windows.weight, false);
-        self.read_all(sampler, |state, seen| {
+        let all: Vec<_> = (0..self.states.len()).collect();
+        self.read_and_book(sampler, &all, |_, state, seen| {
             has_untimed |= state.has_untimed(&seen);
             let before = std::mem::replace(&mut state.surveyed, seen.calls);
             state.is_known = before != 0.0;
@@ -109,6 +112,7 @@ impl Running {
         self.list();
         self.book(sampler);
         self.surveys.took = self.cost.own - own_before;
+        self.surveys.hits = self.cost.hits;
     }
 
     /// Gives these functions their chosen modes. `chosen` is indexed by all functions.

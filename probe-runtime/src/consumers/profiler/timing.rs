@@ -1,0 +1,235 @@
+//! Handles the hits of the profiler: counts calls, and times them as the [sampler](Sampler)'s modes
+//! and its window say.
+//!
+//! Cost of a timed call: two readings of the clock, and a frame on its thread's stack. A hit takes
+//! no lock, executes no locked instruction, allocates nothing and makes no system call.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::part::FunctionSums;
+use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
+use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
+use crate::calls::{Act, CallEffect, add_single_writer};
+use crate::dispatch::Event;
+use crate::per_thread::Local;
+
+/// A hit of a timed call: its function, and how many calls are timed around it on its thread
+/// (fewer than [`DEPTH`](super::stack::DEPTH)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::consumers) enum Timed {
+    /// The call begins.
+    Began(usize, usize),
+    /// The call has ended.
+    Ended(usize, usize),
+}
+
+impl Sampler {
+    /// Handles a hit. Returns whether it is one of a timed call.
+    #[inline(always)]
+    pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
+        let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
+        if !is_of_call(step) {
+            return None;
+        }
+        let function = function as usize;
+        let local = self.memory.of(event)?;
+        let part = local.parts().get(function)?;
+        let head = local.head();
+        add_single_writer(&head.hits, 1);
+        let mode = self.modes.get(function)?.load(Acquire);
+        let key = self.key(mode, event.generation());
+        let is_first =
+            part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0;
+        head.belongs_to(local.thread());
+        let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
+        if let Some(stack_pointer) = mark {
+            head.drop_dead(stack_pointer, begins(step));
+        }
+        let call = SampledCall { function, mode, key, mark: mark.unwrap_or_default(), is_first };
+        if begins(step) {
+            add_single_writer(&part.delivered, 1);
+            add_single_writer(&part.resumed, u64::from(step == CallEffect::Resume));
+            if is_first {
+                part.hit_window(0);
+            }
+            self.begin(call, head, part).map(|depth| Timed::Began(function, depth))
+        } else {
+            self.end(call, head, part, local).map(|depth| Timed::Ended(function, depth))
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&self, call: SampledCall, head: &ThreadStack, part: &FunctionSums) -> Option<usize> {
+        let is_settled = !call.key.is_multiple_of(2);
+        let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
+        let may_begin = is_settled && deadline != 0;
+        if may_begin && head.room().is_none() {
+            head.drop_while(|frame| !self.is_current(frame, call));
+        }
+        if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
+            frame.note(
+                call.function,
+                call.key,
+                head.hits.load(Relaxed),
+                part.untimed.load(Relaxed),
+                call.mark,
+            );
+            let is_nested =
+                part.untimed.load(Relaxed) != 0 || head.find(call.function, call.key, 0).is_some();
+            // As late as possible: the work above is not part of the call.
+            let now = self.time.now_in_order();
+            if begin <= now && now < deadline {
+                frame.start.store(now, Relaxed);
+                add_single_writer(&part.begun, 1);
+                add_single_writer(&part.nested, u64::from(is_nested));
+                head.push();
+                return Some(depth);
+            }
+        }
+        // The stack pointer identifies the exits of other calls.
+        if call.mark == 0 {
+            add_single_writer(&part.untimed, 1);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn end(
+        &self,
+        call: SampledCall,
+        head: &ThreadStack,
+        part: &FunctionSums,
+        local: Local<'_, ThreadStack, FunctionSums>,
+    ) -> Option<usize> {
+        let found = head.find(call.function, call.key, call.mark);
+        // Among a timed call and untimed calls, the one that began last ends first.
+        let is_innermost =
+            |frame: &TimedCall| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
+        if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
+            let now = self.time.now();
+            head.cut(depth);
+            self.end_timed(call, frame, now, local, part);
+            return Some(depth);
+        }
+        // In C code, untimed calls are not counted: the stack pointer identifies timed ones.
+        let began_before = !part.end_untimed() && call.mark == 0;
+        let (begin, deadline) = self.window.span();
+        if call.is_always() {
+            if began_before {
+                let since = self.since[call.function].load(Relaxed);
+                add_single_writer(&part.spanned, self.time.now().saturating_sub(since));
+            }
+        } else if deadline != 0 {
+            let now = self.time.now();
+            if call.is_first {
+                part.hit_window(now.saturating_sub(begin));
+            }
+            if began_before || call.mark != 0 || now < deadline {
+                // The call began before the window, so the calls that the window timed inside of it
+                // must not count for its caller.
+                head.pending.drop_of(call.era());
+            }
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn end_timed(
+        &self,
+        call: SampledCall,
+        frame: &TimedCall,
+        now: u64,
+        local: Local<'_, ThreadStack, FunctionSums>,
+        part: &FunctionSums,
+    ) {
+        let head = local.head();
+        let elapsed = now.saturating_sub(frame.start.load(Relaxed));
+        // Without the call's own exit.
+        let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
+        part.end_timed(elapsed, hits, !call.is_always());
+        let (begin, deadline) = self.window.span();
+        let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
+        let end_whole = |weight: u64| {
+            add_single_writer(&part.whole, weight);
+            add_single_writer(&part.own, weight * elapsed.saturating_sub(inner));
+            add_single_writer(&part.inside, weight * calls);
+        };
+        let weight = self.window.weight.load(Relaxed);
+        if call.is_always() {
+            add_below(&head.pending, local.parts());
+            end_whole(1);
+        } else if now < deadline {
+            // The longer a call, the less likely it fits a window.
+            let length = deadline.saturating_sub(begin);
+            let left = length.saturating_sub(elapsed).max(length / 8).max(1);
+            end_whole(weight.saturating_mul(length) / left);
+        }
+        let Some(outer) = head.drop_while(|frame| !self.is_current(frame, call)) else { return };
+        if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(ALWAYS) == 0 {
+            add_single_writer(&outer.inner, elapsed);
+            add_single_writer(&outer.calls, 1);
+            return;
+        }
+        let (pending, owner) = (&head.pending, outer.function.load(Relaxed));
+        if pending.owner.load(Relaxed) != owner || pending.window.load(Relaxed) != call.era() {
+            add_below(pending, local.parts());
+            pending.owner.store(owner, Relaxed);
+            pending.window.store(call.era(), Relaxed);
+        }
+        add_single_writer(&pending.time, weight * elapsed);
+        add_single_writer(&pending.calls, weight);
+        add_single_writer(&pending.seen, 1);
+    }
+
+    /// Returns the key that an entry and an exit must share to be paired.
+    #[inline(always)]
+    fn key(&self, mode: u32, generation: u32) -> u64 {
+        let era = if mode & ALWAYS != 0 { mode } else { self.window.number.load(Relaxed) };
+        u64::from(era) << 32 | u64::from(generation)
+    }
+
+    /// Returns whether the exit of a call can still come, as of this hit.
+    #[inline(always)]
+    fn is_current(&self, frame: &TimedCall, hit: SampledCall) -> bool {
+        let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let generation = hit.key as u32;
+        self.key(mode, generation) == frame.key.load(Relaxed)
+    }
+}
+
+/// The call of a hit.
+#[derive(Clone, Copy)]
+struct SampledCall {
+    function: usize,
+    mode: u32,
+    key: u64,
+    /// The stack pointer in C code; else 0.
+    mark: usize,
+    /// Whether it is the first hit of its function in this window on this thread.
+    is_first: bool,
+}
+
+impl SampledCall {
+    #[inline(always)]
+    fn is_always(self) -> bool {
+        self.mode & ALWAYS != 0
+    }
+
+    /// Returns the number of its function's mode, or of the window.
+    fn era(self) -> u64 {
+        self.key >> 32
+    }
+}
+
+/// Adds the pending calls to the call that is always timed around them: no other call turned out to
+/// be in between.
+#[inline]
+fn add_below(pending: &UnattributedCalls, parts: &[FunctionSums]) {
+    let [time, calls, seen] = pending.take();
+    if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
+        add_single_writer(&part.below, time);
+        add_single_writer(&part.below_calls, calls);
+        add_single_writer(&part.below_seen, seen);
+    }
+}
