@@ -121,6 +121,23 @@ fn or_needs_one_side() {
 }
 
 #[test]
+fn not_unknown_is_unknown() {
+    let mut it = played("when not sum(n of f) > 5 for 2s then snapshot");
+    let sums = [Some((1, 1.0)), Some((1, 1.0)), Some((2, 2.0)), Some((3, 3.0)), None, Some((4, 20.0))];
+    let steps = sums.map(|total| it.window(&[total]));
+    // The window without hits begins the time anew. Neither `not` nor its end holds for sure then.
+    assert_eq!(steps, ["", "", "", "fired 1 sum(n of f)=1", "", "ended 1 2"]);
+    assert_eq!(it.unknown(), (2, 6));
+    let mut it = played("when not (rate(f) <= 5 or sum(n of f) != 7) until not rate(f) >= 2 then snapshot");
+    assert_eq!(it.window(&[Some((10, 0.0)), Some((1, 6.0))]), "");
+    assert_eq!(it.window(&[Some((20, 0.0)), None]), "");
+    assert_eq!(it.unknown(), (1, 2));
+    assert_eq!(it.window(&[Some((30, 0.0)), Some((3, 14.0))]), "");
+    assert_eq!(it.window(&[Some((40, 0.0)), Some((4, 21.0))]), "fired 1 rate(f)=10 sum(n of f)=7");
+    assert_eq!([45, 46].map(|count| it.window(&[Some((count, 0.0)), None])), ["", "ended 1 2"]);
+}
+
+#[test]
 fn percentiles_need_enough_calls() {
     let timed = |calls| {
         let bucket = Bucket { number: 7, time: 9_000_000, calls };
