@@ -317,7 +317,7 @@ fn mistakes_are_errors_at_once() {
             &["when rate(f) > 5 then arm f=cuont"],
             "error: `f=cuont`: malformed spec, column 3: `cuont` is not a consumer",
         ),
-        (&["when rate(f) > 5 then disarm f=count"], "error: no rule arms `f=count`"),
+        (&["when rate(f) > 5 then disarm f=count"], "error: rule, column 23: no rule arms `f=count`"),
         (
             &["when rate(f) > 5 then record f for 1s to it.txt"],
             "error: rule, column 42: `it.txt` tells no format",

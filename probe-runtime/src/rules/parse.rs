@@ -46,8 +46,8 @@ const SNAPSHOTS: [&str; 5] = [".pftrace", ".probetrace", ".json", ".firefox.json
 /// Words after the last action.
 const TAIL: [&str; 2] = ["at most", "every"];
 
-/// Parses a rule.
-pub(super) fn parse(text: &str) -> Result<Rule, ParseError> {
+/// Parses a rule that stands at this place: `FILE:LINE`, or `rule`.
+pub(super) fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
     if text.len() > MOST_BYTES {
         let problem = format!("a rule has at most {MOST_BYTES} bytes, and these are {}", text.len());
         return Err(ParseError { at: floor(text, MOST_BYTES), problem });
@@ -72,9 +72,9 @@ pub(super) fn parse(text: &str) -> Result<Rule, ParseError> {
         }
     }
     let (at_most, every) = tail(&mut cursor)?;
-    let text = text.trim().to_owned();
+    let (place, text) = (place.to_owned(), text.to_owned());
     let at_most = at_most.unwrap_or(AT_MOST);
-    let rule = Rule { text, when, until, actions, places, at_most, every };
+    let rule = Rule { place, text, when, until, actions, places, at_most, every };
     check(&rule)?;
     Ok(rule)
 }

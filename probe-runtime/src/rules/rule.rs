@@ -8,6 +8,8 @@ use super::condition::{Comparison, Condition};
 /// A condition, and what follows from it. Prints as it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
+    /// Its place for messages: `FILE:LINE`, or `rule`.
+    pub(super) place: String,
     pub(super) text: String,
     pub(super) when: Held,
     /// Without it, the rule ends when its condition does not hold any more.
@@ -88,6 +90,6 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.text.trim())
     }
 }

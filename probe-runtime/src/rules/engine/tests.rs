@@ -1,4 +1,4 @@
-use super::super::file::rule;
+use super::super::file::{rule, rules};
 use super::super::reading::{Bucket, Row};
 use super::*;
 
@@ -221,10 +221,23 @@ fn one_consumer_serves_all_figures_of_a_kind() {
 
 #[test]
 fn a_rule_disarms_what_a_rule_arms() {
-    let rules = |texts: &[&str]| texts.iter().map(|text| rule(text).unwrap()).collect();
+    let read = |texts: &[&str]| texts.iter().map(|text| rule(text).unwrap()).collect();
     let arms = "when rate(f) > 5 then arm g=count";
     let disarms = "when rate(f) > 9 then disarm g=count";
-    assert!(Engine::new(rules(&[arms, disarms])).is_ok());
-    let error = Engine::new(rules(&[disarms])).unwrap_err();
-    assert!(error.starts_with("no rule arms `g=count`"), "{error}");
+    assert!(Engine::new(read(&[arms, disarms])).is_ok());
+    let error = Engine::new(
+        rules(
+            "a.rules",
+            &format!("\n{arms}; arm h=count\n  when rate(f) > 9 then snapshot; disarm g=latency\n"),
+        )
+        .unwrap(),
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a.rules:3, column 35: no rule arms `g=latency`, so none can disarm it; both texts must be equal\n    \
+         when rate(f) > 9 then snapshot; disarm g=latency\n                                    ^"
+    );
+    let error = Engine::new(read(&[disarms])).unwrap_err();
+    assert!(error.to_string().starts_with("rule, column 23: no rule arms `g=count`"), "{error}");
 }

@@ -6,6 +6,10 @@ use super::super::condition::Operator;
 use super::super::rule::Action;
 use super::*;
 
+fn parse(text: &str) -> Result<Rule, ParseError> {
+    super::parse("rule", text)
+}
+
 fn specs(text: &str) -> Vec<String> {
     let rule = parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
     rule.comparisons().map(|it| it.figure.spec.clone()).collect()
@@ -252,8 +256,8 @@ impl Written {
                 let holds = match *operator {
                     "<" => value < 5.0,
                     "<=" => value <= 5.0,
-                    "==" => value == 5.0,
-                    "!=" => value != 5.0,
+                    "==" => (value - 5.0).abs() < 0.5,
+                    "!=" => (value - 5.0).abs() > 0.5,
                     ">=" => value >= 5.0,
                     _ => value > 5.0,
                 };
