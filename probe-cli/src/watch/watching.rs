@@ -52,7 +52,7 @@ impl Watching {
         let sources = engine.sources().map(Source::of).collect();
         let recorders = engine.recorders().into_iter().map(Source::of).collect();
         Self {
-            link: Link::new(client, process.pid),
+            link: Link::new(client),
             process,
             engine,
             log,
@@ -225,7 +225,7 @@ impl Watching {
 
     /// Ends a window.
     fn window(&mut self, from: Duration, to: Duration) -> Result<(), Failure> {
-        match self.link.try_again() {
+        match self.link.try_again(&self.process) {
             Some(Ok(())) => self.log.event(Event::Back, None, "the program answers again")?,
             Some(Err(reason)) => self.log.event(Event::Failed, None, reason)?,
             None => (),
