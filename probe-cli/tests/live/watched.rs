@@ -254,15 +254,26 @@ fn a_stopped_program_is_asked_again() {
 fn the_end_of_the_program_ends_the_watch() {
     let folder = Folder::new("watch-end");
     let mut program = Program::start(&folder);
-    let rule = format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.pftrace");
+    let rule =
+        format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.probetrace");
     let mut watch = Watch::start(&folder, &program, &[rule]);
     watch.event("recording");
+    let trace = folder.0.join("it.probetrace");
+    until(|| run(&folder, &["report", &trace.display().to_string()]).out.contains(WORK));
     program.kill();
     let events = watch.ended();
     let left: Vec<_> =
         events.iter().filter(|it| it["event"] == "left").map(|it| it["text"].as_str().unwrap()).collect();
-    assert_eq!(left, ["it.pftrace has the events until about now", &format!("{WORK}=latency was armed")]);
+    assert_eq!(left, ["it.probetrace has the events until about now", &format!("{WORK}=latency was armed")]);
     assert_eq!(events.last().unwrap()["event"], "summary");
+    // Nothing has finished the file.
+    let [trace, json] = [trace, folder.0.join("it.json")].map(|it| it.display().to_string());
+    let report = run(&folder, &["report", &trace]);
+    assert!(report.code == Some(0) && report.out.contains(WORK), "{report:?}");
+    assert!(report.err.contains("did not finish the trace"), "{report:?}");
+    let converted = run(&folder, &["convert", &trace, &json]);
+    assert!(converted.code == Some(0), "{converted:?}");
+    assert!(fs::read_to_string(&json).unwrap().contains(WORK));
 }
 
 #[test]
