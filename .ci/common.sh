@@ -12,6 +12,9 @@ export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_RELEASE_DEBUG=0
 # Each crate's parts are optimised apart, in two thirds of the time. The lane `whole` does not.
 export CARGO_PROFILE_RELEASE_LTO=off
 
+# Tests panic on purpose, under Miri, too, where a backtrace takes a minute.
+export RUST_BACKTRACE=0
+
 # The arguments of optimised builds of the integration tests. Packages without sites stay
 # unoptimised, which takes far less time to compile.
 optimised=(--release --config 'profile.release.package."*".opt-level=0' \

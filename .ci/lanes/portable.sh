@@ -8,4 +8,4 @@ step 'tests of the portable backend'
 # In the folder of the other lanes, whose dependencies serve here, too. The lane `unit` has played
 # the cases of properties, most of which no backend has a part in.
 PROPTEST_CASES=16 RUSTC_WORKSPACE_WRAPPER=$PWD/.ci/portable-rustc CARGO_CFG_PROBE_PORTABLE= \
-    cargo test -p probe-patch -p probe-runtime -p probe-tests
+    cargo test -p probe-patch -p probe-runtime -p probe-tests --tests

@@ -25,11 +25,13 @@ step "other people's crates"
 cargo test -p probe-tests --test built crates::all_of_them -- --ignored
 
 # A pair shows whatever a third feature could hide or break.
-step 'each pair of features'
+step 'each feature, and each pair'
 for one in $(features); do
+    with_features "$one"
     for other in $(features | sed "0,/^$one\$/d"); do with_features "$one,$other"; done
 done
 
 PROBE_TEST_WHOLE=1 .ci/lanes/msrv.sh
+PROBE_TEST_WHOLE=1 .ci/lanes/package.sh
 
 .ci/lanes/judges.sh

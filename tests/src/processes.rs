@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{self, Command, ExitStatus, Stdio};
+use std::mem;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -141,6 +142,8 @@ struct Ended {
     status: ExitStatus,
     output: Vec<u8>,
     took: Duration,
+    /// On processors, with the processes that the child has waited for.
+    processors: Duration,
 }
 
 impl Ended {
@@ -153,11 +156,11 @@ impl Ended {
         if io::stdout().is_terminal() && !arguments.say_color() {
             command.arg("--color=always");
         }
-        let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
-        let status = status.expect("the test's own program runs");
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let (status, processors) = wait(&child.expect("the test's own program runs"));
         let mut output = Vec::new();
         to.rewind().and_then(|()| to.read_to_end(&mut output)).expect("the child's output");
-        Self { status, output, took: began.elapsed() }
+        Self { status, output, took: began.elapsed(), processors }
     }
 
     /// Prints the output. The caller holds a lock, so that no other child's comes between.
@@ -165,11 +168,30 @@ impl Ended {
         let mut out = io::stdout().lock();
         let end =
             if self.status.code().is_some() { String::new() } else { format!(" ends with {}", self.status) };
-        let shown = writeln!(out, "\n     File {file}{end} ({:.1} s)", self.took.as_secs_f64())
+        let [took, processors] = [self.took, self.processors].map(|it| it.as_secs_f64());
+        let shown = writeln!(out, "\n     File {file}{end} ({took:.1} s, {processors:.1} s of processors)")
             .and_then(|()| out.write_all(&self.output))
             .and_then(|()| out.flush());
         shown.expect("standard output");
     }
+}
+
+/// Waits for a child, and returns how it ended and the time that it took of processors.
+fn wait(child: &Child) -> (ExitStatus, Duration) {
+    let mut status = 0;
+    // SAFETY: numbers, for which zeros are values.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    let id = child.id().cast_signed();
+    // SAFETY: both places outlive the call, which writes to nothing else. Nobody else waits for
+    // this child: its owner lends it.
+    while unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) } != id {
+        let error = io::Error::last_os_error();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted, "a child of this process: {error}");
+    }
+    let of = |time: libc::timeval| {
+        Duration::from_micros(u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).expect("not negative"))
+    };
+    (ExitStatus::from_raw(status), of(usage.ru_utime) + of(usage.ru_stime))
 }
 
 /// Returns a file that goes with its last descriptor.

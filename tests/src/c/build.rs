@@ -8,6 +8,8 @@ use std::thread;
 
 use probe_build::{Build, Report, Sites};
 
+use crate::whole;
+
 /// The target of the sources.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -27,6 +29,19 @@ pub enum Language {
     C,
     /// Those in C++.
     Cpp,
+}
+
+/// The strategies that tests play with a compiler and a language. A slice has each compiler with
+/// each language and each strategy, but not all triples.
+///
+/// # Panics
+/// As [`whole::is_asked_for`].
+pub fn strategies(compiler: Compiler, language: Language) -> impl Iterator<Item = Sites> {
+    let slice = (compiler == Compiler::Clang) ^ (language == Language::Cpp);
+    [(false, Sites::EntryReturn), (true, Sites::InstrumentFunctions)]
+        .into_iter()
+        .filter(move |(is_of, _)| whole::is_asked_for() || *is_of == slice)
+        .map(|(_, sites)| sites)
 }
 
 impl Compiler {

@@ -10,21 +10,33 @@ use cargo_metadata::Message;
 use cargo_metadata::diagnostic::DiagnosticLevel;
 
 use super::nested;
+use crate::fixture::TARGET;
 
 /// Each warning, by its lint and text, and how often it is given.
 pub type Warnings = BTreeMap<(String, String), usize>;
 
 /// The warnings about a package itself from `cargo <arguments>`, and the programs that were built.
+/// They go to `target`; the intermediate files are those of the fixtures, in `build`, where the
+/// runtime is compiled already: see `fixture`.
 ///
 /// # Panics
 /// If it does not compile; the message has what the compiler said.
 #[must_use]
-pub fn warnings(folder: &Path, target: &Path, arguments: &[&str]) -> (Warnings, Vec<(String, PathBuf)>) {
+pub fn warnings(
+    folder: &Path,
+    target: &Path,
+    build: &Path,
+    arguments: &[&str],
+) -> (Warnings, Vec<(String, PathBuf)>) {
     // Cargo's own messages go to a file: no thread reads a second pipe meanwhile.
     let said = target.with_extension("stderr");
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
     let mut command = nested(folder, target);
     let mut child = command
+        .env("CARGO_BUILD_BUILD_DIR", build)
+        .env("CARGO_BUILD_TARGET", TARGET)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "0")
         .arg(arguments[0])
         .args(["--offline", "--message-format=json"])
         .args(&arguments[1..])

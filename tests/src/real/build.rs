@@ -123,7 +123,7 @@ fn hash_files(folder: &Path, key: &mut DefaultHasher) {
 
 const fn opt_level(base: &CodeBase, way: Way) -> u32 {
     match way {
-        Way::Reference | Way::Counted => 0,
+        Way::Counted => 0,
         Way::EntryReturn | Way::InstrumentFunctions | Way::Hooks => base.opt_level,
         _ => 2,
     }

@@ -18,7 +18,7 @@ use crate::whole;
 /// Builds everything that the checks of this way need, concurrently.
 fn prepare(base: &CodeBase, root: &str, way: Way) {
     thread::scope(|scope| {
-        for way in [Way::Reference, Way::Counted, way] {
+        for way in [Way::Counted, way] {
             scope.spawn(move || base.build(root, way));
         }
     });
@@ -164,17 +164,15 @@ fn last_name(path: &str) -> String {
     name
 }
 
-/// Checks that the workload's digest equals the reference's: while latent, while everything is
-/// counted, and latent again. The counts equal those of the counters compiled in by hand, for
-/// entries and for exits. Afterwards, the text equals the file's. Returns the counts.
+/// Checks that the workload's digest equals that of the build with counters: while latent, while
+/// everything is counted, and latent again. The counts equal those of the counters compiled in by
+/// hand, for entries and for exits. Afterwards, the text equals the file's. Returns the counts.
 ///
 /// # Panics
 /// If one of these does not hold.
 pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> Counts {
-    let (reference, counted, loaded) =
-        (base.load(root, Way::Reference), base.load(root, Way::Counted), base.load(root, way));
-    let digest = reference.workload(amount);
-    assert_eq!(counted.workload(amount), digest, "counted by hand");
+    let (counted, loaded) = (base.load(root, Way::Counted), base.load(root, way));
+    let digest = counted.workload(amount);
     let text = loaded.text();
     text.assert_as_in_file();
     assert_eq!(loaded.workload(amount), digest, "latent");
@@ -206,13 +204,14 @@ pub fn unpaired(counts: &Counts) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Runs the workload on one thread while another attaches to sets of functions, pauses, resumes and
-/// detaches. The digest stays the reference's; afterwards, the text equals the file's.
+/// detaches. The digest stays that of the build with counters; afterwards, the text equals the
+/// file's.
 ///
 /// # Panics
 /// If one of these does not hold.
 pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u64, selectors: &[&str]) {
     const ROUNDS: u64 = 20;
-    let digest = base.load(root, Way::Reference).workload(amount);
+    let digest = base.load(root, Way::Counted).workload(amount);
     let loaded = base.load(root, way);
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

@@ -1,7 +1,6 @@
 //! The code bases.
 
 use super::{CodeBase, Counted, Way};
-use crate::whole;
 
 const SQLITE_FILE: &str = "sqlite3/sqlite3.c";
 
@@ -16,11 +15,9 @@ pub const SQLITE: CodeBase = CodeBase {
     flags: &[
         "-DSQLITE_THREADSAFE=1", "-DSQLITE_DEFAULT_MEMSTATUS=0", "-DSQLITE_OMIT_LOAD_EXTENSION",
         "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE",
-        // Implied by level 2, but not by 1.
-        "-foptimize-sibling-calls",
     ],
     opt_level: 2,
-    in_slices: &[Way::Hooks],
+    in_slices: &[],
     libraries: &["-lm", "-lpthread"],
     made: &["posixIoFinderImpl", "nolockIoFinderImpl", "dotlockIoFinderImpl"],
     counted: &[
@@ -36,13 +33,6 @@ pub const SQLITE: CodeBase = CodeBase {
     ],
 };
 
-/// Returns SQLite as tests build it: in a slice with level 1, which compiles in half the time. The
-/// other code bases always have level 2.
-#[must_use]
-pub fn sqlite() -> CodeBase {
-    CodeBase { opt_level: if whole::is_asked_for() { 2 } else { 1 }, ..SQLITE }
-}
-
 /// zlib.
 pub const ZLIB: CodeBase = CodeBase {
     name: "zlib",
@@ -57,7 +47,7 @@ pub const ZLIB: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-DHAVE_UNISTD_H", "-DHAVE_HIDDEN"],
     opt_level: 2,
-    in_slices: &Way::PROBED,
+    in_slices: &[Way::EntryReturn, Way::InstrumentFunctions, Way::Hooks],
     libraries: &[],
     made: &[],
     counted: &[

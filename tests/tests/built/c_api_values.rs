@@ -17,6 +17,7 @@ use probe_runtime::{
 use probe_tests::c_library::{makes, shared_library, source};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;
+use probe_tests::whole;
 
 /// Writes down each hit: the probe's name without its provider, and its fields.
 #[derive(Default)]
@@ -98,21 +99,25 @@ impl Pair {
     }
 }
 
-/// Returns the compiler flags of the fixtures that this processor can run.
+/// Returns the compiler flags of the fixtures that this processor can run. A slice has each flag of
+/// the whole in fewer builds, and the widest vectors.
 fn flags() -> Vec<Vec<&'static str>> {
     let mut flags = vec![
         vec!["-O0"],
-        vec!["-O2"],
         vec!["-O3", "-fno-plt", "-ffunction-sections", "-Wl,--gc-sections"],
         vec!["-Os", "-fcf-protection", "-g"],
-        vec!["-O2", "-masm=intel"],
-        vec!["-O2", "-fno-omit-frame-pointer", "-fstack-protector-all"],
+        vec!["-O2", "-masm=intel", "-fno-omit-frame-pointer", "-fstack-protector-all"],
     ];
-    if std::is_x86_feature_detected!("avx2") {
-        flags.push(vec!["-O3", "-mavx2"]);
+    if whole::is_asked_for() {
+        flags.extend([vec!["-O2"], vec!["-O2", "-masm=intel"]]);
+        flags.push(vec!["-O2", "-fno-omit-frame-pointer", "-fstack-protector-all"]);
     }
-    if std::is_x86_feature_detected!("avx512f") {
+    let has_avx512 = std::is_x86_feature_detected!("avx512f");
+    if has_avx512 {
         flags.push(vec!["-O3", "-mavx512f"]);
+    }
+    if std::is_x86_feature_detected!("avx2") && (!has_avx512 || whole::is_asked_for()) {
+        flags.push(vec!["-O3", "-mavx2"]);
     }
     flags
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 
 use probe_build::Sites;
 use probe_runtime::{Latency, select};
-use probe_tests::c::{Compiler, Language, Object, Recipe, Tally};
+use probe_tests::c::{Compiler, Language, Object, Recipe, Tally, strategies};
 use probe_tests::scenario;
 
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
@@ -17,7 +17,7 @@ const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 fn every_entry_is_accounted_for() {
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
-            for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+            for sites in strategies(compiler, language) {
                 let recipe = Recipe::new(compiler, language, sites, "-O2");
                 let object = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
                 let name = format!("{compiler:?} {language:?} {sites:?}");

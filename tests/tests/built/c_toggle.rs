@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use probe_build::Sites;
 use probe_runtime::{Count, TextPolicy, Visibility, select};
-use probe_tests::c::{Compiler, Language, Object, Recipe};
+use probe_tests::c::{Compiler, Language, Object, Recipe, strategies};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::random::Random;
 use probe_tests::text::Text;
-use probe_tests::whole;
 
 const THREADS: usize = 4;
 /// How long each object is toggled; `PROBE_SOAK_SECONDS` prolongs it.
@@ -31,19 +30,12 @@ fn scenarios(language: Language) -> &'static [&'static str] {
 fn results_are_right_while_sites_are_toggled() {
     let soak = std::env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
     let time = LEAST.max(Duration::from_secs(soak));
-    // A slice has each compiler with each language and each strategy, but not all triples.
-    let is_played = |compiler, language, sites| {
-        let strategy = usize::from(sites == Sites::InstrumentFunctions);
-        let pair = usize::from(compiler == Compiler::Clang) + usize::from(language == Language::Cpp);
-        whole::is_asked_for() || strategy == pair % 2
-    };
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
             let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
             let root = env!("CARGO_TARGET_TMPDIR");
             let without = recipe(Sites::None).build(root).0;
-            let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
-            for sites in strategies.into_iter().filter(|it| is_played(compiler, language, *it)) {
+            for sites in strategies(compiler, language) {
                 let plain = Object::open(&without);
                 let object = Object::open(&recipe(sites).build(root).0);
                 toggle(&plain, &object, language, sites, time);

@@ -22,10 +22,13 @@ struct Pair {
     plain: Copy,
     probed: Copy,
     target: PathBuf,
+    /// The intermediate files.
+    build: PathBuf,
 }
 
 fn pair(it: &Crate, places: Places) -> Pair {
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crates");
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let root = all.join("crates");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let runtime = tests.parent().expect("the workspace").join("probe-runtime");
     let dependencies = [
@@ -51,7 +54,7 @@ fn pair(it: &Crate, places: Places) -> Pair {
         "#[cfg(test)] extern crate armed as _;",
     );
     println!("{}: {}", it.name, probed.tally);
-    Pair { plain, probed, target: root.join("target") }
+    Pair { plain, probed, target: root.join("target"), build: all.join("build") }
 }
 
 /// The warnings of one copy that the other has not, or has less often.
@@ -67,10 +70,10 @@ fn new_ones(probed: &Warnings, plain: &Warnings) -> Vec<String> {
 
 /// Builds the tests of both copies, and runs them: plain, latent, active.
 fn holds(it: &Crate, places: Places) {
-    let Pair { plain, probed, target } = pair(it, places);
-    let build = ["test", "--no-run", "--lib", "--tests"];
-    let (plain_warnings, plain_programs) = warnings(&plain.folder, &target, &build);
-    let (probed_warnings, programs) = warnings(&probed.folder, &target, &build);
+    let Pair { plain, probed, target, build } = pair(it, places);
+    let tests = ["test", "--no-run", "--lib", "--tests"];
+    let (plain_warnings, plain_programs) = warnings(&plain.folder, &target, &build, &tests);
+    let (probed_warnings, programs) = warnings(&probed.folder, &target, &build, &tests);
     assert_eq!(new_ones(&probed_warnings, &plain_warnings), [""; 0], "{}", it.name);
     let names = |programs: &[(String, PathBuf)]| programs.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
     assert_eq!(sorted(names(&plain_programs)), sorted(names(&programs)));
@@ -112,10 +115,11 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 
 /// Checks clippy's lints, and the examples in the documentation.
 fn holds_at_length(it: &Crate, places: Places) {
-    let Pair { plain, probed, target } = pair(it, places);
+    let Pair { plain, probed, target, build } = pair(it, places);
     // Crates may violate lints that clippy denies if the author has not run it.
     let lint = ["clippy", "--lib", "--tests", "--", "--cap-lints=warn"];
-    let [plain_says, probed_says] = [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &lint).0);
+    let [plain_says, probed_says] =
+        [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &build, &lint).0);
     assert_eq!(new_ones(&probed_says, &plain_says), [""; 0], "{}", it.name);
     // Of a crate whose examples use one that its manifest here leaves out, those fail without
     // probes, too.

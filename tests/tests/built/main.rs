@@ -16,6 +16,7 @@ mod c_stack;
 mod c_toggle;
 mod codegen;
 mod crates;
+mod discovered;
 mod link;
 mod mixed;
 mod real_c;
@@ -27,6 +28,4 @@ mod sqlite_toggled;
 mod versions;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(
-    link, sqlite_counts, c_matrix, codegen, real_cpp, shipped, versions, real_c
-);
+probe_tests::a_process_for_each_file!(link, c_matrix, codegen, real_cpp, shipped, versions, real_c);

@@ -4,13 +4,13 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Kind, probes};
-use probe_tests::real::{Way, checks, sqlite};
+use probe_tests::real::{SQLITE, Way, checks};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn scenario(name: &str, way: Way) {
-    checks::in_a_child(&sqlite(), ROOT, name, way, |way| {
-        let _loaded = checks::listing(&sqlite(), ROOT, way).load();
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        let _loaded = checks::listing(&SQLITE, ROOT, way).load();
         let kinds = |path: &str| {
             let found = probes()
                 .into_iter()

@@ -3,7 +3,7 @@
 //! Each scenario in a process of its own: it compares all of the library's text.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use probe_tests::real::{Way, checks, sqlite};
+use probe_tests::real::{SQLITE, Way, checks};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const ROWS: u64 = 5_000;
@@ -11,8 +11,8 @@ const SELECTORS: [&str; 5] =
     ["sqlite3VdbeExec", "sqlite3*", "**", "sqlite3Btree* kind=exit, sqlite3Vdbe*", "*, !sqlite3VdbeExec"];
 
 fn scenario(name: &str, way: Way) {
-    checks::in_a_child(&sqlite(), ROOT, name, way, |way| {
-        checks::toggling_changes_nothing(&sqlite(), ROOT, way, ROWS, &SELECTORS);
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        checks::toggling_changes_nothing(&SQLITE, ROOT, way, ROWS, &SELECTORS);
     });
 }
 

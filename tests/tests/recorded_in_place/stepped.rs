@@ -134,7 +134,7 @@ extern "C" fn handled(_signal: libc::c_int) {
 
 #[test]
 fn a_storm_of_signals_leaves_each_hit_written_or_suppressed() {
-    const SIGNALS: u64 = 3_000;
+    const SIGNALS: u64 = 10_000;
     let _turn = turn();
     let folder = Folder::new("recorded-storm");
     let path = folder.join("storm.probetrace");
@@ -167,7 +167,6 @@ fn a_storm_of_signals_leaves_each_hit_written_or_suppressed() {
                 // SAFETY: it runs until it is told to stop.
                 unsafe { libc::pthread_kill(*worker, libc::SIGUSR2) };
             }
-            thread::yield_now();
         }
         is_over.store(true, Ordering::Relaxed);
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()

@@ -49,7 +49,7 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
                 "-O0 -g",
                 "-O3 -mno-red-zone -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fcf-protection=none",
             ],
-            &["-O2 -g -fcf-protection=full", "-Os -fno-plt -ffunction-sections"],
+            &["-Os -fno-plt -ffunction-sections"],
         ),
         Language::Cpp if is_whole => (
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt -ffunction-sections"],
@@ -69,10 +69,12 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
         (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) => special,
         _ => &[],
     };
+    // A slice has them once with each strategy, in one of the languages.
+    let special_entries = if is_whole || special_hooks.is_empty() { special } else { &[] };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
     [
         with(strategies[0], entry_return),
-        with(strategies[0], special),
+        with(strategies[0], special_entries),
         with(strategies[1], hooks),
         with(strategies[1], special_hooks),
     ]

@@ -66,9 +66,12 @@ fn check_plugin(configuration: &'static str, linker: Linker) {
     assert_eq!(end.rest, ["ok"]);
 }
 
+/// A slice has a plugin in `link`.
 #[test]
 fn lld() {
-    check_plugin("plugin_lld", Linker::Lld);
+    if whole::has("shipped::plugin::lld") {
+        check_plugin("plugin_lld", Linker::Lld);
+    }
 }
 
 #[test]

@@ -1,29 +1,39 @@
-//! SQLite compiled with plain `-finstrument-functions`: every function that the workload calls is
-//! discovered under its name, with its file and line, and counted from its first call on.
-//! Afterwards it is latent, with the same results.
+//! zlib and SQLite compiled with plain `-finstrument-functions`: every function that the workload
+//! calls is discovered under its name, with its file and line, and counted from its first call on.
+//! Afterwards it is latent, with the same results. Each in a process of its own: it counts all
+//! probes.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::finstrument::{Reason, Unpatched};
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
-use probe_tests::real::{Way, checks, sqlite};
+use probe_tests::real::{CodeBase, SQLITE, Way, ZLIB, checks};
 
-use crate::sqlite_counts::ROOT;
-
-const ROWS: u64 = 10_000;
+const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 #[test]
-fn discovered() {
-    checks::in_a_child(&sqlite(), ROOT, "discovered::discovered", Way::Hooks, |_| all_are_discovered());
+fn zlib() {
+    scenario(&ZLIB, "zlib", 30_000, 1, 1);
 }
 
-fn all_are_discovered() {
-    let [reference, by_hand, hooked] =
-        [Way::Reference, Way::Counted, Way::Hooks].map(|way| sqlite().load(ROOT, way));
-    let digest = reference.workload(ROWS);
-    assert_eq!(by_hand.workload(ROWS), digest);
+#[test]
+fn sqlite() {
+    scenario(&SQLITE, "sqlite", 10_000, 15, 250);
+}
+
+fn scenario(base: &CodeBase, name: &str, amount: u64, most_kept: usize, least_jumps: usize) {
+    checks::in_a_child(base, ROOT, name, Way::Hooks, |_| {
+        all_are_discovered(base, amount, most_kept, least_jumps);
+    });
+}
+
+/// Checks that all functions but `most_kept` are patched, and that so many jumps to the hook are.
+fn all_are_discovered(base: &CodeBase, amount: u64, most_kept: usize, least_jumps: usize) {
+    let [by_hand, hooked] = [Way::Counted, Way::Hooks].map(|way| base.load(ROOT, way));
+    let digest = by_hand.workload(amount);
     assert_eq!(probes(), [], "nothing before the first call");
 
     let counting = finstrument::attach(Count::new(), 100_000).unwrap();
-    assert_eq!(hooked.workload(ROWS), digest, "discovered and counted");
+    assert_eq!(hooked.workload(amount), digest, "discovered and counted");
     let counts = counting.counts();
     // The next operation finds the jumps to the hook.
     finstrument::start();
@@ -44,21 +54,21 @@ fn all_are_discovered() {
     // A shared call was a site first.
     assert_eq!(stats.discovered, stats.patched + kept.len() - shared().count());
     // All but functions with jumps through tables, and functions inlined in ones without hooks.
-    assert!(kept.len() <= 15 && stats.tail_jumps >= 250, "{stats:?} {kept:?}");
-    for (function, calls) in sqlite().counted.iter().zip(by_hand.counters()) {
+    assert!(kept.len() <= most_kept && stats.tail_jumps >= least_jumps, "{stats:?} {kept:?}");
+    for (function, calls) in base.counted.iter().zip(by_hand.counters()) {
         assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");
     }
 
     for probe in probes() {
         assert_eq!(probe.state(), ProbeState::Active, "{probe}");
-        let is_of_sqlite = probe.file().ends_with("sqlite3/sqlite3.c");
-        assert!(is_of_sqlite || probe.file().ends_with("sqlite_workload.c"), "{probe}");
+        let mut files = base.files.iter().chain([&base.workload]);
+        assert!(files.any(|file| probe.file().ends_with(file)), "{probe}");
         assert_ne!(probe.line(), 0, "{probe}");
     }
-    assert_eq!(hooked.workload(ROWS), digest, "counted");
+    assert_eq!(hooked.workload(amount), digest, "counted");
     drop(counting);
     assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
-    assert_eq!(hooked.workload(ROWS), digest, "latent");
+    assert_eq!(hooked.workload(amount), digest, "latent");
     // A second workload discovers nothing new: it calls the same functions.
     let after = finstrument::stats();
     assert_eq!(

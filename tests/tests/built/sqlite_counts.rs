@@ -5,12 +5,10 @@
 //! their builds run side by side.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-mod discovered;
-
 use std::collections::BTreeMap;
 
 use probe_tests::real::accounts::unknown_hooks;
-use probe_tests::real::{Way, checks, sqlite};
+use probe_tests::real::{SQLITE, Way, checks};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -18,10 +16,10 @@ const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const ROWS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 
 fn scenario(name: &str, way: Way) {
-    checks::in_a_child(&sqlite(), ROOT, name, way, |way| {
-        let counts = checks::counts_are_right(&sqlite(), ROOT, way, ROWS);
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);
         let unpaired = checks::unpaired(&counts);
-        let unknown = unknown_hooks(&sqlite().build(ROOT, way).accounts);
+        let unknown = unknown_hooks(&SQLITE.build(ROOT, way).accounts);
         // Nothing in it throws, jumps far away or ends the program.
         assert_eq!((unpaired, unknown), (BTreeMap::new(), 0));
     });
