@@ -9,7 +9,7 @@
 //! | active | anything else | active; its time begins anew |
 //!
 //! A rule that records is active for at least that time. A rule that counts, and has no `until`,
-//! ends with the next window: its count only grows.
+//! ends with the next window that is known: its count only grows.
 
 use std::fmt;
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl State {
             }
             (None, _) => (when, self.rule.when.time),
             (Some(_), Some(until)) => (until.condition.holds(of_until), until.time),
-            (Some(_), None) if counts(&self.rule.when.condition) => (Some(true), Duration::ZERO),
+            (Some(_), None) if counts(&self.rule.when.condition) => (when.map(|_| true), Duration::ZERO),
             (Some(_), None) => (not(when), Duration::ZERO),
         };
         self.totals.windows = self.totals.windows.saturating_add(1);

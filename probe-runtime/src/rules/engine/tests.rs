@@ -163,6 +163,8 @@ fn a_count_is_since_the_beginning_or_the_last_end() {
     assert_eq!([4, 5].map(|count| it.count(count)), ["", "fired 1 count(f)=5"]);
     // It ends with the next window. The next count leaves out the hits of that window.
     assert_eq!([8, 12, 13].map(|count| it.count(count)), ["ended 1 1", "", "fired 2 count(f)=5"]);
+    // A count that has become less is not known, so it does not end the rule.
+    assert_eq!([3, 4].map(|count| it.count(count)), ["", "ended 2 2"]);
     let mut it = played("when rate(f) > 5 until count(f) >= 3 then snapshot");
     assert_eq!([1, 5, 20].map(|count| it.count(count)), ["", "", "fired 1 rate(f)=15"]);
     assert_eq!([22, 23].map(|count| it.count(count)), ["", "ended 1 2"]);
