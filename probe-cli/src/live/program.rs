@@ -189,6 +189,16 @@ impl Process {
     pub fn is_running(&self) -> bool {
         seen(self.pid).is_some_and(|it| it.is_running && self.begun.is_none_or(|begun| begun == it.begun))
     }
+
+    /// Returns whether a signal or a debugger has stopped it, so that it answers nothing. Both stop
+    /// all threads; `strace` stops one for a moment, and the agent's thread may go on.
+    pub fn is_stopped(&self) -> bool {
+        if !seen(self.pid).is_some_and(|it| it.is_stopped) {
+            return false;
+        }
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        threads.flatten().all(|thread| seen_at(&thread.path()).is_none_or(|it| it.is_stopped))
+    }
 }
 
 /// Lets a program without an agent of its own get one. Returns what to look at if it serves no
@@ -231,16 +241,24 @@ fn is_called(pid: u32, name: &str) -> bool {
 struct Seen {
     /// One that has ended may stay as a zombie.
     is_running: bool,
+    /// By a signal, or a debugger.
+    is_stopped: bool,
     /// Clock ticks from the system's start to that of the process.
     begun: u64,
 }
 
 fn seen(pid: u32) -> Option<Seen> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    seen_at(format!("/proc/{pid}").as_ref())
+}
+
+/// Returns the state of the process or the thread that has this folder.
+fn seen_at(folder: &Path) -> Option<Seen> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
     // The name before is in parentheses, and may hold some.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let is_running = !matches!(fields.next()?, "Z" | "X");
-    Some(Seen { is_running, begun: fields.nth(18)?.parse().ok()? })
+    let state = fields.next()?;
+    let (is_running, is_stopped) = (!matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
+    Some(Seen { is_running, is_stopped, begun: fields.nth(18)?.parse().ok()? })
 }
 
 /// Returns a process's id and its command line.

@@ -66,6 +66,11 @@ impl Link {
         self.client.is_some()
     }
 
+    /// Ends the connection, so that the program detaches all.
+    pub fn end(&mut self) {
+        self.client = None;
+    }
+
     /// Asks the program. After a failure that is no refusal, the connection is ended.
     pub fn ask<T>(
         &mut self,
