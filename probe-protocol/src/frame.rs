@@ -16,9 +16,9 @@ use crate::message::{Call, Hello, Reply};
 /// themselves.
 ///
 /// ```
-/// assert_eq!(probe_protocol::VERSION, 1);
+/// assert_eq!(probe_protocol::VERSION, 2);
 /// ```
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The first bytes of both sides' first frames.
 ///
@@ -109,7 +109,7 @@ pub fn frame(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
 /// Returns the payload of a client's first frame.
 ///
 /// ```
-/// assert_eq!(probe_protocol::greeting(), *b"lprobes\0\x01\x00");
+/// assert_eq!(probe_protocol::greeting(), *b"lprobes\0\x02\x00");
 /// ```
 pub fn greeting() -> [u8; 10] {
     let mut greeting = [0; 10];
@@ -126,8 +126,8 @@ pub fn greeting() -> [u8; 10] {
 /// ```
 /// use probe_protocol::{FrameError, after_greeting};
 ///
-/// assert_eq!(after_greeting(b"lprobes\0\x01\x00rest"), Ok(&b"rest"[..]));
-/// assert_eq!(after_greeting(b"lprobes\0\x02\x00"), Err(FrameError::Version(2)));
+/// assert_eq!(after_greeting(b"lprobes\0\x02\x00rest"), Ok(&b"rest"[..]));
+/// assert_eq!(after_greeting(b"lprobes\0\x01\x00"), Err(FrameError::Version(1)));
 /// assert_eq!(after_greeting(b"GET / HTTP/1.1"), Err(FrameError::Foreign));
 /// ```
 pub fn after_greeting(payload: &[u8]) -> Result<&[u8], FrameError> {
@@ -159,7 +159,7 @@ pub fn encode_welcome(welcome: &Result<Hello, Failure>) -> Vec<u8> {
 /// ```
 /// use probe_protocol::{FrameError, decode_welcome};
 ///
-/// assert_eq!(decode_welcome(b"lprobes\0\x02\x00"), Err(FrameError::Version(2)));
+/// assert_eq!(decode_welcome(b"lprobes\0\x01\x00"), Err(FrameError::Version(1)));
 /// ```
 pub fn decode_welcome(payload: &[u8]) -> Result<Result<Hello, Failure>, FrameError> {
     decode(after_greeting(payload)?)

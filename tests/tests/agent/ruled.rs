@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
+use probe_protocol::OwnRules;
 use probe_tests::folder::Folder;
 
 use crate::target::{Target, serve, until};
@@ -65,6 +66,8 @@ fn a_program_follows_its_rules() {
     assert!(probe_trace::Trace::open(&[folder.join("it.probetrace")]).is_ok());
     // Three consumers of figures, a recorder, and one that is armed. The recording is over.
     target.until(|status| status.of_program == 5 && status.attachments.is_empty());
+    let file = folder.join("a.rules").display().to_string();
+    target.until(|status| status.rules == Some(OwnRules { file: file.clone(), rules: 1, firings: 1 }));
     assert_eq!(target.number("wrong"), 0);
     target.tell("exit 7");
     assert_eq!(target.wait().code(), Some(7));
