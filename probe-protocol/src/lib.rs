@@ -58,8 +58,8 @@ pub use frame::{
     encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
-    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Hello, Probe,
-    ProbeField, Reply, Request, Status,
+    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Hello, OwnRules,
+    Probe, ProbeField, Reply, Request, Status,
 };
 #[cfg(target_os = "linux")]
 pub use {

@@ -281,6 +281,26 @@ pub struct Status {
     pub unreadable_records: u64,
     /// Objects whose probes have a later version.
     pub unreadable_objects: Vec<String>,
+    /// The rules that the program follows by itself.
+    pub rules: Option<OwnRules>,
+}
+
+/// The rules that a program follows by itself.
+///
+/// ```
+/// use probe_protocol::OwnRules;
+///
+/// let rules = OwnRules { file: "/etc/app.rules".to_owned(), rules: 2, firings: 3 };
+/// assert_eq!(format!("{} of {}", rules.rules, rules.file), "2 of /etc/app.rules");
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct OwnRules {
+    /// The file that they are read from.
+    pub file: String,
+    /// Number of rules.
+    pub rules: u32,
+    /// Number of firings of all of them so far.
+    pub firings: u64,
 }
 
 /// One attachment of a client.

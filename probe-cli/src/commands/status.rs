@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use probe_protocol::{AttachmentInfo, Hello, Status};
+use probe_protocol::{AttachmentInfo, Hello, OwnRules, Status};
 use probe_runtime::__tools::Table;
 use serde::Serialize;
 
@@ -27,6 +27,16 @@ struct Head<'a> {
     lost_hits: u64,
     unreadable_records: u64,
     unreadable_objects: &'a [String],
+    /// `null` if the program follows none.
+    rules: Option<Followed<'a>>,
+}
+
+/// Rules that the program follows by itself.
+#[derive(Serialize)]
+struct Followed<'a> {
+    file: &'a str,
+    rules: u32,
+    firings: u64,
 }
 
 #[derive(Serialize)]
@@ -58,6 +68,10 @@ pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> 
     // Writing to a string never fails.
     if status.of_program != 0 {
         let _ = writeln!(text, "{} of the program's own", count(status.of_program.into(), "attachment"));
+    }
+    if let Some(OwnRules { file, rules, firings }) = &status.rules {
+        let (rules, firings) = (count((*rules).into(), "rule"), count(*firings, "firing"));
+        let _ = writeln!(text, "{rules} of {}, {firings}", clean(file));
     }
     if !status.attachments.is_empty() {
         let _ = writeln!(text, "{}", table(&status.attachments));
@@ -102,6 +116,11 @@ fn as_json(hello: &Hello, status: &Status) -> Result<String, Failure> {
         lost_hits: status.lost_hits,
         unreadable_records: status.unreadable_records,
         unreadable_objects: &status.unreadable_objects,
+        rules: status.rules.as_ref().map(|it| Followed {
+            file: &it.file,
+            rules: it.rules,
+            firings: it.firings,
+        }),
     };
     let rows = status.attachments.iter().map(|it| Row {
         attachment: it.id,

@@ -26,7 +26,7 @@ pub(super) fn run(args: &Watch, is_json: bool) -> Result<Shown, Failure> {
         }
         all.extend(of_file);
     }
-    let engine = Engine::new(all).map_err(Failure::Usage)?;
+    let engine = Engine::new(all).map_err(usage)?;
     let stop = Stop::on_signals()?;
     let program = target(&args.target, &stop)?;
     watch(program, engine, &Options { every: args.every, time: args.time, is_json }, &stop)

@@ -30,6 +30,8 @@ pub struct Program {
 pub struct Process {
     /// Its id, as it is known here.
     pub pid: u32,
+    /// When it began, by the kernel's clock. Another process may get its id later.
+    begun: Option<u64>,
     started: Option<Started>,
 }
 
@@ -39,8 +41,9 @@ impl Program {
     /// # Errors
     /// If it can't be asked.
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
+        let begun = seen(pid).map(|it| it.begun);
         let client = Client::connect(pid).map_err(|error| failure(&error))?;
-        Ok(Self { client, process: Process { pid, started: None } })
+        Ok(Self { client, process: Process { pid, begun, started: None } })
     }
 
     /// Connects to the only process of this name that serves a socket.
@@ -114,7 +117,9 @@ impl Program {
                     if pid != started.id() {
                         started.take(pid);
                     }
-                    return Ok(Self { client, process: Process { pid, started: Some(started) } });
+                    let process =
+                        Process { pid, begun: seen(pid).map(|it| it.begun), started: Some(started) };
+                    return Ok(Self { client, process });
                 }
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
                 Err(error) => return Err(failure(&error)),
@@ -180,9 +185,19 @@ impl Process {
         true
     }
 
-    /// Returns whether it runs at this moment.
+    /// Returns whether it runs at this moment. Another process that has got its id does not count.
     pub fn is_running(&self) -> bool {
-        is_running(self.pid)
+        seen(self.pid).is_some_and(|it| it.is_running && self.begun.is_none_or(|begun| begun == it.begun))
+    }
+
+    /// Returns whether a signal or a debugger has stopped it, so that it answers nothing. Both stop
+    /// all threads; `strace` stops one for a moment, and the agent's thread may go on.
+    pub fn is_stopped(&self) -> bool {
+        if !seen(self.pid).is_some_and(|it| it.is_stopped) {
+            return false;
+        }
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        threads.flatten().all(|thread| seen_at(&thread.path()).is_none_or(|it| it.is_stopped))
     }
 }
 
@@ -218,15 +233,32 @@ fn is_called(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let is_it = file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name;
-    (is_it || file == Path::new(name)) && is_running(pid)
+    (is_it || file == Path::new(name)) && seen(pid).is_some_and(|it| it.is_running)
 }
 
-/// Returns whether a process runs. One that has ended may stay as a zombie.
-fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+/// A process, as the kernel shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Seen {
+    /// One that has ended may stay as a zombie.
+    is_running: bool,
+    /// By a signal, or a debugger.
+    is_stopped: bool,
+    /// Clock ticks from the system's start to that of the process.
+    begun: u64,
+}
+
+fn seen(pid: u32) -> Option<Seen> {
+    seen_at(format!("/proc/{pid}").as_ref())
+}
+
+/// Returns the state of the process or the thread that has this folder.
+fn seen_at(folder: &Path) -> Option<Seen> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
     // The name before is in parentheses, and may hold some.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    let (is_running, is_stopped) = (!matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
+    Some(Seen { is_running, is_stopped, begun: fields.nth(18)?.parse().ok()? })
 }
 
 /// Returns a process's id and its command line.
@@ -246,5 +278,26 @@ pub fn failure(error: &ClientError) -> Failure {
             _ => Failure::Input(error.to_string()),
         },
         _ => Failure::Input(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_the_id_of_another_one_is_not_it() {
+        let pid = std::process::id();
+        let own = seen(pid).unwrap();
+        let is_running = |begun| Process { pid, begun, started: None }.is_running();
+        assert_eq!([Some(own.begun), None].map(is_running), [true, true]);
+        assert!(own.is_running && !is_running(Some(own.begun + 1)));
+        // A child that nobody has waited for.
+        let mut child = Command::new("true").spawn().unwrap();
+        while seen(child.id()).is_some_and(|it| it.is_running) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(seen(child.id()).is_some_and(|it| it.begun >= own.begun));
+        child.wait().unwrap();
     }
 }

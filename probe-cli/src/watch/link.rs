@@ -10,6 +10,8 @@ use std::time::Duration;
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 use probe_runtime::__tools::rules::Patience;
 
+use crate::live::Process;
+
 /// The time for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time for an answer after a file is finished.
@@ -18,7 +20,6 @@ const OF_FILES: Duration = Duration::from_secs(60);
 /// The connection.
 pub struct Link {
     client: Option<Client>,
-    pid: u32,
     patience: Patience,
 }
 
@@ -57,12 +58,17 @@ impl From<probe_protocol::Attached> for Attached {
 }
 
 impl Link {
-    pub fn new(client: Client, pid: u32) -> Self {
-        Self { client: Some(client), pid, patience: Patience::default() }
+    pub fn new(client: Client) -> Self {
+        Self { client: Some(client), patience: Patience::default() }
     }
 
     pub fn is_up(&self) -> bool {
         self.client.is_some()
+    }
+
+    /// Ends the connection, so that the program detaches all.
+    pub fn end(&mut self) {
+        self.client = None;
     }
 
     /// Asks the program. After a failure that is no refusal, the connection is ended.
@@ -122,19 +128,25 @@ impl Link {
         }
     }
 
-    /// Connects anew, if the next try is due.
+    /// Connects anew, if the next try is due. A process that has got the program's id is left
+    /// alone.
     ///
     /// # Errors
     /// The reason why there is still no connection.
-    pub fn try_again(&mut self) -> Option<Result<(), String>> {
+    pub fn try_again(&mut self, process: &Process) -> Option<Result<(), String>> {
         if self.client.is_some() || !self.patience.is_due() {
             return None;
         }
-        Some(match Client::connect(self.pid) {
-            Ok(client) => {
+        Some(match Client::connect(process.pid) {
+            // It ran after the connection was made, so the connection is its own.
+            Ok(client) if process.is_running() => {
                 self.client = Some(client);
                 self.patience.succeed();
                 Ok(())
+            }
+            Ok(_) => {
+                self.patience.fail();
+                Err(format!("another program has the process id {} now", process.pid))
             }
             Err(error) => {
                 self.patience.fail();

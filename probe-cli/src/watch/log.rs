@@ -35,7 +35,9 @@ pub enum Event {
     Failed,
     /// The connection has ended.
     Lost,
-    /// The program answers again.
+    /// The program is stopped, so it answers nothing.
+    Stopped,
+    /// The program goes on, or answers again.
     Back,
     /// Something stays as the program, or the watch, ends.
     Left,

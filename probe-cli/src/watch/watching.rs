@@ -18,6 +18,8 @@ use crate::output::Failure;
 pub struct Watching {
     pub(super) link: Link,
     pub(super) process: Process,
+    /// Whether the program was stopped when this looked last. Nobody asks it then.
+    is_stopped: bool,
     pub(super) engine: Engine,
     pub(super) log: Log,
     /// The consumers of figures, and flight recorders of the rules' own.
@@ -52,8 +54,9 @@ impl Watching {
         let sources = engine.sources().map(Source::of).collect();
         let recorders = engine.recorders().into_iter().map(Source::of).collect();
         Self {
-            link: Link::new(client, process.pid),
+            link: Link::new(client),
             process,
+            is_stopped: false,
             engine,
             log,
             sources,
@@ -206,7 +209,10 @@ impl Watching {
             if !self.link.is_up() && !self.process.is_running() {
                 return Ok(());
             }
-            self.finish_recordings(Some(now))?;
+            self.look()?;
+            if !self.is_stopped {
+                self.finish_recordings(Some(now))?;
+            }
             self.end_commands()?;
             if now >= next {
                 self.window(from, now)?;
@@ -214,7 +220,8 @@ impl Watching {
                 // A late window skips those that it missed.
                 next = self.log.elapsed().saturating_add(every);
             }
-            let until = [end, Some(next), self.recordings.next_due()].into_iter().flatten().min();
+            let due = self.recordings.next_due().filter(|_| !self.is_stopped);
+            let until = [end, Some(next), due].into_iter().flatten().min();
             let left = until.map_or(LOOK, |at| at.saturating_sub(self.log.elapsed()));
             let was_up = self.link.is_up();
             if !self.link.wait(left.min(LOOK)) && was_up {
@@ -223,27 +230,24 @@ impl Watching {
         }
     }
 
-    /// Ends a window.
+    /// Notes that the program is stopped, or goes on.
+    fn look(&mut self) -> Result<(), Failure> {
+        let is_stopped = self.process.is_stopped();
+        if is_stopped == self.is_stopped {
+            return Ok(());
+        }
+        self.is_stopped = is_stopped;
+        if is_stopped {
+            self.log.event(Event::Stopped, None, "the program is stopped; its rules wait until it goes on")
+        } else {
+            self.log.event(Event::Back, None, "the program goes on")
+        }
+    }
+
+    /// Ends a window. That of a stopped program is unknown, so no rule fires or ends.
     fn window(&mut self, from: Duration, to: Duration) -> Result<(), Failure> {
-        match self.link.try_again() {
-            Some(Ok(())) => self.log.event(Event::Back, None, "the program answers again")?,
-            Some(Err(reason)) => self.log.event(Event::Failed, None, reason)?,
-            None => (),
-        }
-        for source in 0..self.sources.len() {
-            self.turn(source)?;
-        }
-        for place in 0..self.recorders.len() {
-            let recorder = &mut self.recorders[place];
-            if self.link.is_up() && recorder.id.is_none() && recorder.patience.is_due() {
-                let spec = recorder.spec.clone();
-                let attached = self.link.attach(&spec);
-                let attached = self.logged(None, spec, attached)?;
-                self.keep(attached, |all| &mut all.recorders[place])?;
-            }
-        }
-        if self.link.is_up() && !self.armed.missing().is_empty() && self.arming.is_due() {
-            self.arm_missing()?;
+        if !self.is_stopped {
+            self.take_readings()?;
         }
         for step in self.engine.step(from, to) {
             match step {
@@ -263,13 +267,41 @@ impl Watching {
         Ok(())
     }
 
+    /// Reads the sources at the end of their window, and attaches all that is missing.
+    fn take_readings(&mut self) -> Result<(), Failure> {
+        match self.link.try_again(&self.process) {
+            Some(Ok(())) => self.log.event(Event::Back, None, "the program answers again")?,
+            Some(Err(reason)) => self.log.event(Event::Failed, None, reason)?,
+            None => (),
+        }
+        for source in 0..self.sources.len() {
+            self.turn(source)?;
+        }
+        for place in 0..self.recorders.len() {
+            let recorder = &mut self.recorders[place];
+            if self.link.is_up() && recorder.id.is_none() && recorder.patience.is_due() {
+                let spec = recorder.spec.clone();
+                let attached = self.link.attach(&spec);
+                let attached = self.logged(None, spec, attached)?;
+                self.keep(attached, |all| &mut all.recorders[place])?;
+            }
+        }
+        if self.link.is_up() && !self.armed.missing().is_empty() && self.arming.is_due() {
+            self.arm_missing()?;
+        }
+        Ok(())
+    }
+
     /// Reads a source at the end of its window, or attaches it.
     fn turn(&mut self, source: usize) -> Result<(), Failure> {
         let it = &mut self.sources[source];
-        if !self.link.is_up() || !it.reading.is_due() {
+        let is_renewed = self.engine.is_renewed(source);
+        if !self.link.is_up() {
             return Ok(());
         }
-        let is_renewed = self.engine.is_renewed(source);
+        if !it.reading.is_due() {
+            return if is_renewed { self.leave(source) } else { Ok(()) };
+        }
         let old = it.id;
         if old.is_some() && !is_renewed {
             if let Some(reading) = old.map_or(Ok(None), |id| self.read(source, id))? {
@@ -287,8 +319,9 @@ impl Watching {
         let attached =
             attached.map(|it| Attached { notes: if old.is_none() { it.notes } else { Vec::new() }, ..it });
         self.keep(attached, |all| &mut all.sources[source])?;
-        match old.filter(|_| is_there) {
+        match old {
             None => self.begin(source),
+            Some(_) if !is_there => self.leave(source),
             Some(old) => {
                 let read = self.read(source, old)?;
                 // Also if it could not be read.
@@ -298,6 +331,16 @@ impl Watching {
                 Ok(())
             }
         }
+    }
+
+    /// Detaches a source that can't be renewed. Its next window must not begin before this one's
+    /// end, so it is unknown.
+    fn leave(&mut self, source: usize) -> Result<(), Failure> {
+        let it = &mut self.sources[source];
+        let Some(id) = it.id.take() else { return Ok(()) };
+        let spec = it.spec.clone();
+        let detached = self.link.detach(id);
+        self.logged(None, spec, detached).map(drop)
     }
 
     /// Forgets all that was attached, after the end of the connection. The program detaches it.
@@ -321,6 +364,10 @@ impl Watching {
 
     /// Detaches all, and logs the numbers of each rule. Returns the program's process.
     pub fn finish(mut self) -> Result<Process, Failure> {
+        if self.link.is_up() && self.process.is_stopped() {
+            self.link.end();
+            self.lost("the program is stopped; it detaches all when it goes on")?;
+        }
         self.finish_recordings(None)?;
         for (spec, id) in self.armed.clear() {
             let detached = self.link.detach(id);

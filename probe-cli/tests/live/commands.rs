@@ -94,6 +94,20 @@ fn traces_are_recorded_and_read() {
 }
 
 #[test]
+fn the_status_tells_the_programs_own_rules() {
+    let folder = Folder::new("status-rules");
+    let program =
+        Program::with_rules(&folder, "when rate(**::work) > 1 then arm **::work=count at most 1 time");
+    program.until(|status| status.rules.as_ref().is_some_and(|it| it.firings == 1));
+    let file = folder.0.join("a.rules").display().to_string();
+    let status = out(&folder, &["status", "-p", &program.pid()]);
+    assert!(status.contains(&format!("\n1 rule of {file}, 1 firing\n")), "{status}");
+    let json: Value =
+        serde_json::from_str(&out(&folder, &["--json", "status", "-p", &program.pid()])).unwrap();
+    assert_eq!(json["rules"], serde_json::json!({"file": file, "rules": 1, "firings": 1}));
+}
+
+#[test]
 fn attachments_can_be_kept() {
     let folder = Folder::new("keep");
     let mut program = Program::start(&folder);

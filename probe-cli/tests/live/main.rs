@@ -18,3 +18,4 @@ mod terminal;
 mod top;
 mod traced;
 mod watched;
+mod watched_lost;

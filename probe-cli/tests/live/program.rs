@@ -117,6 +117,13 @@ impl Program {
         Self::started(folder, &mut Command::new(file))
     }
 
+    /// Starts it with rules of its own, from a file in the folder.
+    pub fn with_rules(folder: &Folder, rules: &str) -> Self {
+        let [file, log] = ["a.rules", "log"].map(|name| folder.0.join(name));
+        fs::write(&file, rules).unwrap();
+        Self::started(folder, Command::new(this()).env("PROBE_RULES", file).env("PROBE_RULES_LOG", log))
+    }
+
     /// Starts it by a tool, which it is the child of.
     pub fn under(folder: &Folder, tool: &[&str]) -> Self {
         let mut program = Self::started(folder, Command::new(tool[0]).args(&tool[1..]).arg(this()));

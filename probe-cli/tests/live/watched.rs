@@ -11,7 +11,7 @@ use crate::program::{Folder, Program, probectl, run, signal, spawn, until};
 const WORK: &str = "live::program::work";
 
 /// A watch, and its log.
-struct Watch {
+pub struct Watch {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     /// The events so far.
@@ -25,8 +25,21 @@ impl Watch {
     }
 
     fn with(folder: &Folder, program: &Program, rules: &[String], more: &[&str]) -> Self {
-        let pid = program.pid();
-        let mut command = probectl(folder, &["--json", "watch", "-p", &pid, "--every", "50ms"]);
+        Self::run(
+            probectl(folder, &["--json", "watch", "-p", &program.pid(), "--every", "50ms"]),
+            folder,
+            rules,
+            more,
+        )
+    }
+
+    /// Watches a process that has the user's folder of sockets of this test.
+    pub fn of(folder: &Folder, pid: u32, every: &str, rules: &[String]) -> Self {
+        let pid = pid.to_string();
+        Self::run(probectl(folder, &["--json", "watch", "-p", &pid, "--every", every]), folder, rules, &[])
+    }
+
+    fn run(mut command: Command, folder: &Folder, rules: &[String], more: &[&str]) -> Self {
         command.args(more).args(rules).current_dir(&folder.0);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -35,7 +48,7 @@ impl Watch {
 
     /// Waits for an event, and returns it.
     #[track_caller]
-    fn event(&mut self, name: &str) -> Value {
+    pub fn event(&mut self, name: &str) -> Value {
         self.find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {:#?}", self.seen))
     }
 
@@ -52,7 +65,7 @@ impl Watch {
 
     /// Stops it as Ctrl-C does. Returns the events since the start.
     #[track_caller]
-    fn stop(mut self) -> Vec<Value> {
+    pub fn stop(mut self) -> Vec<Value> {
         signal("-INT", &self.child);
         self.ended()
     }
@@ -223,30 +236,44 @@ fn a_consumer_that_does_not_fit_is_tried_again() {
 }
 
 #[test]
-fn a_stopped_program_is_asked_again() {
+fn the_rules_of_a_stopped_program_wait() {
     let folder = Folder::new("watch-stopped");
     let mut program = Program::start(&folder);
-    let rule = format!(
-        "when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.pftrace at most 1 time"
-    );
+    let rules = [
+        format!("when rate({WORK}) > 1 then record {WORK} for 100ms to it.probetrace at most 1 time"),
+        format!("when rate({WORK}) > 1 then run 'until test -e go; do sleep 0.01; done' at most 1 time"),
+    ];
+    let mut watch = Watch::start(&folder, &program, &rules);
+    watch.event("recording");
+    signal("-STOP", &program.child);
+    let stopped = watch.event("stopped");
+    assert_eq!(stopped["text"], "the program is stopped; its rules wait until it goes on");
+    // The loop goes on meanwhile.
+    fs::write(folder.0.join("go"), "").unwrap();
+    watch.event("done");
+    signal("-CONT", &program.child);
+    assert_eq!(watch.event("back")["text"], "the program goes on");
+    let events = watch.stop();
+    let count = |name| names(&events).iter().filter(|it| **it == name).count();
+    let counts = ["stopped", "back", "recorded", "lost", "failed"].map(count);
+    assert_eq!(counts, [1, 1, 1, 0, 0], "{events:#?}");
+    program.is_as_before();
+}
+
+#[test]
+fn a_watch_of_a_stopped_program_ends_at_once() {
+    let folder = Folder::new("watch-stopped-end");
+    let mut program = Program::start(&folder);
+    let rule = format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace");
     let mut watch = Watch::start(&folder, &program, &[rule]);
     watch.event("recording");
     signal("-STOP", &program.child);
-    watch.event("lost");
-    let failed = watch.event("failed");
-    assert_eq!(failed["text"], "it.pftrace has the events until about now");
-    signal("-CONT", &program.child);
-    watch.event("back");
-    // The rule is still active, and holds the text. The recording is over.
-    assert_eq!(watch.event("armed")["text"], format!("{WORK}=latency"));
-    program.until(|status| {
-        let mut specs: Vec<_> = status.attachments.iter().map(|it| it.spec.clone()).collect();
-        specs.sort();
-        specs == [format!("{WORK}=count"), format!("{WORK}=latency")]
-    });
+    watch.event("stopped");
     let events = watch.stop();
-    let summary = events.last().unwrap();
-    assert!(summary["unknown"].as_u64().unwrap() > 0, "{summary}");
+    let texts: Vec<_> = events.iter().map(|it| it["text"].as_str().unwrap_or_default()).collect();
+    assert!(texts.contains(&"the program is stopped; it detaches all when it goes on"), "{texts:#?}");
+    assert!(texts.contains(&"it.probetrace has the events until about now"), "{texts:#?}");
+    signal("-CONT", &program.child);
     program.is_as_before();
 }
 
@@ -254,15 +281,26 @@ fn a_stopped_program_is_asked_again() {
 fn the_end_of_the_program_ends_the_watch() {
     let folder = Folder::new("watch-end");
     let mut program = Program::start(&folder);
-    let rule = format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.pftrace");
+    let rule =
+        format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 1h to it.probetrace");
     let mut watch = Watch::start(&folder, &program, &[rule]);
     watch.event("recording");
+    let trace = folder.0.join("it.probetrace");
+    until(|| run(&folder, &["report", &trace.display().to_string()]).out.contains(WORK));
     program.kill();
     let events = watch.ended();
     let left: Vec<_> =
         events.iter().filter(|it| it["event"] == "left").map(|it| it["text"].as_str().unwrap()).collect();
-    assert_eq!(left, ["it.pftrace has the events until about now", &format!("{WORK}=latency was armed")]);
+    assert_eq!(left, ["it.probetrace has the events until about now", &format!("{WORK}=latency was armed")]);
     assert_eq!(events.last().unwrap()["event"], "summary");
+    // Nothing has finished the file.
+    let [trace, json] = [trace, folder.0.join("it.json")].map(|it| it.display().to_string());
+    let report = run(&folder, &["report", &trace]);
+    assert!(report.code == Some(0) && report.out.contains(WORK), "{report:?}");
+    assert!(report.err.contains("did not finish the trace"), "{report:?}");
+    let converted = run(&folder, &["convert", &trace, &json]);
+    assert!(converted.code == Some(0), "{converted:?}");
+    assert!(fs::read_to_string(&json).unwrap().contains(WORK));
 }
 
 #[test]
@@ -317,7 +355,7 @@ fn mistakes_are_errors_at_once() {
             &["when rate(f) > 5 then arm f=cuont"],
             "error: `f=cuont`: malformed spec, column 3: `cuont` is not a consumer",
         ),
-        (&["when rate(f) > 5 then disarm f=count"], "error: no rule arms `f=count`"),
+        (&["when rate(f) > 5 then disarm f=count"], "error: rule, column 23: no rule arms `f=count`"),
         (
             &["when rate(f) > 5 then record f for 1s to it.txt"],
             "error: rule, column 42: `it.txt` tells no format",

@@ -95,15 +95,14 @@ pub fn start() -> Result<PathBuf, Error> {
 #[cfg(probe_agent)]
 pub(crate) fn read_rules(name: &str, rules: &str) -> Result<Engine, Error> {
     let rules = own_rules(name, rules)?;
-    let mistake = |problem| Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem };
-    let engine = Engine::new(rules).map_err(mistake)?;
+    let engine = Engine::new(rules)?;
     let consumers = most_consumers(&engine);
     if consumers > MOST_CONSUMERS {
         let problem = format!(
             "these rules may have {consumers} consumers at a time, and {MOST_CONSUMERS} are the most; rules share \
              equal ones"
         );
-        return Err(mistake(problem));
+        return Err(Error::Environment { variable: VARIABLE, value: name.to_owned(), at: 0, problem });
     }
     Ok(engine)
 }

@@ -16,11 +16,11 @@ const LOG: &str = "PROBE_RULES_LOG";
 #[cfg(probe_agent)]
 const MOST: u64 = 1 << 20;
 
-/// The rules of the file that the variable names.
+/// The rules of the file that the variable names, and its name.
 #[derive(Default)]
 pub(super) struct AskedRules {
     #[cfg(probe_agent)]
-    engine: Option<Engine>,
+    rules: Option<(Engine, String)>,
 }
 
 /// Reads the rules of the file that the variable names. If the file can't be read, one line on
@@ -47,14 +47,14 @@ pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
     {
         let path: &std::path::Path = value.as_ref();
         let name = path.display().to_string();
-        let engine = match read(path) {
-            Ok(text) => Some(crate::agent::read_rules(&name, &text)?),
+        let rules = match read(path) {
+            Ok(text) => Some((crate::agent::read_rules(&name, &text)?, name)),
             Err(problem) => {
                 say(&format!("{VARIABLE}: {name} can't be read: {problem}; there are no rules"));
                 None
             }
         };
-        Ok(AskedRules { engine })
+        Ok(AskedRules { rules })
     }
 }
 
@@ -64,11 +64,11 @@ impl AskedRules {
     pub(super) fn follow(self) {
         use std::path::PathBuf;
 
-        let Some(engine) = self.engine else { return };
+        let Some((engine, file)) = self.rules else { return };
         let log = env::var_os(LOG).filter(|it| !it.is_empty());
         let named = |name: String| name.replace("%p", &std::process::id().to_string()).into();
         let log = log.map(|it| it.into_string().map_or_else(PathBuf::from, named));
-        if let Err(error) = crate::agent::follow(engine, log.as_deref()) {
+        if let Err(error) = crate::agent::follow(engine, file, log.as_deref()) {
             say(&format!("{VARIABLE}: {error}"));
         }
     }

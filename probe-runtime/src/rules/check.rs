@@ -1,9 +1,13 @@
 //! Conditions that contradict themselves, or each other: errors of a rule that would never fire, or
 //! that would end as it fires. Pure.
 
+use super::condition::{Comparison, Condition, Operator};
 use super::figure::{Figure, Function};
-use super::rule::{Comparison, Operator, Rule};
+use super::rule::{Held, Rule};
 use crate::syntax::ParseError;
+
+/// Most comparisons of all alternatives of a condition.
+const MOST: usize = 2000;
 
 /// The values that comparisons of one figure allow.
 #[derive(Clone, Copy)]
@@ -23,6 +27,8 @@ impl Span {
             Operator::Less => Self { to: limit, has_to: false, ..Self::ALL },
             Operator::AtMost => Self { to: limit, ..Self::ALL },
             Operator::Equal => Self { from: limit, to: limit, ..Self::ALL },
+            // `alternatives` makes two of it.
+            Operator::Other => Self::ALL,
             Operator::AtLeast => Self { from: limit, ..Self::ALL },
             Operator::More => Self { from: limit, has_from: false, ..Self::ALL },
         }
@@ -49,34 +55,85 @@ impl Span {
     }
 }
 
+/// Comparisons that hold together.
+type Alternative = Vec<Comparison>;
+
 /// Returns the values of a figure for which all of these comparisons hold.
 fn span(all: &[Comparison], figure: &Figure) -> Span {
     let of_it = all.iter().filter(|it| it.figure == *figure);
     of_it.fold(Span::ALL, |span, it| span.and(Span::of(it)))
 }
 
-/// Checks the conditions of a rule.
-pub(super) fn check(rule: &Rule) -> Result<(), ParseError> {
-    let untils = rule.until.iter().flat_map(|it| &it.condition.0);
-    for all in rule.when.condition.0.iter().chain(untils.clone()) {
-        for it in all {
-            if span(all, &it.figure).is_empty() {
-                let problem =
-                    format!("this contradicts another comparison of {}, so it never holds", it.figure);
-                return Err(ParseError { at: it.at, problem });
+/// Returns the ways in which a condition may hold.
+fn alternatives(condition: &Condition) -> Result<Vec<Alternative>, ParseError> {
+    match condition {
+        Condition::Comparison(it) if it.operator == Operator::Other => {
+            let with = |operator| vec![Comparison { operator, ..it.clone() }];
+            Ok(vec![with(Operator::Less), with(Operator::More)])
+        }
+        Condition::Comparison(it) => Ok(vec![vec![it.clone()]]),
+        Condition::Any(parts) => {
+            let each = parts.iter().map(alternatives).collect::<Result<Vec<_>, _>>()?;
+            bounded(each.into_iter().flatten(), condition)
+        }
+        Condition::All(parts) => {
+            let mut all = vec![Alternative::new()];
+            for part in parts {
+                let of_part = alternatives(part)?;
+                let mut contradiction = None;
+                let joined = all.iter().flat_map(|it| of_part.iter().map(move |other| (it, other)));
+                let joined = joined.filter_map(|(it, other)| {
+                    let joined = [&it[..], other].concat();
+                    let empty = other.iter().find(|one| span(&joined, &one.figure).is_empty());
+                    contradiction = contradiction.take().or(empty.cloned());
+                    empty.is_none().then_some(joined)
+                });
+                all = bounded(joined, condition)?;
+                if let Some(Comparison { at, figure, .. }) = contradiction.filter(|_| all.is_empty()) {
+                    let problem =
+                        format!("this contradicts another comparison of {figure}, so it never holds");
+                    return Err(ParseError { at, problem });
+                }
             }
+            Ok(all)
         }
     }
-    for until in untils {
-        for when in &rule.when.condition.0 {
-            if let Some(it) = shared(when, until) {
-                let problem = format!(
-                    "this may hold while the rule's condition holds, so the rule would end as it fires; let a gap \
-                     be between both limits of {}",
-                    it.figure
-                );
-                return Err(ParseError { at: it.at, problem });
-            }
+}
+
+/// Collects alternatives, unless they are too many.
+fn bounded(
+    alternatives: impl Iterator<Item = Alternative>,
+    of: &Condition,
+) -> Result<Vec<Alternative>, ParseError> {
+    let mut comparisons = 0;
+    let all = alternatives.take_while(|it| {
+        comparisons += it.len();
+        comparisons <= MOST
+    });
+    let all = all.collect();
+    if comparisons <= MOST {
+        return Ok(all);
+    }
+    let at = of.comparisons().first().map_or(0, |it| it.at);
+    let problem = format!(
+        "this may hold in too many ways: without `or` inside of `and`, it would have over {MOST} comparisons; \
+         make several rules of it"
+    );
+    Err(ParseError { at, problem })
+}
+
+/// Checks the conditions of a rule.
+pub(super) fn check(rule: &Rule) -> Result<(), ParseError> {
+    let of = |held: &Held| alternatives(&held.condition);
+    let whens = of(&rule.when)?;
+    for until in rule.until.as_ref().map(of).transpose()?.iter().flatten() {
+        if let Some(it) = whens.iter().find_map(|when| shared(when, until)) {
+            let problem = format!(
+                "this may hold while the rule's condition holds, so the rule would end as it fires; let a gap \
+                 be between both limits of {}",
+                it.figure
+            );
+            return Err(ParseError { at: it.at, problem });
         }
     }
     Ok(())

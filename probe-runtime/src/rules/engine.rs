@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::figure::Figure;
+use super::file::RuleError;
 use super::phase::{Change, State, Totals};
 use super::reading::Reading;
 use super::rule::{Action, Rule, snapshot_recorder};
 use super::window::Window;
+use crate::syntax::ParseError;
 
 /// Rules, and their state. Rules and consumers have numbers, from 0.
 #[derive(Debug)]
@@ -54,13 +56,19 @@ impl Engine {
     ///
     /// # Errors
     /// If a rule disarms a text that no rule arms.
-    pub fn new(rules: Vec<Rule>) -> Result<Self, String> {
+    pub fn new(rules: Vec<Rule>) -> Result<Self, RuleError> {
         let all = || rules.iter().flat_map(Rule::actions);
         let is_armed = |spec: &String| all().any(|it| matches!(it, Action::Arm(armed) if armed == spec));
-        let mut disarmed =
-            all().filter_map(|it| if let Action::Disarm(spec) = it { Some(spec) } else { None });
-        if let Some(spec) = disarmed.find(|spec| !is_armed(spec)) {
-            return Err(format!("no rule arms `{spec}`, so none can disarm it; both texts must be equal"));
+        for rule in &rules {
+            for (action, at) in rule.actions.iter().zip(&rule.places) {
+                if let Action::Disarm(spec) = action
+                    && !is_armed(spec)
+                {
+                    let problem =
+                        format!("no rule arms `{spec}`, so none can disarm it; both texts must be equal");
+                    return Err(RuleError::new(&rule.place, &rule.text, ParseError { at: *at, problem }));
+                }
+            }
         }
         let mut sources: Vec<Source> = Vec::new();
         for figure in rules.iter().flat_map(Rule::comparisons).map(|it| &it.figure) {

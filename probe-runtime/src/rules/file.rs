@@ -51,7 +51,7 @@ impl From<RuleError> for Error {
 /// # Errors
 /// A mistake in it, with its place.
 pub fn rule(text: &str) -> Result<Rule, RuleError> {
-    parse(text).map_err(|error| RuleError::new("rule", text, error))
+    placed("rule", text, parse)
 }
 
 /// Reads the rules of a file of this name.
@@ -62,20 +62,19 @@ pub fn rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
     checked_rules(name, text, parse)
 }
 
+/// Reads a rule at a place.
+type Parse = fn(&str, &str) -> Result<Rule, ParseError>;
+
 /// Reads the rules of a file, each by this parser.
-pub(super) fn checked_rules(
-    name: &str,
-    text: &str,
-    parse: fn(&str) -> Result<Rule, ParseError>,
-) -> Result<Vec<Rule>, RuleError> {
+pub(super) fn checked_rules(name: &str, text: &str, parse: Parse) -> Result<Vec<Rule>, RuleError> {
     // Some editors begin a file with a mark of its encoding.
     let lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines().zip(1_u64..);
     let rules = lines.filter(|(line, _)| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
-    rules
-        .map(|(line, number)| {
-            parse(line).map_err(|error| RuleError::new(&format!("{name}:{number}"), line, error))
-        })
-        .collect()
+    rules.map(|(line, number)| placed(&format!("{name}:{number}"), line, parse)).collect()
+}
+
+fn placed(place: &str, text: &str, parse: Parse) -> Result<Rule, RuleError> {
+    parse(place, text).map_err(|error| RuleError::new(place, text, error))
 }
 
 #[cfg(test)]

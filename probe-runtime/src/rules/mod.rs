@@ -20,6 +20,7 @@
 //! in proportion to their rows.
 
 mod check;
+mod condition;
 mod cut;
 mod engine;
 mod figure;

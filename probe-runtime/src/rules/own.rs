@@ -4,7 +4,7 @@ use super::file::{RuleError, checked_rules};
 use super::parse::parse;
 use super::rule::{Action, Rule, snapshot_recorder};
 use crate::error::Error;
-use crate::spec::consumers_of;
+use crate::spec::{check_for_client, consumers_of};
 use crate::syntax::ParseError;
 
 /// Reads the rules of a program's own file of this name. The consumers that they need are checked,
@@ -16,15 +16,19 @@ pub(crate) fn own_rules(name: &str, text: &str) -> Result<Vec<Rule>, RuleError> 
     checked_rules(name, text, own_rule)
 }
 
-fn own_rule(text: &str) -> Result<Rule, ParseError> {
-    let rule = parse(text)?;
+fn own_rule(place: &str, text: &str) -> Result<Rule, ParseError> {
+    let rule = parse(place, text)?;
     for it in rule.comparisons() {
         check(&it.figure.spec, it.at)?;
     }
     for (action, at) in rule.actions.iter().zip(&rule.places) {
         let fail = |problem: &str| Err(ParseError { at: *at, problem: problem.to_owned() });
         match action {
-            Action::Arm(spec) => check(spec, *at)?,
+            // The spec stands somewhere behind the action's word.
+            Action::Arm(spec) => {
+                let start = at + text[*at..].find(spec).unwrap_or_default();
+                check_for_client(spec).map_err(|error| error.after(start))?;
+            }
             Action::Disarm(_) => (),
             Action::Record { selector, .. } => check(&format!("{selector}=trace"), *at)?,
             Action::Snapshot { selector: None, .. } => {
@@ -59,10 +63,17 @@ mod tests {
         for (text, at, problem) in [
             ("when rate(f) > 5 then run 'date'", 22, "a program runs no commands for its rules"),
             ("when rate(f) > 5 then snapshot f; snapshot", 34, "in the program, a snapshot names its probes"),
-            ("when rate(f) > 5 then arm f=cuont", 22, "`cuont` is not a consumer"),
+            ("when rate(f) > 5 then arm f=cuont", 28, "`cuont` is not a consumer"),
+            ("when rate(f) > 5 then arm f=count,  g = trace", 40, "this trace needs a file"),
+            ("when rate(f) > 5 then arm f=trace(flight, map=a)", 28, "`map` names a file"),
+            (
+                "when rate(f) > 5 then arm when latency(f) > 5ms: snapshot, f=trace(flight)",
+                49,
+                "a trigger writes files",
+            ),
             ("when rate(f) = 5", 13, "a comparison stands here"),
         ] {
-            let error = own_rule(text).unwrap_err();
+            let error = own_rule("rule", text).unwrap_err();
             assert!(error.at == at && error.problem.starts_with(problem), "{text}: {error:?}");
         }
         let rules =

@@ -3,8 +3,10 @@
 //! ```text
 //! rule        = "when" condition [ "for" TIME ] [ "until" condition [ "for" TIME ] ]
 //!               "then" action { ";" action } { "at most" NUMBER "times" | "every" TIME }
-//! condition   = comparison { ( "and" | "or" ) comparison }          "and" joins closer than "or"
-//! comparison  = figure ( ">" | ">=" | "<" | "<=" | "==" ) limit
+//! condition   = all { "or" all }
+//! all         = part { "and" part }
+//! part        = "not" part | "(" condition ")" | comparison
+//! comparison  = figure ( ">" | ">=" | "<" | "<=" | "==" | "!=" ) limit
 //! figure      = ( "rate" | "count" | "p50" | "p90" | "p99" | "p999" | "mean" | "max" ) "(" SELECTOR ")"
 //!             | ( "sum" | "avg" | "min" | "max" ) "(" EXPRESSION "of" SELECTOR ")"
 //! limit       = TIME | NUMBER [ "K" | "M" | "G" ] [ "/s" ]
@@ -17,9 +19,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::check::check;
+use super::condition::{Comparison, Condition, Operator};
 use super::cut::{Cursor, closed};
 use super::figure::{Figure, Function, Unit};
-use super::rule::{Action, Comparison, Condition, Held, Operator, Rule};
+use super::rule::{Action, Held, Rule};
 use crate::expression::Parser;
 use crate::selector::nearest;
 use crate::spec::asked;
@@ -27,6 +30,8 @@ use crate::syntax::{ParseError, WHEN, floor, interval};
 
 /// Greatest length of a rule, in bytes.
 const MOST_BYTES: usize = 8192;
+/// Most `not` and parentheses around a comparison.
+const MOST_DEEP: usize = 32;
 /// Firings of a rule that does not say how many.
 const AT_MOST: u32 = 10;
 
@@ -41,8 +46,8 @@ const SNAPSHOTS: [&str; 5] = [".pftrace", ".probetrace", ".json", ".firefox.json
 /// Words after the last action.
 const TAIL: [&str; 2] = ["at most", "every"];
 
-/// Parses a rule.
-pub(super) fn parse(text: &str) -> Result<Rule, ParseError> {
+/// Parses a rule that stands at this place: `FILE:LINE`, or `rule`.
+pub(super) fn parse(place: &str, text: &str) -> Result<Rule, ParseError> {
     if text.len() > MOST_BYTES {
         let problem = format!("a rule has at most {MOST_BYTES} bytes, and these are {}", text.len());
         return Err(ParseError { at: floor(text, MOST_BYTES), problem });
@@ -67,9 +72,9 @@ pub(super) fn parse(text: &str) -> Result<Rule, ParseError> {
         }
     }
     let (at_most, every) = tail(&mut cursor)?;
-    let text = text.trim().to_owned();
+    let (place, text) = (place.to_owned(), text.to_owned());
     let at_most = at_most.unwrap_or(AT_MOST);
-    let rule = Rule { text, when, until, actions, places, at_most, every };
+    let rule = Rule { place, text, when, until, actions, places, at_most, every };
     check(&rule)?;
     Ok(rule)
 }
@@ -101,31 +106,64 @@ fn tail(cursor: &mut Cursor<'_>) -> Result<(Option<u32>, Option<Duration>), Pars
 
 /// Reads a condition, and for how long it must hold.
 fn held(cursor: &mut Cursor<'_>) -> Result<Held, ParseError> {
-    let mut any = vec![vec![comparison(cursor)?]];
-    loop {
-        if cursor.skip_word("and") {
-            let next = comparison(cursor)?;
-            any.last_mut().into_iter().for_each(|all| all.push(next.clone()));
-        } else if cursor.skip_word("or") {
-            any.push(vec![comparison(cursor)?]);
-        } else {
-            break;
-        }
-    }
+    let condition = any_of(cursor, false, 0)?;
     let time = if cursor.skip_word("for") { cursor.time()? } else { Duration::ZERO };
-    Ok(Held { condition: Condition(any), time })
+    Ok(Held { condition, time })
 }
 
-fn comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, ParseError> {
+/// Reads parts joined by `or`. Of a text that is negated, each comparison is, and `and` stands in
+/// place of `or`.
+fn any_of(cursor: &mut Cursor<'_>, is_negated: bool, depth: usize) -> Result<Condition, ParseError> {
+    let mut parts = vec![all_of(cursor, is_negated, depth)?];
+    while cursor.skip_word("or") {
+        parts.push(all_of(cursor, is_negated, depth)?);
+    }
+    Ok(joined(parts, if is_negated { Condition::All } else { Condition::Any }))
+}
+
+fn all_of(cursor: &mut Cursor<'_>, is_negated: bool, depth: usize) -> Result<Condition, ParseError> {
+    let mut parts = vec![part(cursor, is_negated, depth)?];
+    while cursor.skip_word("and") {
+        parts.push(part(cursor, is_negated, depth)?);
+    }
+    Ok(joined(parts, if is_negated { Condition::Any } else { Condition::All }))
+}
+
+fn joined(mut parts: Vec<Condition>, join: fn(Vec<Condition>) -> Condition) -> Condition {
+    if parts.len() == 1 { parts.remove(0) } else { join(parts) }
+}
+
+fn part(cursor: &mut Cursor<'_>, is_negated: bool, depth: usize) -> Result<Condition, ParseError> {
+    let is_not = cursor.word() == "not";
+    if !is_not && !cursor.rest().starts_with('(') {
+        return comparison(cursor, is_negated).map(Condition::Comparison);
+    }
+    if depth == MOST_DEEP {
+        return cursor.fail(format!("at most {MOST_DEEP} `not` and parentheses stand around a comparison"));
+    }
+    if is_not {
+        cursor.skip("not");
+        return part(cursor, !is_negated, depth + 1);
+    }
+    cursor.skip("(");
+    let inside = any_of(cursor, is_negated, depth + 1)?;
+    if !cursor.skip(")") {
+        return cursor.fail("`and`, `or` or `)` stands here; `for TIME` is behind the whole condition");
+    }
+    Ok(inside)
+}
+
+fn comparison(cursor: &mut Cursor<'_>, is_negated: bool) -> Result<Comparison, ParseError> {
     let at = cursor.at;
     let figure = figure(cursor)?;
     let Some((symbol, operator)) =
         Operator::ALL.into_iter().find(|(symbol, _)| cursor.rest().starts_with(symbol))
     else {
-        return cursor.fail("a comparison stands here: `>`, `>=`, `<`, `<=` or `==`, and a limit");
+        return cursor.fail("a comparison stands here: `>`, `>=`, `<`, `<=`, `==` or `!=`, and a limit");
     };
     cursor.go(symbol.len());
     let limit = limit(cursor, figure.unit())?;
+    let operator = if is_negated { operator.negated() } else { operator };
     Ok(Comparison { figure, operator, limit, at })
 }
 

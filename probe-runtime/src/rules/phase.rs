@@ -9,13 +9,14 @@
 //! | active | anything else | active; its time begins anew |
 //!
 //! A rule that records is active for at least that time. A rule that counts, and has no `until`,
-//! ends with the next window: its count only grows.
+//! ends with the next window that is known: its count only grows.
 
 use std::fmt;
 use std::time::Duration;
 
+use super::condition::{Comparison, Condition, and, not};
 use super::figure::Function;
-use super::rule::{Comparison, Condition, Rule};
+use super::rule::Rule;
 use super::window::Window;
 
 /// The number of windows and firings of a rule.
@@ -85,18 +86,17 @@ impl State {
         let counted = self.rule.comparisons().zip(&self.counted);
         let values = counted.map(|(it, counted)| it.figure.value(of(&it.figure.spec)?, *counted));
         let values: Vec<Option<f64>> = values.collect();
-        let (of_when, of_until) = values.split_at(self.rule.when.condition.comparisons().count());
-        let when = holds(&self.rule.when.condition, of_when);
+        let (of_when, of_until) = values.split_at(self.rule.when.condition.comparisons().len());
+        let when = self.rule.when.condition.holds(of_when);
         let (wanted, time) = match (self.active, &self.rule.until) {
             // Its counts begin with the firing.
             (None, Some(until)) if !counts(&until.condition) => {
-                let until = holds(&until.condition, of_until);
-                (and(when, until.map(|it| !it)), self.rule.when.time)
+                (and(when, not(until.condition.holds(of_until))), self.rule.when.time)
             }
             (None, _) => (when, self.rule.when.time),
-            (Some(_), Some(until)) => (holds(&until.condition, of_until), until.time),
-            (Some(_), None) if counts(&self.rule.when.condition) => (Some(true), Duration::ZERO),
-            (Some(_), None) => (when.map(|it| !it), Duration::ZERO),
+            (Some(_), Some(until)) => (until.condition.holds(of_until), until.time),
+            (Some(_), None) if counts(&self.rule.when.condition) => (when.map(|_| true), Duration::ZERO),
+            (Some(_), None) => (not(when), Duration::ZERO),
         };
         self.totals.windows = self.totals.windows.saturating_add(1);
         self.totals.unknown = self.totals.unknown.saturating_add(u64::from(wanted.is_none()));
@@ -136,33 +136,15 @@ impl State {
 }
 
 fn counts(condition: &Condition) -> bool {
-    condition.comparisons().any(|it| it.figure.function == Function::Count)
-}
-
-/// `and` of truth values that may be unknown: false if one of both is.
-fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    match (one, other) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
-    }
-}
-
-/// Returns whether a condition holds; `None` if that is not known. These are the values of its
-/// comparisons.
-fn holds(condition: &Condition, values: &[Option<f64>]) -> Option<bool> {
-    let mut values = values.iter();
-    let mut all = |all: &Vec<Comparison>| {
-        let each = all.iter().zip(&mut values).map(|(it, value)| value.map(|value| it.holds(value)));
-        each.fold(Some(true), and)
-    };
-    // One part that holds decides, whatever is unknown of the others.
-    let not = |it: Option<bool>| it.map(|it| !it);
-    not(condition.0.iter().map(|part| not(all(part))).fold(Some(true), and))
+    condition.comparisons().iter().any(|it| it.figure.function == Function::Count)
 }
 
 /// Returns the comparisons that hold, and their values.
 fn reasons(condition: &Condition, values: &[Option<f64>]) -> Vec<(Comparison, f64)> {
-    let known = condition.comparisons().zip(values).filter_map(|(it, value)| Some((it.clone(), (*value)?)));
+    let known = condition
+        .comparisons()
+        .into_iter()
+        .zip(values)
+        .filter_map(|(it, value)| Some((it.clone(), (*value)?)));
     known.filter(|(it, value)| it.holds(*value)).collect()
 }

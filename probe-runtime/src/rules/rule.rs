@@ -3,11 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::figure::Figure;
+use super::condition::{Comparison, Condition};
 
 /// A condition, and what follows from it. Prints as it was written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
+    /// Its place for messages: `FILE:LINE`, or `rule`.
+    pub(super) place: String,
     pub(super) text: String,
     pub(super) when: Held,
     /// Without it, the rule ends when its condition does not hold any more.
@@ -24,29 +26,6 @@ pub struct Rule {
 pub(super) struct Held {
     pub(super) condition: Condition,
     pub(super) time: Duration,
-}
-
-/// Comparisons joined by `and` in each part; the parts are joined by `or`.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Condition(pub(super) Vec<Vec<Comparison>>);
-
-/// A figure and its limit.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Comparison {
-    pub(super) figure: Figure,
-    pub(super) operator: Operator,
-    pub(super) limit: f64,
-    /// The byte where it stands.
-    pub(super) at: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operator {
-    Less,
-    AtMost,
-    Equal,
-    AtLeast,
-    More,
 }
 
 /// An action of a rule, when it fires.
@@ -77,36 +56,6 @@ pub enum Action {
     Run(String),
 }
 
-impl Operator {
-    pub(super) const ALL: [(&'static str, Self); 5] = [
-        ("<=", Self::AtMost),
-        (">=", Self::AtLeast),
-        ("==", Self::Equal),
-        ("<", Self::Less),
-        (">", Self::More),
-    ];
-}
-
-impl Comparison {
-    pub(super) fn holds(&self, value: f64) -> bool {
-        match self.operator {
-            Operator::Less => value < self.limit,
-            Operator::AtMost => value <= self.limit,
-            #[expect(clippy::float_cmp, reason = "somebody asks for exactly this number")]
-            Operator::Equal => value == self.limit,
-            Operator::AtLeast => value >= self.limit,
-            Operator::More => value > self.limit,
-        }
-    }
-}
-
-impl Condition {
-    /// Returns all comparisons.
-    pub(super) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
-        self.0.iter().flatten()
-    }
-}
-
 /// Returns the flight recorder of a rule's own for snapshots of these probes, as `PROBES` has it.
 pub fn snapshot_recorder(selector: &str) -> String {
     format!("{selector}=trace(flight)")
@@ -132,15 +81,15 @@ impl Rule {
         times.max().unwrap_or_default()
     }
 
-    /// Returns all comparisons of its conditions.
+    /// Returns all comparisons of its conditions: those of `when`, then those of `until`.
     pub(super) fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
         let until = self.until.iter().flat_map(|it| it.condition.comparisons());
-        self.when.condition.comparisons().chain(until)
+        self.when.condition.comparisons().into_iter().chain(until)
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.text.trim())
     }
 }

@@ -4,7 +4,8 @@ use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
 use super::format::Format;
-use super::parse::{Asked, Listening};
+use super::parse::Asked;
+use super::request::Listening;
 use super::trigger::{Selected, Triggers};
 use super::writes::Writes;
 use crate::error::Error;

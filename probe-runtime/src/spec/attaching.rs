@@ -95,7 +95,7 @@ impl Spec {
 /// Returns the number of consumers in a text.
 ///
 /// # Errors
-/// [`Error::Spec`] if the text is malformed.
+/// [`Error::Spec`] if the text is malformed, or no client may attach it.
 #[cfg(probe_agent)]
 pub(crate) fn consumers_of(text: &str) -> Result<usize, Error> {
     asked_by_client(text).map(|asked| asked.requests.len()).map_err(|mistake| malformed(text, mistake))
@@ -110,15 +110,9 @@ pub(crate) fn consumers_of(text: &str) -> Result<usize, Error> {
 #[cfg(probe_agent)]
 pub(crate) fn attach_for_client(text: &str, opened: Option<&Opened>) -> Result<SpecAttachments, Error> {
     let asked = asked_by_client(text).map_err(|mistake| malformed(text, mistake))?;
-    let mistake = |at, problem: &str| Error::Spec { spec: text.to_owned(), at, problem: problem.to_owned() };
-    if let Some(trigger) = asked.triggers.first() {
-        return Err(mistake(
-            trigger.at,
-            "a trigger writes files, so the program itself must have it: PROBES",
-        ));
-    }
     if opened.is_some() && asked.requests.len() != 1 {
-        return Err(mistake(0, "one file is for one consumer; attach the others by themselves"));
+        let problem = "one file is for one consumer; attach the others by themselves".to_owned();
+        return Err(malformed(text, ParseError { at: 0, problem }));
     }
     attach(&asked, &|_| Writes::Only(opened.cloned()))
 }

@@ -13,9 +13,11 @@ mod attaching;
 mod built_in;
 mod expressions;
 mod format;
+mod made;
 mod parse;
 mod reported;
 mod reporter;
+mod request;
 mod table;
 #[cfg(feature = "trace")]
 mod trigger;
@@ -29,6 +31,8 @@ pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub(crate) use attaching::{attach_for_client, consumers_of};
 pub use format::Format;
 pub(crate) use format::endings;
+#[cfg(probe_agent)]
+pub(crate) use parse::check_for_client;
 pub(crate) use parse::{Asked, asked, selector};
 pub(crate) use reported::Reported;
 pub use reporter::{Rendered, Reporter};

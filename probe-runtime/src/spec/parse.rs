@@ -1,89 +1,21 @@
 //! Cutting a text into requests: `selector=consumer`, several of them separated by commas, with
 //! [triggers](super::trigger) between them. Pure.
 
-use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::expressions::{Masked, masked};
-use super::reported::Reported;
-use super::table::{AGGREGATIONS, ConsumerRow, FEATURES, made_of};
+use super::made::made_of;
+use super::request::Request;
+use super::table::{AGGREGATIONS, ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
-use super::writes::Writes;
-use crate::control::{select, standing};
-use crate::error::Error;
 use crate::expression::Predicate;
-use crate::patch::{TextPolicy, UnmatchedTerm};
-use crate::registry::ProbeId;
 use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, shortened, too_long};
 use crate::syntax::{ParseError, begins_trigger, split_options, with_options};
-
-/// A consumer for the probes of a selector.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) selector: &'a str,
-    pub(crate) row: &'static ConsumerRow,
-    /// The text in parentheses after the consumer's name.
-    pub(crate) options: Option<&'a str>,
-    /// Whether triggers may take snapshots of it.
-    pub(super) is_recorder: bool,
-    /// The text in brackets after the selector.
-    pub(super) predicate: Option<&'a str>,
-    /// The text of the consumer, if it is an aggregation.
-    pub(super) aggregation: Option<&'a str>,
-}
 
 /// The requests of a text, and its triggers.
 pub(crate) struct Asked<'a> {
     pub(crate) requests: Vec<Request<'a>>,
     pub(super) triggers: Vec<TriggerRequest<'a>>,
-}
-
-/// A consumer that is attached.
-pub(crate) struct Listening {
-    pub(crate) reported: Arc<dyn Reported>,
-    /// Terms of the selector that match no probe.
-    pub(crate) unmatched: Arc<[UnmatchedTerm]>,
-    /// Whether the selector matches any probe yet.
-    pub(crate) has_probes: bool,
-    /// How its sites are written.
-    #[cfg_attr(not(feature = "trace"), expect(dead_code, reason = "triggers have it, too"))]
-    pub(super) text: TextPolicy,
-}
-
-impl Request<'_> {
-    /// Attaches the consumer to the probes. Its reports go to the file, if one is given. A recorder
-    /// also has the probes that triggers attach for a while, which are off at first.
-    pub(super) fn attach(&self, writes: Writes<'_>, more: &[ProbeId]) -> Result<Listening, Error> {
-        // `asked` has read them, but a consumer may change its mind.
-        let made = match self.aggregation {
-            Some(aggregation) => made_of(aggregation).map(|made| (made, TextPolicy::default())),
-            None => self.row.read(self.options),
-        };
-        let (made, text) = made.map_err(|error| Error::Consumer(error.into()))?;
-        let set = if made.can_join { standing(self.selector)? } else { select(self.selector)? };
-        #[cfg(probe_agent)]
-        let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
-        let (unmatched, has_probes) = (set.unmatched(), !set.is_empty());
-        let predicate = self.predicate.map(str::parse::<Predicate>).transpose();
-        let predicate = predicate.map_err(|error| Error::Consumer(error.into()))?;
-        let reported = (made.attach)(&set.text_policy(text), writes, more, predicate.as_ref())?;
-        Ok(Listening { reported, unmatched, has_probes, text })
-    }
-}
-
-impl fmt::Display for Request<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.selector)?;
-        if let Some(predicate) = self.predicate {
-            write!(f, "[{predicate}]")?;
-        }
-        if let Some(aggregation) = self.aggregation {
-            return write!(f, "={aggregation}");
-        }
-        write!(f, "={}", self.row.name)?;
-        self.options.map_or(Ok(()), |options| write!(f, "({options})"))
-    }
 }
 
 /// Cuts the text into requests at the commas that end a selector and its consumer, and into
@@ -95,7 +27,22 @@ pub(crate) fn asked(text: &str) -> Result<Asked<'_>, ParseError> {
 /// The same, for a client of the agent. Consumers that are not for clients don't see their options.
 #[cfg(probe_agent)]
 pub(super) fn asked_by_client(text: &str) -> Result<Asked<'_>, ParseError> {
-    asked_of(text, |row| row.is_for_clients)
+    let asked = asked_of(text, |row| row.is_for_clients)?;
+    match asked.triggers.first() {
+        Some(trigger) => {
+            let problem = "a trigger writes files, so the program itself must have it: PROBES".to_owned();
+            Err(ParseError { at: trigger.at, problem })
+        }
+        None => Ok(asked),
+    }
+}
+
+/// Checks a text that a client attaches later, without a file.
+#[cfg(probe_agent)]
+pub(crate) fn check_for_client(text: &str) -> Result<(), ParseError> {
+    asked_by_client(text)?.requests.iter().try_for_each(|it| {
+        it.check_confined().map_err(|error| ParseError { at: it.at, problem: error.to_string() })
+    })
 }
 
 fn asked_of(text: &str, is_allowed: fn(&ConsumerRow) -> bool) -> Result<Asked<'_>, ParseError> {
@@ -183,8 +130,16 @@ fn request<'a>(
         let name = &text[range.start..];
         let row = AGGREGATIONS.iter().find(|row| name.starts_with(row.name));
         if let Some(row) = row {
-            let aggregation = Some(&text[range]);
-            return Ok(Request { selector, row, options: None, is_recorder: false, predicate, aggregation });
+            let (at, aggregation) = (range.start, Some(&text[range]));
+            return Ok(Request {
+                selector,
+                row,
+                options: None,
+                at,
+                is_recorder: false,
+                predicate,
+                aggregation,
+            });
         }
     }
     let right = text[equals + 1..end].trim_start();
@@ -202,7 +157,8 @@ fn request<'a>(
     let read = row.read(options);
     let within = |error: ParseError| error.within(options.unwrap_or_default()).after(at_options).within(text);
     let (made, _) = read.map_err(within)?;
-    Ok(Request { selector, row, options, is_recorder: made.is_recorder, predicate, aggregation: None })
+    let (at, is_recorder) = (end - right.len(), made.is_recorder);
+    Ok(Request { selector, row, options, at, is_recorder, predicate, aggregation: None })
 }
 
 /// Returns the selector that stands in this part of a text, and is well formed.

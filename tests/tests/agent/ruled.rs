@@ -1,8 +1,10 @@
 //! `PROBE_RULES`: the program follows rules by itself, and leaves nothing behind.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
+use probe_protocol::OwnRules;
 use probe_tests::folder::Folder;
 
 use crate::target::{Target, serve, until};
@@ -64,6 +66,8 @@ fn a_program_follows_its_rules() {
     assert!(probe_trace::Trace::open(&[folder.join("it.probetrace")]).is_ok());
     // Three consumers of figures, a recorder, and one that is armed. The recording is over.
     target.until(|status| status.of_program == 5 && status.attachments.is_empty());
+    let file = folder.join("a.rules").display().to_string();
+    target.until(|status| status.rules == Some(OwnRules { file: file.clone(), rules: 1, firings: 1 }));
     assert_eq!(target.number("wrong"), 0);
     target.tell("exit 7");
     assert_eq!(target.wait().code(), Some(7));
@@ -84,6 +88,23 @@ fn the_end_of_the_program_ends_recordings() {
     target.tell("exit 0");
     assert_eq!(target.wait().code(), Some(0));
     assert_eq!(lines(&folder, "rule 1 recorded: ", 1).len(), 1);
+    assert!(probe_trace::Trace::open(&[trace]).is_ok());
+}
+
+/// The signal's default action ends the program at once, so nothing finishes the file.
+#[test]
+fn a_trace_is_readable_after_a_signal() {
+    let folder = Folder::new("rules-signal");
+    let trace = folder.join("it.probetrace");
+    let rules = format!("when rate(agent::work) > 1 then record agent::work for 1h to {}", quoted(&trace));
+    let mut target = follow(&folder, &rules);
+    target.ask("busy");
+    lines(&folder, "rule 1 recording: ", 1);
+    until(|| fs::metadata(&trace).is_ok_and(|it| it.len() > 10_000).then_some(()));
+    let pid = target.pid().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(target.wait().signal(), Some(libc::SIGTERM));
+    assert!(lines(&folder, "", 1).iter().all(|line| !line.contains("recorded")));
     assert!(probe_trace::Trace::open(&[trace]).is_ok());
 }
 

@@ -58,7 +58,7 @@ pub(super) fn objects(lines: impl IntoIterator<Item = String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use probe_protocol::{AttachmentInfo, Body, MAX_FRAME, Reply, Status, encode_reply};
+    use probe_protocol::{AttachmentInfo, Body, MAX_FRAME, OwnRules, Reply, Status, encode_reply};
 
     use super::*;
 
@@ -99,6 +99,7 @@ mod tests {
             lost_hits: u64::MAX,
             unreadable_records: u64::MAX,
             unreadable_objects: objects(vec!["a".repeat(100_000); 100]),
+            rules: Some(OwnRules { file: most(SPEC), rules: u32::MAX, firings: u64::MAX }),
         }));
     }
 }

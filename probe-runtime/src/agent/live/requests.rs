@@ -11,6 +11,7 @@ use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, S
 use super::attachments::{ClientAttachment, detach};
 use super::described::{SPEC, attached, info};
 use super::out::{Out, Session, done};
+use super::ruling::followed;
 use super::state::lock;
 use super::stop::{Stop, cut, failed};
 use super::{described, listing, reporting, threads};
@@ -118,7 +119,7 @@ fn opened(file: File, name: &str) -> Result<Opened, Stop> {
 }
 
 fn status() -> Status {
-    let (clients, attachments, own) = {
+    let (clients, attachments, own, rules) = {
         let state = lock();
         let of = |it: &Arc<ClientAttachment>| AttachmentInfo {
             id: it.id,
@@ -130,7 +131,7 @@ fn status() -> Status {
             consumers: it.consumers.iter().map(info).collect(),
         };
         let own: usize = state.all().map(|it| it.consumers.len()).sum();
-        (state.clients(), state.all().map(of).collect(), own)
+        (state.clients(), state.all().map(of).collect(), own, followed(&state))
     };
     let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Status {
@@ -142,5 +143,6 @@ fn status() -> Status {
         lost_hits: lost_hits(),
         unreadable_records: control::unreadable_records() as u64,
         unreadable_objects: described::objects(control::unreadable_objects()),
+        rules,
     }
 }

@@ -1,4 +1,4 @@
-use super::super::file::rule;
+use super::super::file::{rule, rules};
 use super::super::reading::{Bucket, Row};
 use super::*;
 
@@ -121,6 +121,23 @@ fn or_needs_one_side() {
 }
 
 #[test]
+fn not_unknown_is_unknown() {
+    let mut it = played("when not sum(n of f) > 5 for 2s then snapshot");
+    let sums = [Some((1, 1.0)), Some((1, 1.0)), Some((2, 2.0)), Some((3, 3.0)), None, Some((4, 20.0))];
+    let steps = sums.map(|total| it.window(&[total]));
+    // The window without hits begins the time anew. Neither `not` nor its end holds for sure then.
+    assert_eq!(steps, ["", "", "", "fired 1 sum(n of f)=1", "", "ended 1 2"]);
+    assert_eq!(it.unknown(), (2, 6));
+    let mut it = played("when not (rate(f) <= 5 or sum(n of f) != 7) until not rate(f) >= 2 then snapshot");
+    assert_eq!(it.window(&[Some((10, 0.0)), Some((1, 6.0))]), "");
+    assert_eq!(it.window(&[Some((20, 0.0)), None]), "");
+    assert_eq!(it.unknown(), (1, 2));
+    assert_eq!(it.window(&[Some((30, 0.0)), Some((3, 14.0))]), "");
+    assert_eq!(it.window(&[Some((40, 0.0)), Some((4, 21.0))]), "fired 1 rate(f)=10 sum(n of f)=7");
+    assert_eq!([45, 46].map(|count| it.window(&[Some((count, 0.0)), None])), ["", "ended 1 2"]);
+}
+
+#[test]
 fn percentiles_need_enough_calls() {
     let timed = |calls| {
         let bucket = Bucket { number: 7, time: 9_000_000, calls };
@@ -146,6 +163,8 @@ fn a_count_is_since_the_beginning_or_the_last_end() {
     assert_eq!([4, 5].map(|count| it.count(count)), ["", "fired 1 count(f)=5"]);
     // It ends with the next window. The next count leaves out the hits of that window.
     assert_eq!([8, 12, 13].map(|count| it.count(count)), ["ended 1 1", "", "fired 2 count(f)=5"]);
+    // A count that has become less is not known, so it does not end the rule.
+    assert_eq!([3, 4].map(|count| it.count(count)), ["", "ended 2 2"]);
     let mut it = played("when rate(f) > 5 until count(f) >= 3 then snapshot");
     assert_eq!([1, 5, 20].map(|count| it.count(count)), ["", "", "fired 1 rate(f)=15"]);
     assert_eq!([22, 23].map(|count| it.count(count)), ["", "ended 1 2"]);
@@ -204,10 +223,23 @@ fn one_consumer_serves_all_figures_of_a_kind() {
 
 #[test]
 fn a_rule_disarms_what_a_rule_arms() {
-    let rules = |texts: &[&str]| texts.iter().map(|text| rule(text).unwrap()).collect();
+    let read = |texts: &[&str]| texts.iter().map(|text| rule(text).unwrap()).collect();
     let arms = "when rate(f) > 5 then arm g=count";
     let disarms = "when rate(f) > 9 then disarm g=count";
-    assert!(Engine::new(rules(&[arms, disarms])).is_ok());
-    let error = Engine::new(rules(&[disarms])).unwrap_err();
-    assert!(error.starts_with("no rule arms `g=count`"), "{error}");
+    assert!(Engine::new(read(&[arms, disarms])).is_ok());
+    let error = Engine::new(
+        rules(
+            "a.rules",
+            &format!("\n{arms}; arm h=count\n  when rate(f) > 9 then snapshot; disarm g=latency\n"),
+        )
+        .unwrap(),
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a.rules:3, column 35: no rule arms `g=latency`, so none can disarm it; both texts must be equal\n    \
+         when rate(f) > 9 then snapshot; disarm g=latency\n                                    ^"
+    );
+    let error = Engine::new(read(&[disarms])).unwrap_err();
+    assert!(error.to_string().starts_with("rule, column 23: no rule arms `g=count`"), "{error}");
 }

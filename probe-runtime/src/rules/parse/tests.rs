@@ -2,8 +2,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::rule::{Action, Operator};
+use super::super::condition::Operator;
+use super::super::rule::Action;
 use super::*;
+
+fn parse(text: &str) -> Result<Rule, ParseError> {
+    super::parse("rule", text)
+}
 
 fn specs(text: &str) -> Vec<String> {
     let rule = parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
@@ -39,7 +44,8 @@ fn the_whole_grammar() {
             ("p99(net::handle)".to_owned(), Operator::Less, 2e6),
         ]
     );
-    assert_eq!(rule.when.condition.0.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+    let Condition::Any(parts) = &rule.when.condition else { panic!("{rule:?}") };
+    assert!(matches!(&parts[..], [Condition::All(all), Condition::Comparison(_)] if all.len() == 2));
     assert_eq!(rule.when.time, Duration::from_secs(2));
     assert_eq!(rule.until.as_ref().unwrap().time, Duration::from_millis(1500));
     assert_eq!((rule.at_most, rule.every), (3, Some(Duration::from_secs(60))));
@@ -155,10 +161,34 @@ fn a_mistake_points_at_its_place() {
         ("when rate(f) >= 5 until rate(f) <= 5 then snapshot", 24, "would end as it fires"),
         ("when rate(f) > 5 until rate(f) < 6 then snapshot", 23, "would end as it fires"),
         ("when rate(f) > 5 or rate(g) > 1 until rate(g) < 2 then snapshot", 38, "would end as it fires"),
-        ("when rate(f) > 5 and rate(f) < 5 then snapshot", 5, "so it never holds"),
+        ("when rate(f) > 5 and rate(f) < 5 then snapshot", 21, "so it never holds"),
+        ("when rate(f) != 5 and rate(f) == 5 then snapshot", 22, "so it never holds"),
+        ("when rate(g) > 1 or not (rate(f) > 5 or rate(f) <= 5) then snapshot", 40, "so it never holds"),
+        ("when rate(f) != 5 until rate(f) > 9 then snapshot", 24, "would end as it fires"),
+        ("when rate(f) > 5 until not rate(f) > 9 then snapshot", 27, "would end as it fires"),
+        // Parentheses and `not`.
+        ("when (rate(f) > 5 then snapshot", 18, "`and`, `or` or `)` stands here"),
+        ("when (rate(f) > 5 for 2s) then snapshot", 18, "`for TIME` is behind the whole condition"),
+        ("when rate(f) > 5) then snapshot", 16, "`and`, `or`, `for TIME`, `until` or `then` stands"),
+        ("when () then snapshot", 6, "the figure is missing here"),
+        ("when not then snapshot", 9, "`then` is no figure"),
+        ("when not not and rate(f) > 5 then snapshot", 13, "`and` is no figure"),
+        ("when rate(f) ! 5 then snapshot", 13, "`<=`, `==` or `!=`, and a limit"),
     ] {
         is_mistaken(text, at, problem);
     }
+    let deep = |times| format!("when {}rate(f) > 5{} then snapshot", "not(".repeat(times), ")".repeat(times));
+    assert!(parse(&deep(MOST_DEEP / 2)).is_ok());
+    is_mistaken(&deep(MOST_DEEP / 2 + 1), 5 + 2 * MOST_DEEP, "at most 32 `not` and parentheses stand");
+    is_mistaken(&deep(600), 5 + 2 * MOST_DEEP, "at most 32 `not` and parentheses stand");
+    let either = |n: usize| format!("(rate(f{n}) > 5 or rate(g{n}) > 5)");
+    let ways =
+        |n: usize| format!("when {} then snapshot", (0..n).map(either).collect::<Vec<_>>().join(" and "));
+    // 128 ways with seven comparisons each, and then 256 with eight.
+    assert!(parse(&ways(7)).is_ok());
+    is_mistaken(&ways(8), 6, "this may hold in too many ways");
+    let others = (0..40).map(|n| format!("rate(f) != {n}")).collect::<Vec<_>>().join(" and ");
+    assert!(parse(&format!("when {others} then snapshot")).is_ok());
     let long = format!("when rate({}) > 5 then snapshot", "a".repeat(MOST_BYTES));
     is_mistaken(&long, MOST_BYTES, "a rule has at most 8192 bytes");
 }
@@ -172,6 +202,10 @@ fn limits_with_a_gap_are_none_of_a_mistake() {
         "when rate(f) > 5 until p99(f) < 5ms then snapshot",
         "when rate(f) > 5 and p99(f) > 5ms until rate(f) < 9 and p99(f) < 5ms then snapshot",
         "when count(f) >= 5 until count(f) >= 5 then snapshot",
+        "when rate(f) != 5 until rate(f) == 5 then snapshot",
+        "when rate(f) != 5 and rate(f) > 5 until not rate(f) > 5 then snapshot",
+        // Either of both, and not both.
+        "when (rate(f) > 5 or rate(g) > 5) and not (rate(f) > 5 and rate(g) > 5) then snapshot",
     ] {
         assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
     }
@@ -183,11 +217,119 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(vec![
             "when ", "then ", "for ", "until ", "rate(", "p99(", "sum(x of ", "f", ")", " > ", "5", "ms ", "1s ", "arm ",
             "record ", "run '", "'", "\"", "[", "]", "<", ">", "\\", "; ", "at most ", "times ", "every ", "é", "and ", "or ",
+            "not ", "(", "!= ",
         ]), 0..30),
     ) {
         let text = words.concat();
         if let Err(error) = parse(&text) {
             prop_assert!(text.is_char_boundary(error.at), "{text}: {error:?}");
+        }
+    }
+}
+
+/// A condition as somebody may write it.
+#[derive(Clone, Debug)]
+enum Written {
+    /// The figure's number, and the symbol of its operator.
+    Comparison(usize, &'static str),
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+}
+
+impl Written {
+    /// Prints it. A part of another one stands in parentheses unless it binds closer.
+    fn print(&self, least: u8) -> String {
+        let (closeness, text) = match self {
+            Self::Comparison(figure, operator) => (3, format!("rate(f{figure}) {operator} 5")),
+            Self::Not(it) => (2, format!("not {}", it.print(2))),
+            Self::All(parts) => (1, parts.iter().map(|it| it.print(2)).collect::<Vec<_>>().join(" and ")),
+            Self::Any(parts) => (0, parts.iter().map(|it| it.print(1)).collect::<Vec<_>>().join(" or ")),
+        };
+        if closeness < least { format!("({text})") } else { text }
+    }
+
+    /// Returns its truth by the tables of three values: 1 is true, -1 is false, 0 is unknown.
+    fn truth(&self, values: &[Option<f64>]) -> i8 {
+        match self {
+            Self::Comparison(figure, operator) => values[*figure].map_or(0, |value| {
+                let holds = match *operator {
+                    "<" => value < 5.0,
+                    "<=" => value <= 5.0,
+                    "==" => (value - 5.0).abs() < 0.5,
+                    "!=" => (value - 5.0).abs() > 0.5,
+                    ">=" => value >= 5.0,
+                    _ => value > 5.0,
+                };
+                if holds { 1 } else { -1 }
+            }),
+            Self::Not(it) => -it.truth(values),
+            Self::All(parts) => parts.iter().map(|it| it.truth(values)).min().unwrap(),
+            Self::Any(parts) => parts.iter().map(|it| it.truth(values)).max().unwrap(),
+        }
+    }
+}
+
+fn written() -> impl Strategy<Value = Written> {
+    let operators = prop::sample::select(vec!["<", "<=", "==", "!=", ">=", ">"]);
+    let one = (0..4_usize, operators).prop_map(|(figure, operator)| Written::Comparison(figure, operator));
+    one.prop_recursive(4, 16, 3, |part| {
+        let parts = || prop::collection::vec(part.clone(), 2..4);
+        prop_oneof![
+            part.clone().prop_map(|it| Written::Not(Box::new(it))),
+            parts().prop_map(Written::All),
+            parts().prop_map(Written::Any),
+        ]
+    })
+}
+
+fn condition_of(text: &str) -> Condition {
+    let mut cursor = Cursor::new(text);
+    let condition = any_of(&mut cursor, false, 0).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    assert!(cursor.rest().is_empty(), "{text}");
+    condition
+}
+
+/// Returns whether a condition holds if the rates of `f0`, `f1`, … are these.
+fn truth(condition: &Condition, values: &[Option<f64>]) -> Option<bool> {
+    let number =
+        |it: &Comparison| it.figure.to_string()["rate(f".len()..].trim_end_matches(')').parse::<usize>();
+    let of_comparisons: Vec<_> =
+        condition.comparisons().into_iter().map(|it| values[number(it).unwrap()]).collect();
+    condition.holds(&of_comparisons)
+}
+
+proptest! {
+    #[test]
+    fn printing_and_parsing_agree(
+        written in written(),
+        values in prop::collection::vec(prop::sample::select(vec![None, Some(4.0), Some(5.0), Some(6.0)]), 4),
+    ) {
+        let text = written.print(0);
+        let expected = match written.truth(&values) {
+            1 => Some(true),
+            -1 => Some(false),
+            _ => None,
+        };
+        prop_assert_eq!(truth(&condition_of(&text), &values), expected, "{}", text);
+        // A rule prints as it was written, if it is one.
+        if let Ok(rule) = parse(&format!("when {text} then snapshot")) {
+            prop_assert_eq!(parse(&rule.to_string()).unwrap(), rule);
+        }
+    }
+
+    #[test]
+    fn de_morgan_holds_for_unknown_values(
+        parts in prop::collection::vec(written(), 2),
+        values in prop::collection::vec(prop::sample::select(vec![None, Some(4.0), Some(5.0), Some(6.0)]), 4),
+    ) {
+        let [a, b] = [0, 1].map(|part| parts[part].print(3));
+        for [left, right] in [
+            [format!("not ({a} and {b})"), format!("not {a} or not {b}")],
+            [format!("not ({a} or {b})"), format!("not {a} and not {b}")],
+            [format!("not not {a}"), a.clone()],
+        ] {
+            prop_assert_eq!(truth(&condition_of(&left), &values), truth(&condition_of(&right), &values), "{}", left);
         }
     }
 }

@@ -19,8 +19,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use probe_protocol::OwnRules;
+
+use super::described::SPEC;
 use super::forks;
-use super::state::lock;
+use super::state::{self, lock};
+use super::stop::cut;
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -43,9 +47,12 @@ const AT_EXIT: Duration = Duration::from_secs(5);
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 static CURRENT: Mutex<Option<Arc<Stop>>> = Mutex::new(None);
 
-/// How the thread is told to end, and tells that it has.
+/// How the thread is told to end, and tells that it has. Others see its firings, too.
 #[derive(Default)]
 struct Stop {
+    /// Without the firings.
+    followed: OwnRules,
+    firings: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -74,9 +81,9 @@ impl Stop {
     }
 }
 
-/// Follows rules from now on, until the program exits, and logs to this file, or else to stderr. If
-/// it follows some already, nothing changes.
-pub(crate) fn follow(engine: Engine, log: Option<&Path>) -> Result<(), Error> {
+/// Follows the rules of a file from now on, until the program exits, and logs to a file, or else to
+/// stderr. If it follows some already, nothing changes.
+pub(crate) fn follow(engine: Engine, file: String, log: Option<&Path>) -> Result<(), Error> {
     static AT_EXIT_ONCE: std::sync::Once = std::sync::Once::new();
     forks::require()?;
     // Forks wait for this lock, so a child never finds the lock below taken.
@@ -85,7 +92,9 @@ pub(crate) fn follow(engine: Engine, log: Option<&Path>) -> Result<(), Error> {
     if PROCESS.load(Ordering::Relaxed) == process() {
         return Ok(());
     }
-    let stop = Arc::new(Stop::default());
+    let rules = engine.rules().count().try_into().unwrap_or(u32::MAX);
+    let followed = OwnRules { file: cut(file, SPEC), rules, firings: 0 };
+    let stop = Arc::new(Stop { followed, ..Stop::default() });
     let of_thread = Arc::clone(&stop);
     let ruling = Ruling::new(engine, Log::open(log));
     // Without it, the last lines of the log are missing, and recordings end early.
@@ -102,6 +111,17 @@ pub(crate) fn follow(engine: Engine, log: Option<&Path>) -> Result<(), Error> {
     *current = Some(stop);
     PROCESS.store(process(), Ordering::Relaxed);
     Ok(())
+}
+
+/// Returns the rules that this process follows. Forks wait for the agent's state, which the caller
+/// has locked.
+pub(super) fn followed(_unforked: &state::State) -> Option<OwnRules> {
+    if PROCESS.load(Ordering::Relaxed) != process() {
+        return None;
+    }
+    let stop = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+    let is_followed = !stop.lock().has_ended;
+    is_followed.then(|| OwnRules { firings: stop.firings.load(Ordering::Relaxed), ..stop.followed.clone() })
 }
 
 /// Tells that the thread has ended, also by a panic.
@@ -127,6 +147,8 @@ fn run(mut ruling: Ruling, stop: &Stop) {
         drop(ruling.finish_recordings(Some(now)));
         if now >= next {
             ruling.window(from, now);
+            let firings = ruling.engine.totals().map(|it| u64::from(it.firings)).sum();
+            stop.firings.store(firings, Ordering::Relaxed);
             // A late window skips those that it missed.
             (from, next) = (now, Instant::now() + EVERY);
         }

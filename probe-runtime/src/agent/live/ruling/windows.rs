@@ -114,7 +114,9 @@ impl Ruling {
                 let now = it.attached.as_ref().map(|(attached, since)| reading(attached, *since));
                 now.into_iter().for_each(|now| self.engine.begin(source, now));
             }
-            _ => (),
+            Ok(None) => (),
+            // The next window must not begin before this one's end, so it is unknown.
+            Err(()) => it.attached = None,
         }
     }
 
