@@ -23,6 +23,8 @@ enum End {
     Idle,
     /// Instead of a report, once a trace is being recorded.
     Asked,
+    /// After the second consumer was refused, and the first one detached.
+    Renewed,
     /// The client ends it.
     Client,
 }
@@ -52,11 +54,20 @@ fn serve(ends: &'static [End]) -> JoinHandle<()> {
 fn answer(channel: &Channel, end: End, seconds: &mut u64) {
     let done = || Body::Done(Done::default());
     let mut is_recording = false;
+    let mut first = None;
     while let Some(received) = channel.receive(Some(PATIENCE), PATIENCE).unwrap() {
         let call = decode_call(&received.payload).unwrap();
         let send = |body| channel.send(&encode_reply(&Reply { id: call.id, body }), None, PATIENCE).unwrap();
         match call.request {
+            Request::Attach(_) if end == End::Renewed && first.is_some() => {
+                send(Body::Failed(Failure::new(FailureKind::Limit, "not now")));
+            }
+            Request::Detach { attachment } if end == End::Renewed => {
+                assert_eq!(first, Some(attachment));
+                return;
+            }
             Request::Attach(attach) => {
+                first.get_or_insert(call.id);
                 is_recording |= attach.output.is_some();
                 send(Body::Attached(Attached { id: call.id, consumers: Vec::new() }));
             }
@@ -76,7 +87,7 @@ fn answer(channel: &Channel, end: End, seconds: &mut u64) {
     assert_eq!(end, End::Client);
 }
 
-/// Both parts use the socket of this process, so they are one test.
+/// All parts use the socket of this process, so they are one test.
 #[test]
 fn a_program_that_ends_the_connection_is_asked_again() {
     let folder = Folder::new("watch-lost");
@@ -101,4 +112,13 @@ fn a_program_that_ends_the_connection_is_asked_again() {
     assert_eq!(watch.event("armed")["text"], "f=latency");
     watch.stop();
     agent.join().unwrap();
+
+    // An extreme of a window has a consumer of its own.
+    let agent = serve(&[End::Renewed]);
+    let rule = "when max(n of f) > 1 then run 'true'".to_owned();
+    let mut watch = Watch::of(&folder, std::process::id(), "50ms", &[rule]);
+    assert_eq!(watch.event("failed")["text"], "f=max(n): not now");
+    watch.event("lost");
+    agent.join().unwrap();
+    watch.stop();
 }
