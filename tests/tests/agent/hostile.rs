@@ -101,7 +101,7 @@ fn random_bytes_do_no_harm() {
         Request::List { selector: "agent::*".to_owned() },
         Request::Status,
         Request::Attach(Attach::new("agent::*=count, agent::even=latency")),
-        Request::Report { attachment: 1, consumer: 0, format: "json".to_owned() },
+        Request::Report { attachment: 1, consumer: 0, format: "json".to_owned(), only: vec![0, 7] },
         Request::Pause { attachment: 1 },
         Request::Detach { attachment: 1 },
         Request::Keep { attachment: 2 },

@@ -2,16 +2,15 @@
 //! functions; the outcome is that of a look at everything.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+mod named;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 
 use probe_runtime::{
-    Aggregate, Attachment, CallTree, Consumer, Count, Event, Format, FunctionLatency, Group, Kind, Latency,
-    ParseError, ProbeInfo, ProbeState, Rendered, Reporter, Setting, TextPolicy, finstrument, init_from_env,
-    look_for_probes, probes, register, select, standing,
+    Aggregate, Attachment, CallTree, Count, FunctionLatency, Group, Kind, Latency, ProbeInfo, ProbeState,
+    TextPolicy, finstrument, look_for_probes, probes, select, standing,
 };
 use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
@@ -71,8 +70,8 @@ fn scenario() {
         "later" => later(),
         "held" => held(),
         "any" => any(),
-        "promptly" => promptly(),
-        "start" => start(),
+        "promptly" => named::promptly(),
+        "start" => named::start(),
         "memory" => memory(),
         "whole" => whole(),
         "open" => open(),
@@ -311,78 +310,6 @@ fn any() {
     drop((small, latency, tree));
     call(&names);
     assert_eq!((one.total(), one.detach().patched()), (6, 2));
-}
-
-/// Counts hits of probes that have joined.
-struct Joined;
-
-static HITS: AtomicU64 = AtomicU64::new(0);
-
-impl Consumer for Joined {
-    fn hit(&self, _: &Event<'_>) {
-        HITS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Reporter for Joined {
-    const NAME: &'static str = "joined";
-    const ABOUT: &'static str = "hits";
-
-    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Ok(Self)
-    }
-
-    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
-        "the report".to_owned().into()
-    }
-}
-
-/// This thread makes no operation once the variable is read.
-fn promptly() {
-    register::<Joined>().unwrap();
-    let names = names("promptly");
-    let path = library("promptly", 0, &names);
-    let guard = init_from_env().unwrap();
-    let library = Library::open(&path);
-    let first = library.function("promptly000");
-    while HITS.load(Ordering::Relaxed) == 0 {
-        assert_eq!(first(1), 2);
-        thread::yield_now();
-    }
-    drop(guard);
-    let hits = HITS.load(Ordering::Relaxed);
-    assert_eq!((first(1), HITS.load(Ordering::Relaxed)), (2, hits));
-}
-
-/// Another thread finds functions while the thread starts that lets them join. No operation
-/// follows.
-fn start() {
-    register::<Joined>().unwrap();
-    let names = names("start");
-    let library = Library::open(&library("start", 0, &names));
-    let (is_started, called) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let guard = thread::scope(|scope| {
-        let calling = scope.spawn(|| {
-            for name in names.iter().take_while(|_| !is_started.load(Ordering::SeqCst)) {
-                library.function(name)(1);
-                called.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        while called.load(Ordering::SeqCst) == 0 {
-            thread::yield_now();
-        }
-        let guard = init_from_env().unwrap();
-        is_started.store(true, Ordering::SeqCst);
-        calling.join().unwrap();
-        guard
-    });
-    let last = library.function(&names[called.load(Ordering::SeqCst) - 1]);
-    let before = HITS.load(Ordering::Relaxed);
-    while HITS.load(Ordering::Relaxed) == before {
-        last(1);
-        thread::yield_now();
-    }
-    drop(guard);
 }
 
 /// Returns the memory of this process, in KiB.

@@ -381,13 +381,6 @@ impl<'a> Ring<'a> {
     pub(super) fn totals(self) -> (u64, u64) {
         (self.head.written.load(Relaxed), self.head.lost.load(Relaxed))
     }
-
-    /// Returns the ring's head as files have it.
-    pub(super) fn head_words(self) -> [u64; ring::WORDS] {
-        let mut words = [0; ring::WORDS];
-        self.head.shown().into_iter().for_each(|(at, of)| words[at] = of.load(Relaxed));
-        words
-    }
 }
 
 /// A number of words as an index; all memory can be addressed.

@@ -65,4 +65,11 @@ impl<'a> Ring<'a> {
         let Some(tail) = self.tail(shape) else { return };
         tail.iter().zip(self.head_words()).for_each(|(at, word)| at.store(word, Relaxed));
     }
+
+    /// Returns the ring's head as files have it.
+    pub(in super::super) fn head_words(self) -> [u64; ring::WORDS] {
+        let mut words = [0; ring::WORDS];
+        self.head.shown().into_iter().for_each(|(at, of)| words[at] = of.load(Relaxed));
+        words
+    }
 }
