@@ -21,6 +21,7 @@ pub(crate) struct Request<'a> {
     /// The text in parentheses after the consumer's name.
     pub(crate) options: Option<&'a str>,
     /// The byte where the consumer stands.
+    #[cfg_attr(not(probe_agent), expect(dead_code, reason = "what a client may not ask for points there"))]
     pub(super) at: usize,
     /// Whether triggers may take snapshots of it.
     pub(super) is_recorder: bool,
