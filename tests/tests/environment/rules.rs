@@ -30,9 +30,9 @@ fn rules_are_read_at_the_start() {
         ),
         (
             "\nwhen rate(a) > 5 then arm b=cuont",
-            23,
+            29,
             "`cuont` is not a consumer; there is count, latency, slow, call-tree, profile, perf, trace, tracing, sum, min, max, avg, quantize",
-            25,
+            31,
         ),
     ] {
         let line = rules.lines().nth(1).unwrap();
