@@ -31,7 +31,7 @@ impl Loaded {
             Self {
                 has_probes: all(NOTE_OWNER, NOTE_TYPE).iter().any(|object| !object.holds(own))
                     || !frozen.others(NOTE_OWNER, NOTE_TYPE).is_empty(),
-                calls_hooks: frozen.is_imported("__cyg_profile_func_enter", own),
+                calls_hooks: !frozen.import_slots("__cyg_profile_func_enter", own).is_empty(),
                 has_runtime: !others.is_empty(),
                 file: own_runtimes.into_iter().next().map(|object| object.name).unwrap_or_default(),
             }

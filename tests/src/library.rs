@@ -32,6 +32,17 @@ impl Library {
         Self::open_with(path, libc::RTLD_NOW | libc::RTLD_GLOBAL)
     }
 
+    /// Loads the library so that it finds the functions of the libraries that it names before those
+    /// of the program.
+    ///
+    /// # Panics
+    /// If it can't be loaded.
+    #[must_use]
+    #[cfg(target_env = "gnu")]
+    pub fn open_apart(path: &Path) -> Self {
+        Self::open_with(path, libc::RTLD_NOW | libc::RTLD_DEEPBIND)
+    }
+
     fn open_with(path: &Path, flags: libc::c_int) -> Self {
         let name = CString::new(path.to_str().expect("a path that is text")).expect("no NUL in it");
         // SAFETY: one of the fixtures, whose constructors may run anywhere.

@@ -125,7 +125,8 @@
 //! time find them only if the executable exports them, which those of Rust do not by themselves. In
 //! `build.rs`:
 //! `println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=__cyg_profile_func_*");`.
-//! Otherwise they find the hooks of the C library, which do nothing.
+//! Otherwise they find the hooks of the C library, which do nothing, until [`redirect`] leads their
+//! calls here.
 //!
 //! # Known limits
 //! - A signal handler that interrupts a hook and leaves by `siglongjmp` leaves its thread marked as
@@ -160,7 +161,8 @@ mod stub;
 use stub as live;
 
 pub use live::{
-    DiscoveryAttachment, HookCall, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, on_discovery, redirect, start, stats, stop_redirecting,
+    stop_telling, text_policy, unpatched,
 };
 pub use reason::{Reason, Unpatched};
-pub use stats::Stats;
+pub use stats::{Redirected, Stats};

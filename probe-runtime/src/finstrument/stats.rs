@@ -1,4 +1,4 @@
-//! Numbers of discoveries, by their states.
+//! Numbers of discoveries, by their states, and of redirected calls.
 
 /// Numbers of call sites that were discovered since the process began, and of their states. From
 /// [`stats`](super::stats()).
@@ -41,4 +41,23 @@ pub struct Stats {
     pub unnamed: usize,
     /// Discoveries that an attachment to [all](super::attach) had no room for.
     pub beyond_capacity: usize,
+}
+
+/// Words that lead calls of hooks, since the process began: how many were changed, and how many the
+/// system did not let change. From [`redirect`](super::redirect).
+///
+/// ```
+/// let redirected = probe_runtime::finstrument::redirect();
+/// // No object of this program is compiled with `-finstrument-functions`.
+/// assert_eq!((redirected.led, redirected.refused), (0, 0));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Redirected {
+    /// Words that lead to this crate's hooks from now on: one or two for each object that calls
+    /// them.
+    pub led: usize,
+    /// Words whose page could not be made writable. The calls of their objects reach the C
+    /// library's hooks, which do nothing.
+    pub refused: usize,
 }

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use super::reason::{Reason, Unpatched};
-use super::stats::Stats;
+use super::stats::{Redirected, Stats};
 use crate::abi::Kind;
 use crate::consumers::Count;
 use crate::control::{Attachment, Consumer, ProbeSet};
@@ -71,6 +71,22 @@ impl HookCall<'_> {
 /// probe_runtime::finstrument::start();
 /// ```
 pub fn start() {}
+
+/// Does nothing: the hooks do nothing here, either.
+///
+/// ```
+/// assert_eq!(probe_runtime::finstrument::redirect().led, 0);
+/// ```
+pub fn redirect() -> Redirected {
+    Redirected::default()
+}
+
+/// Does nothing: no call is redirected.
+///
+/// ```
+/// probe_runtime::finstrument::stop_redirecting();
+/// ```
+pub fn stop_redirecting() {}
 
 /// Drops `callback`: nothing is discovered.
 ///

@@ -28,6 +28,8 @@ mod finstrument_pending;
 #[cfg(feature = "unoptimised")]
 mod finstrument_places;
 #[cfg(feature = "unoptimised")]
+mod finstrument_redirected;
+#[cfg(feature = "unoptimised")]
 mod finstrument_reloads;
 #[cfg(feature = "unoptimised")]
 mod finstrument_replaced;

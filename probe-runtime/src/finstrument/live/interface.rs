@@ -8,11 +8,12 @@ use super::discovery::State;
 use super::policy;
 use super::provider;
 use super::reason::{Reason, Unpatched};
+use super::redirection;
 use super::table::published;
 use crate::consumers::Count;
 use crate::control::{self, Attachment, Consumer, ProbeSet};
 use crate::error::Error;
-use crate::finstrument::stats::Stats;
+use crate::finstrument::stats::{Redirected, Stats};
 use crate::patch::{self, TextPolicy};
 use crate::registry::provider::note;
 
@@ -28,6 +29,41 @@ use crate::registry::provider::note;
 /// ```
 pub fn start() {
     provider::register();
+    note();
+    control::look_for_probes();
+}
+
+/// Leads calls here that the dynamic linker has bound to the C library's hooks, which do nothing,
+/// and [starts](start). From then on their functions are discovered. Calls of objects that are
+/// loaded later are led here by the next operation.
+///
+/// A runtime needs this that was loaded after the objects that call, as a plugin, and one whose
+/// executable does not export the hooks ([linking](super#linking)). The words that calls go through
+/// are changed, also in pages that the dynamic linker has made read-only: these have their rights
+/// back afterwards. A program's own hooks stay as they are.
+///
+/// A call through a linkage table that the dynamic linker fills at this moment, on another thread,
+/// may stay bound to the C library's hook.
+///
+/// ```
+/// let redirected = probe_runtime::finstrument::redirect();
+/// println!("{} words lead here", redirected.led);
+/// ```
+pub fn redirect() -> Redirected {
+    redirection::begin();
+    start();
+    redirection::redirected()
+}
+
+/// Leads the calls back that [`redirect`] has led here, and leads no further ones here. Calls that
+/// are sites by then stay sites. Those that stay [real calls](unpatched), and active ones across
+/// two words, reach the C library's hooks again, and so count no more.
+///
+/// ```
+/// probe_runtime::finstrument::stop_redirecting();
+/// ```
+pub fn stop_redirecting() {
+    redirection::end();
     note();
     control::look_for_probes();
 }

@@ -12,7 +12,7 @@
 //! | `discovery`, `chunk` | one call site, and the memory of many |
 //! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
 //! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
-//! | `reconcile`, `naming`, `deferred_patch`, `provider` | an operation's steps, for the registry |
+//! | `reconcile`, `naming`, `deferred_patch`, `redirection`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
 
 mod batch;
@@ -38,6 +38,7 @@ mod policy;
 mod provider;
 mod read_call;
 mod reconcile;
+mod redirection;
 mod shared;
 mod split_calls;
 mod symbols;
@@ -47,5 +48,6 @@ mod tokens;
 
 use super::reason;
 pub use interface::{
-    DiscoveryAttachment, HookCall, attach, on_discovery, start, stats, stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, on_discovery, redirect, start, stats, stop_redirecting,
+    stop_telling, text_policy, unpatched,
 };

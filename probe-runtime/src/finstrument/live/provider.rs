@@ -15,6 +15,7 @@ use super::loaded::Loaded;
 use super::naming::Names;
 use super::pending::PendingDiscoveries;
 use super::reconcile::{reconcile_all, reconcile_pending};
+use super::redirection::Redirection;
 use super::tokens::{ControlLocked, Exclusive};
 use super::{batch, counted};
 use crate::control;
@@ -41,6 +42,7 @@ struct Finder {
     pending: PendingDiscoveries,
     loaded: Loaded,
     names: Names,
+    redirection: Redirection,
     locked: ControlLocked,
 }
 
@@ -54,6 +56,7 @@ impl Finder {
             pending: PendingDiscoveries::default(),
             loaded: Loaded::default(),
             names: Names::default(),
+            redirection: Redirection::default(),
             locked: ControlLocked::new(),
         })
     }
@@ -66,7 +69,10 @@ impl Provider for Finder {
     }
 
     fn patch_pending(&mut self, frozen: &Frozen) -> Due {
+        self.redirection.begin(frozen);
         patch_deferred(Exclusive::new(&self.locked, frozen), &mut self.pending, &mut self.loaded);
+        // A call is patched only while it leads to a hook.
+        self.redirection.end(frozen);
         self.pending.due()
     }
 

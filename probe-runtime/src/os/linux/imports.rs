@@ -1,5 +1,6 @@
-//! Functions that a loaded object takes from another one, as its relocations say. Objects need no
-//! section headers for that, and nothing is read from their files.
+//! Functions that a loaded object takes from another one, as its relocations say, and the words
+//! that lead its calls there. Objects need no section headers for that, and nothing is read from
+//! their files.
 //!
 //! Cost: one look at each relocation that names a symbol; those that only add the object's address
 //! are skipped by their number.
@@ -30,18 +31,31 @@ const JUMP_SLOT: u64 = 7;
 /// Words of a relocation, and of a symbol.
 const WORDS: usize = 3;
 
+/// A word of an object that leads its calls to a function of another object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ImportSlot {
+    pub(crate) addr: usize,
+    /// The function's address, or one in the object's own linkage table as long as the function has
+    /// not been looked up.
+    pub(crate) value: usize,
+    pub(crate) is_looked_up: bool,
+}
+
 impl Frozen {
-    /// Returns whether an object takes this function from another one. Leaves out the object that
-    /// holds `besides`.
+    /// Returns the words by which objects call this function of another one. Leaves out the object
+    /// that holds `besides`.
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, objects stay")]
-    pub(crate) fn is_imported(&self, function: &str, besides: usize) -> bool {
-        let mut is_found = false;
+    pub(crate) fn import_slots(&self, function: &str, besides: usize) -> Vec<ImportSlot> {
+        let mut slots = Vec::new();
         iterate(&mut |info| {
             let object = Mapped::of(info);
-            is_found = !object.holds(besides) && object.imports(function).unwrap_or(false);
-            !is_found
+            if !object.holds(besides) {
+                // An object whose tables can't be read has none.
+                let _ = object.add_import_slots(function, &mut slots);
+            }
+            true
         });
-        is_found
+        slots
     }
 }
 
@@ -99,24 +113,31 @@ impl Mapped {
         Some(if self.holds(value) { value } else { self.base.wrapping_add(value) })
     }
 
-    /// Returns whether it calls this function of another object; `None` if its tables can't be
-    /// read.
-    fn imports(&self, function: &str) -> Option<bool> {
+    /// Adds the words that lead calls to this function of another object. `None` if its tables
+    /// can't be read.
+    fn add_import_slots(&self, function: &str, slots: &mut Vec<ImportSlot>) -> Option<()> {
         let (symbols, names) = (self.pointer(SYMTAB)?, self.pointer(STRTAB)?);
-        let is_it = |relocation: &[u64]| {
-            let [_, info, _] = *relocation else { return false };
-            let is_call = [GLOB_DAT, JUMP_SLOT].contains(&(info & 0xffff_ffff));
-            is_call && self.is_undefined(symbols, names, (info >> 32) as usize, function).unwrap_or(false)
-        };
-        let in_table = |table, size, without: Option<u64>| {
-            let (start, size) = (self.pointer(table)?, self.tag(size)?);
+        for (table, size, without) in [(JMPREL, PLTRELSZ, None), (RELA, RELASZ, Some(RELACOUNT))] {
+            let (Some(start), Some(size)) = (self.pointer(table), self.tag(size)) else { continue };
             let without = without.and_then(|tag| self.tag(tag)).unwrap_or(0);
             let without = without.checked_mul(8 * WORDS)?.min(size);
             let words: Vec<_> = self.words(start + without, size - without)?.collect();
-            Some(words.chunks_exact(WORDS).any(is_it))
-        };
-        let calls = in_table(JMPREL, PLTRELSZ, None).unwrap_or(false);
-        Some(calls || in_table(RELA, RELASZ, Some(RELACOUNT)).unwrap_or(false))
+            for relocation in words.chunks_exact(WORDS) {
+                let [offset, info, _] = *relocation else { continue };
+                let (symbol, is_call) =
+                    ((info >> 32) as usize, [GLOB_DAT, JUMP_SLOT].contains(&(info & 0xffff_ffff)));
+                if is_call && self.is_undefined(symbols, names, symbol, function) == Some(true) {
+                    slots.extend(self.slot(usize::try_from(offset).ok()?));
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn slot(&self, offset: usize) -> Option<ImportSlot> {
+        let addr = Some(self.base.wrapping_add(offset)).filter(|addr| addr.is_multiple_of(8))?;
+        let value = usize::try_from(self.words(addr, 8)?.next()?).ok()?;
+        Some(ImportSlot { addr, value, is_looked_up: !self.holds(value) })
     }
 
     /// Returns whether a symbol has this name, and is defined elsewhere.
@@ -136,11 +157,13 @@ impl Mapped {
 #[cfg(test)]
 mod tests {
     use super::super::objects::freeze;
+    use super::ImportSlot;
 
     #[test]
     #[cfg_attr(miri, ignore = "dl_iterate_phdr(3)")]
     fn the_test_program_takes_functions_of_the_c_library() {
-        let is_imported = |function, besides| freeze(|frozen| frozen.is_imported(function, besides));
+        let slots = |function, besides| freeze(|frozen| frozen.import_slots(function, besides));
+        let is_imported = |function, besides| !slots(function, besides).is_empty();
         assert!(is_imported("dl_iterate_phdr", 0));
         assert!(!is_imported("dl_iterate_phd", 0) && !is_imported("dl_iterate_phdr_", 0));
         assert!(!is_imported("no_object_has_such_a_function", 0));
@@ -148,5 +171,13 @@ mod tests {
         let own = (the_test_program_takes_functions_of_the_c_library as *const ()).addr();
         assert!(is_imported("process_vm_readv", 0));
         assert!(!is_imported("process_vm_readv", own));
+        let [slot] = slots("process_vm_readv", 0)[..] else { panic!("one object imports it") };
+        // Rust's programs look functions up at their start.
+        let expected = ImportSlot {
+            addr: slot.addr,
+            value: (libc::process_vm_readv as *const ()).addr(),
+            is_looked_up: true,
+        };
+        assert_eq!(slot, expected);
     }
 }

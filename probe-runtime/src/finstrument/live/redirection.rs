@@ -1,0 +1,144 @@
+//! Leads the calls of hooks here, if the dynamic linker has bound them to the C library's empty
+//! functions. It does that where it knows of no other hooks: the runtime came later than the object
+//! that calls, or the executable does not export the hooks.
+//!
+//! Life: [`begin`] looks up both addresses. The provider's next look leads the calls of all objects
+//! here, and later looks those of objects that have come. The first look after [`end`] leads them
+//! back.
+//! Cost: for each look, the relocations of all objects. A word to change takes two `mprotect`.
+
+// Safety: relies on `Frozen`: the words are of loaded objects. Calls load them whole.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::hooks::{__cyg_profile_func_enter, __cyg_profile_func_exit};
+use crate::finstrument::stats::Redirected;
+use crate::os::imports::ImportSlot;
+use crate::os::objects::{Frozen, Generation};
+use crate::patch::write_text;
+
+const NAMES: [&CStr; 2] = [c"__cyg_profile_func_enter", c"__cyg_profile_func_exit"];
+
+/// One of the two functions, here and elsewhere. An address is 0 if there is no such function.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    name: &'static CStr,
+    /// This crate's hook.
+    own: usize,
+    /// The empty one, which is the next after this crate's in the order of look-ups.
+    empty: usize,
+    /// The function that later look-ups find.
+    first: usize,
+}
+
+impl Bound {
+    /// Looks both functions up. Takes the dynamic linker's outer lock.
+    fn all() -> [Self; 2] {
+        let owns = [__cyg_profile_func_enter as *const (), __cyg_profile_func_exit as *const ()];
+        [0, 1].map(|at| {
+            let (name, own) = (NAMES[at], owns[at].addr());
+            // SAFETY: a handle that the dynamic linker knows, and a name.
+            let found = |handle| unsafe { libc::dlsym(handle, name.as_ptr()) }.addr();
+            Self { name, own, empty: found(libc::RTLD_NEXT), first: found(libc::RTLD_DEFAULT) }
+        })
+    }
+
+    /// Returns the functions whose calls can be redirected.
+    fn redirected() -> impl Iterator<Item = &'static Self> {
+        BOUND.get().into_iter().flatten().filter(|it| it.empty != 0 && it.empty != it.own)
+    }
+
+    /// Returns whether a word leads to the empty function, now or from its first use on. A program
+    /// that has hooks of its own keeps them.
+    fn is_empty(&self, slot: &ImportSlot) -> bool {
+        self.empty == if slot.is_looked_up { slot.value } else { self.first }
+    }
+
+    /// Leads those words of all objects that `is_asked` chooses to a function. Returns the
+    /// addresses of those that the system let change, and how many it did not.
+    fn lead(
+        &self,
+        frozen: &Frozen,
+        to: usize,
+        is_asked: impl Fn(&ImportSlot) -> bool,
+    ) -> (Vec<usize>, usize) {
+        let (mut led, mut refused) = (Vec::new(), 0);
+        let name = self.name.to_str().unwrap_or_default();
+        for slot in frozen.import_slots(name, self.own).into_iter().filter(is_asked) {
+            let written = write_text(&(slot.addr..slot.addr + size_of::<usize>()), &mut || {
+                // SAFETY: an aligned word of a loaded object, which is writable now. The dynamic
+                // linker may look the function up meanwhile, and write it, too.
+                unsafe { AtomicUsize::from_ptr(slot.addr as *mut usize) }.store(to, Ordering::Release);
+            });
+            match written {
+                Ok(()) => led.push(slot.addr),
+                Err(_) => refused += 1,
+            }
+        }
+        (led, refused)
+    }
+}
+
+/// The looked-up functions, from the first [`begin`] on.
+static BOUND: OnceLock<[Bound; 2]> = OnceLock::new();
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static LED: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Redirects calls from the next look on.
+pub(super) fn begin() {
+    // Another thread may have found the same.
+    let _ = BOUND.set(Bound::all());
+    IS_ON.store(true, Ordering::Release);
+}
+
+/// Leads calls back at the next look, and redirects no more.
+pub(super) fn end() {
+    IS_ON.store(false, Ordering::Release);
+}
+
+/// Returns the numbers of words until now, those that were led back included.
+pub(super) fn redirected() -> Redirected {
+    Redirected { led: LED.load(Ordering::Relaxed), refused: REFUSED.load(Ordering::Relaxed) }
+}
+
+/// The calls that were redirected, for the provider.
+#[derive(Default)]
+pub(super) struct Redirection {
+    /// The objects that were looked at; `None` while no call is redirected.
+    seen: Option<Generation>,
+    /// The addresses of the words, some of them maybe of objects that are gone.
+    led: Vec<usize>,
+}
+
+impl Redirection {
+    /// Redirects the calls of objects that came since the last time.
+    pub(super) fn begin(&mut self, frozen: &Frozen) {
+        let now = Some(frozen.generation());
+        if !IS_ON.load(Ordering::Acquire) || self.seen == now {
+            return;
+        }
+        self.seen = now;
+        for bound in Bound::redirected() {
+            let (led, refused) = bound.lead(frozen, bound.own, |slot| bound.is_empty(slot));
+            LED.fetch_add(led.len(), Ordering::Relaxed);
+            REFUSED.fetch_add(refused, Ordering::Relaxed);
+            self.led.extend(led);
+        }
+    }
+
+    /// Leads all calls back, if they are to be redirected no more.
+    pub(super) fn end(&mut self, frozen: &Frozen) {
+        if IS_ON.load(Ordering::Acquire) || self.seen.take().is_none() {
+            return;
+        }
+        for bound in Bound::redirected() {
+            // A word may by now be that of another object, which the linker has bound here.
+            bound.lead(frozen, bound.empty, |slot| slot.value == bound.own && self.led.contains(&slot.addr));
+        }
+        self.led.clear();
+    }
+}
