@@ -7,7 +7,7 @@ use super::reported::Reported;
 use super::reporter::Reporter;
 use super::writes::Writes;
 #[cfg(probe_agent)]
-use super::writes::confine;
+use super::writes::{confine, refuse};
 use crate::consumers::Aggregate;
 #[cfg(probe_agent)]
 use crate::consumers::Count;
@@ -98,8 +98,7 @@ pub(super) fn made_of(text: &str) -> Result<Made, ParseError> {
     let attach: Attach = Box::new(move |set, writes, _, predicate| {
         #[cfg(probe_agent)]
         if let Writes::Only(opened) = writes {
-            let mut none = Count::new();
-            confine(&mut none, opened.as_ref())?;
+            refuse(Count::NAME, opened.as_ref())?;
         }
         let _ = writes;
         let aggregate = match predicate {

@@ -21,10 +21,7 @@ pub(crate) trait Reported: Any + Send + Sync {
     /// Returns the same, perhaps without the functions that have none of these probes. An empty
     /// slice is for all.
     #[cfg(probe_agent)]
-    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered {
-        let _ = only;
-        self.report(format)
-    }
+    fn report_only(&self, format: Format, only: &[ProbeId]) -> Rendered;
 
     fn report_within(&self, columns: usize) -> Rendered;
 

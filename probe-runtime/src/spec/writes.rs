@@ -47,10 +47,16 @@ pub(super) fn confine<C: Reporter>(consumer: &mut C, opened: Option<&Opened>) ->
         return trace.confine(opened.map(|it| (&it.file, it.name.as_path())));
     }
     let _ = any;
+    refuse(C::NAME, opened)
+}
+
+/// Refuses the file of a client for a consumer that writes none.
+#[cfg(probe_agent)]
+pub(super) fn refuse(consumer: &str, opened: Option<&Opened>) -> Result<(), Error> {
     match opened {
         None => Ok(()),
         Some(_) => {
-            Err(Error::Consumer(format!("`{}` writes no file while it runs; `trace` does", C::NAME).into()))
+            Err(Error::Consumer(format!("`{consumer}` writes no file while it runs; `trace` does").into()))
         }
     }
 }

@@ -26,6 +26,11 @@ struct Made(fn() -> Rendered);
 
 impl Reported for Made {
     #[cfg(probe_agent)]
+    fn report_only(&self, _format: Format, _only: &[crate::registry::ProbeId]) -> Rendered {
+        unreachable!("no client asks for it")
+    }
+
+    #[cfg(probe_agent)]
     fn untyped(&self) -> &crate::control::Untyped {
         unreachable!("no client asks for it")
     }
