@@ -2,24 +2,24 @@
 //! of what cargo's registry holds, patched as text.
 //!
 //! ```text
-//! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ cargo (nested) ▶ warnings, tests, what was hit
+//! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ nested::cargo ▶ warnings, tests, what was hit
 //! ```
 //! Nothing of theirs is in this repository; `tests/Cargo.toml` pins the versions (see
 //! [`sources`](crate::sources)). The attribute goes before each function as text, on the function's
 //! own line: everything else, macros too, stays as its author wrote it. Functions that can't take
 //! it are counted by reason, none is passed over in silence.
 
-mod cargo;
 mod copy;
 mod driver;
 mod manifest;
 mod patch;
+mod programs;
 mod warnings;
 
-pub use cargo::{TestRun, armed_hits, lend_lock_file, nested};
 pub use copy::{Copy, Dependency};
 pub use driver::Driver;
 pub use patch::{Left, Places, Tally, patched};
+pub use programs::{TestRun, armed_hits};
 pub use warnings::{Warnings, warnings};
 
 /// A crate, and what of its manifest the copies do without.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use crate::nested::{self, cargo};
 use crate::whole;
 
 pub mod site_table;
@@ -201,9 +202,8 @@ impl Configuration {
     }
 
     fn prepared_workspace(&self) -> PathBuf {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let workspace = tests.join(&self.workspace);
-        lend_lock_file(tests, &workspace);
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.workspace);
+        lend_lock_file(&workspace);
         workspace
     }
 
@@ -222,10 +222,6 @@ impl Configuration {
                 }
             }
         }
-        // No test reads debug information of the runtime, or of build scripts.
-        for part in ["package.\"*\"", "build-override"] {
-            cargo.arg(format!("--config=profile.dev.{part}.debug=0"));
-        }
         // Procedural macros and build scripts would inherit these from the program's profile.
         for setting in ["debug=0", "codegen-units=256"] {
             cargo.arg(format!("--config=profile.release.build-override.{setting}"));
@@ -239,9 +235,7 @@ impl Configuration {
         cargo
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
             .env("CARGO_TARGET_DIR", self.directories().0)
-            .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
-            // Configurations share the intermediate files, so incremental data would be useless.
-            .env("CARGO_INCREMENTAL", "0");
+            .env("CARGO_BUILD_BUILD_DIR", self.build_dir());
         if verb == "rustc" {
             cargo.arg("--").args(self.own_flags());
         }
@@ -306,36 +300,16 @@ impl Configuration {
 
 /// Copies the outer workspace's lock file to a fixture workspace, once per process. Cargo removes
 /// unneeded entries here, before concurrent builds would each try to.
-fn lend_lock_file(tests: &Path, workspace: &Path) {
+fn lend_lock_file(workspace: &Path) {
     static LENT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
     if !lent.insert(workspace.to_owned()) {
         return;
     }
-    let outer = tests.parent().expect("the outer workspace").join("Cargo.lock");
-    fs::copy(&outer, workspace.join("Cargo.lock")).expect("the lock file can be copied");
+    nested::lend_lock_file(workspace);
     let output = cargo(workspace).args(["metadata", "--offline", "--format-version", "1"]).output();
     let output = output.expect("cargo runs");
     assert!(output.status.success(), "the fixtures' lock file:\n{}", text(&output.stderr));
-}
-
-/// Returns a command for the cargo that runs the test, without its inherited settings.
-fn cargo(workspace: &Path) -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace);
-    for (key, _) in env::vars_os() {
-        if key.to_str().is_some_and(is_inherited_setting) {
-            cargo.env_remove(key);
-        }
-    }
-    cargo
-}
-
-/// Returns whether a variable of the outer cargo or of the user would change a nested build.
-fn is_inherited_setting(key: &str) -> bool {
-    let prefixes = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PKG_", "CARGO_MANIFEST_"];
-    matches!(key, "RUSTFLAGS" | "CARGO_ENCODED_RUSTFLAGS" | "CARGO_INCREMENTAL")
-        || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// A configuration that has been built.

@@ -25,6 +25,7 @@ pub mod instrumented;
 pub mod library;
 #[cfg(target_arch = "x86_64")]
 pub mod machine_state;
+pub mod nested;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod points;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Crate, Places, Tally, cargo, manifest, patched};
-use crate::sources;
+use super::{Crate, Places, Tally, manifest, patched};
+use crate::{nested, sources};
 
 /// Further tables of a copy's manifest: a dependency on a folder.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ impl Copy {
                 write(&folder.join(name), &fs::read(&file).expect("a file"));
             }
         }
-        cargo::lend_lock_file(folder);
+        nested::lend_lock_file(folder);
         copy
     }
 }

@@ -9,8 +9,8 @@ use std::process::Stdio;
 use cargo_metadata::Message;
 use cargo_metadata::diagnostic::DiagnosticLevel;
 
-use super::nested;
 use crate::fixture::TARGET;
+use crate::nested::cargo;
 
 /// Each warning, by its lint and text, and how often it is given.
 pub type Warnings = BTreeMap<(String, String), usize>;
@@ -31,12 +31,12 @@ pub fn warnings(
     // Cargo's own messages go to a file: no thread reads a second pipe meanwhile.
     let said = target.with_extension("stderr");
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
-    let mut command = nested(folder, target);
+    let mut command = cargo(folder);
     let mut child = command
+        .env("CARGO_TARGET_DIR", target)
         .env("CARGO_BUILD_BUILD_DIR", build)
         .env("CARGO_BUILD_TARGET", TARGET)
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "0")
         .arg(arguments[0])
         .args(["--offline", "--message-format=json"])
         .args(&arguments[1..])

@@ -1,43 +1,7 @@
-//! Nested cargo: its environment and lock file, and the test programs that it builds.
+//! The test programs that a nested cargo builds.
 
-use std::env;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-/// A cargo for a copy, without what the outer one hands down.
-///
-/// Programs and intermediate files go to `target`, shared by all copies that name the same.
-#[must_use]
-pub fn nested(folder: &Path, target: &Path) -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(folder);
-    for (key, _) in env::vars_os() {
-        if key.to_str().is_some_and(is_handed_down) {
-            cargo.env_remove(key);
-        }
-    }
-    cargo.env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
-    cargo
-}
-
-fn is_handed_down(key: &str) -> bool {
-    let prefixes =
-        ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CFG_"];
-    matches!(key, "RUSTFLAGS" | "CARGO_ENCODED_RUSTFLAGS" | "CARGO_INCREMENTAL" | "PROBES")
-        || prefixes.iter().any(|prefix| key.starts_with(prefix))
-}
-
-/// Copies the outer workspace's lock file into `folder`: cargo then uses the versions that it pins,
-/// and neither resolves nor downloads others.
-///
-/// # Panics
-/// If it can't be copied.
-pub fn lend_lock_file(folder: &Path) {
-    let outer =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the outer workspace").join("Cargo.lock");
-    fs::copy(&outer, folder.join("Cargo.lock")).expect("the lock file can be copied");
-}
 
 /// The result of a test program.
 #[derive(Clone, PartialEq, Eq, Debug)]

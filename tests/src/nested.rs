@@ -1,0 +1,47 @@
+//! A cargo that a test runs, without what the outer one hands down.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Returns a command for the cargo that runs the test, in this folder.
+///
+/// Builds differ in the settings that they name, and in no others: two with equal features,
+/// profiles and flags share the intermediate files of their dependencies. No test reads debug
+/// information of those, or of build scripts.
+#[must_use]
+pub fn cargo(folder: &Path) -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(folder);
+    for (key, _) in env::vars_os() {
+        if key.to_str().is_some_and(is_handed_down) {
+            cargo.env_remove(key);
+        }
+    }
+    for part in ["package.\"*\"", "build-override"] {
+        cargo.arg(format!("--config=profile.dev.{part}.debug=0"));
+    }
+    // Configurations share the intermediate files, so incremental data would be useless.
+    cargo.env("CARGO_INCREMENTAL", "0");
+    cargo
+}
+
+/// Returns whether a variable of the outer cargo or of the user would change a nested build.
+fn is_handed_down(key: &str) -> bool {
+    let prefixes =
+        ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CFG_"];
+    matches!(key, "RUSTFLAGS" | "CARGO_ENCODED_RUSTFLAGS" | "CARGO_INCREMENTAL" | "PROBES")
+        || prefixes.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// Copies the outer workspace's lock file into `folder`: cargo then uses the versions that it pins,
+/// and neither resolves nor downloads others.
+///
+/// # Panics
+/// If it can't be copied.
+pub fn lend_lock_file(folder: &Path) {
+    let outer =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the outer workspace").join("Cargo.lock");
+    fs::copy(&outer, folder.join("Cargo.lock")).expect("the lock file can be copied");
+}
