@@ -36,7 +36,7 @@ pub enum Linker {
 enum Optimised {
     /// A debug build.
     Nothing,
-    /// A release build, but for the runtime.
+    /// The packages of the workspace.
     Program,
     /// A release build.
     All,
@@ -126,9 +126,9 @@ impl Configuration {
         self
     }
 
-    /// Builds with the release profile, but leaves the runtime and `probe-patch` unoptimised: they
-    /// take most of the time to compile. The program's own sites and inlined code are optimised.
-    /// The whole tests optimise everything: see `whole`.
+    /// Builds as with the release profile, but leaves all that is not in the workspace unoptimised,
+    /// with the runtime: it takes most of the time to compile. The program's own sites and inlined
+    /// code are optimised. The whole tests optimise everything: see `whole`.
     #[must_use]
     pub fn release_on_plain_runtime(mut self) -> Self {
         self.optimised = if whole::is_asked_for() { Optimised::All } else { Optimised::Program };
@@ -142,7 +142,7 @@ impl Configuration {
         self
     }
 
-    /// Whether this is a release build.
+    /// Whether the program is optimised.
     pub fn is_release(&self) -> bool {
         self.optimised != Optimised::Nothing
     }
@@ -211,27 +211,7 @@ impl Configuration {
         let mut cargo = cargo(&self.prepared_workspace());
         cargo.args([verb, "--offline", "--target", target, "--package", package]);
         cargo.args(self.chosen_features());
-        if self.is_release() {
-            cargo.arg("--release");
-        }
-        if self.optimised == Optimised::Program {
-            for package in ["probe-patch", "probe-runtime"] {
-                // The same for all, whatever the program's number of codegen units is.
-                for setting in ["opt-level=0", "codegen-units=256"] {
-                    cargo.arg(format!("--config=profile.release.package.{package}.{setting}"));
-                }
-            }
-        }
-        // Procedural macros and build scripts would inherit these from the program's profile.
-        for setting in ["debug=0", "codegen-units=256"] {
-            cargo.arg(format!("--config=profile.release.build-override.{setting}"));
-        }
-        for (key, value) in &self.settings {
-            cargo.env(
-                format!("CARGO_PROFILE_{}_{key}", if self.is_release() { "RELEASE" } else { "DEV" }),
-                value,
-            );
-        }
+        self.choose_profile(&mut cargo);
         cargo
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
             .env("CARGO_TARGET_DIR", self.directories().0)
@@ -246,6 +226,39 @@ impl Configuration {
             self.description(),
             text(&output.stderr)
         );
+    }
+
+    fn choose_profile(&self, cargo: &mut Command) {
+        let profile = match self.optimised {
+            Optimised::All => {
+                cargo.arg("--release");
+                // Macros and build scripts would inherit these from the program's profile.
+                for setting in ["debug=0", "codegen-units=256"] {
+                    cargo.arg(format!("--config=profile.release.build-override.{setting}"));
+                }
+                "RELEASE"
+            }
+            Optimised::Program => {
+                // Those of a release build. All else is compiled as in debug builds, so just once.
+                for setting in ["opt-level=3", "codegen-units=16", "debug=0"] {
+                    cargo.arg(format!("--config=profile.dev.{setting}"));
+                }
+                for setting in ["opt-level=0", "codegen-units=256"] {
+                    cargo.arg(format!("--config=profile.dev.package.\"*\".{setting}"));
+                }
+                for check in ["debug-assertions", "overflow-checks"] {
+                    cargo.arg(format!("--config=profile.dev.{check}=false"));
+                    for part in ["package.\"*\"", "build-override"] {
+                        cargo.arg(format!("--config=profile.dev.{part}.{check}=true"));
+                    }
+                }
+                "DEV"
+            }
+            Optimised::Nothing => "DEV",
+        };
+        for (key, value) in &self.settings {
+            cargo.env(format!("CARGO_PROFILE_{profile}_{key}"), value);
+        }
     }
 
     fn rustflags(&self) -> Vec<&str> {
@@ -275,7 +288,7 @@ impl Configuration {
 
     /// Returns the folder for the programs, and the profile's folder inside of it.
     fn directories(&self) -> (PathBuf, &'static str) {
-        let profile = if self.is_release() { "release" } else { "debug" };
+        let profile = if self.optimised == Optimised::All { "release" } else { "debug" };
         (self.root.join(&self.workspace).join(self.name), profile)
     }
 

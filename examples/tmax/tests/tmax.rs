@@ -28,7 +28,7 @@ fn rows(run: &Outcome) -> Vec<Vec<&str>> {
 #[test]
 fn a_quick_run_has_a_row_for_each_wait_and_a_chart() {
     let svg = scratch("taste");
-    let run = run("--quick --toggles 5000", &svg);
+    let run = run("--quick --toggles 1000", &svg);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
     let rows = rows(&run);
     let waits: Vec<_> = rows.iter().map(|row| row[0]).collect();

@@ -77,7 +77,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     opt_level: 2,
-    in_slices: &[Way::EntryReturn],
+    in_slices: &[],
     libraries: &[],
     // Functions that run when the library is loaded.
     made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],

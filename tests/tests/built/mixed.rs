@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use object::{Object as _, ObjectSection as _};
 use probe_tests::fixture::{Configuration, Linker};
 use probe_tests::instrumented::compilers;
+use probe_tests::whole;
 
 const PRINTED: &str = "0\n1\n2\n3\n";
 
@@ -57,11 +58,11 @@ fn gnu_ld_drops_them_on_request() {
 
 #[test]
 fn the_kill_switches_reach_the_code() {
-    let switches = [
-        configuration("off").flags(&["--cfg=probe_off"]),
-        configuration("off").flags(&["--cfg=probe_portable"]),
-        configuration("off").features(&["off"]),
-    ];
+    let mut switches =
+        vec![configuration("off").flags(&["--cfg=probe_off"]), configuration("off").features(&["off"])];
+    if whole::is_asked_for() {
+        switches.push(configuration("off").flags(&["--cfg=probe_portable"]));
+    }
     for configuration in switches {
         let built = configuration.build("app");
         assert_eq!(built.run("app", &[]), PRINTED);

@@ -28,8 +28,13 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
     chosen(compiler, language, whole::is_asked_for())
 }
 
-/// The choice of pairs; a slice of it has fewer pairs, and each of their flags.
+/// The choice of pairs. A slice of it has one language for each compiler, fewer pairs, and each of
+/// their flags.
 fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe> {
+    let is_c = language == Language::C;
+    if !is_whole && is_c != (compiler == Compiler::Gcc) {
+        return Vec::new();
+    }
     let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
     let recipe = |sites, flags: &str| Recipe::new(compiler, language, sites, flags);
     let (entry_return, hooks): (&[&str], &[&str]) = match language {
@@ -69,12 +74,10 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
         (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) => special,
         _ => &[],
     };
-    // A slice has them once with each strategy, in one of the languages.
-    let special_entries = if is_whole || special_hooks.is_empty() { special } else { &[] };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
     [
         with(strategies[0], entry_return),
-        with(strategies[0], special_entries),
+        with(strategies[0], special),
         with(strategies[1], hooks),
         with(strategies[1], special_hooks),
     ]
@@ -83,13 +86,12 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
 
 #[test]
 fn a_slice_has_each_flag() {
-    for compiler in Compiler::ALL {
-        let flags = |is_whole| -> BTreeSet<&str> {
-            let recipes = [Language::C, Language::Cpp].map(|it| chosen(compiler, it, is_whole)).concat();
-            recipes.iter().flat_map(|recipe| recipe.flags.iter().copied()).collect()
-        };
-        assert_eq!(flags(false), flags(true), "{compiler:?}");
-    }
+    let flags = |is_whole| -> BTreeSet<&str> {
+        let of = |it| [Language::C, Language::Cpp].map(|language| chosen(it, language, is_whole)).concat();
+        let recipes = Compiler::ALL.into_iter().flat_map(of);
+        recipes.flat_map(|recipe| recipe.flags).collect()
+    };
+    assert_eq!(flags(false), flags(true));
 }
 
 /// Flags that go with every level.

@@ -113,18 +113,6 @@ fn lld_fat_lto() {
     }
 }
 
-/// A slice has one program for three settings of the next tests. Each setting compiles the runtime
-/// anew.
-#[test]
-fn lld_fat_lto_static_aborting() {
-    if whole::is_asked_for() {
-        println!("left out: the whole has a test of each setting");
-        return;
-    }
-    let configuration = configuration("lld_fat_lto_static_aborting").release_on_plain_runtime();
-    check_aborting(&configuration.setting("LTO", "fat").setting("PANIC", "abort").flags(&[STATIC]));
-}
-
 #[test]
 fn lld_thin_lto() {
     if whole::has("lld_thin_lto") {
@@ -236,6 +224,9 @@ fn probe_off() {
 /// A flag and a branch: the same probes, one site each, the same hits.
 #[test]
 fn probe_portable() {
+    if !whole::has("probe_portable") {
+        return;
+    }
     let built = configuration("probe_portable")
         .release_on_plain_runtime()
         .flags(&["--cfg=probe_portable"])

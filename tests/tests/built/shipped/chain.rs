@@ -132,7 +132,7 @@ fn release() {
     check_chain(&configuration("release").release_on_plain_runtime());
 }
 
-/// All crates as one. A slice has that in `versions`.
+/// All crates as one.
 #[test]
 fn fat_lto() {
     if whole::has("fat_lto") {

@@ -7,6 +7,7 @@ use std::process::Command;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use probe_tests::fixture::site_table::SiteTable;
 use probe_tests::fixture::{Built, Configuration, Linker};
+use probe_tests::whole;
 
 use crate::shipped::configuration;
 
@@ -50,7 +51,8 @@ fn must_go_on(built: &Built) {
 /// The program alone says so; its libraries don't, and follow.
 #[test]
 fn the_program_and_its_libraries_have_no_probes() {
-    for linker in [Linker::Lld, Linker::Gnu] {
+    let linkers: &[_] = if whole::is_asked_for() { &[Linker::Lld, Linker::Gnu] } else { &[Linker::Lld] };
+    for &linker in linkers {
         let name = if linker == Linker::Lld { "off_lld" } else { "off_gnu" };
         for configuration in switches(name) {
             let built = configuration.linker(linker).build("app");
@@ -68,11 +70,14 @@ fn the_program_and_its_libraries_have_no_probes() {
 /// nothing.
 #[test]
 fn no_lint_fires() {
-    for configuration in switches("lints") {
-        configuration.lint("app");
-    }
-    configuration("lints").flags(&["--cfg=probe_portable"]).lint("app");
+    let [by_flag, by_feature] = switches("lints");
+    by_feature.lint("app");
     configuration("lints").lint("app");
+    // Each flag checks all dependencies anew.
+    if whole::is_asked_for() {
+        by_flag.lint("app");
+        configuration("lints").flags(&["--cfg=probe_portable"]).lint("app");
+    }
 }
 
 /// The machine code of each function `twin_…` in the file.
