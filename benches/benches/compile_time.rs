@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 
 use probe_benches::cost::{self, Cost};
 use probe_benches::{Scale, figure, functions, median};
-use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, lend_lock_file, nested};
+use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places};
+use probe_tests::nested::{cargo_into, lend_lock_file};
 
 const ATTRIBUTE: &str = "#[::probe_runtime::probe]";
 
@@ -65,7 +66,7 @@ fn runtime() -> PathBuf {
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root().join("target/runtime");
-    let status = nested(&folder, &target).args(["build", "-q"]).status().expect("cargo runs");
+    let status = cargo_into(&folder, &target).args(["build", "-q"]).status().expect("cargo runs");
     assert!(status.success(), "probe-runtime does not build");
     let libraries = fs::read_dir(target.join("debug/deps"))
         .expect("what was built")
@@ -125,7 +126,7 @@ fn real(it: &Crate, places: Places, rounds: u64) {
             // Writing the file makes the crate out of date.
             fs::write(&source, text).expect("a file can be written");
             let target = root().join("target").join(it.name);
-            let mut cargo = nested(&copy.folder, &target);
+            let mut cargo = cargo_into(&copy.folder, &target);
             cost::run(cargo.args(arguments).args(["-q", "--lib"]).args(network).stderr(Stdio::null()))
         };
         // The first build includes the dependencies, and downloads those that are missing.

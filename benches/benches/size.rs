@@ -9,7 +9,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, SectionKind};
 use probe_benches::{IS_PATCHED, Scale, figure, functions};
-use probe_tests::crates::{lend_lock_file, nested};
+use probe_tests::nested::{cargo_into, lend_lock_file};
 
 const FUNCTIONS: usize = 1_000;
 const RECORD: u64 = 16;
@@ -110,8 +110,8 @@ fn build(name: &str, runtime_features: &str, main: &str) -> BTreeMap<String, u64
     fs::write(folder.join("src/main.rs"), main).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root.join("target");
-    let output =
-        nested(&folder, &target).args(["build", "--release", "--offline"]).output().expect("cargo runs");
+    let mut cargo = cargo_into(&folder, &target);
+    let output = cargo.args(["build", "--release", "--offline"]).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let data = fs::read(target.join("release").join(name)).expect("the program");
     let file = object::File::parse(&*data).expect("a program");

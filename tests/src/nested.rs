@@ -27,6 +27,14 @@ pub fn cargo(folder: &Path) -> Command {
     cargo
 }
 
+/// The same, for programs and intermediate files in `target`.
+#[must_use]
+pub fn cargo_into(folder: &Path, target: &Path) -> Command {
+    let mut cargo = cargo(folder);
+    cargo.env("CARGO_TARGET_DIR", target);
+    cargo
+}
+
 /// Returns whether a variable of the outer cargo or of the user would change a nested build.
 fn is_handed_down(key: &str) -> bool {
     let prefixes =

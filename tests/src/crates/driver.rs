@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Copy, Crate};
-use crate::nested::{cargo, lend_lock_file};
+use crate::nested::{cargo_into, lend_lock_file};
 
 /// A program, ready to be built.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +40,8 @@ impl Driver<'_> {
         }
         fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
         lend_lock_file(folder);
-        let mut command = cargo(folder);
-        command.args(["build", "--release", "--offline"]).env("CARGO_TARGET_DIR", target);
-        let output = command.output().expect("cargo runs");
+        let mut cargo = cargo_into(folder, target);
+        let output = cargo.args(["build", "--release", "--offline"]).output().expect("cargo runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         target.join("release/driver")
     }

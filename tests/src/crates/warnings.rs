@@ -10,7 +10,7 @@ use cargo_metadata::Message;
 use cargo_metadata::diagnostic::DiagnosticLevel;
 
 use crate::fixture::TARGET;
-use crate::nested::cargo;
+use crate::nested::cargo_into;
 
 /// Each warning, by its lint and text, and how often it is given.
 pub type Warnings = BTreeMap<(String, String), usize>;
@@ -31,9 +31,8 @@ pub fn warnings(
     // Cargo's own messages go to a file: no thread reads a second pipe meanwhile.
     let said = target.with_extension("stderr");
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
-    let mut command = cargo(folder);
+    let mut command = cargo_into(folder, target);
     let mut child = command
-        .env("CARGO_TARGET_DIR", target)
         .env("CARGO_BUILD_BUILD_DIR", build)
         .env("CARGO_BUILD_TARGET", TARGET)
         .env("CARGO_PROFILE_DEV_DEBUG", "0")

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, SMALLVEC};
 use probe_tests::crates::{TestRun, Warnings, armed_hits, warnings};
-use probe_tests::nested::cargo;
+use probe_tests::nested::cargo_into;
 
 /// The crate's copies, side by side.
 struct Pair {
@@ -132,9 +132,8 @@ fn holds_at_length(it: &Crate, places: Places) {
 /// The examples in the documentation, and whether they pass: without their lines, which attributes
 /// move.
 fn examples(folder: &Path, target: &Path) -> Vec<String> {
-    let mut command = cargo(folder);
-    command.args(["test", "--offline", "--doc"]).env("CARGO_TARGET_DIR", target);
-    let output = command.output().expect("cargo runs");
+    let mut cargo = cargo_into(folder, target);
+    let output = cargo.args(["test", "--offline", "--doc"]).output().expect("cargo runs");
     let stdout = String::from_utf8_lossy(&output.stdout);
     let outcomes = stdout.lines().filter(|line| line.starts_with("test src"));
     sorted(
