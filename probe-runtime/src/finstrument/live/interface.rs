@@ -38,9 +38,9 @@ pub fn start() {
 /// loaded later are led here by the next operation.
 ///
 /// A runtime needs this that was loaded after the objects that call, as a plugin, and one whose
-/// executable does not export the hooks ([linking](super#linking)). The words that calls go through
-/// are changed, also in pages that the dynamic linker has made read-only: these have their rights
-/// back afterwards. A program's own hooks stay as they are.
+/// executable does not export the hooks ([linking](crate::finstrument#linking)). The words that
+/// calls go through are changed, also in pages that the dynamic linker has made read-only: these
+/// have their rights back afterwards. A program's own hooks stay as they are.
 ///
 /// A call through a linkage table that the dynamic linker fills at this moment, on another thread,
 /// may stay bound to the C library's hook.
