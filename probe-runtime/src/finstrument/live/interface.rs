@@ -5,6 +5,7 @@ use super::callback;
 pub use super::callback::HookCall;
 use super::counters;
 use super::discovery::State;
+use super::hooks::{__cyg_profile_func_enter, __cyg_profile_func_exit};
 use super::policy;
 use super::provider;
 use super::reason::{Reason, Unpatched};
@@ -50,7 +51,8 @@ pub fn start() {
 /// println!("{} words lead here", redirected.led);
 /// ```
 pub fn redirect() -> Redirected {
-    redirection::begin();
+    let hooks = [__cyg_profile_func_enter as *const (), __cyg_profile_func_exit as *const ()];
+    redirection::begin(hooks.map(<*const ()>::addr));
     start();
     redirection::redirected()
 }

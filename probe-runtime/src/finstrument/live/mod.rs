@@ -12,7 +12,8 @@
 //! | `discovery`, `chunk` | one call site, and the memory of many |
 //! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
 //! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
-//! | `reconcile`, `naming`, `deferred_patch`, `redirection`, `provider` | an operation's steps, for the registry |
+//! | `redirection` | calls that are bound to other hooks |
+//! | `reconcile`, `naming`, `deferred_patch`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
 
 mod batch;

@@ -14,7 +14,6 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::hooks::{__cyg_profile_func_enter, __cyg_profile_func_exit};
 use crate::finstrument::stats::Redirected;
 use crate::os::imports::ImportSlot;
 use crate::os::objects::{Frozen, Generation};
@@ -36,10 +35,9 @@ struct Bound {
 
 impl Bound {
     /// Looks both functions up. Takes the dynamic linker's outer lock.
-    fn all() -> [Self; 2] {
-        let owns = [__cyg_profile_func_enter as *const (), __cyg_profile_func_exit as *const ()];
+    fn all(hooks: [usize; 2]) -> [Self; 2] {
         [0, 1].map(|at| {
-            let (name, own) = (NAMES[at], owns[at].addr());
+            let (name, own) = (NAMES[at], hooks[at]);
             // SAFETY: a handle that the dynamic linker knows, and a name.
             let found = |handle| unsafe { libc::dlsym(handle, name.as_ptr()) }.addr();
             Self { name, own, empty: found(libc::RTLD_NEXT), first: found(libc::RTLD_DEFAULT) }
@@ -88,10 +86,12 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static LED: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Redirects calls from the next look on.
-pub(super) fn begin() {
-    // Another thread may have found the same.
-    let _ = BOUND.set(Bound::all());
+/// Redirects calls to these hooks, of entries and of exits, from the next look on.
+pub(super) fn begin(hooks: [usize; 2]) {
+    if BOUND.get().is_none() {
+        // No thread waits for another here, which a child of a fork would do for ever.
+        let _ = BOUND.set(Bound::all(hooks));
+    }
     IS_ON.store(true, Ordering::Release);
 }
 

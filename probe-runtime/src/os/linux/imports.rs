@@ -50,8 +50,7 @@ impl Frozen {
         iterate(&mut |info| {
             let object = Mapped::of(info);
             if !object.holds(besides) {
-                // An object whose tables can't be read has none.
-                let _ = object.add_import_slots(function, &mut slots);
+                slots.extend(object.import_slots(function));
             }
             true
         });
@@ -113,29 +112,37 @@ impl Mapped {
         Some(if self.holds(value) { value } else { self.base.wrapping_add(value) })
     }
 
-    /// Adds the words that lead calls to this function of another object. `None` if its tables
-    /// can't be read.
-    fn add_import_slots(&self, function: &str, slots: &mut Vec<ImportSlot>) -> Option<()> {
-        let (symbols, names) = (self.pointer(SYMTAB)?, self.pointer(STRTAB)?);
-        for (table, size, without) in [(JMPREL, PLTRELSZ, None), (RELA, RELASZ, Some(RELACOUNT))] {
-            let (Some(start), Some(size)) = (self.pointer(table), self.tag(size)) else { continue };
-            let without = without.and_then(|tag| self.tag(tag)).unwrap_or(0);
-            let without = without.checked_mul(8 * WORDS)?.min(size);
-            let words: Vec<_> = self.words(start + without, size - without)?.collect();
-            for relocation in words.chunks_exact(WORDS) {
-                let [offset, info, _] = *relocation else { continue };
-                let (symbol, is_call) =
-                    ((info >> 32) as usize, [GLOB_DAT, JUMP_SLOT].contains(&(info & 0xffff_ffff)));
-                if is_call && self.is_undefined(symbols, names, symbol, function) == Some(true) {
-                    slots.extend(self.slot(usize::try_from(offset).ok()?));
-                }
-            }
-        }
-        Some(())
+    /// Returns the words that lead calls to this function of another object. A table that can't be
+    /// read has none.
+    fn import_slots(&self, function: &str) -> Vec<ImportSlot> {
+        let (Some(symbols), Some(names)) = (self.pointer(SYMTAB), self.pointer(STRTAB)) else {
+            return Vec::new();
+        };
+        let of = |relocation: &[u64]| {
+            let [offset, info, _] = *relocation else { return None };
+            let (symbol, ty) = ((info >> 32) as usize, info & 0xffff_ffff);
+            let is_call = [GLOB_DAT, JUMP_SLOT].contains(&ty);
+            let is_it = is_call && self.is_undefined(symbols, names, symbol, function)?;
+            if is_it { self.slot(offset) } else { None }
+        };
+        let tables = [(JMPREL, PLTRELSZ, None), (RELA, RELASZ, Some(RELACOUNT))];
+        let words = tables.into_iter().filter_map(|(table, size, without)| self.table(table, size, without));
+        words.flat_map(|words| words.chunks_exact(WORDS).filter_map(of).collect::<Vec<_>>()).collect()
     }
 
-    fn slot(&self, offset: usize) -> Option<ImportSlot> {
-        let addr = Some(self.base.wrapping_add(offset)).filter(|addr| addr.is_multiple_of(8))?;
+    /// Returns a table of relocations, without those at its begin that name no symbol.
+    fn table(&self, table: u64, size: u64, without: Option<u64>) -> Option<Vec<u64>> {
+        let (start, size) = (self.pointer(table)?, self.tag(size)?);
+        let without = without.and_then(|tag| self.tag(tag)).unwrap_or(0);
+        let without = without.checked_mul(8 * WORDS)?.min(size);
+        Some(self.words(start + without, size - without)?.collect())
+    }
+
+    fn slot(&self, offset: u64) -> Option<ImportSlot> {
+        let addr = self.base.wrapping_add(usize::try_from(offset).ok()?);
+        if !addr.is_multiple_of(8) {
+            return None;
+        }
         let value = usize::try_from(self.words(addr, 8)?.next()?).ok()?;
         Some(ImportSlot { addr, value, is_looked_up: !self.holds(value) })
     }
