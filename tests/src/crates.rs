@@ -2,7 +2,8 @@
 //! of what cargo's registry holds, patched as text.
 //!
 //! ```text
-//! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ nested::cargo ▶ warnings, tests, what was hit
+//! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ nested::cargo
+//!     ▶ warnings, tests, hits
 //! ```
 //! Nothing of theirs is in this repository; `tests/Cargo.toml` pins the versions (see
 //! [`sources`](crate::sources)). The attribute goes before each function as text, on the function's

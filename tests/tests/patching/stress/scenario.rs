@@ -12,7 +12,7 @@ use super::random::Random;
 
 /// Toggles of all scenarios together in a whole run.
 const WHOLE: u64 = 5_290_000;
-/// The same in any other run, which leaves out half of them with two plays. The lane `release`
+/// The same in any other run, which leaves out some half of them with the plays. The lane `release`
 /// plays more, with optimised code.
 const SLICE: u64 = WHOLE / if cfg!(debug_assertions) { 32 } else { 8 };
 /// The number of scenarios, which share the requested seconds.
