@@ -87,6 +87,8 @@ mod capture;
 mod future;
 mod macros;
 mod replaced;
+#[cfg(feature = "usdt")]
+mod usdt;
 
 #[cfg(feature = "agent")]
 pub mod agent;

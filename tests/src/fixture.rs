@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::whole;
 
 pub mod site_table;
+pub mod stapsdt;
 pub mod transcript;
 
 /// The target that the fixtures are built for.
