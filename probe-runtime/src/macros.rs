@@ -27,6 +27,8 @@ mod usdt;
 /// `net::parsed`. Give points of different functions different names, or a segment of their own, as
 /// in `probe!("handle::parsed")`.
 ///
+/// `point!(usdt, "name", …)` is also a USDT probe, for bpftrace, perf and gdb (the feature `usdt`).
+///
 /// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also
 /// keeps the compiler from unrolling or vectorising that loop, since control may leave the loop
 /// there. Inside a loop, three or more fields may cost an address that is computed ahead of the

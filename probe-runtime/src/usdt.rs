@@ -37,7 +37,7 @@ pub trait Argument {
 
     /// Returns the length, if it has one.
     #[inline(always)]
-    fn length(&self) -> MaybeUninit<u64> {
+    fn second(&self) -> MaybeUninit<u64> {
         MaybeUninit::uninit()
     }
 }
@@ -60,29 +60,20 @@ numbers! { wide, u64: u64 8, i64 -8, usize 8, isize -8 }
 numbers! { narrow, u32: u8 1, i8 -1, u16 2, i16 -2, u32 4, i32 -4, bool 1, char 4 }
 
 macro_rules! pointers {
-    ($($ty:ty),*) => { $(
+    ($($ty:ty),*: $self:ident => $pointer:expr) => { $(
         impl<T> Argument for $ty {
             const SIZE: i32 = 8;
 
             #[inline(always)]
-            #[allow(trivial_casts, reason = "some are pointers already")]
-            fn wide(&self) -> MaybeUninit<u64> {
-                MaybeUninit::new((*self as *const T).expose_provenance() as u64)
+            fn wide(&$self) -> MaybeUninit<u64> {
+                MaybeUninit::new($pointer.expose_provenance() as u64)
             }
         }
     )* };
 }
 
-pointers! { *const T, *mut T, &T }
-
-impl<T> Argument for &mut T {
-    const SIZE: i32 = 8;
-
-    #[inline(always)]
-    fn wide(&self) -> MaybeUninit<u64> {
-        MaybeUninit::new((&raw const **self).expose_provenance() as u64)
-    }
-}
+pointers! { *const T, *mut T: self => self }
+pointers! { &T, &mut T: self => (&raw const **self) }
 
 impl<T> Argument for &[T] {
     const SIZE: i32 = 8;
@@ -94,7 +85,7 @@ impl<T> Argument for &[T] {
     }
 
     #[inline(always)]
-    fn length(&self) -> MaybeUninit<u64> {
+    fn second(&self) -> MaybeUninit<u64> {
         MaybeUninit::new(self.len() as u64)
     }
 }
@@ -109,11 +100,11 @@ impl Argument for &str {
     }
 
     #[inline(always)]
-    fn length(&self) -> MaybeUninit<u64> {
-        self.as_bytes().length()
+    fn second(&self) -> MaybeUninit<u64> {
+        self.as_bytes().second()
     }
 }
 
 /// Checks the type of an argument, where no note is emitted.
 #[cfg(not(probe_backend = "patched"))]
-pub fn accepted<A: Argument>(_argument: &A) {}
+pub fn argument<A: Argument>(_argument: &A) {}

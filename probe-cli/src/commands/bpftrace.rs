@@ -7,8 +7,8 @@
 //! | an entry without | the beginning of each function that leads straight to a site of it |
 //! | any other | nothing, and a note says so |
 //!
-//! Nothing is put on a site itself: when a uprobe goes, the kernel writes back the byte of the file,
-//! and would tear a site that has become active meanwhile.
+//! Nothing is put on a site itself: when a uprobe goes, the kernel writes back the byte of the
+//! file, and would tear a site that has become active meanwhile.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::tables::Probe;
 use crate::text::{clean, count};
 
 /// Bytes of a function that are decoded. A longer one is left out.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: usize = 1 << 20;
 /// Bytes of a text that bpftrace takes, unless it is told otherwise.
 const LONGEST_KEY: usize = 60;
 /// Probes that bpftrace takes, unless it is told otherwise.
@@ -69,9 +69,9 @@ impl Program {
         image: &Image,
         functions: &Functions,
     ) -> Result<(), Problem> {
-        if let Some(usdt) = probe.usdt_name() {
+        if let Some(usdt) = probe.usdt_name().filter(|_| !probe.sites.is_empty()) {
             // Each machine copy takes one of bpftrace's probes.
-            self.many += probe.sites.len().max(1);
+            self.many += probe.sites.len();
             let (provider, name) = (usdt.provider(), usdt.name());
             self.count(&format!("usdt:\"{path}\":{provider}:{name}"), probe);
             return Ok(());
@@ -172,10 +172,10 @@ fn beginning(image: &Image, functions: &Functions, site: u64) -> Result<Option<u
     // The last function ends with the text.
     let end = functions.starts.get(next).copied().unwrap_or(site + 4096);
     let end = image.end_of_text(start).map_or(end, |text| text.min(end));
-    if end - start > LONGEST {
+    let Some(length) = usize::try_from(end - start).ok().filter(|length| *length <= LONGEST) else {
         return Ok(None);
-    }
+    };
     let mut code = Vec::new();
-    let is_there = image.text(start, (end - start) as usize, &mut code)?;
+    let is_there = image.text(start, length, &mut code)?;
     Ok((is_there && passes_once(&code, start, site)).then_some(start))
 }

@@ -138,8 +138,8 @@ pub(super) fn named(settings: &Settings, function: &Ident, notes: &str) -> Token
     group.into()
 }
 
-/// Returns the name of the probe at the function's entry and exit: `("name", "notes")`, or `("name",
-/// "notes", usdt)`.
+/// Returns the name of the probe at the function's entry and exit. With `usdt`, that word follows
+/// the notes.
 fn placed(settings: &Settings, function: &Ident) -> TokenTree {
     let Some(usdt) = &settings.usdt else { return named(settings, function, "") };
     let TokenTree::Group(named) = named(settings, function, USDT_NOTE) else { unreachable!("it is a group") };

@@ -40,7 +40,7 @@ pub use {
 #[cfg(all(feature = "usdt", probe_backend = "patched"))]
 pub use crate::arch::backend::{Usdt, UsdtExit, note, note1, note2, note3, note4};
 #[cfg(all(feature = "usdt", not(probe_backend = "patched")))]
-pub use crate::usdt::accepted;
+pub use crate::usdt::argument;
 
 #[cfg(feature = "std")]
 pub use {

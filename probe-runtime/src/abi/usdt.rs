@@ -16,7 +16,7 @@ use super::Kind;
 /// Bytes of the longest name: the provider, the name, and a NUL behind each.
 const ROOM: usize = 256;
 /// Words of that many bytes.
-pub(crate) const WORDS: usize = ROOM / 8;
+pub const WORDS: usize = ROOM / 8;
 
 /// Provider and name of a USDT probe, as a note has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,12 +107,12 @@ impl UsdtName {
     }
 
     /// Returns the bytes of the note's two texts.
-    pub(crate) const fn len(&self) -> usize {
+    pub const fn text_len(&self) -> usize {
         self.len
     }
 
     /// Returns `size` of these bytes, from `at` on, as a number; zero behind the end.
-    pub(crate) const fn number(&self, at: usize, size: usize) -> u64 {
+    pub const fn number(&self, at: usize, size: usize) -> u64 {
         let mut number = 0;
         let mut byte = 0;
         while byte < size && at + byte < self.len {
@@ -184,12 +184,13 @@ mod tests {
             let name = UsdtName::new(&["a::", &"b".repeat(len)].concat(), Kind::Point);
             let (mut bytes, mut at) = (Vec::new(), 0);
             for size in [4, 2, 1] {
-                if name.len() & size != 0 {
+                if name.text_len() & size != 0 {
                     bytes.extend_from_slice(&name.number(at, size).to_le_bytes()[..size]);
                     at += size;
                 }
             }
-            (0..name.len() / 8).for_each(|word| bytes.extend(name.number(at + word * 8, 8).to_le_bytes()));
+            (0..name.text_len() / 8)
+                .for_each(|word| bytes.extend(name.number(at + word * 8, 8).to_le_bytes()));
             assert_eq!(bytes, ["a\0", &"b".repeat(len), "\0"].concat().as_bytes());
         }
     }

@@ -32,16 +32,16 @@ macro_rules! __probe_v1_usdt_note {
         $crate::__private::v1::note::<__ProbeUsdt>()
     };
     ($a:expr) => {
-        $crate::__private::v1::note1::<__ProbeUsdt, _>($a)
+        $crate::__private::v1::note1($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a)
     };
     ($a:expr, $b:expr) => {
-        $crate::__private::v1::note2::<__ProbeUsdt, _, _>($a, $b)
+        $crate::__private::v1::note2($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b)
     };
     ($a:expr, $b:expr, $c:expr) => {
-        $crate::__private::v1::note3::<__ProbeUsdt, _, _, _>($a, $b, $c)
+        $crate::__private::v1::note3($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c)
     };
     ($a:expr, $b:expr, $c:expr, $d:expr) => {
-        $crate::__private::v1::note4::<__ProbeUsdt, _, _, _, _>($a, $b, $c, $d)
+        $crate::__private::v1::note4($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c, $d)
     };
     ($($more:expr),*) => {
         $crate::__private::v1::usdt_too_many! {}
@@ -55,10 +55,10 @@ macro_rules! __probe_v1_usdt_note {
 macro_rules! __probe_v1_usdt_note {
     ($($a:expr $(, $b:expr $(, $c:expr $(, $d:expr)?)?)?)?) => {
         if false {
-            $($crate::__private::v1::accepted($a);
-            $($crate::__private::v1::accepted($b);
-            $($crate::__private::v1::accepted($c);
-            $($crate::__private::v1::accepted($d);)?)?)?)?
+            $($crate::__private::v1::argument($a);
+            $($crate::__private::v1::argument($b);
+            $($crate::__private::v1::argument($c);
+            $($crate::__private::v1::argument($d);)?)?)?)?
         }
     };
     ($($more:expr),*) => {

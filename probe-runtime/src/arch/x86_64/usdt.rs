@@ -3,16 +3,16 @@
 //! ```text
 //!           nop                              a byte of its own: a tool puts its breakpoint here
 //! .note.stapsdt, linked to the code:         the linker drops both, or none
-//!   8, n, 3, "stapsdt"                       type 3, as SystemTap's sdt.h writes it
+//!   8, n, 3, "stapsdt"                       type 3, as `sdt.h` writes it
 //!   address of the NOP, _.stapsdt.base, 0    no semaphore
 //!   "provider", "name"                       `abi::usdt`
 //!   "8@%rdi -4@%rsi"                         each argument: its size, and the register that has it
 //! ```
-//! - The byte is never one that this crate patches. When a uprobe is removed, the kernel writes back
-//!   the byte of the file. On the NOP of a site, that would tear an active site. A site in the same
-//!   word is safe: its patch compares the whole word.
-//! - An asm block per machine copy emits its own note, so inlined and generic functions have one for
-//!   each copy, with that copy's registers.
+//! - The byte is never one that this crate patches. When a uprobe is removed, the kernel writes
+//!   back the byte of the file. On the NOP of a site, that would tear an active site. A site in the
+//!   same word is safe: its patch compares the whole word.
+//! - An asm block per machine copy emits its own note, so inlined and generic functions have one
+//!   for each copy, with that copy's registers.
 //! - The note is not loaded, and nothing is relocated when the program starts.
 //! - Registers have their names of 64 bits, whatever the size: tools cut the value.
 //! - With arguments, the asm may read memory, since a tool follows pointers. The compiler keeps no
@@ -37,25 +37,25 @@ pub trait Usdt {
 /// One piece of a name's text, as the asm writes it: what does not fill a word comes first.
 const fn piece<P: Usdt>(size: usize) -> u64 {
     // The bytes of the larger pieces come before.
-    P::NAME.number(P::NAME.len() & 7 & !(2 * size - 1), size)
+    P::NAME.number(P::NAME.text_len() & 7 & !(2 * size - 1), size)
 }
 
 /// One whole word of a name's text.
 const fn word<P: Usdt>(index: usize) -> u64 {
-    P::NAME.number((P::NAME.len() & 7) + 8 * index, 8)
+    P::NAME.number((P::NAME.text_len() & 7) + 8 * index, 8)
 }
 
 const _: () = assert!(WORDS == 32);
 
 macro_rules! note {
     (
-        $(#[$doc:meta])* $function:ident [$($options:ident),*]
+        $(#[$doc:meta])* $function:ident($($probe:ident: $phantom:ty)?) [$($options:ident),*]
         $($value:ident: $ty:ident = $size:ident $has_length:ident $wide:ident $narrow:ident $length:ident
         after $space:literal;)*
     ) => {
         $(#[$doc])*
         #[inline(always)]
-        pub fn $function<P: Usdt $(, $ty: Argument)*>($($value: &$ty),*) {
+        pub fn $function<P: Usdt $(, $ty: Argument)*>($($probe: $phantom,)? $($value: &$ty),*) {
             // SAFETY: see above.
             unsafe {
                 asm!(
@@ -110,7 +110,7 @@ macro_rules! note {
                     ".byte 0",
                     "3: .p2align 2",
                     ".popsection",
-                    len = const P::NAME.len(),
+                    len = const P::NAME.text_len(),
                     four = const piece::<P>(4), two = const piece::<P>(2), one = const piece::<P>(1),
                     w0 = const word::<P>(0), w1 = const word::<P>(1),
                     w2 = const word::<P>(2), w3 = const word::<P>(3),
@@ -133,7 +133,7 @@ macro_rules! note {
                         $has_length = const $ty::HAS_LENGTH as u8,
                         $wide = in(reg) $value.wide(),
                         $narrow = in(reg) $value.narrow(),
-                        $length = in(reg) $value.length(),
+                        $length = in(reg) $value.second(),
                     )*
                     options($($options,)* nostack, preserves_flags),
                 );
@@ -144,22 +144,22 @@ macro_rules! note {
 
 note! {
     /// A USDT probe without arguments.
-    note [nomem]
+    note() [nomem]
 }
 note! {
     /// A USDT probe with one.
-    note1 [readonly]
+    note1(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
 }
 note! {
     /// A USDT probe with two.
-    note2 [readonly]
+    note2(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
 }
 note! {
     /// A USDT probe with three.
-    note3 [readonly]
+    note3(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
     c: C = c_size c_has_length c_wide c_narrow c_length after " ";
@@ -167,7 +167,7 @@ note! {
 note! {
     /// A USDT probe with four. Unoptimised code keeps even unused operands in registers, and there
     /// are none for a fifth one.
-    note4 [readonly]
+    note4(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
     c: C = c_size c_has_length c_wide c_narrow c_length after " ";

@@ -33,8 +33,8 @@ fn names(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
         assert_eq!(provider, "usdt");
         assert_eq!(table.bytes_at(addr, 1), Some(&[0x90][..]), "{name} at {addr:#x}");
         assert!(!sites.iter().any(|site| (site.addr..site.addr + 5).contains(&addr)), "{name} at {addr:#x}");
-        let sizes = arguments.split_whitespace().map(|it| it.split_once("@%").expect("a register").0);
-        names.entry(name).or_default().push(sizes.collect::<Vec<_>>().join(" "));
+        let shown = arguments.split_whitespace().map(|it| it.split_once("@%").expect("a register").0);
+        names.entry(name).or_default().push(shown.collect::<Vec<_>>().join(" "));
     }
     names
 }

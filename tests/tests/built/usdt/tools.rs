@@ -73,7 +73,7 @@ fn gdb_reads_arguments() {
     assert!(text.lines().any(|line| line == "5 -5 5"), "{text}");
 }
 
-/// perf keeps what it has read of a file in a folder, and lists that.
+/// perf reads the file into a folder, and lists the folder.
 #[test]
 fn perf_lists_probes() {
     let (program, folder) = (program(), Folder::new("perf"));
