@@ -2,7 +2,7 @@
 //! arming and of taking away, and both at once from two threads. Hits are exact, and no byte of a
 //! site is touched.
 //!
-//! A process of its own: it compares all of its text with the file. Without root or tracefs,
+//! A process of its own: it compares all of its text with the file. Without root,
 //! uprobes are left out.
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
@@ -143,7 +143,8 @@ fn uprobes_and_consumers_in_any_order() {
 
 /// A site in the same word as a NOP is switched while the kernel puts its breakpoint there and
 /// takes it away. Neither loses a write of the other. Where the text is opened for a batch, the
-/// kernel may pass over it: it puts no uprobe into a mapping that can be written.
+/// kernel may pass over it: it puts no uprobe into a mapping that can be written. An `int3` of the
+/// runtime is its own, also in a process with uprobes, where the kernel does not say that it is one.
 #[test]
 fn uprobes_and_consumers_at_once() {
     let _turn = turn();
