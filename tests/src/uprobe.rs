@@ -84,12 +84,11 @@ fn open(addr: usize) -> io::Result<File> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
     let attributes = Attributes {
         ty: unit.trim().parse().map_err(io::Error::other)?,
-        size: 72,
+        size: u32::try_from(size_of::<Attributes>()).expect("72"),
         path: path.as_ptr().expose_provenance() as u64,
         offset: offset as u64,
         ..Attributes::default()
     };
-    const _: () = assert!(size_of::<Attributes>() == 72);
     // SAFETY: the attributes and the path live until the call returns. This thread, any processor,
     // no group, closed in programs that it starts.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, 8) };

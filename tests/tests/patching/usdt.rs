@@ -144,7 +144,7 @@ fn uprobes_and_consumers_in_any_order() {
 /// A site in the same word as a NOP is switched while the kernel puts its breakpoint there and
 /// takes it away. Neither loses a write of the other. Where the text is opened for a batch, the
 /// kernel may pass over it: it puts no uprobe into a mapping that can be written. An `int3` of the
-/// runtime is its own, also in a process with uprobes, where the kernel does not say that it is one.
+/// runtime is known as its own, though the kernel tells less of it in a process with uprobes.
 #[test]
 fn uprobes_and_consumers_at_once() {
     let _turn = turn();
