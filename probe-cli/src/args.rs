@@ -175,6 +175,9 @@ pub struct List {
     /// Describes the file, or the program's objects, in place of the probes
     #[arg(long, conflicts_with = "selector")]
     pub objects: bool,
+    /// Writes a program for bpftrace that counts hits of a file's entries and USDT probes
+    #[arg(long, conflicts_with = "objects")]
+    pub bpftrace: bool,
 }
 
 /// The arguments of `audit`.

@@ -2,6 +2,7 @@
 //! [`output::print`](crate::output::print) writes to the terminal.
 
 mod audit;
+mod bpftrace;
 mod convert;
 mod diff;
 mod doctor;

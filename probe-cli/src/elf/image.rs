@@ -217,6 +217,11 @@ impl Image {
         self.segment(addr, len).is_some()
     }
 
+    /// Returns the end of the code that this address is in.
+    pub(crate) fn end_of_text(&self, addr: u64) -> Option<u64> {
+        self.segment(addr, 1).filter(|segment| segment.is_text).map(|segment| segment.end)
+    }
+
     /// Returns whether these bytes are code.
     pub(crate) fn is_text(&self, addr: u64, len: u64) -> bool {
         self.segment(addr, len).is_some_and(|segment| segment.is_text)

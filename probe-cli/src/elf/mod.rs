@@ -16,6 +16,7 @@ mod image;
 mod layout;
 mod notes;
 mod pages;
+mod straight;
 
 pub use dynamic::{Pointer, Pointers};
 pub use error::{ElfError, Problem};
@@ -23,3 +24,4 @@ pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
 pub use notes::{NoteAt, Notes, Runtime, notes};
 pub use pages::Source;
+pub use straight::passes_once;

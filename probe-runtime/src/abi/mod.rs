@@ -7,6 +7,8 @@
 mod definition;
 mod fields;
 mod kind;
+#[cfg(any(feature = "usdt", feature = "std"))]
+pub mod usdt;
 
 // The functions that make values trust their arguments. So only expansions may name them, through
 // `__private`.
