@@ -158,7 +158,7 @@ fn agents_come_and_go_beside_toggles() {
     assert_eq!(program.number("wrong"), 0);
 }
 
-/// Whatever a killed command has begun is either not done or wholly done.
+/// A killed command has done nothing, or all of it.
 #[test]
 fn a_command_that_is_killed_stops_nothing() {
     let folder = Folder::new("injected-killed");

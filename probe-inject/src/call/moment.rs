@@ -1,13 +1,16 @@
 //! The moment at which a thread may be led to other code.
 //!
 //! The code that is called may take the locks of the loader and of `malloc`. So the thread must
-//! hold none of them. A thread is taken that waits in a system call of a known list, or that runs
-//! outside of the libraries that have these locks. In both cases, no return address that is near on
-//! its stack leads into these libraries.
+//! hold none of them. Two kinds of threads don't:
 //!
-//! Near is [`NEAR`] bytes. Farther out, the loader may be under way: it calls initialisers, and is
-//! consistent then, with a lock that its thread may take again. A number on the stack that only
-//! looks like a return address makes the thread unsuitable, which costs a look at another one.
+//! - one that waits in a system call of a known list, which neither the loader nor `malloc` makes,
+//!   or makes from its own code;
+//! - one that runs outside of the libraries that have these locks, and that they have not called a
+//!   moment ago: no return address that is [`NEAR`] on its stack leads there. Farther out, the
+//!   loader may run initialisers. It is consistent then, and its thread may take the lock again.
+//!
+//! A number on the stack that only looks like a return address makes a thread unsuitable, which
+//! costs another look.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -27,7 +30,7 @@ pub struct Places {
 }
 
 /// Bytes of the stack that are looked at.
-const NEAR: u64 = 8 << 10;
+const NEAR: u64 = 512;
 /// The same, for the frame of a signal's handler.
 const NEAR_HANDLER: u64 = 64 << 10;
 /// Bytes that a stack must have left, below a frame.
@@ -85,13 +88,13 @@ impl Look<'_> {
             return Err(NotNow("runs in the C library, or where memory is allocated", true));
         }
         match resumed(registers) {
-            Some(registers) => self.judge(thread, registers),
+            Some(registers) => self.judge(thread, registers, activity),
             None if self.later.is_zero() => Err(NotNow("waits, with a limit in time", true)),
             None => {
                 here(thread.finish_call(self.later))?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
                 match resumed(registers) {
-                    Some(registers) => self.judge(thread, registers),
+                    Some(registers) => self.judge(thread, registers, activity),
                     None => Err(NotNow("waits, with a limit in time", true)),
                 }
             }
@@ -113,7 +116,7 @@ impl Look<'_> {
         }
     }
 
-    fn judge(&self, thread: &Thread, registers: Registers) -> Result<Moment, NotNow> {
+    fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
         let not = |why| Err(NotNow(why, true));
         let status = Status::of_thread(self.pid, self.id).unwrap_or_default();
         if status.signals != 0 {
@@ -138,12 +141,17 @@ impl Look<'_> {
             return not("has too little room on its stack");
         }
         let words = self.words(mapping, stack, NEAR_HANDLER);
-        if words.iter().any(|word| self.restorers.contains(word)) {
+        let is_handler = |at: usize| self.restorers.contains(&words[at]) && is_frame(&words[at..], stack);
+        if (0..words.len()).any(is_handler) {
             return not("is in the handler of a signal");
         }
         let near = words.len().min(usize::try_from(NEAR / 8).unwrap_or(usize::MAX));
-        let locked = |word: &u64| within(&self.places.locked, *word) && follows_call(self.memory, *word);
-        if words[..near].iter().any(locked) {
+        let is_return = |word: &u64| within(&self.places.locked, *word) && follows_call(self.memory, *word);
+        let is_locked = match activity {
+            Activity::Runs => words[..near].iter().any(is_return),
+            _ => within(&self.places.locked, registers.rip),
+        };
+        if is_locked {
             return not("may hold a lock of the loader, or of malloc");
         }
         let gone = |_| NotNow("is gone", false);
@@ -173,6 +181,17 @@ impl Look<'_> {
     }
 }
 
+/// Returns whether words that begin with a restorer's address are the frame of a handler.
+/// `sigaction` of the C library leaves such an address behind, too.
+fn is_frame(words: &[u64], stack: u64) -> bool {
+    const FLAGS: usize = 1;
+    const SEGMENTS: usize = 24;
+    const EXTENDED: usize = 29;
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let is_near = (stack..stack + NEAR_HANDLER + MOST).contains(&word(EXTENDED));
+    word(FLAGS) <= 7 && word(SEGMENTS) & 0xffff == CODE_64 && (is_near || word(EXTENDED) == 0)
+}
+
 /// Returns whether a call's instruction ends at an address.
 fn follows_call(memory: &Memory, address: u64) -> bool {
     let Ok(bytes) = memory.bytes(address.wrapping_sub(7), 7) else { return false };
@@ -189,6 +208,17 @@ fn ends_with_call(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_is_more_than_an_address() {
+        let mut words = [0; 40];
+        words[0] = 0xabc;
+        assert!(!is_frame(&words, 0x7000), "as `sigaction` leaves it");
+        (words[1], words[24], words[29]) = (7, 0x2b << 48 | 0x33, 0x7200);
+        assert!(is_frame(&words, 0x7000));
+        assert!(!is_frame(&words, 0x10_0000));
+        assert!(!is_frame(&words[..20], 0x7000));
+    }
 
     #[test]
     fn calls_have_several_forms() {

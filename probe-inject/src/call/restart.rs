@@ -92,11 +92,11 @@ pub fn rank(activity: Activity) -> Option<Rank> {
     Some(if known { Rank::Waits } else { Rank::Limited })
 }
 
-/// Returns whether a futex's operation is that of a condition, a semaphore or a lock.
+/// Returns whether a futex's operation is that of a condition, a semaphore or a thread's end. The C
+/// library's own locks, and mutexes, have another one.
 fn waits_on_futex(operation: u64) -> bool {
-    const WAIT: u64 = 0;
     const WAIT_BITSET: u64 = 9;
-    [WAIT, WAIT_BITSET].contains(&(operation & 0x7f))
+    operation & 0x7f == WAIT_BITSET
 }
 
 /// Returns whether a call has no limit in time, or one that the kernel replaces by the rest.
@@ -226,7 +226,8 @@ mod tests {
         );
         assert_eq!(of(202, [64, 137, 0, 0, 0, 0]), Some(Rank::Waits));
         assert_eq!(of(202, [64, 137, 0, 80, 0, 0]), limited);
-        assert_eq!(of(202, [64, 1, 0, 0, 0, 0]), None, "it wakes others");
+        assert_eq!(of(202, [64, 129, 0, 0, 0, 0]), None, "it wakes others");
+        assert_eq!(of(202, [64, 128, 2, 0, 0, 0]), None, "a lock");
         assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), limited);
         assert_eq!(of(232, [5, 64, 1, u64::MAX, 0, 0]), Some(Rank::Waits));
         assert_eq!(of(230, [0, 1, 64, 0, 0, 0]), Some(Rank::Waits), "until a point in time");
