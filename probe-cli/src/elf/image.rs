@@ -178,6 +178,16 @@ impl Image {
         Ok(Some(OsString::from_vec(path).into()))
     }
 
+    /// Returns the address of the page at which the file is loaded first.
+    pub fn first(&self) -> u64 {
+        self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))
+    }
+
+    /// Returns the end of the part of the file that is loaded.
+    pub fn loaded_length(&self) -> u64 {
+        self.segments.iter().map(|it| it.offset + (it.end - it.addr)).max().unwrap_or(0)
+    }
+
     /// Makes an error about this file.
     pub fn error(&self, problem: Problem) -> ElfError {
         ElfError::new(&self.name, problem)

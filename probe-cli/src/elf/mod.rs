@@ -11,6 +11,7 @@
 
 mod dynamic;
 mod error;
+mod exported;
 mod functions;
 mod image;
 mod layout;
@@ -20,6 +21,7 @@ mod straight;
 
 pub use dynamic::{Pointer, Pointers};
 pub use error::{ElfError, Problem};
+pub use exported::Exported;
 pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
 pub use notes::{NoteAt, Notes, Runtime, notes};
