@@ -35,6 +35,7 @@ for page in "$root"/{struct,enum,fn,trait,macro,attr}.*.html \
     "$root"/{agent,calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_trace/{.,calls,export}/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_protocol/{struct,enum,fn,trait,constant}.*.html \
+    target/doc/probe_inject/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_patch/{.,call,word}/{struct,enum,fn,trait,constant}.*.html; do
     [ -e "$page" ] || continue
     own=$(sed -z 's/id="deref-methods.*//' "$page")

@@ -23,6 +23,9 @@ use crate::environment;
 /// The variable with the words of `probectl run`.
 const VARIABLE: &str = "PROBE_PRELOAD";
 
+/// The beginning of its path if `probectl attach` has loaded it.
+const INJECTED: &str = "/proc/self/./fd/";
+
 /// The dynamic linker finds the function here.
 #[used]
 // SAFETY: the section holds addresses of functions to call.
@@ -58,6 +61,10 @@ fn start() {
         return;
     }
     let loaded = Loaded::look();
+    if loaded.file.starts_with(INJECTED) {
+        // Into a program that runs. The tool that has loaded it calls its entry.
+        return;
+    }
     if words.only {
         environment::leave(VARIABLE, &loaded.file);
     }

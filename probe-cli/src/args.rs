@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use probe_runtime::__tools::interval;
 
-pub use program::{Running, Target};
+pub use program::{AnyProgram, Running, RunningProgram, Target};
 pub use values::Percent;
 use values::percent;
 pub use watch::Watch;
@@ -147,6 +147,19 @@ pub enum Command {
     /// Shows a running program: its probes, clients and attachments
     #[cfg(target_os = "linux")]
     Status(Status),
+    /// Brings an agent to a running program that has probes, and none
+    ///
+    /// The runtime of the program's own serves, or a library that is loaded into it. One thread at
+    /// a time is stopped for that, for less than a millisecond as a rule. The other commands do so
+    /// by themselves with -p, and take the agent away again.
+    #[cfg(target_os = "linux")]
+    Attach(AttachTo),
+    /// Takes the agent of a running program away
+    ///
+    /// All that clients have attached is detached. No thread, socket or descriptor of the agent
+    /// stays; a library that was loaded does. `attach` brings the agent back.
+    #[cfg(target_os = "linux")]
+    Detach(Detach),
     /// Starts a program that has probes, but no agent: a preloaded library brings one
     ///
     /// The program takes the place of `probectl`, and ends as it would without. Its children get
@@ -175,6 +188,9 @@ pub struct List {
     /// Describes the file, or the program's objects, in place of the probes
     #[arg(long, conflicts_with = "selector")]
     pub objects: bool,
+    /// Writes a program for bpftrace that counts hits of a file's entries and USDT probes
+    #[arg(long, conflicts_with = "objects")]
+    pub bpftrace: bool,
 }
 
 /// The arguments of `audit`.
@@ -332,6 +348,28 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+}
+
+/// The arguments of `attach`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct AttachTo {
+    /// A process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: u32,
+    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent: Option<PathBuf>,
+    /// Serves a program without probes, too: its plugins may bring some
+    #[arg(long)]
+    pub plugins: bool,
+}
+
+/// The arguments of `detach`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Detach {
+    /// The program.
+    #[command(flatten)]
+    pub which: RunningProgram,
 }
 
 /// The arguments of `run`.

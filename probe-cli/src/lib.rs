@@ -7,6 +7,8 @@ pub mod commands;
 mod compared;
 pub mod doctor;
 pub mod elf;
+#[cfg(target_os = "linux")]
+mod inject;
 mod json;
 #[cfg(target_os = "linux")]
 mod live;

@@ -7,6 +7,7 @@ mod captures;
 mod filter;
 mod settings;
 mod small;
+mod usdt;
 mod value;
 
 pub(crate) use block::block;
@@ -95,10 +96,9 @@ pub(crate) fn item(item: &Item, errors: &mut Errors) {
 
 /// Returns the captures and the replacement of a function, from its settings.
 pub(crate) fn prepared(settings: &Settings, function: &Function, errors: &mut Errors) -> Prepared {
-    Prepared {
-        captures: captures::captures(settings, function, errors),
-        replaceable: replace::replaceable(settings, function, errors),
-    }
+    let captures = captures::captures(settings, function, errors);
+    usdt::function(settings, &captures, errors);
+    Prepared { captures, replaceable: replace::replaceable(settings, function, errors) }
 }
 
 /// Checks that the arguments make sense on this item.
@@ -224,6 +224,7 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
     }
     fields(&point.fields, errors);
     too_many(&point.fields, MAX_FIELDS, "a probe", errors);
+    usdt::point(point, errors);
 }
 
 /// Checks the fields of one probe, as they are written.

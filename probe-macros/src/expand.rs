@@ -61,8 +61,12 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     if let Err(error) = errors.into_result() {
         return fallback::expression(&error);
     }
-    let Point { krate, group, name, fields, future } = point;
-    let notes = group.map_or_else(String::new, |group| format!("group={}\n", group.value()));
+    let Point { krate, group, is_usdt, name, fields, future } = point;
+    let mut notes = group.map_or_else(String::new, |group| format!("group={}\n", group.value()));
+    let usdt = is_usdt.then(|| {
+        notes += USDT_NOTE;
+        quote!(, usdt)
+    });
     let name = match name {
         PointName::Literal(name) => string(&name.value(), name.span()),
         // The check has refused these.
@@ -70,11 +74,14 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     };
     if let Some(future) = future {
         let future = asynchronous::telling(future.into_token_stream(), &krate);
-        return quote!(#krate::__private::v1::future! { (#name, #notes); #krate::__private::v1::Told; #future });
+        return quote!(#krate::__private::v1::future! { (#name, #notes #usdt); #krate::__private::v1::Told; #future });
     }
     let fields = fields::list(&fields);
-    quote!(#krate::__private::v1::point! { (#name, #notes) #fields })
+    quote!(#krate::__private::v1::point! { (#name, #notes #usdt) #fields })
 }
+
+/// The note of a definition whose sites have USDT probes beside them.
+const USDT_NOTE: &str = "usdt=1\n";
 
 /// Returns `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group
 /// of their function.

@@ -58,6 +58,11 @@ use proc_macro::TokenStream;
 ///   `replace(method)` for a function of an `impl` that takes no `self`, which the attribute can't
 ///   recognise.
 ///
+/// - `usdt`: entry and exit are also USDT probes, for bpftrace, perf and gdb. On a block, those of
+///   all its functions. It takes the feature `usdt`, and costs one more NOP for each. Fields are
+///   variables then, at most four: an integer, `bool`, `char`, pointer, reference, slice or text,
+///   which a tool reads from registers.
+///
 /// # Arguments and results
 /// ```ignore
 /// #[probe(args(id, rows = rows.len(), ?request, %name))]  // fields of the entry

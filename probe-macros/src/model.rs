@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) ret: Option<RetList>,
     /// Whether the function may be replaced.
     pub(crate) replace: Option<Replace>,
+    /// The word `usdt`, if it was given.
+    pub(crate) usdt: Option<Ident>,
 }
 
 /// The globs of `only(…)` or `except(…)`.
@@ -202,6 +204,8 @@ pub(crate) struct Point {
     pub(crate) krate: TokenStream,
     /// The group of the function around it.
     pub(crate) group: Option<LitStr>,
+    /// Whether it begins with `usdt,`.
+    pub(crate) is_usdt: bool,
     pub(crate) name: PointName,
     pub(crate) fields: Vec<Field>,
     /// The `async` block of `probe!("name", async {…})`.

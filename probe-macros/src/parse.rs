@@ -140,7 +140,8 @@ pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
         krate => (krate, None),
     };
     let krate = krate.iter().cloned().collect();
-    let mut point = Point { krate, group, name: PointName::Missing, fields: Vec::new(), future: None };
+    let mut point =
+        Point { krate, group, is_usdt: false, name: PointName::Missing, fields: Vec::new(), future: None };
     let parser = |input: ParseStream| name_and_fields(input, &mut point);
     if let Err(error) = parser.parse2(trees.collect()) {
         errors.push(error);
@@ -151,6 +152,14 @@ pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
 fn name_and_fields(input: ParseStream, point: &mut Point) -> syn::Result<()> {
     if input.is_empty() {
         return Ok(());
+    }
+    if input.peek2(Token![,]) && input.fork().parse::<Ident>().is_ok_and(|word| word == "usdt") {
+        input.parse::<Ident>()?;
+        input.parse::<Token![,]>()?;
+        point.is_usdt = true;
+        if input.is_empty() {
+            return Ok(());
+        }
     }
     point.name = point_name(input)?;
     while !input.is_empty() {

@@ -297,6 +297,15 @@ impl Client {
         self.do_it(Request::Keep { attachment }, None).map(drop)
     }
 
+    /// Ends the agent: its attachments, its other clients and its socket go. With `only_unused`,
+    /// the agent refuses if it has another client or an attachment. Returns notes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn leave(mut self, only_unused: bool) -> Result<Vec<String>, ClientError> {
+        self.do_it(Request::Leave { only_unused }, None)
+    }
+
     /// Waits at most for this time, and returns early if the program ends the connection. Returns
     /// whether it did.
     ///

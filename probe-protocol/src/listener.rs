@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, shutdown,
+    socket_with,
 };
 
 use crate::channel::Channel;
@@ -181,6 +182,14 @@ impl Listener {
     /// nothing.
     pub fn is_open(&self) -> bool {
         self.socket.is_open()
+    }
+
+    /// Ends it, from any thread: [`wait`](Self::wait) returns, and no client is accepted any more.
+    pub fn end(&self) {
+        if self.is_open() {
+            // A thread that waits finds it ended.
+            let _ = shutdown(&self.socket, Shutdown::Both);
+        }
     }
 
     /// Removes the socket's file, if it is still this socket's.

@@ -108,6 +108,12 @@ pub enum Request {
         /// The attachment's number.
         attachment: u32,
     },
+    /// Ends the agent: detaches all attachments of clients, ends their connections, and removes the
+    /// socket. The answer is [`Body::Done`], and then this connection ends, too.
+    Leave {
+        /// Refuses if there is another client, or an attachment.
+        only_unused: bool,
+    },
 }
 
 /// Consumers to attach.

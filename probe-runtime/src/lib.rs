@@ -62,6 +62,7 @@
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
 //! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
+//! | `usdt` | `#[probe(usdt)]` and `probe!(usdt, …)`: USDT probes for bpftrace, perf and gdb |
 //! | `off` | removes all sites from the program, in every crate; for applications only |
 //!
 //! # Platforms
@@ -87,6 +88,8 @@ mod capture;
 mod future;
 mod macros;
 mod replaced;
+#[cfg(feature = "usdt")]
+mod usdt;
 
 #[cfg(feature = "agent")]
 pub mod agent;
@@ -205,6 +208,19 @@ mod traces {}
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/shipping-latent-probes.md")]
 mod shipping_latent_probes {}
+
+#[cfg(all(doctest, feature = "usdt"))]
+#[doc = include_str!("../docs/usdt.md")]
+mod usdt_probes {}
+
+/// Without the feature, the word is an error.
+/// ```compile_fail
+/// #[probe_runtime::probe(usdt)]
+/// fn f() {}
+/// # f();
+/// ```
+#[cfg(all(doctest, not(feature = "usdt")))]
+mod usdt_probes {}
 
 #[cfg(all(doctest, feature = "metrics", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/reports-and-metrics.md")]

@@ -5,6 +5,7 @@
 //! this crate and shadow `core`. Nothing here is public API.
 
 mod future;
+mod usdt;
 
 /// A probe at this place: `point!("name", field, field = expr, field = ?expr, field = %expr)`.
 ///
@@ -25,6 +26,8 @@ mod future;
 /// The probe's path is the module's path and the name: `probe!("parsed")` in `net::handle` is
 /// `net::parsed`. Give points of different functions different names, or a segment of their own, as
 /// in `probe!("handle::parsed")`.
+///
+/// `point!(usdt, "name", …)` is also a USDT probe, for bpftrace, perf and gdb (the feature `usdt`).
 ///
 /// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also
 /// keeps the compiler from unrolling or vectorising that loop, since control may leave the loop
@@ -48,6 +51,12 @@ macro_rules! point {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_function {
+    // The USDT probes surround the sites, and their guard stands ahead of the exit's.
+    (($name:literal, $notes:literal, usdt) $($entry:tt)*) => {
+        $crate::__private::v1::usdt! { Entry, $name $($entry)* }
+        $crate::__private::v1::usdt_exit! { $name }
+        $crate::__private::v1::function! { ($name, $notes) $($entry)* }
+    };
     ($probe:tt) => {
         $crate::__private::v1::entry_and_exit! { $probe }
         // Clippy would blame the user for items at the beginning of the body, which now stand after
@@ -68,6 +77,25 @@ macro_rules! __probe_v1_function {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_returning {
+    (
+        ($name:literal, $notes:literal, usdt);
+        entry($($entry:tt)*);
+        exit($result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*);
+        $body:expr
+    ) => {{
+        $crate::__private::v1::usdt! { Entry, $name $($entry)* }
+        let __probe_returned = $crate::__private::v1::returning! {
+            ($name, $notes);
+            entry($($entry)*);
+            exit($result $($contained)?; $($field = $how($value)),*);
+            $body
+        };
+        {
+            let $result = &__probe_returned;
+            $crate::__private::v1::usdt! { Exit, $name; $($field = $how($value)),* }
+        }
+        __probe_returned
+    }};
     (
         $probe:tt;
         entry($($entry:tt)*);
@@ -146,6 +174,10 @@ macro_rules! __probe_v1_point {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
+    ($kind:ident, ($name:literal, $notes:literal, usdt) $($fields:tt)*) => {{
+        $crate::__private::v1::usdt! { $kind, $name $($fields)* }
+        $crate::__private::v1::site! { $kind, ($name, $notes) $($fields)* }
+    }};
     ($kind:ident, $probe:tt $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*) => {{
         $crate::__private::v1::define! { $kind, $probe; $($field),* }
         $crate::__private::v1::place! { [$($contained)?] $($field = $how($value)),* }

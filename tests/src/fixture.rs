@@ -17,6 +17,7 @@ use crate::nested::{self, cargo};
 use crate::whole;
 
 pub mod site_table;
+pub mod stapsdt;
 pub mod transcript;
 
 /// The target that the fixtures are built for.

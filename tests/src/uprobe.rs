@@ -1,20 +1,22 @@
-//! The kernel's uprobes on this process's own program, by way of tracefs. As root.
+//! The kernel's uprobes on this process's own program, by way of `perf_event_open(2)`: only this
+//! process has them, though others may run the same file. As root.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicUsize, Ordering};
+// Safety: relies on the layout of `perf_event_attr`, and on descriptors that this file opens.
 
-const TRACEFS: &str = "/sys/kernel/tracing";
-const GROUP: &str = "probe_tests";
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// The number of the kernel's unit for uprobes.
+const UNIT: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// Why there are no uprobes here, if so.
 #[must_use]
 pub fn missing() -> Option<String> {
-    let events = Path::new(TRACEFS).join("uprobe_events");
-    let opened = OpenOptions::new().append(true).open(&events);
-    opened.err().map(|error| format!("{}: {error}", events.display()))
+    open(missing as fn() -> Option<String> as usize).err().map(|error| format!("perf_event_open: {error}"))
 }
 
 /// Whether the kernel makes calls of the NOPs of five bytes that uprobes sit on (Linux 6.18,
@@ -30,26 +32,16 @@ pub fn writes_calls() -> bool {
 }
 
 /// A uprobe, switched on; dropping it takes it away.
-pub struct Uprobe {
-    name: String,
-    is_gone: bool,
-}
+pub struct Uprobe(File);
 
 impl Uprobe {
-    /// Puts one on an instruction of this process's program.
+    /// Puts one on an instruction of this process's program. It counts hits of this thread.
     ///
     /// # Panics
     /// If the kernel refuses it.
     #[must_use]
     pub fn put(addr: usize) -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("u{}_{}", process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let (path, offset) = place(addr);
-        append("uprobe_events", &format!("p:{GROUP}/{name} {}:{offset:#x}", path.display()))
-            .expect("a uprobe");
-        let uprobe = Self { name, is_gone: false };
-        uprobe.enable("1").expect("switched on");
-        uprobe
+        Self(open(addr).expect("a uprobe"))
     }
 
     /// How often it was hit.
@@ -58,44 +50,53 @@ impl Uprobe {
     /// If the kernel does not tell.
     #[must_use]
     pub fn hits(&self) -> u64 {
-        let profile = fs::read_to_string(Path::new(TRACEFS).join("uprobe_profile")).expect("uprobes' hits");
-        let of = |line: &str| {
-            let (rest, hits) = line.trim_end().rsplit_once(' ')?;
-            rest.trim_end().ends_with(&self.name).then(|| hits.parse().ok())?
-        };
-        profile.lines().find_map(of).expect("the uprobe's hits")
+        let mut hits = [0; 8];
+        (&self.0).read_exact(&mut hits).expect("the uprobe's hits");
+        u64::from_ne_bytes(hits)
     }
 
     /// Takes it away.
-    ///
-    /// # Panics
-    /// If the kernel refuses that.
-    pub fn take_away(mut self) {
-        self.remove().expect("taken away");
-    }
-
-    fn enable(&self, is_on: &str) -> io::Result<()> {
-        fs::write(Path::new(TRACEFS).join("events").join(GROUP).join(&self.name).join("enable"), is_on)
-    }
-
-    fn remove(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.is_gone, true) {
-            return Ok(());
-        }
-        self.enable("0")?;
-        append("uprobe_events", &format!("-:{GROUP}/{}", self.name))
+    pub fn take_away(self) {
+        drop(self);
     }
 }
 
-impl Drop for Uprobe {
-    fn drop(&mut self) {
-        let _ = self.remove();
+/// Opens the event of a uprobe.
+fn open(addr: usize) -> io::Result<File> {
+    /// The beginning of `perf_event_attr` (`PERF_ATTR_SIZE_VER1`).
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        ty: u32,
+        size: u32,
+        config: u64,
+        sample_period: u64,
+        sample_type: u64,
+        read_format: u64,
+        flags: u64,
+        wakeup: u32,
+        breakpoint: u32,
+        path: u64,
+        offset: u64,
     }
-}
-
-fn append(file: &str, line: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().append(true).open(Path::new(TRACEFS).join(file))?;
-    file.write_all(line.as_bytes())
+    let unit = fs::read_to_string(UNIT)?;
+    let (path, offset) = place(addr);
+    let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
+    let attributes = Attributes {
+        ty: unit.trim().parse().map_err(io::Error::other)?,
+        size: u32::try_from(size_of::<Attributes>()).expect("72"),
+        path: path.as_ptr().expose_provenance() as u64,
+        offset: offset as u64,
+        ..Attributes::default()
+    };
+    // SAFETY: the attributes and the path live until the call returns. This thread, any processor,
+    // no group, closed in programs that it starts.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, 8) };
+    match i32::try_from(fd) {
+        // SAFETY: a new descriptor, which nobody else has.
+        Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The file that is mapped at an address, and the offset in it.

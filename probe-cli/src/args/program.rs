@@ -4,8 +4,19 @@ use clap::{Args, ValueHint};
 
 /// A running program.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
 pub struct Running {
+    /// Its name.
+    #[command(flatten)]
+    pub which: RunningProgram,
+    /// Asks an agent that is there, and brings none
+    #[arg(long)]
+    pub no_inject: bool,
+}
+
+/// A running program, by one of its names.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct RunningProgram {
     /// A process
     #[arg(short, long, value_name = "PID")]
     pub pid: Option<u32>,
@@ -16,8 +27,19 @@ pub struct Running {
 
 /// A running program, or one to start.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = false)]
 pub struct Target {
+    /// Its name, or its command.
+    #[command(flatten)]
+    pub which: AnyProgram,
+    /// Asks an agent that is there, and brings none
+    #[arg(long)]
+    pub no_inject: bool,
+}
+
+/// A running program by one of its names, or one to start.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct AnyProgram {
     /// A process
     #[arg(short, long, value_name = "PID")]
     pub pid: Option<u32>,

@@ -10,14 +10,16 @@ use probe_runtime::Kind;
 use probe_runtime::Selector;
 use serde::Serialize;
 
+use super::bpftrace;
 use super::listed::{LeftOut, Listed, table};
 use crate::args::List;
+use crate::elf::Image;
 use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
 use crate::output::{Failure, Shown};
 use crate::progress::Progress;
-use crate::tables::{ObjectProbes, Probe, read};
+use crate::tables::{ObjectProbes, Probe};
 use crate::text::{clean, count};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
@@ -25,6 +27,9 @@ pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
     let selector = selector.map_err(|error| Failure::Usage(error.to_string()))?;
     #[cfg(target_os = "linux")]
     let pid = list.file.to_str().and_then(|text| text.parse().ok());
+    if list.bpftrace && is_json {
+        return Err(Failure::Usage("--bpftrace writes a program, and no JSON; leave out one".to_owned()));
+    }
     #[cfg(target_os = "linux")]
     if let Some(pid) = pid.filter(|_| !list.file.exists()) {
         return of_program(pid, list, is_json);
@@ -33,9 +38,11 @@ pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
 }
 
 fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
-    let object = {
+    let (image, object) = {
         let _progress = Progress::start(&format!("reading {}", list.file.display()), 0);
-        read(&list.file).map_err(Failure::input)?
+        let image = Image::open(&list.file).map_err(Failure::input)?;
+        let object = ObjectProbes::of(&image).map_err(Failure::input)?;
+        (image, object)
     };
     if list.objects {
         let rows = [ObjectRow::of(&object)];
@@ -49,6 +56,11 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
         notes.extend(unmatched.into_iter().map(|term| format!("no probe matches `{term}`")));
     }
     sort(&mut probes);
+    if list.bpftrace {
+        let mut shown = bpftrace::program(&list.file, &image, &probes)?;
+        shown.notes.splice(0..0, notes);
+        return Ok(shown);
+    }
     let is_asked = |probe: &&&Probe| selector.is_none_or(|selector| selector.matches(**probe));
     let left_out = skipped
         .iter()
@@ -67,6 +79,9 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
 
 #[cfg(target_os = "linux")]
 fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
+    if list.bpftrace {
+        return Err(Failure::Usage(format!("--bpftrace reads a file: give /proc/{pid}/exe")));
+    }
     let mut program = Program::by_id(pid)?;
     let executable = program.client.hello().executable.clone();
     let selector = list.selector.as_deref().unwrap_or_default();

@@ -22,6 +22,9 @@ pub(super) struct Listed<'a> {
     group: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     doc: Option<Cow<'a, str>>,
+    /// Provider and name of its USDT probe. A running program does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usdt: Option<String>,
     state: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     object: Cow<'a, str>,
@@ -56,6 +59,7 @@ impl<'a> From<&'a tables::Probe> for Listed<'a> {
             fields: probe.fields.iter().map(field).collect(),
             group: probe.group.as_ref().map(Cow::from),
             doc: probe.doc.as_ref().map(Cow::from),
+            usdt: probe.usdt_name().map(|name| name.to_string()),
             state: probe.state().name().into(),
             object: Cow::default(),
         }
@@ -77,6 +81,7 @@ impl From<probe_protocol::Probe> for Listed<'_> {
             fields: probe.fields.into_iter().map(field).collect(),
             group: probe.group.map(Cow::from),
             doc: probe.doc.map(Cow::from),
+            usdt: None,
             state: probe.state.into(),
             object: probe.object.into(),
         }
@@ -107,9 +112,11 @@ pub(super) fn table<'a, L: Borrow<Listed<'a>>>(
     left_out: &[LeftOut],
 ) -> String {
     let has_groups = probes.clone().any(|probe| probe.borrow().group.is_some());
+    let has_usdt = probes.clone().any(|probe| probe.borrow().usdt.is_some());
     let has_states = probes.clone().any(|probe| probe.borrow().state != "latent");
     let mut heading = vec!["probe", "kind", "sites", "place", "fields"];
     heading.extend(has_groups.then_some("group"));
+    heading.extend(has_usdt.then_some("usdt"));
     heading.extend(has_states.then_some("state"));
     let mut table = Table::new(&heading);
     let (mut many, mut sites) = (0, 0);
@@ -122,6 +129,9 @@ pub(super) fn table<'a, L: Borrow<Listed<'a>>>(
         table.cell(&probe.fields());
         if has_groups {
             table.cell(&clean(probe.group.as_deref().unwrap_or_default()));
+        }
+        if has_usdt {
+            table.cell(&clean(probe.usdt.as_deref().unwrap_or_default()));
         }
         if has_states {
             table.cell(&clean(&probe.state));

@@ -51,28 +51,33 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
 
 /// Connects to the program that is meant, or starts it.
 pub(super) fn target(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.pid, &target.name) {
-        (Some(pid), _) => Program::by_id(pid),
+    match (target.which.pid, &target.which.name) {
+        (Some(pid), _) => by_id(pid, target.no_inject),
         (_, Some(name)) => Program::by_name(name),
-        _ => Program::start(&target.command, stop),
+        _ => Program::start(&target.which.command, stop),
     }
 }
 
 /// The same; a program that is started here has no terminal.
 pub(super) fn silent(target: &Target, stop: &Stop) -> Result<Program, Failure> {
-    match (target.pid, &target.name) {
-        (None, None) => Program::start_silently(&target.command, stop),
+    match (target.which.pid, &target.which.name) {
+        (None, None) => Program::start_silently(&target.which.command, stop),
         _ => self::target(target, stop),
     }
 }
 
 /// Connects to the program that is meant.
 pub(super) fn running(running: &Running) -> Result<Program, Failure> {
-    match (running.pid, &running.name) {
-        (Some(pid), _) => Program::by_id(pid),
+    match (running.which.pid, &running.which.name) {
+        (Some(pid), _) => by_id(pid, running.no_inject),
         (_, Some(name)) => Program::by_name(name),
         _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
     }
+}
+
+/// Connects to a process, to which an agent may be brought for that.
+fn by_id(pid: u32, no_inject: bool) -> Result<Program, Failure> {
+    if no_inject { Program::by_id(pid) } else { Program::reached(pid) }
 }
 
 /// Returns the agent's notes on an attachment.

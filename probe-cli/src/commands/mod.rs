@@ -1,7 +1,10 @@
 //! One file for each command. Commands return their output; only
 //! [`output::print`](crate::output::print) writes to the terminal.
 
+#[cfg(target_os = "linux")]
+mod attach;
 mod audit;
+mod bpftrace;
 mod convert;
 mod diff;
 mod doctor;
@@ -71,6 +74,10 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Disable(args) => enable::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Attach(args) => attach::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Detach(args) => attach::detach(args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
         Command::Doctor => doctor::run(is_json),

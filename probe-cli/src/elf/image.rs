@@ -178,6 +178,16 @@ impl Image {
         Ok(Some(OsString::from_vec(path).into()))
     }
 
+    /// Returns the address of the page at which the file is loaded first.
+    pub fn first(&self) -> u64 {
+        self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))
+    }
+
+    /// Returns the end of the part of the file that is loaded.
+    pub fn loaded_length(&self) -> u64 {
+        self.segments.iter().map(|it| it.offset + (it.end - it.addr)).max().unwrap_or(0)
+    }
+
     /// Makes an error about this file.
     pub fn error(&self, problem: Problem) -> ElfError {
         ElfError::new(&self.name, problem)
@@ -215,6 +225,11 @@ impl Image {
     /// Returns whether the file fills these bytes.
     pub(crate) fn is_mapped(&self, addr: u64, len: u64) -> bool {
         self.segment(addr, len).is_some()
+    }
+
+    /// Returns the end of the code that this address is in.
+    pub(crate) fn end_of_text(&self, addr: u64) -> Option<u64> {
+        self.segment(addr, 1).filter(|segment| segment.is_text).map(|segment| segment.end)
     }
 
     /// Returns whether these bytes are code.

@@ -11,15 +11,19 @@
 
 mod dynamic;
 mod error;
+mod exported;
 mod functions;
 mod image;
 mod layout;
 mod notes;
 mod pages;
+mod straight;
 
 pub use dynamic::{Pointer, Pointers};
 pub use error::{ElfError, Problem};
+pub use exported::Exported;
 pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
 pub use notes::{NoteAt, Notes, Runtime, notes};
 pub use pages::Source;
+pub use straight::passes_once;

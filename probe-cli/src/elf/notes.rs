@@ -7,6 +7,8 @@ use super::image::Image;
 const OWNER: &[u8; 12] = b"LatentProbe\0";
 /// Owner of the notes of runtimes.
 const RUNTIME: &[u8; 12] = b"LatentOwner\0";
+/// Type of the note that leads to the function which starts an agent.
+const ENTRY: u32 = 2;
 /// The flag of a runtime with an agent.
 const HAS_AGENT: u32 = 1;
 /// Type of those that this reader knows.
@@ -84,6 +86,8 @@ pub fn notes(image: &Image) -> Result<Notes, Problem> {
 pub struct Runtime {
     /// Whether it has the feature `agent`.
     pub has_agent: bool,
+    /// The address of the function that starts the agent, if the program can do so.
+    pub entry: Option<u64>,
 }
 
 impl Runtime {
@@ -92,15 +96,19 @@ impl Runtime {
     /// # Errors
     /// As those of [`notes`].
     pub fn of(image: &Image) -> Result<Option<Self>, Problem> {
-        let mut found = None;
+        let (mut found, mut entry) = (None, None);
         each(image, |note| {
             if note.kind == KNOWN && note.descriptor >= 4 && is_called(image, note, RUNTIME)? {
                 let flags = image.pages.bytes(note.at)?.map_or(0, u32::from_le_bytes);
-                found = Some(Self { has_agent: flags & HAS_AGENT != 0 });
+                found = Some(flags & HAS_AGENT != 0);
+            } else if note.kind == ENTRY && note.descriptor >= 8 && is_called(image, note, RUNTIME)? {
+                let distance = image.pages.bytes(note.at)?.map_or(0, i64::from_le_bytes);
+                let addr = note.addr.wrapping_add_signed(distance);
+                entry = Some(addr).filter(|addr| image.is_text(*addr, 1));
             }
-            Ok(found.is_none())
+            Ok(found.is_none() || entry.is_none())
         })?;
-        Ok(found)
+        Ok(found.map(|has_agent| Self { has_agent, entry }))
     }
 }
 

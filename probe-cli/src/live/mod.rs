@@ -3,6 +3,7 @@
 //! The agent in the program makes everything latent when the connection ends. So nothing stays
 //! behind if `probectl` is killed, or its terminal is closed.
 
+mod brought;
 mod program;
 mod recorders;
 mod screen;

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use probe_protocol::{AgentSocket, Client, ClientError, FailureKind, sockets};
 
+use super::brought::{Brought, gone};
 use super::started::Started;
 use super::stop::Stop;
-use crate::output::Failure;
+use crate::inject::serve;
+use crate::output::{Failure, note};
 use crate::preload::{Preload, Starting, library};
 
 /// The time for a program that is started here to serve its socket.
@@ -33,6 +35,8 @@ pub struct Process {
     /// When it began, by the kernel's clock. Another process may get its id later.
     begun: Option<u64>,
     started: Option<Started>,
+    /// The agent that was brought to it, which goes after the connection.
+    brought: Option<Brought>,
 }
 
 impl Program {
@@ -43,7 +47,45 @@ impl Program {
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
         let begun = seen(pid).map(|it| it.begun);
         let client = Client::connect(pid).map_err(|error| failure(&error))?;
-        Ok(Self { client, process: Process { pid, begun, started: None } })
+        Ok(Self { client, process: Process { pid, begun, started: None, brought: None } })
+    }
+
+    /// Connects to a process. If it has no agent, one is brought to it, which goes with this value
+    /// unless others use it by then.
+    ///
+    /// # Errors
+    /// If it can't be asked.
+    pub fn reached(pid: u32) -> Result<Self, Failure> {
+        let begun = seen(pid).map(|it| it.begun);
+        let no_agent = match Client::connect(pid) {
+            Err(error @ ClientError::NoAgent { .. }) => error,
+            Err(error) => return Err(failure(&error)),
+            Ok(client) => {
+                return Ok(Self { client, process: Process { pid, begun, started: None, brought: None } });
+            }
+        };
+        let agent = serve(pid, None, false).map_err(|why| match why {
+            Failure::Input(why) => {
+                Failure::Input(format!("{no_agent}\nno agent can be brought to it: {why}"))
+            }
+            other => other,
+        })?;
+        note(&format!("process {pid} had no agent: {}", agent.note));
+        let brought = Brought::new(pid);
+        let mut program = Self::by_id(pid)?;
+        program.process.brought = Some(brought);
+        Ok(program)
+    }
+
+    /// Ends the agent. Returns notes.
+    ///
+    /// # Errors
+    /// If it can't be ended.
+    pub fn leave(self) -> Result<Vec<String>, Failure> {
+        let Self { client, process } = self;
+        let notes = client.leave(false).map_err(|error| failure(&error))?;
+        gone(process.pid);
+        Ok(notes)
     }
 
     /// Connects to the only process of this name that serves a socket.
@@ -117,8 +159,12 @@ impl Program {
                     if pid != started.id() {
                         started.take(pid);
                     }
-                    let process =
-                        Process { pid, begun: seen(pid).map(|it| it.begun), started: Some(started) };
+                    let process = Process {
+                        pid,
+                        begun: seen(pid).map(|it| it.begun),
+                        started: Some(started),
+                        brought: None,
+                    };
                     return Ok(Self { client, process });
                 }
                 Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
@@ -289,7 +335,7 @@ mod tests {
     fn a_process_with_the_id_of_another_one_is_not_it() {
         let pid = std::process::id();
         let own = seen(pid).unwrap();
-        let is_running = |begun| Process { pid, begun, started: None }.is_running();
+        let is_running = |begun| Process { pid, begun, started: None, brought: None }.is_running();
         assert_eq!([Some(own.begun), None].map(is_running), [true, true]);
         assert!(own.is_running && !is_running(Some(own.begun + 1)));
         // A child that nobody has waited for.

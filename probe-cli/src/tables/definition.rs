@@ -90,6 +90,7 @@ impl Definitions<'_> {
             group: note("group"),
             doc: note("doc"),
             skipped: note("skipped"),
+            is_usdt: note("usdt").is_some(),
             convention,
             sites: Vec::new(),
         }))

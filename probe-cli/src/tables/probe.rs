@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use probe_runtime::abi::Convention;
+use probe_runtime::abi::usdt::UsdtName;
 use probe_runtime::{Kind, Selectable, Type};
 
 /// Bytes of a site.
@@ -101,6 +102,8 @@ pub struct Probe {
     pub group: Option<String>,
     /// The meaning of a hit.
     pub doc: Option<String>,
+    /// Whether each of its sites has a USDT note beside it.
+    pub is_usdt: bool,
     /// Why a function has no probe.
     pub skipped: Option<String>,
     /// How active sites reach the runtime.
@@ -110,6 +113,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Returns provider and name of its USDT probe, if it has one.
+    pub fn usdt_name(&self) -> Option<UsdtName> {
+        if self.is_usdt { UsdtName::of(&self.path, self.kind) } else { None }
+    }
+
     /// Returns the state of the first site that is not latent; else latent.
     pub fn state(&self) -> SiteState {
         let states = self.sites.iter().map(Site::state);

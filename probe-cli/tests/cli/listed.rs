@@ -93,6 +93,9 @@ fn row(probe: &ProbeInfo) -> Value {
     if let Some(doc) = probe.doc() {
         row["doc"] = doc.into();
     }
+    if probe.path() == "cli::bridged::asked" {
+        row["usdt"] = format!("cli:bridged__asked__{}", probe.kind().name()).into();
+    }
     row
 }
 

@@ -1,6 +1,7 @@
 //! `probectl` as people and scripts run it: its output to the letter, and its exit codes.
 
 mod audited;
+mod bridged;
 mod command_line;
 mod linked;
 mod listed;

@@ -5,6 +5,8 @@
 mod commands;
 mod contained;
 mod endings;
+mod injected;
+mod injected_into;
 mod later;
 mod names;
 mod preloaded;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{init_from_env, probe};
+use probe_runtime::{Count, init_from_env, probe, select};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
@@ -55,6 +55,10 @@ fn scenario() {
             thread::sleep(Duration::from_micros(20));
         }
     });
+    if name == "toggle" {
+        (0..14).for_each(|_| drop(thread::spawn(toggled)));
+        thread::spawn(toggle);
+    }
     say("ready");
     if name == "serve-on" {
         // Its input may be empty.
@@ -72,6 +76,24 @@ fn scenario() {
                 None => panic!("{other}"),
             },
         });
+    }
+}
+
+/// Works all the time, on one of many threads.
+fn toggled() {
+    for number in (0..1000).cycle() {
+        WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Switches the sites all the time.
+fn toggle() {
+    let probes = select("live::program::**").unwrap();
+    loop {
+        drop(probes.attach(Count::new()).unwrap());
+        thread::sleep(Duration::from_micros(500));
     }
 }
 
@@ -117,6 +139,11 @@ impl Program {
         Self::started(folder, &mut Command::new(file))
     }
 
+    /// Starts it without its agent.
+    pub fn without_agent(folder: &Folder, scenario: &str) -> Self {
+        Self::playing(folder, &mut Command::new(this()), scenario, "0")
+    }
+
     /// Starts it with rules of its own, from a file in the folder.
     pub fn with_rules(folder: &Folder, rules: &str) -> Self {
         let [file, log] = ["a.rules", "log"].map(|name| folder.0.join(name));
@@ -134,9 +161,13 @@ impl Program {
     }
 
     fn started(folder: &Folder, command: &mut Command) -> Self {
+        Self::playing(folder, command, "serve", "1")
+    }
+
+    fn playing(folder: &Folder, command: &mut Command, scenario: &str, agent: &str) -> Self {
         command.args(SCENARIO.split(' '));
-        command.env("PROBE_TEST_SCENARIO", "serve");
-        command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", "1").env_remove("PROBES");
+        command.env("PROBE_TEST_SCENARIO", scenario);
+        command.env("XDG_RUNTIME_DIR", &folder.0).env("PROBE_AGENT", agent).env_remove("PROBES");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut program = Self { id: child.id(), child, stdin, stdout };

@@ -56,9 +56,20 @@ fn compile_till(folder: &Path) {
 fn take(folder: &Path) -> usize {
     let commands = blocks::commands(TOUR);
     assert!(commands.len() > 10, "there are commands in the tour: {}", commands.len());
-    let mut failed = 0;
+    let (mut failed, mut is_left_out) = (0, false);
     for command in &commands {
+        if command.line.contains("later.pid") && is_left_out {
+            continue;
+        }
         let printed = run(folder, &command.line);
+        if printed.contains("can't be traced") {
+            println!("left out: {printed}");
+            is_left_out = true;
+            continue;
+        }
+        if command.line.ends_with("> later.pid") {
+            await_start(folder);
+        }
         if command.line.contains('&') && command.line.contains("PROBE_AGENT=1") {
             await_socket(folder);
         }
@@ -81,6 +92,17 @@ fn await_socket(folder: &Path) {
     let begin = Instant::now();
     while fs::read_dir(&sockets).map_or(0, Iterator::count) == 0 {
         assert!(begin.elapsed() < Duration::from_secs(100), "it serves no socket");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the program in the background has begun.
+fn await_start(folder: &Path) {
+    let pid = fs::read_to_string(folder.join("later.pid")).expect("a file");
+    let maps = format!("/proc/{}/maps", pid.trim());
+    let begin = Instant::now();
+    while !fs::read_to_string(&maps).is_ok_and(|it| it.contains("/shop") && it.contains("/libc.so")) {
+        assert!(begin.elapsed() < Duration::from_secs(100), "it does not start");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -40,6 +40,7 @@ struct Scope<'s> {
     prefix: Option<String>,
     all: bool,
     skip: bool,
+    usdt: Option<Ident>,
     filters: Option<Layer<'s>>,
     outer: Option<&'s Scope<'s>>,
 }
@@ -54,6 +55,7 @@ impl<'s> Scope<'s> {
             prefix,
             all: outer.all || settings.all.is_some(),
             skip: outer.skip || settings.skip.is_some(),
+            usdt: settings.usdt.clone().or_else(|| outer.usdt.clone()),
             filters: Layer::of(settings),
             outer: Some(outer),
         }
@@ -75,6 +77,7 @@ impl<'s> Scope<'s> {
             krate: own.krate.or_else(|| self.krate.clone()),
             group: own.group.or_else(|| self.group.clone()),
             doc: own.doc.or_else(|| self.doc.clone()),
+            usdt: own.usdt.or_else(|| self.usdt.clone()),
             ..own
         }
     }
@@ -134,6 +137,7 @@ fn left_to_itself(
     settings.krate = settings.krate.or_else(|| scope.krate.clone());
     settings.group = settings.group.or_else(|| scope.group.clone());
     settings.doc = settings.doc.or_else(|| scope.doc.clone());
+    settings.usdt = settings.usdt.or_else(|| scope.usdt.clone());
     let word = |own: Option<Ident>, is_given: bool, word: &str| {
         own.or_else(|| is_given.then(|| Ident::new(word, Span::call_site())))
     };

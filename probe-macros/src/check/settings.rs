@@ -23,7 +23,7 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 11] = [
+const KEYS: [Key; 12] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "group", form: "group = \"…\"", take: take_group },
     Key { word: "doc", form: "doc = \"…\"", take: take_doc },
@@ -43,6 +43,7 @@ const KEYS: [Key; 11] = [
     Key { word: "args", form: "args(…)", take: take_args },
     Key { word: "ret", form: "ret", take: take_ret },
     Key { word: "replace", form: "replace", take: take_replace },
+    Key { word: "usdt", form: "usdt", take: |arg, settings, errors| settings.usdt = flag(arg, errors) },
 ];
 
 /// Parses and checks the arguments of `#[probe(…)]`. A refused argument counts as absent, so that

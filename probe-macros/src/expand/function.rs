@@ -6,7 +6,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
-use super::{fields, krate_at, points, string};
+use super::{USDT_NOTE, fields, krate_at, points, string};
 use crate::asynchronous::{self, Asynchronous, Wrapped};
 use crate::model::{Captures, Filter, Function, Item, Prepared, Settings};
 use crate::{body, fallback, replace};
@@ -33,7 +33,8 @@ pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Funct
 
 /// Returns the arguments that parse to these settings.
 pub(crate) fn arguments(settings: &Settings) -> TokenStream {
-    let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, .. } = settings;
+    let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, usdt, .. } =
+        settings;
     let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
         let key = Ident::new(key, Span::call_site());
         value.as_ref().map(|value| quote!(#key = #value))
@@ -43,7 +44,7 @@ pub(crate) fn arguments(settings: &Settings) -> TokenStream {
         ret.as_ref().map(|ret| ret.tokens.clone()),
         replace.as_ref().map(|replace| replace.tokens.clone()),
     ];
-    let flags = [all, skip].into_iter().flatten().map(ToTokens::to_token_stream);
+    let flags = [all, skip, usdt].into_iter().flatten().map(ToTokens::to_token_stream);
     let filters = [only, except].into_iter().flatten();
     let filters = filters.map(|Filter { word, globs }| quote!(#word(#(#globs),*)));
     let krate = krate.as_ref().map(|path| quote!(crate = #path));
@@ -54,7 +55,7 @@ pub(crate) fn arguments(settings: &Settings) -> TokenStream {
 /// Returns the body with the entry and exit probe as its first statement, or around it, if its
 /// result is recorded.
 fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> Group {
-    let probe = named(settings, &function.name, "");
+    let probe = placed(settings, &function.name);
     let span = function.name.span();
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
@@ -106,7 +107,7 @@ fn future(
     function: &Function,
     body: &Group,
 ) -> (TokenStream, Group) {
-    let probe = named(settings, &function.name, "");
+    let probe = placed(settings, &function.name);
     let span = function.name.span();
     let krate = krate_at(settings.krate.as_ref(), span);
     let entry = entry(captures);
@@ -134,6 +135,17 @@ pub(super) fn named(settings: &Settings, function: &Ident, notes: &str) -> Token
     let notes = string(&format!("{}{notes}", self::notes(settings)), function.span());
     let mut group = Group::new(Delimiter::Parenthesis, quote!(#name, #notes));
     group.set_span(function.span());
+    group.into()
+}
+
+/// Returns the name of the probe at the function's entry and exit. With `usdt`, that word follows
+/// the notes.
+fn placed(settings: &Settings, function: &Ident) -> TokenTree {
+    let Some(usdt) = &settings.usdt else { return named(settings, function, "") };
+    let TokenTree::Group(named) = named(settings, function, USDT_NOTE) else { unreachable!("it is a group") };
+    let stream = named.stream();
+    let mut group = Group::new(Delimiter::Parenthesis, quote!(#stream, #usdt));
+    group.set_span(named.span());
     group.into()
 }
 

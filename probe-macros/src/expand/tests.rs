@@ -185,3 +185,43 @@ fn errors_of_a_point_are_one_expression() {
     assert_eq!(actual.matches("compile_error").count(), 2, "{actual}");
     assert!(actual.starts_with('{') && actual.ends_with('}'), "{actual}");
 }
+
+#[test]
+fn usdt_goes_with_the_name() {
+    same(
+        &attribute(
+            quote!(usdt, args(x), group = "g"),
+            quote!(
+                fn f(x: u32) {
+                    probe!(usdt, "y", x);
+                }
+            ),
+        ),
+        &quote! {
+            fn f(x: u32) {
+                ::probe_runtime::__private::v1::function!(("f", "group=g\nusdt=1\n", usdt); "x" = value(&(x)));
+                ::probe_runtime::__private::v1::expand_point! { ::probe_runtime, "g"; usdt, "y", x };
+            }
+        },
+    );
+    same(
+        &point(quote!(::k; usdt, "n", a)),
+        &quote!(::k::__private::v1::point! { ("n", "usdt=1\n", usdt); "a" = value(&(a)) }),
+    );
+}
+
+#[test]
+fn a_block_asks_for_all_of_its_functions() {
+    let actual = attribute(
+        quote!(usdt, all),
+        quote!(
+            impl S {
+                fn f() {}
+                const fn g() {}
+            }
+        ),
+    )
+    .to_string();
+    assert!(actual.contains(r#"(("S::f" , "usdt=1\n" , usdt))"#), "{actual}");
+    assert!(actual.contains(r#"(("S::g" , "skipped=const\n") inside)"#), "{actual}");
+}

@@ -5,7 +5,7 @@ pub use core::marker::{PhantomData, Send, Sync};
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
 pub use core::primitive::{bool, str, usize};
-pub use core::{column, concat, file, line, module_path};
+pub use core::{column, compile_error, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
@@ -24,8 +24,23 @@ pub use crate::{
     __probe_v1_future as future, __probe_v1_installer as installer, __probe_v1_moving as moving,
     __probe_v1_pass as pass, __probe_v1_point as point, __probe_v1_replace_site as replace_site,
     __probe_v1_returning as returning, __probe_v1_site as site, __probe_v1_skipped as skipped,
-    __probe_v1_unfrozen as unfrozen, __probe_v1_unwound as unwound,
+    __probe_v1_unfrozen as unfrozen, __probe_v1_unwound as unwound, __probe_v1_usdt as usdt,
+    __probe_v1_usdt_exit as usdt_exit,
 };
+
+#[cfg(feature = "usdt")]
+pub use {
+    crate::abi::usdt::UsdtName,
+    crate::{
+        __probe_v1_usdt_name as usdt_name, __probe_v1_usdt_note as usdt_note,
+        __probe_v1_usdt_too_many as usdt_too_many,
+    },
+};
+
+#[cfg(all(feature = "usdt", probe_backend = "patched"))]
+pub use crate::arch::backend::{Usdt, UsdtExit, note, note1, note2, note3, note4};
+#[cfg(all(feature = "usdt", not(probe_backend = "patched")))]
+pub use crate::usdt::argument;
 
 #[cfg(feature = "std")]
 pub use {

@@ -7,6 +7,8 @@
 mod definition;
 mod fields;
 mod kind;
+#[cfg(any(feature = "usdt", feature = "std"))]
+pub mod usdt;
 
 // The functions that make values trust their arguments. So only expansions may name them, through
 // `__private`.
@@ -30,7 +32,7 @@ pub(crate) use value::TextStart;
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]
-pub use note::{NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
+pub use note::{ENTRY_TYPE, NOTE_OWNER, NOTE_TYPE, Note, RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
 #[cfg(probe_backend = "patched")]
 pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
 

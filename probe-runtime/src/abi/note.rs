@@ -34,5 +34,9 @@ pub const RUNTIME_OWNER: &[u8; 12] = b"LatentOwner\0";
 /// The type of that note: its descriptor is one 32-bit word of flags.
 pub const RUNTIME_TYPE: u32 = 1;
 
+/// The type of a note of the same name: its descriptor is the distance from itself to a function
+/// that starts the agent.
+pub const ENTRY_TYPE: u32 = 2;
+
 /// The flag of a runtime that was built with the feature `agent`.
 pub const RUNTIME_AGENT: u32 = 1;

@@ -66,6 +66,17 @@ macro_rules! __probe_v1_ended {
         $crate::__private::v1::site! { Exit, $probe; "future" = value(&$at) }
     }};
     (
+        ($name:literal, $notes:literal, usdt), $at:ident, $ended:ident;
+        $result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*
+    ) => {{
+        if let $crate::__private::v1::Option::Some($result) = $ended {
+            $crate::__private::v1::usdt! { Exit, $name; "future" = value(&$at) $(, $field = $how($value))* }
+        }
+        $crate::__private::v1::ended! {
+            ($name, $notes), $at, $ended; $result $($contained)?; $($field = $how($value)),*
+        }
+    }};
+    (
         $probe:tt, $at:ident, $ended:ident;
         $result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*
     ) => {{

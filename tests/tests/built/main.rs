@@ -25,6 +25,7 @@ mod shipped;
 mod sqlite_counts;
 mod sqlite_listing;
 mod sqlite_toggled;
+mod usdt;
 mod versions;
 
 #[cfg(unix)]

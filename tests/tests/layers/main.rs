@@ -12,7 +12,8 @@ use paths::File;
 use syn::visit::Visit;
 
 /// The crates.
-const CRATES: [&str; 5] = ["probe_patch", "probe_trace", "probe_protocol", "probe_runtime", "probe_cli"];
+const CRATES: [&str; 6] =
+    ["probe_patch", "probe_trace", "probe_protocol", "probe_inject", "probe_runtime", "probe_cli"];
 
 /// A crate's sources.
 fn root(krate: &str) -> PathBuf {
@@ -24,7 +25,7 @@ fn root(krate: &str) -> PathBuf {
 fn below(krate: &str) -> &'static [&'static str] {
     match krate {
         "probe_runtime" => &["probe_patch", "probe_trace", "probe_protocol"],
-        "probe_cli" => &["probe_trace", "probe_protocol", "probe_runtime"],
+        "probe_cli" => &["probe_trace", "probe_protocol", "probe_inject", "probe_runtime"],
         _ => &[],
     }
 }

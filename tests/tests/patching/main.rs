@@ -44,6 +44,7 @@ mod truth_table;
 mod unrelated;
 #[cfg(feature = "unoptimised")]
 mod uprobes;
+mod usdt;
 mod word;
 
 #[cfg(unix)]

@@ -24,9 +24,11 @@ pub type Hold = fn(addr: usize) -> bool;
 static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static CHAINED: Chained = Chained::new(libc::SIGTRAP, handle);
 
-/// The exception number of `int3` on x86. The signal's code is `SI_KERNEL` from the kernel, and
-/// `TRAP_BRKPT` under valgrind.
+/// The exception number of `int3` on x86. Under valgrind, it tells an `int3`.
 const BREAKPOINT: i64 = 3;
+/// The code of the signal for an `int3`, from the kernel. In a process with a uprobe, the kernel
+/// sends it without the exception number: its uprobes look at each `int3` first.
+const SI_KERNEL: libc::c_int = 0x80;
 const INT3: u8 = 0xcc;
 
 /// Installs the handler, unless it is installed already.
@@ -89,7 +91,7 @@ extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         unsafe { ((*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs) };
     let at = |register: libc::c_int| register.cast_unsigned() as usize;
     // The kernel raised it: the codes of signals that a program sends are negative, or 0.
-    let is_int3 = code > 0 && registers[at(libc::REG_TRAPNO)] == BREAKPOINT;
+    let is_int3 = code == SI_KERNEL || code > 0 && registers[at(libc::REG_TRAPNO)] == BREAKPOINT;
     // The processor continues behind the `int3`.
     let addr = registers[at(libc::REG_RIP)].wrapping_sub(1);
     let is_question = || {

@@ -26,6 +26,8 @@ const NAME: &str = "probe-agent";
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
+    #[cfg(probe_backend = "patched")]
+    super::outside::announce();
     forks::require()?;
     // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
     drop(inherited());
@@ -74,6 +76,7 @@ fn give_up(listener: &Arc<Listener>) {
     let mut state = lock();
     if state.listener.as_ref().is_some_and(|it| Arc::ptr_eq(it, listener)) {
         state.listener = None;
+        state.is_leaving = false;
         listener.remove();
     }
 }
@@ -86,7 +89,13 @@ fn listen(listener: &Listener) {
         if let Err(error) = listener.wait() {
             return say(&format!("no more clients are served: {error}"));
         }
-        let accepted = lock().accept(listener);
+        let accepted = {
+            let mut state = lock();
+            if state.is_leaving {
+                return;
+            }
+            state.accept(listener)
+        };
         match accepted {
             Ok(Some(arrived)) => serve(arrived),
             Ok(None) => (),

@@ -12,9 +12,12 @@ mod attachments;
 mod described;
 mod exit;
 mod forks;
+mod leaving;
 mod listening;
 mod listing;
 mod out;
+#[cfg(probe_backend = "patched")]
+mod outside;
 mod reporting;
 mod requests;
 mod ruling;

@@ -14,7 +14,7 @@ use super::out::{Out, Session, done};
 use super::ruling::followed;
 use super::state::lock;
 use super::stop::{Stop, cut, failed};
-use super::{described, listing, reporting, threads};
+use super::{described, leaving, listing, reporting, threads};
 use crate::control;
 use crate::dispatch::lost_hits;
 use crate::spec::{Opened, attach_for_client, consumers_of};
@@ -64,6 +64,7 @@ pub(super) fn answer(
             found(attachment)?.keep();
             Ok(Body::Done(Done::default()))
         }
+        Request::Leave { only_unused } => leaving::leave(session, only_unused).map(done),
         _ => Err(failed(FailureKind::Protocol, "this request is not known")),
     }
 }

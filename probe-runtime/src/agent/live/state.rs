@@ -23,6 +23,8 @@ pub(super) struct State {
     clients: BTreeMap<u64, Arc<Channel>>,
     last_client: u64,
     attachments: BTreeMap<u32, Arc<ClientAttachment>>,
+    /// Whether a client has ended the listener, whose thread has not noticed yet.
+    pub(super) is_leaving: bool,
     /// Consumers that are being attached.
     coming: usize,
     last_attachment: u32,
@@ -58,6 +60,7 @@ impl State {
             clients: BTreeMap::new(),
             last_client: 0,
             attachments: BTreeMap::new(),
+            is_leaving: false,
             coming: 0,
             last_attachment: 0,
             inherited: Vec::new(),
@@ -83,6 +86,11 @@ impl State {
         Ok(Some(Arrived::Served { number, channel, peer }))
     }
 
+    /// Returns the channels of all clients but one.
+    pub(super) fn others(&self, client: u64) -> Vec<Arc<Channel>> {
+        self.clients.iter().filter(|(number, _)| **number != client).map(|(_, it)| Arc::clone(it)).collect()
+    }
+
     pub(super) fn clients(&self) -> usize {
         self.clients.len()
     }
@@ -94,6 +102,9 @@ impl State {
     /// Reserves room for the consumers of an attachment. [`add`](Self::add) or
     /// [`give_up`](Self::give_up) follows.
     pub(super) fn reserve(&mut self, consumers: usize) -> Result<(), Failure> {
+        if self.is_leaving {
+            return Err(Failure::new(FailureKind::Denied, "another client ends the agent at this moment"));
+        }
         let there = self.coming + self.all().map(|it| it.consumers.len()).sum::<usize>();
         if consumers > MOST_CONSUMERS.saturating_sub(there) {
             let message = format!(
@@ -159,6 +170,7 @@ impl State {
     /// until this process starts an agent: dropping them would call the dynamic linker.
     pub(super) fn inherit(&mut self) -> (Option<Arc<Listener>>, Vec<Arc<Channel>>) {
         self.coming = 0;
+        self.is_leaving = false;
         self.inherited.extend(mem::take(&mut self.attachments).into_values());
         let clients = mem::take(&mut self.clients).into_values();
         (self.listener.take(), clients.collect())

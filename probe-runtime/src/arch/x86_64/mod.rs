@@ -3,9 +3,13 @@
 mod call;
 pub mod site;
 mod typed;
+#[cfg(feature = "usdt")]
+mod usdt;
 
 pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_two};
 pub use typed::Typed;
+#[cfg(feature = "usdt")]
+pub use usdt::{Usdt, UsdtExit, note, note1, note2, note3, note4};
 
 #[cfg(feature = "std")]
 mod announced;

@@ -62,6 +62,15 @@ impl HotPath {
         self.instructions.iter().filter(|instruction| instruction.mnemonic() != Mnemonic::Nop).collect()
     }
 
+    /// Returns whether the path passes a NOP of one byte there.
+    pub fn has_one_byte_nop(&self, at: u64) -> bool {
+        let is_there = |it: &&Instruction| it.ip() == at;
+        self.instructions
+            .iter()
+            .find(is_there)
+            .is_some_and(|it| it.mnemonic() == Mnemonic::Nop && it.len() == 1)
+    }
+
     /// Returns those of [`all`](Self::all) that lie in a loop: each leads back to itself.
     pub fn in_loops(&self) -> Vec<&Instruction> {
         self.all().into_iter().filter(|instruction| self.leads_to_itself(instruction.ip())).collect()

@@ -1,0 +1,47 @@
+//! `attach` and `detach`: an agent for a running program, and its end.
+
+use probe_protocol::{Client, ClientError};
+use serde::Serialize;
+
+use crate::args::{AttachTo, Detach};
+use crate::inject::serve;
+use crate::json::{SCHEMA, document};
+use crate::live::{Program, failure};
+use crate::output::{Failure, Shown};
+
+#[derive(Serialize)]
+struct Head<'a> {
+    schema: u64,
+    command: &'a str,
+    pid: u32,
+    done: &'a str,
+}
+
+pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
+    let pid = args.pid;
+    let said = match Client::connect(pid) {
+        Ok(client) => format!("an agent serves {} already", client.path().display()),
+        Err(ClientError::NoAgent { .. }) => serve(pid, args.agent.as_deref(), args.plugins)?.note,
+        Err(error) => return Err(failure(&error)),
+    };
+    if is_json {
+        let rows: [(); 0] = [];
+        let head = Head { schema: SCHEMA, command: "attach", pid, done: &said };
+        return Ok(Shown::text(document(&head, rows)?));
+    }
+    Ok(Shown::text(format!("process {pid}: {said}\n")))
+}
+
+pub(super) fn detach(args: &Detach) -> Result<Shown, Failure> {
+    let program = match (args.which.pid, &args.which.name) {
+        (Some(pid), _) => Program::by_id(pid),
+        (_, Some(name)) => Program::by_name(name),
+        _ => Err(Failure::Usage("give a process by `-p PID` or `-n NAME`".to_owned())),
+    }?;
+    let pid = program.process.pid;
+    let notes = program.leave()?;
+    Ok(Shown {
+        notes,
+        ..Shown::text(format!("process {pid}: the agent is gone, and all its sites are latent\n"))
+    })
+}

@@ -1,0 +1,154 @@
+//! Symbols that an object shares with others, by its GNU hash table.
+//!
+//! The object may be one in memory. The dynamic linker of glibc writes addresses of this run over
+//! those of the file there, which its place (`bias`) tells.
+
+use object::elf;
+
+use super::error::Problem;
+use super::image::Image;
+use super::layout::{Dynamic, LE, Symbol, read};
+
+/// Symbols of a chain, or that are looked up elsewhere, that are read. A damaged table may lead
+/// anywhere.
+const MOST: u32 = 1 << 20;
+/// Longest name of a symbol that is compared.
+const LONGEST: u64 = 64;
+
+/// The dynamic symbols of an object.
+pub struct Exported<'a> {
+    image: &'a Image,
+    hash: u64,
+    symbols: u64,
+    names: u64,
+}
+
+impl<'a> Exported<'a> {
+    /// Finds the tables. `None` if the object has none.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(image: &'a Image, bias: u64) -> Result<Option<Self>, Problem> {
+        let Some((offset, size)) = image.dynamic else { return Ok(None) };
+        let (mut hash, mut symbols, mut names) = (None, None, None);
+        for at in (0..size / 16).map(|number| offset + number * 16) {
+            let Some(entry) = read::<Dynamic, 16>(&image.pages, at)? else { break };
+            let value = entry.d_val.get(LE);
+            let value = value.checked_sub(bias).unwrap_or(value);
+            match entry.d_tag.get(LE) {
+                elf::DT_NULL => break,
+                elf::DT_GNU_HASH => hash = Some(value),
+                elf::DT_SYMTAB => symbols = Some(value),
+                elf::DT_STRTAB => names = Some(value),
+                _ => (),
+            }
+        }
+        let all = hash.zip(symbols).zip(names);
+        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names }))
+    }
+
+    /// Returns the address and the size of a function that the object has.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn function(&self, name: &str) -> Result<Option<(u64, u64)>, Problem> {
+        let hash = gnu_hash(name);
+        let [buckets, first, bloom, _] = self.head()?;
+        let chains = self.hash + 16 + u64::from(bloom) * 8 + u64::from(buckets) * 4;
+        if buckets == 0 {
+            return Ok(None);
+        }
+        let bucket = self.hash + 16 + u64::from(bloom) * 8 + u64::from(hash % buckets) * 4;
+        let begin = self.word(bucket)?;
+        for number in begin..begin.saturating_add(MOST) {
+            let Some(place) = number.checked_sub(first) else { return Ok(None) };
+            let other = self.word(chains + u64::from(place) * 4)?;
+            if (other ^ hash) >> 1 == 0
+                && let Some(symbol) = self.symbol(number)?
+                && symbol.st_shndx.get(LE) != elf::SHN_UNDEF
+                && self.is_called(&symbol, name)?
+            {
+                return Ok(Some((symbol.st_value.get(LE), symbol.st_size.get(LE))));
+            }
+            if other & 1 == 1 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns whether the object has a symbol of another one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
+        let [_, first, ..] = self.head()?;
+        for number in 1..first.min(MOST) {
+            if let Some(symbol) = self.symbol(number)?
+                && self.is_called(&symbol, name)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the table's numbers: buckets, the first symbol, words of its filter, a shift.
+    fn head(&self) -> Result<[u32; 4], Problem> {
+        let mut head = [0; 4];
+        for (at, word) in (0_u64..).zip(&mut head) {
+            *word = self.word(self.hash + at * 4)?;
+        }
+        Ok(head)
+    }
+
+    fn word(&self, addr: u64) -> Result<u32, Problem> {
+        Ok(self.image.bytes(addr)?.map_or(1, u32::from_le_bytes))
+    }
+
+    fn symbol(&self, number: u32) -> Result<Option<Symbol>, Problem> {
+        let addr = self.symbols.wrapping_add(u64::from(number) * 24);
+        let Some(offset) = self.image.offset(addr, 24) else { return Ok(None) };
+        read::<Symbol, 24>(&self.image.pages, offset)
+    }
+
+    fn is_called(&self, symbol: &Symbol, name: &str) -> Result<bool, Problem> {
+        let begin = self.names.wrapping_add(symbol.st_name.get(LE).into());
+        for (at, byte) in (0..LONGEST).zip(name.bytes().chain([0])) {
+            if self.image.bytes(begin.wrapping_add(at))? != Some([byte]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn gnu_hash(name: &str) -> u32 {
+    name.bytes().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_hashes() {
+        assert_eq!([gnu_hash(""), gnu_hash("printf"), gnu_hash("exit")], [0x1505, 0x156b_2bb8, 0x7c96_7e3f]);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn the_c_library_has_functions_and_this_program_imports_them() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let file = maps.lines().find_map(|line| line.split_once('/').filter(|it| it.1.contains("/libc.so")));
+        let library = Image::open(format!("/{}", file.unwrap().1).as_ref()).unwrap();
+        let exported = Exported::of(&library, 0).unwrap().unwrap();
+        let (address, size) = exported.function("malloc").unwrap().unwrap();
+        assert!(library.is_text(address, size) && size > 16);
+        assert_eq!(exported.function("no_such_function").unwrap(), None);
+        let own = Image::open(&std::env::current_exe().unwrap()).unwrap();
+        let exported = Exported::of(&own, 0).unwrap().unwrap();
+        assert!(exported.is_imported("realloc").unwrap());
+        assert_eq!(exported.function("malloc").unwrap(), None);
+    }
+}

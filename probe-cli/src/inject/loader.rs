@@ -1,0 +1,97 @@
+//! The functions of a program that load a library, and the places in it where no thread may be
+//! interrupted.
+
+use probe_inject::Places;
+
+use super::objects::Object;
+use crate::elf::Exported;
+
+/// Functions that hold locks of `malloc` while they run.
+const ALLOCATE: [&str; 10] = [
+    "malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
+    "valloc", "malloc_trim",
+];
+
+/// Addresses of functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loader {
+    /// `void *dlopen(const char *, int)`.
+    pub opens: u64,
+    /// `char *dlerror(void)`; 0 if there is none.
+    pub explains: u64,
+}
+
+impl Loader {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// The reason why there are none, as the rest of a sentence about the program.
+    pub fn find(objects: &[Object]) -> Result<Self, String> {
+        if let Some(musl) = objects.iter().find(|it| it.is_called("ld-musl") || it.is_called("libc.musl")) {
+            return Err(format!(
+                "uses another C library ({}), and the library to load needs glibc; start it with a runtime of its own",
+                musl.name
+            ));
+        }
+        let mut libraries: Vec<_> =
+            objects.iter().filter(|it| is_libc(it) || it.is_called("libdl")).collect();
+        if libraries.is_empty() {
+            return Err(
+                "is static, or has another C library than glibc, so no library can be loaded into it; build \
+                        it with a runtime of its own"
+                    .to_owned(),
+            );
+        }
+        libraries.sort_by_key(|it| !it.is_called("libdl"));
+        // Before glibc 2.34, `dlopen` is in a library that may be missing, and this one never is.
+        for (opens, explains) in [("dlopen", "dlerror"), ("__libc_dlopen_mode", "dlerror")] {
+            let function = |name| libraries.iter().find_map(|it| function(it, name)).map(|it| it.0);
+            if let Some(opens) = function(opens) {
+                return Ok(Self { opens, explains: function(explains).unwrap_or(0) });
+            }
+        }
+        Err("has a C library without `dlopen`".to_owned())
+    }
+}
+
+fn is_libc(object: &Object) -> bool {
+    object.is_called("libc.so") || object.is_called("libc-2.")
+}
+
+fn is_loader(object: &Object) -> bool {
+    object.is_called("ld-linux") || object.is_called("ld-2.")
+}
+
+/// Returns a function's address in memory, and its size.
+fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
+    let exported = Exported::of(&object.image, object.bias).ok().flatten()?;
+    let (address, size) = exported.function(name).ok().flatten()?;
+    Some((object.bias.wrapping_add(address), size))
+}
+
+fn is_imported(object: &Object, name: &str) -> bool {
+    let exported = Exported::of(&object.image, object.bias).ok().flatten();
+    exported.is_some_and(|it| it.is_imported(name).unwrap_or(false))
+}
+
+/// Returns the places where threads may hold locks that a call needs: the loader's, and those of
+/// whatever allocates memory. With `own`, that may be the program itself: an allocator of Rust.
+pub fn places(objects: &[Object], own: bool) -> Places {
+    let mut places = Places::default();
+    for (at, object) in objects.iter().enumerate() {
+        let has_malloc = function(object, "malloc").is_some();
+        let is_first = at == 0;
+        let allocates = is_first && own && !is_imported(object, "realloc");
+        if is_loader(object) || is_libc(object) || has_malloc || allocates {
+            places.code.extend(object.code.iter().cloned());
+        }
+        if is_libc(object) {
+            let functions = ALLOCATE.iter().filter_map(|name| function(object, name));
+            places.locked.extend(functions.map(|(address, size)| address..address + size));
+        } else if is_loader(object) || (has_malloc && !is_first) {
+            // The program's own functions are on each stack.
+            places.locked.extend(object.code.iter().cloned());
+        }
+    }
+    places
+}

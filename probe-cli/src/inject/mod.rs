@@ -1,0 +1,23 @@
+//! Bringing an agent to a program that runs already.
+//!
+//! ```text
+//! mappings ▸ objects (read from memory) ─┬─▶ a runtime of the program's own: its entry is called
+//!                                        └─▶ loader: dlopen(library) ▸ the library's entry
+//! ```
+//! Objects are read from the program's memory, not from files: a file may be replaced by now, or
+//! lie in another file system. The library goes to the program as a file in memory, so that any
+//! user and any container can load it.
+
+#[cfg(target_arch = "x86_64")]
+mod loader;
+#[cfg(target_arch = "x86_64")]
+mod objects;
+#[cfg(target_arch = "x86_64")]
+mod served;
+
+#[cfg(target_arch = "x86_64")]
+pub use served::serve;
+#[cfg(not(target_arch = "x86_64"))]
+mod absent;
+#[cfg(not(target_arch = "x86_64"))]
+pub use absent::serve;

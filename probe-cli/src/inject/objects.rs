@@ -1,0 +1,126 @@
+//! The objects of a running program, read from its memory.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use probe_inject::{InjectError, Mapping, Memory, maps};
+
+use crate::elf::{Image, Runtime, Source, notes};
+
+/// A part of a file in memory: its place there, its address, its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    offset: u64,
+    start: u64,
+    length: u64,
+}
+
+/// A file as far as a program has loaded it. The rest reads as zeros.
+struct Loaded {
+    memory: Arc<Memory>,
+    parts: Vec<Part>,
+}
+
+impl Source for Loaded {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.parts.iter().map(|it| it.offset + it.length).max().unwrap_or(0))
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        into.fill(0);
+        let end = at + into.len() as u64;
+        for part in &self.parts {
+            let (from, to) = (part.offset.max(at), (part.offset + part.length).min(end));
+            if from < to {
+                let range = usize_of(from - at)..usize_of(to - at);
+                // A part without rights to read, or one that is gone, stays empty.
+                let _ = self.memory.read(part.start + (from - part.offset), &mut into[range]);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn usize_of(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// An object of a program.
+pub struct Object {
+    /// Its file, as the program knows it.
+    pub name: String,
+    /// The object, as it lies in memory.
+    pub image: Image,
+    /// The distance of its addresses in memory from those in its file.
+    pub bias: u64,
+    /// Its code in memory.
+    pub code: Vec<Range<u64>>,
+    /// The runtime in it.
+    pub runtime: Option<Runtime>,
+    /// Whether it has tables of probes.
+    pub has_probes: bool,
+}
+
+impl Object {
+    /// Returns whether its file's name begins so.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name.rsplit('/').next().is_some_and(|it| it.starts_with(name))
+    }
+}
+
+/// Returns the objects of a program, in the order of their addresses.
+///
+/// # Errors
+/// If the process is gone.
+pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectError> {
+    let maps = maps(pid).map_err(|_| InjectError::NoProcess(pid))?;
+    let files = maps.iter().filter(|it| it.file.1 != 0 && it.offset == 0);
+    let mut seen = Vec::new();
+    let mut objects = Vec::new();
+    for first in files {
+        if !seen.contains(&&first.file) {
+            seen.push(&first.file);
+            objects.extend(object(first, &maps, memory));
+        }
+    }
+    Ok(objects)
+}
+
+/// Reads an object, if the file is one.
+fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Object> {
+    let own: Vec<_> = maps.iter().filter(|it| it.file == first.file).collect();
+    let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
+    let parts = own.iter().map(part).collect();
+    let image = Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()?;
+    let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
+    Some(Object {
+        name: first.name.trim_end_matches(" (deleted)").to_owned(),
+        bias: first.start.wrapping_sub(image.first()),
+        code,
+        runtime: Runtime::of(&image).ok().flatten(),
+        has_probes: notes(&image).is_ok_and(|it| it.probes.is_some()),
+        image,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_file_lie_anywhere() {
+        let memory = Arc::new(Memory::open(std::process::id()).unwrap());
+        let bytes: Vec<u8> = (0..100).collect();
+        let start = bytes.as_ptr().addr() as u64;
+        let parts =
+            vec![Part { offset: 0, start: start + 50, length: 10 }, Part { offset: 20, start, length: 5 }];
+        let loaded = Loaded { memory, parts };
+        assert_eq!(loaded.length().unwrap(), 25);
+        let mut read = [9; 20];
+        loaded.read_at(&mut read, 5).unwrap();
+        assert_eq!(read[..5], [55, 56, 57, 58, 59]);
+        assert_eq!(read[5..15], [0; 10]);
+        assert_eq!(read[15..], [0, 1, 2, 3, 4]);
+    }
+}

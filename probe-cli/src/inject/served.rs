@@ -1,0 +1,121 @@
+//! An agent for a program that has none: its own runtime's, or that of the library.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use probe_inject::{Call, InjectError, Memory, Process};
+use probe_runtime::__tools::Time;
+
+use super::loader::{Loader, places};
+use super::objects::{Object, objects};
+use crate::elf::{Image, Runtime};
+use crate::output::Failure;
+use crate::preload::library;
+
+/// Finds all symbols at once, and unloads nothing.
+const NOW_AND_STAYS: u64 = 0x2 | 0x1000;
+
+/// An agent that was brought to a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Agent {
+    /// A line about how.
+    pub note: String,
+}
+
+/// Brings an agent to a program. With `plugins`, the program need not have probes.
+///
+/// # Errors
+/// If it can't get one, and the reason.
+pub fn serve(pid: u32, given: Option<&Path>, plugins: bool) -> Result<Agent, Failure> {
+    let unable = |problem: String| Failure::Input(format!("process {pid} {problem}"));
+    let mut process = Process::open(pid).map_err(failure)?;
+    let memory = Arc::new(Memory::open(pid).map_err(Failure::input)?);
+    let all = || objects(pid, &memory).map_err(failure);
+    let before = all()?;
+    if !plugins && !before.iter().any(|it| it.has_probes) {
+        return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
+    }
+    if let Some((object, entry)) = entry(&before) {
+        let said = start(&mut process, &before, entry, true).map_err(|it| it.of(pid))?;
+        let of = if object.is_called("memfd:") { "the library".to_owned() } else { object.name.clone() };
+        return Ok(Agent { note: line(&process, &format!("the agent of {of} serves {said}")) });
+    }
+    if let Some((object, runtime)) = before.iter().find_map(|it| Some((it, it.runtime?))) {
+        let do_it = match runtime {
+            Runtime { has_agent: true, .. } => "let its `main` hold the guard of `init_from_env`",
+            _ => "build it with the feature `agent`, and let its `main` hold the guard of `init_from_env`",
+        };
+        return Err(unable(format!(
+            "has a runtime of its own ({}), which owns its probes and has no agent to start; {do_it}",
+            object.name
+        )));
+    }
+    let loader = Loader::find(&before).map_err(unable)?;
+    let file = library(given)?;
+    let bytes = loaded_part(&file)?;
+    let call = Call {
+        function: loader.opens,
+        arguments: [0, NOW_AND_STAYS, 0],
+        explains: loader.explains,
+        file: Some(&bytes),
+        takes_text: false,
+    };
+    let returned = process.call(&call, &places(&before, false)).map_err(failure)?;
+    if returned.value == 0 {
+        let why = if returned.text.is_empty() { "no reason was given" } else { &returned.text };
+        return Err(unable(format!("can't load {}: {why}", file.display())));
+    }
+    let after = all()?;
+    let (_, entry) = entry(&after)
+        .ok_or_else(|| unable(format!("has loaded {}, whose entry can't be found", file.display())))?;
+    let said = start(&mut process, &after, entry, false).map_err(|it| it.of(pid))?;
+    Ok(Agent { note: line(&process, &format!("loaded {}, which serves {said}", file.display())) })
+}
+
+/// Returns the function that starts an agent, and its object.
+fn entry(objects: &[Object]) -> Option<(&Object, u64)> {
+    objects.iter().find_map(|it| Some((it, it.bias.wrapping_add(it.runtime?.entry?))))
+}
+
+/// The reason why an agent did not start.
+enum NotStarted {
+    Uncalled(InjectError),
+    Said(String),
+}
+
+impl NotStarted {
+    fn of(self, pid: u32) -> Failure {
+        match self {
+            Self::Uncalled(error) => failure(error),
+            Self::Said(why) => Failure::Input(format!("process {pid} can't start its agent: {why}")),
+        }
+    }
+}
+
+/// Calls the function that starts an agent. Returns its socket's path.
+fn start(process: &mut Process, objects: &[Object], entry: u64, own: bool) -> Result<String, NotStarted> {
+    let call = Call { function: entry, takes_text: true, ..Call::default() };
+    let returned = process.call(&call, &places(objects, own)).map_err(NotStarted::Uncalled)?;
+    if returned.value == 1 { Ok(returned.text) } else { Err(NotStarted::Said(returned.text)) }
+}
+
+fn line(process: &Process, done: &str) -> String {
+    let longest = u64::try_from(process.longest_stop().as_nanos()).unwrap_or(u64::MAX);
+    format!("{done}; one thread was stopped at a time, for {} at most", Time(longest))
+}
+
+/// Reads a library without its tables for debuggers, which nobody loads.
+fn loaded_part(file: &Path) -> Result<Vec<u8>, Failure> {
+    let image = Image::open(file).map_err(|error| Failure::Input(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|it| it.take(image.loaded_length()).read_to_end(&mut bytes));
+    read.map_err(|error| Failure::Input(format!("{} can't be read: {error}", file.display())))?;
+    Ok(bytes)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn failure(error: InjectError) -> Failure {
+    Failure::Input(error.to_string())
+}

@@ -1,0 +1,62 @@
+//! An agent that was brought to a program for one command, and goes with it.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_protocol::Client;
+
+/// The time for an agent's threads to end.
+const GOING: Duration = Duration::from_secs(5);
+
+/// The time for other clients' connections to end.
+const OTHERS: Duration = Duration::from_millis(500);
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The agent. Dropping this ends it, unless another client or a kept attachment uses it.
+#[derive(Debug)]
+pub struct Brought {
+    pid: u32,
+}
+
+impl Brought {
+    /// Takes the agent of a process.
+    pub fn new(pid: u32) -> Self {
+        Self { pid }
+    }
+}
+
+impl Drop for Brought {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        // The program may have ended, and another client may have taken the agent away.
+        while let Ok(mut client) = Client::connect(self.pid) {
+            let is_kept = client.status().map_or(true, |it| it.attachments.iter().any(|it| it.is_kept));
+            if is_kept {
+                return;
+            }
+            if client.leave(true).is_ok() {
+                return gone(self.pid);
+            }
+            // The connection before this one may be about to end.
+            if begun.elapsed() > OTHERS {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Waits until the threads of an agent have ended.
+pub fn gone(pid: u32) {
+    let begun = Instant::now();
+    let is_there = || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let mut names = threads.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok());
+        names.any(|name| ["probe-agent", "probe-client"].contains(&name.trim_end()))
+    };
+    while is_there() && begun.elapsed() < GOING {
+        thread::sleep(LOOK);
+    }
+}

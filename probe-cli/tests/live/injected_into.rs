@@ -1,0 +1,182 @@
+//! Programs of C for [`injected`](crate::injected), and the test's way to them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use probe_tests::c_library;
+use probe_tests::instrumented;
+
+use crate::preloaded::with_agent;
+use crate::program::{Folder, Ran, until};
+
+/// Sixteen threads work, check their results, and get signals; or the program forks all the time.
+/// It ends with its input.
+const SOURCE: &str = r#"
+#include <pthread.h>
+#include <probe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int ends;
+static volatile long wrong, alarms;
+__attribute__((noinline)) unsigned long work(unsigned long x) {
+    PROBE_U64("working", x);
+    return 3 * x + 1;
+}
+static void on_alarm(int signal) { (void)signal; alarms++; }
+static void *works(void *unused) {
+    (void)unused;
+    for (unsigned long x = 0; !ends; x++) {
+        if (work(x) != 3 * x + 1) wrong++;
+        if (x % 100 == 0) usleep(1000);
+    }
+    return 0;
+}
+static void *forks(void *unused) {
+    (void)unused;
+    while (!ends) {
+        int status = 0, child = fork();
+        if (child == 0) _exit(work(2) == 7 ? 5 : 1);
+        if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 5) wrong++;
+        usleep(1000);
+    }
+    return 0;
+}
+int main(int count, char **arguments) {
+    int is_forking = count > 1 && !strcmp(arguments[1], "fork");
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, 0);
+    struct itimerval often = {{0, 5000}, {0, 5000}};
+    setitimer(ITIMER_REAL, &often, 0);
+    pthread_t threads[16];
+    int many = is_forking ? 1 : 16;
+    for (int at = 0; at < many; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
+    puts("ready");
+    fflush(stdout);
+    char byte;
+    long got;
+    while ((got = read(0, &byte, 1)) > 0) { }
+    if (got < 0) wrong++;
+    ends = 1;
+    for (int at = 0; at < many; at++) pthread_join(threads[at], 0);
+    puts(wrong ? "wrong" : "right");
+    return 0;
+}
+"#;
+
+/// Compiles the program.
+pub fn compiled(folder: &Folder, flags: &[&str]) -> PathBuf {
+    let source = folder.0.join("injected.c");
+    fs::write(&source, SOURCE).unwrap();
+    let out = folder.0.join("injected");
+    let all = [&["-O1", "-g", "-pthread"], flags].concat();
+    let said = c_library::run(instrumented::compilers()[0], &all, &[&source], &out);
+    assert!(said.is_done, "{}", said.messages);
+    out
+}
+
+/// The program, which runs.
+pub struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    /// Its id here.
+    id: u32,
+}
+
+impl Target {
+    pub fn start(folder: &Folder, command: &mut Command) -> Self {
+        command.env("XDG_RUNTIME_DIR", &folder.0);
+        for name in ["PROBES", "PROBE_AGENT", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut target = Self { id: child.id(), child, stdin, stdout };
+        assert_eq!(target.line(), "ready");
+        target
+    }
+
+    /// Starts it by a tool that becomes its parent.
+    pub fn under(folder: &Folder, tool: &[&str], program: &Path) -> Self {
+        let mut target = Self::start(folder, Command::new(tool[0]).args(&tool[1..]).arg(program));
+        let of = target.id;
+        let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        target.id = children.trim().parse().unwrap();
+        target
+    }
+
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub fn pid(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Ends its input. Returns its verdict.
+    pub fn end(&mut self) -> String {
+        self.stdin.take();
+        let line = self.line();
+        assert!(self.child.wait().unwrap().success());
+        line
+    }
+
+    /// Returns its descriptors, and the states and names of its threads.
+    pub fn traces(&self) -> (usize, Vec<String>) {
+        let of = format!("/proc/{}", self.id);
+        let threads = fs::read_dir(format!("{of}/task")).unwrap().flatten();
+        let mut names: Vec<_> = threads
+            .map(|it| fs::read_to_string(it.path().join("comm")).unwrap().trim_end().to_owned())
+            .collect();
+        names.sort();
+        (fs::read_dir(format!("{of}/fd")).unwrap().count(), names)
+    }
+
+    /// Waits until no thread is stopped.
+    #[track_caller]
+    pub fn is_running(&self) {
+        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|it| it.1.starts_with(['t', 'T']));
+        until(|| {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.id)).unwrap().flatten();
+            let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
+            !stats.into_iter().any(is_stopped)
+        });
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs `probectl` with the library.
+pub fn asked(folder: &Folder, arguments: &[&str]) -> Ran {
+    with_agent(folder, arguments).output().unwrap().into()
+}
+
+/// Returns the output of a run that ends well. `None` if nobody may trace here, which is said.
+#[track_caller]
+pub fn done(folder: &Folder, arguments: &[&str]) -> Option<String> {
+    let ran = asked(folder, arguments);
+    if ran.err.contains("can't be traced") {
+        println!("left out: {}", ran.err);
+        return None;
+    }
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    Some(ran.out)
+}

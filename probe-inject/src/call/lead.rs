@@ -1,0 +1,78 @@
+//! Leading a stopped thread to other code, from which it returns by itself.
+
+use std::time::{Duration, Instant};
+
+use super::code::Code;
+use super::extended::size_of;
+use super::frame::frame;
+use super::moment::{Look, NotNow};
+use crate::error::InjectError;
+use crate::process::{Registers, Status, Thread, refused};
+
+/// Signals that an instruction raises: blocked, they would end the process.
+const OF_INSTRUCTIONS: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30;
+/// Trap after each instruction, direction, alignment: off when a function is called.
+const FLAGS_OFF: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
+
+/// Stops a thread, and leads it to other code if that is possible now. Returns how long it was
+/// stopped, and why it was not led.
+pub fn lead(
+    look: &Look<'_>,
+    code: Code,
+    busy: Option<u64>,
+    told: &(dyn Fn(&mut Registers) + Sync),
+) -> Result<(Duration, Result<(), &'static str>), InjectError> {
+    let thread = match Thread::seize(look.id) {
+        Ok(thread) => thread,
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+            return Ok((Duration::ZERO, Err("has ended")));
+        }
+        Err(error) => {
+            let status = Status::of_thread(look.pid, look.id).unwrap_or_default();
+            if status.tracer != 0 && status.tracer != std::process::id() {
+                let name = Status::of(status.tracer).unwrap_or_default().name;
+                return Err(InjectError::Traced { pid: look.pid, tracer: status.tracer, name });
+            }
+            return Err(refused(look.pid, &status, error));
+        }
+    };
+    let begun = Instant::now();
+    let led = match look.stop(&thread) {
+        Ok(moment) => {
+            let made = frame(&moment.registers, moment.mask, moment.extended, code.restorer, size_of);
+            let Some(frame) = made else {
+                let problem = "has an extended state that this processor does not explain".to_owned();
+                return Err(InjectError::Unable { pid: look.pid, problem });
+            };
+            let mut registers = Registers { orig_rax: u64::MAX, rsp: frame.address, ..moment.registers };
+            registers.eflags &= !FLAGS_OFF;
+            told(&mut registers);
+            let set = || {
+                look.memory.write(frame.address, &frame.bytes)?;
+                if let Some(busy) = busy {
+                    look.memory.write(busy, &u64::from(look.id).to_le_bytes())?;
+                }
+                thread.set_registers(&registers)
+            };
+            if let Err(error) = set() {
+                if let Some(busy) = busy {
+                    // Nothing has happened, so the memory is free.
+                    let _ = look.memory.write(busy, &0_u64.to_le_bytes());
+                }
+                return Err(InjectError::System { pid: look.pid, step: "a thread can't be changed", error });
+            }
+            // Without, a handler may run meanwhile, as during any call.
+            let _ = thread.set_mask(moment.mask | !OF_INSTRUCTIONS);
+            Ok(())
+        }
+        Err(NotNow(why, true)) => Err(why),
+        // It can't be let go, and is when this thread ends.
+        Err(NotNow(why, false)) => return Ok((begun.elapsed(), Err(why))),
+    };
+    if led.is_err() {
+        look.repeat(&thread);
+    }
+    // One that has ended needs nothing.
+    let _ = thread.let_go();
+    Ok((begun.elapsed(), led))
+}

@@ -1,0 +1,232 @@
+//! The moment at which a thread may be led to other code.
+//!
+//! The code that is called may take the locks of the loader and of `malloc`. So the thread must
+//! hold none of them. Two kinds of threads don't:
+//!
+//! - one that waits in a system call of a known list, which neither the loader nor `malloc` makes,
+//!   or makes from its own code;
+//! - one that runs outside of the libraries that have these locks, and that they have not called a
+//!   moment ago: no return address that is [`NEAR`] on its stack leads there. Farther out, the
+//!   loader may run initialisers. It is consistent then, and its thread may take the lock again.
+//!
+//! A number on the stack that only looks like a return address makes a thread unsuitable, which
+//! costs another look.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::frame::MOST;
+use super::restart::{rank, resumed};
+use crate::memory::Memory;
+use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, maps};
+
+/// The places in a process where a thread must not be interrupted.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Places {
+    /// Functions with a lock that the call needs: no near return address may lead there.
+    pub locked: Vec<Range<u64>>,
+    /// Code whose threads must not be taken while they run.
+    pub code: Vec<Range<u64>>,
+}
+
+/// Bytes of the stack that are looked at.
+const NEAR: u64 = 512;
+/// The same, for the frame of a signal's handler.
+const NEAR_HANDLER: u64 = 64 << 10;
+/// Bytes that a stack must have left, below a frame.
+const ROOM: u64 = 4 << 10;
+/// Selector of 64-bit code.
+const CODE_64: u64 = 0x33;
+/// Time for a thread to stop.
+const STOP: Duration = Duration::from_millis(100);
+
+/// A stopped thread in a suitable place.
+pub struct Moment {
+    /// The registers with which it is to go on.
+    pub registers: Registers,
+    /// The signals that it blocks.
+    pub mask: u64,
+    /// Its extended state.
+    pub extended: Vec<u8>,
+}
+
+/// A thread that is looked at.
+pub struct Look<'a> {
+    pub pid: u32,
+    pub id: u32,
+    pub memory: &'a Memory,
+    pub places: &'a Places,
+    /// Addresses of code that only a signal's handler returns to.
+    pub restorers: &'a [u64],
+    /// Memory of calls from outside.
+    pub scratch: &'a [Range<u64>],
+    /// Time for a call with a limit to end.
+    pub later: Duration,
+}
+
+/// The reason why a thread is not suitable at this moment. `false` with it: it can't be let go.
+pub struct NotNow(pub &'static str, pub bool);
+
+impl Look<'_> {
+    /// Stops a thread, and returns it if it is in a suitable place. If not, it is to be let go.
+    pub fn stop(&self, thread: &Thread) -> Result<Moment, NotNow> {
+        let here = |stopped| match stopped {
+            Ok(Stopped::Here) => Ok(()),
+            Ok(Stopped::Ended) => Err(NotNow("has ended", false)),
+            Ok(Stopped::ByJobControl) => Err(NotNow("is stopped by a signal", true)),
+            Ok(Stopped::NotYet) => Err(NotNow("does not stop: it waits uninterruptibly", false)),
+            Err(_) => Err(NotNow("is gone", false)),
+        };
+        here(thread.stop(STOP))?;
+        let registers = thread.registers().map_err(|_| NotNow("has registers of 32 bits", true))?;
+        // It may have gone on since it was chosen.
+        let activity = Activity::of(&registers);
+        if rank(activity).is_none() {
+            return Err(NotNow("is in a system call in which it may hold a lock", true));
+        }
+        if activity == Activity::Runs && self.places.code.iter().any(|it| it.contains(&registers.rip)) {
+            return Err(NotNow("runs in the C library, or where memory is allocated", true));
+        }
+        match resumed(registers) {
+            Some(registers) => self.judge(thread, registers, activity),
+            None if self.later.is_zero() => Err(NotNow("waits, with a limit in time", true)),
+            None => {
+                here(thread.finish_call(self.later))?;
+                let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
+                match resumed(registers) {
+                    Some(registers) => self.judge(thread, registers, activity),
+                    None => Err(NotNow("waits, with a limit in time", true)),
+                }
+            }
+        }
+    }
+
+    /// Lets a thread that was stopped for nothing make its call again, if the kernel would not:
+    /// `epoll_wait` without a limit.
+    pub fn repeat(&self, thread: &Thread) {
+        let Ok(registers) = thread.registers() else { return };
+        let is_told = Status::of_thread(self.pid, self.id).is_none_or(|it| it.signals != 0);
+        if registers.rax.cast_signed() == -i64::from(libc::EINTR)
+            && !is_told
+            && let Some(again) = resumed(registers)
+            && again.rip != registers.rip
+        {
+            // It returns the error otherwise, as under any tracer.
+            let _ = thread.set_registers(&again);
+        }
+    }
+
+    fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
+        let not = |why| Err(NotNow(why, true));
+        let status = Status::of_thread(self.pid, self.id).unwrap_or_default();
+        if status.signals != 0 {
+            return not("is about to get a signal");
+        }
+        if registers.cs != CODE_64 {
+            return not("runs code of 32 bits");
+        }
+        let stack = registers.rsp;
+        let within = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|it| it.contains(&address));
+        if within(self.scratch, stack) || within(self.scratch, registers.rip) {
+            return not("makes a call from outside already");
+        }
+        if self.is_restartable(thread, registers.rip) {
+            return not("is in a sequence that must not be interrupted");
+        }
+        let maps = maps(self.pid).unwrap_or_default();
+        let Some(mapping) = maps.iter().find(|it| it.holds(stack) && it.is_writable) else {
+            return not("has no stack that can be written");
+        };
+        if stack - mapping.start < MOST + ROOM {
+            return not("has too little room on its stack");
+        }
+        let words = self.words(mapping, stack, NEAR_HANDLER);
+        let is_handler = |at: usize| self.restorers.contains(&words[at]) && is_frame(&words[at..], stack);
+        if (0..words.len()).any(is_handler) {
+            return not("is in the handler of a signal");
+        }
+        let near = words.len().min(usize::try_from(NEAR / 8).unwrap_or(usize::MAX));
+        let is_return = |word: &u64| within(&self.places.locked, *word) && follows_call(self.memory, *word);
+        let is_locked = match activity {
+            Activity::Runs => words[..near].iter().any(is_return),
+            _ => within(&self.places.locked, registers.rip),
+        };
+        if is_locked {
+            return not("may hold a lock of the loader, or of malloc");
+        }
+        let gone = |_| NotNow("is gone", false);
+        let (mask, extended) = (thread.mask().map_err(gone)?, thread.extended().map_err(gone)?);
+        Ok(Moment { registers, mask, extended })
+    }
+
+    fn words(&self, mapping: &Mapping, stack: u64, most: u64) -> Vec<u64> {
+        let begin = stack & !7;
+        let length = usize::try_from((mapping.end - begin).min(most)).unwrap_or(0);
+        let bytes = self.memory.bytes(begin, length).unwrap_or_default();
+        bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect()
+    }
+
+    /// Returns whether a thread is in a restartable sequence (rseq(2)). A stop has told the kernel
+    /// to leave the sequence only if the thread goes on there.
+    fn is_restartable(&self, thread: &Thread, at: u64) -> bool {
+        let Some(sequence) = thread.restartable().and_then(|it| self.memory.word(it + 8).ok()) else {
+            return false;
+        };
+        if sequence == 0 {
+            return false;
+        }
+        let word = |place: u64| self.memory.word(sequence + place).ok();
+        let (Some(start), Some(length)) = (word(8), word(16)) else { return true };
+        at.wrapping_sub(start) < length
+    }
+}
+
+/// Returns whether words that begin with a restorer's address are the frame of a handler.
+/// `sigaction` of the C library leaves such an address behind, too.
+fn is_frame(words: &[u64], stack: u64) -> bool {
+    const FLAGS: usize = 1;
+    const SEGMENTS: usize = 24;
+    const EXTENDED: usize = 29;
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let is_near = (stack..stack + NEAR_HANDLER + MOST).contains(&word(EXTENDED));
+    word(FLAGS) <= 7 && word(SEGMENTS) & 0xffff == CODE_64 && (is_near || word(EXTENDED) == 0)
+}
+
+/// Returns whether a call's instruction ends at an address.
+fn follows_call(memory: &Memory, address: u64) -> bool {
+    let Ok(bytes) = memory.bytes(address.wrapping_sub(7), 7) else { return false };
+    ends_with_call(&bytes)
+}
+
+/// A call of a relative address, or through a register or memory.
+fn ends_with_call(bytes: &[u8]) -> bool {
+    let from_end = |length: usize| &bytes[bytes.len() - length..];
+    let is_indirect = |length: usize| matches!(from_end(length), [0xff, kind, ..] if kind >> 3 & 7 == 2);
+    from_end(5)[0] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(is_indirect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_more_than_an_address() {
+        let mut words = [0; 40];
+        words[0] = 0xabc;
+        assert!(!is_frame(&words, 0x7000), "as `sigaction` leaves it");
+        (words[1], words[24], words[29]) = (7, 0x2b << 48 | 0x33, 0x7200);
+        assert!(is_frame(&words, 0x7000));
+        assert!(!is_frame(&words, 0x10_0000));
+        assert!(!is_frame(&words[..20], 0x7000));
+    }
+
+    #[test]
+    fn calls_have_several_forms() {
+        assert!(ends_with_call(b"\0\0\xe8\x01\x02\x03\x04"));
+        assert!(ends_with_call(b"\0\0\0\0\0\xff\xd0"), "call rax");
+        assert!(ends_with_call(b"\0\0\0\0\xff\x50\x30"), "call [rax + 48]");
+        assert!(ends_with_call(b"\0\xff\x15\x01\x02\x03\x04"), "call [rip + …]");
+        assert!(!ends_with_call(b"\0\xe8\x01\x02\x03\x04\x90"));
+        assert!(!ends_with_call(b"\0\0\0\0\0\xff\xe0"), "jmp rax");
+    }
+}

@@ -1,0 +1,236 @@
+//! The registers with which a thread goes on after a call from outside (pure).
+//!
+//! A stop interrupts a system call. The kernel begins it again when the thread goes on, unless a
+//! handler of a signal runs; after one, that depends on the handler. Here no handler of the
+//! program's runs. So the thread makes the call again in each case where this loses nothing.
+//!
+//! | result at the stop | the kernel, without a handler | here |
+//! |---|---|---|
+//! | none: in user code | goes on | goes on |
+//! | −512, −513, −514 | makes the call again | makes the call again |
+//! | −516: a time limit in the kernel's memory, which `rt_sigreturn` forgets | goes on with the rest of the time | makes the call again if there is no limit, or if the kernel has written the rest over the limit; else waits for its end |
+//! | −4 (`EINTR`) from epoll without a limit | returns it | makes the call again |
+//! | another one | returns it | returns it |
+
+use crate::process::{Activity, Registers, System};
+
+/// Results of system calls that a signal has interrupted.
+const EINTR: i64 = -4;
+const RESTARTS: [i64; 3] = [-512, -513, -514];
+const RESTARTS_WITH_BLOCK: i64 = -516;
+/// Bytes of the instruction.
+const SYSCALL: u64 = 2;
+
+/// Numbers of system calls.
+mod number {
+    pub const READ: u64 = 0;
+    pub const POLL: u64 = 7;
+    pub const SELECT: u64 = 23;
+    pub const PAUSE: u64 = 34;
+    pub const NANOSLEEP: u64 = 35;
+    pub const ACCEPT: u64 = 43;
+    pub const RECVFROM: u64 = 45;
+    pub const RECVMSG: u64 = 47;
+    pub const WAIT4: u64 = 61;
+    pub const RT_SIGTIMEDWAIT: u64 = 128;
+    pub const RT_SIGSUSPEND: u64 = 130;
+    pub const FUTEX: u64 = 202;
+    pub const CLOCK_NANOSLEEP: u64 = 230;
+    pub const EPOLL_WAIT: u64 = 232;
+    pub const WAITID: u64 = 247;
+    pub const PSELECT6: u64 = 270;
+    pub const PPOLL: u64 = 271;
+    pub const EPOLL_PWAIT: u64 = 281;
+    pub const ACCEPT4: u64 = 288;
+    pub const EPOLL_PWAIT2: u64 = 441;
+}
+
+/// The suitability of a thread, by the system call that it waits in. The first is the best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Rank {
+    /// The call can be made again.
+    Waits,
+    /// It runs.
+    Runs,
+    /// The call has a limit in time that can't be told, so its end is waited for, or it returns
+    /// `EINTR`.
+    Limited,
+}
+
+/// Returns how suitable a thread is that waits in a call. `None` if it is not: only calls are known
+/// in which no library holds a lock.
+pub fn rank(activity: Activity) -> Option<Rank> {
+    let System { number, arguments } = match activity {
+        Activity::Runs => return Some(Rank::Runs),
+        Activity::Unknown => return None,
+        Activity::In(call) => call,
+    };
+    let known = match number {
+        number::READ
+        | number::SELECT
+        | number::PAUSE
+        | number::ACCEPT
+        | number::ACCEPT4
+        | number::RECVFROM
+        | number::RECVMSG
+        | number::WAIT4
+        | number::WAITID
+        | number::RT_SIGSUSPEND
+        | number::PSELECT6
+        | number::PPOLL => true,
+        number::RT_SIGTIMEDWAIT => false,
+        number::FUTEX if !waits_on_futex(arguments[1]) => return None,
+        number::FUTEX => arguments[3] == 0,
+        number::POLL
+        | number::NANOSLEEP
+        | number::CLOCK_NANOSLEEP
+        | number::EPOLL_WAIT
+        | number::EPOLL_PWAIT
+        | number::EPOLL_PWAIT2 => can_repeat(number, arguments),
+        _ => return None,
+    };
+    Some(if known { Rank::Waits } else { Rank::Limited })
+}
+
+/// Returns whether a futex's operation is that of a condition, a semaphore or a thread's end. The C
+/// library's own locks, and mutexes, have another one.
+fn waits_on_futex(operation: u64) -> bool {
+    const WAIT_BITSET: u64 = 9;
+    operation & 0x7f == WAIT_BITSET
+}
+
+/// Returns whether a call has no limit in time, or one that the kernel replaces by the rest.
+fn can_repeat(number: u64, arguments: [u64; 6]) -> bool {
+    let is_negative = |argument: u64| argument >> 31 & 1 == 1;
+    match number {
+        number::POLL => is_negative(arguments[2]),
+        number::EPOLL_WAIT | number::EPOLL_PWAIT => is_negative(arguments[3]),
+        number::EPOLL_PWAIT2 => arguments[3] == 0,
+        number::NANOSLEEP => arguments[0] == arguments[1],
+        // Until a point in time, or for a time.
+        number::CLOCK_NANOSLEEP => arguments[1] & 1 == 1 || arguments[2] == arguments[3],
+        _ => false,
+    }
+}
+
+/// Returns the registers with which a thread goes on that was stopped with these. `None` if its
+/// call must end first.
+pub fn resumed(registers: Registers) -> Option<Registers> {
+    let stopped = registers;
+    let Activity::In(System { number: call, arguments }) = Activity::of(&stopped) else {
+        return Some(stopped);
+    };
+    let again =
+        Registers { rip: stopped.rip.wrapping_sub(SYSCALL), rax: call, orig_rax: u64::MAX, ..stopped };
+    let is_epoll = [number::EPOLL_WAIT, number::EPOLL_PWAIT, number::EPOLL_PWAIT2].contains(&call);
+    match stopped.rax.cast_signed() {
+        result if RESTARTS.contains(&result) => Some(again),
+        RESTARTS_WITH_BLOCK if can_repeat(call, arguments) => Some(again),
+        RESTARTS_WITH_BLOCK => None,
+        EINTR if is_epoll && can_repeat(call, arguments) => Some(again),
+        _ => Some(Registers { orig_rax: u64::MAX, ..stopped }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stopped(call: i64, result: i64, arguments: [u64; 6]) -> Registers {
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let (orig_rax, rax) = (call.cast_unsigned(), result.cast_unsigned());
+        Registers {
+            r15: 0,
+            r14: 0,
+            r13: 0,
+            r12: 0,
+            rbp: 0,
+            rbx: 0,
+            r11: 0,
+            rcx: 0,
+            rip: 0x1002,
+            cs: 0x33,
+            eflags: 0,
+            rsp: 0,
+            ss: 0x2b,
+            fs_base: 0,
+            gs_base: 0,
+            ds: 0,
+            es: 0,
+            fs: 0,
+            gs: 0,
+            orig_rax,
+            rax,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+        }
+    }
+
+    fn assert_same(one: Registers, other: Registers) {
+        assert_eq!(format!("{one:?}"), format!("{other:?}"));
+    }
+
+    /// `true` for a call that is made again, `false` for a result that is returned.
+    fn is_again(call: i64, result: i64, arguments: [u64; 6]) -> Option<bool> {
+        let before = stopped(call, result, arguments);
+        match resumed(before) {
+            None => None,
+            Some(it) if it.rip == 0x1000 => {
+                assert_same(
+                    it,
+                    Registers { rip: 0x1000, rax: before.orig_rax, orig_rax: u64::MAX, ..before },
+                );
+                Some(true)
+            }
+            Some(it) => {
+                assert_same(it, Registers { orig_rax: u64::MAX, ..before });
+                Some(false)
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_is_made_again_where_that_loses_nothing() {
+        const NONE: [u64; 6] = [0; 6];
+        let minus = u64::from(u32::MAX);
+        assert_eq!(is_again(-1, 5, NONE), Some(false), "user code, whatever its registers");
+        assert_eq!(is_again(-1, -512, NONE), Some(false));
+        assert_eq!([-512, -513, -514].map(|it| is_again(0, it, NONE)), [Some(true); 3]);
+        assert_eq!([0, 7, -4, -11].map(|it| is_again(0, it, NONE)), [Some(false); 4]);
+        assert_eq!(is_again(7, -516, [9, 1, minus, 0, 0, 0]), Some(true), "poll without a limit");
+        assert_eq!(is_again(7, -516, [9, 1, 100, 0, 0, 0]), None);
+        assert_eq!(is_again(35, -516, [64, 64, 0, 0, 0, 0]), Some(true), "the rest is in its place");
+        assert_eq!(is_again(35, -516, [64, 80, 0, 0, 0, 0]), None);
+        assert_eq!(is_again(230, -516, [0, 0, 64, 64, 0, 0]), Some(true));
+        assert_eq!(is_again(230, -516, [0, 0, 64, 0, 0, 0]), None);
+        assert_eq!(is_again(202, -516, [64, 0, 1, 80, 0, 0]), None, "a futex with a limit");
+        assert_eq!(is_again(232, -4, [5, 64, 1, minus, 0, 0]), Some(true));
+        assert_eq!(is_again(232, -4, [5, 64, 1, 100, 0, 0]), Some(false), "its end is not known");
+        assert_eq!(is_again(441, -4, NONE), Some(true));
+    }
+
+    #[test]
+    fn calls_have_ranks() {
+        let of = |number, arguments| rank(Activity::In(System { number, arguments }));
+        let limited = Some(Rank::Limited);
+        assert_eq!(rank(Activity::Runs), Some(Rank::Runs));
+        assert_eq!([0, 43, 61, 34, 271].map(|it| of(it, [0; 6])), [Some(Rank::Waits); 5]);
+        assert_eq!(
+            [1, 9, 56, 58, 257].map(|it| of(it, [0; 6])),
+            [None; 5],
+            "write, mmap, clone, vfork, openat"
+        );
+        assert_eq!(of(202, [64, 137, 0, 0, 0, 0]), Some(Rank::Waits));
+        assert_eq!(of(202, [64, 137, 0, 80, 0, 0]), limited);
+        assert_eq!(of(202, [64, 129, 0, 0, 0, 0]), None, "it wakes others");
+        assert_eq!(of(202, [64, 128, 2, 0, 0, 0]), None, "a lock");
+        assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), limited);
+        assert_eq!(of(232, [5, 64, 1, u64::MAX, 0, 0]), Some(Rank::Waits));
+        assert_eq!(of(230, [0, 1, 64, 0, 0, 0]), Some(Rank::Waits), "until a point in time");
+        assert!(Rank::Waits < Rank::Runs && Rank::Runs < Rank::Limited);
+    }
+}

@@ -1,0 +1,215 @@
+//! The code that runs in the other process, and the layout of the memory that it uses.
+//!
+//! ```text
+//! 0x0000  code: a mark, the restorer, a lone system call, the stub     read, execute
+//! 0x1000  words, see below; at 0x1100 a path; at 0x1200 a text         read, write
+//! 0x3000  the stack, to the end                                        read, write
+//! ```
+//! The stub gets the address of the words in `rdi`. It changes to its own stack, may make a file in
+//! memory and wait until that is filled, calls one function, copies a text that says why the
+//! function has returned nothing, and returns to the restorer. It works at any address.
+
+// Safety: relies on the bytes between two labels, which are constants.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::arch::global_asm;
+use std::ptr;
+use std::slice;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 0x1000;
+/// All bytes of the memory.
+pub const SIZE: u64 = 0x43000;
+/// The place of the words.
+pub const WORDS: u64 = PAGE;
+/// Words, from the first one on.
+pub const BUSY: u64 = WORDS;
+pub const DONE: u64 = WORDS + 0x08;
+pub const RESULT: u64 = WORDS + 0x10;
+/// One more than the descriptor of the file in memory.
+pub const FILE: u64 = WORDS + 0x18;
+pub const NAME: u64 = WORDS + 0x80;
+/// The place of a path.
+pub const PATH: u64 = WORDS + 0x100;
+pub const PATH_LENGTH: usize = 0x100;
+/// The place of a text, and its most bytes with the terminator.
+pub const TEXT: u64 = WORDS + 0x200;
+pub const TEXT_LENGTH: usize = 0x1000;
+
+/// The words that the caller fills in, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Words {
+    /// The thread that makes the call, from the moment at which it is told.
+    pub busy: u64,
+    /// Whether the stub makes a file, and waits for it.
+    pub wants_file: bool,
+    /// The function.
+    pub function: u64,
+    /// Its arguments.
+    pub arguments: [u64; 3],
+    /// A function that returns a text if that one has returned nothing; 0 for none.
+    pub explains: u64,
+}
+
+/// The place of the word that says that the file is filled.
+pub const FILLED: u64 = WORDS + 0x20;
+
+impl Words {
+    /// Returns the words as bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        /// Exceptions of floating point masked, nearest rounding: as at a program's start.
+        const MXCSR: u64 = 0x1f80;
+        const MILLISECOND: u64 = 1_000_000;
+        let [first, second, third] = self.arguments;
+        let wants = u64::from(self.wants_file);
+        let words = [
+            self.busy, 0, 0, 0, 0, wants, self.function, first, second, third, self.explains, 0, MXCSR, 0, 0,
+            MILLISECOND,
+        ];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+global_asm!(
+    ".pushsection .rodata",
+    ".hidden probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
+    ".global probe_inject_code, probe_inject_restorer, probe_inject_call, probe_inject_stub, probe_inject_end",
+    ".p2align 4",
+    "probe_inject_code:",
+    ".ascii \"probe-inject v1\\0\"",
+    "probe_inject_restorer:",
+    "mov rax, 15",
+    "syscall",
+    ".p2align 4, 0xcc",
+    "probe_inject_call:",
+    "syscall",
+    "ret",
+    ".p2align 4, 0xcc",
+    "probe_inject_stub:",
+    "mov rbx, rdi",
+    "mov rbp, rsp",
+    "lea rsp, [rbx + {stack}]",
+    "cld",
+    "fninit",
+    "ldmxcsr [rbx + 0x60]",
+    "xor r12d, r12d",
+    "cmp qword ptr [rbx + 0x28], 0",
+    "je 3f",
+    // A file in memory, which children that become other programs don't get.
+    "mov eax, 319",
+    "lea rdi, [rbx + 0x80]",
+    "mov esi, 1",
+    "syscall",
+    "lea r12, [rax + 1]",
+    "mov [rbx + 0x18], r12",
+    "test rax, rax",
+    "js 6f",
+    // A second at most: the caller may have died.
+    "mov r13d, 1000",
+    "2: cmp qword ptr [rbx + 0x20], 0",
+    "jne 3f",
+    "mov eax, 35",
+    "lea rdi, [rbx + 0x70]",
+    "xor esi, esi",
+    "syscall",
+    "dec r13d",
+    "jnz 2b",
+    "jmp 5f",
+    "3: mov rdi, [rbx + 0x38]",
+    "mov rsi, [rbx + 0x40]",
+    "mov rdx, [rbx + 0x48]",
+    "xor eax, eax",
+    "call [rbx + 0x30]",
+    "mov [rbx + 0x10], rax",
+    "test rax, rax",
+    "jnz 5f",
+    "cmp qword ptr [rbx + 0x50], 0",
+    "je 5f",
+    "call [rbx + 0x50]",
+    "test rax, rax",
+    "jz 5f",
+    "mov rsi, rax",
+    "lea rdi, [rbx + 0x200]",
+    "mov ecx, {text}",
+    "4: lodsb",
+    "stosb",
+    "test al, al",
+    "jz 5f",
+    "dec ecx",
+    "jnz 4b",
+    "mov byte ptr [rdi], 0",
+    "5: test r12, r12",
+    "jz 6f",
+    "mov eax, 3",
+    "lea rdi, [r12 - 1]",
+    "syscall",
+    "6: mov rsp, rbp",
+    "mov qword ptr [rbx + 0x08], 1",
+    "mov qword ptr [rbx], 0",
+    "ret",
+    "probe_inject_end:",
+    ".popsection",
+    stack = const SIZE - WORDS - 64,
+    text = const TEXT_LENGTH - 1,
+);
+
+unsafe extern "C" {
+    static probe_inject_code: u8;
+    static probe_inject_restorer: u8;
+    static probe_inject_call: u8;
+    static probe_inject_stub: u8;
+    static probe_inject_end: u8;
+}
+
+/// Offsets in the code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entries {
+    /// `rt_sigreturn`.
+    pub restorer: u64,
+    /// A system call, and a return.
+    pub call: u64,
+    /// The stub.
+    pub stub: u64,
+}
+
+/// Returns the code, and the offsets of its entries.
+pub fn code() -> (&'static [u8], Entries) {
+    let begin = &raw const probe_inject_code;
+    let from = |place: *const u8| place.addr() - begin.addr();
+    let length = from(&raw const probe_inject_end);
+    // SAFETY: both labels are of one section, the second one behind the first.
+    let bytes = unsafe { slice::from_raw_parts(ptr::from_ref(&*begin), length) };
+    let entries = Entries {
+        restorer: from(&raw const probe_inject_restorer) as u64,
+        call: from(&raw const probe_inject_call) as u64,
+        stub: from(&raw const probe_inject_stub) as u64,
+    };
+    (bytes, entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_fits_into_its_page_and_begins_with_its_mark() {
+        let (bytes, entries) = code();
+        assert!(bytes.len() < usize::try_from(PAGE).unwrap());
+        assert!(bytes.starts_with(b"probe-inject v1\0"));
+        let at = |place: u64| &bytes[usize::try_from(place).unwrap()..];
+        // The bytes by which debuggers know the frame of a signal.
+        assert!(at(entries.restorer).starts_with(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"));
+        assert!(at(entries.call).starts_with(b"\x0f\x05\xc3"));
+        assert_eq!(*bytes.last().unwrap(), 0xc3);
+    }
+
+    #[test]
+    fn words_stand_where_the_stub_reads_them() {
+        let words = Words { busy: 1, wants_file: true, function: 2, arguments: [3, 4, 5], explains: 6 };
+        let bytes = words.bytes();
+        let at = |place: usize| u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
+        assert_eq!([0, 0x28, 0x30, 0x38, 0x40, 0x48, 0x50].map(at), [1, 1, 2, 3, 4, 5, 6]);
+        assert_eq!([0x08, 0x10, 0x18, 0x20, 0x60, 0x70, 0x78].map(at), [0, 0, 0, 0, 0x1f80, 0, 1_000_000]);
+        assert_eq!(bytes.len() as u64, NAME - WORDS);
+    }
+}

@@ -1,0 +1,58 @@
+//! A process's memory, through `/proc/PID/mem`. Nothing stops for it.
+//!
+//! Cost: a system call for each part. The file is that of the program which runs when it is opened:
+//! once the process becomes another program, nothing more is read or written.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// The memory of a process.
+#[derive(Debug)]
+pub struct Memory(File);
+
+impl Memory {
+    /// Opens the memory of a process.
+    ///
+    /// # Errors
+    /// The system's: without the right to trace the process, there is no right to its memory.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem")).map(Self)
+    }
+
+    /// Fills the slice with the bytes from an address on.
+    ///
+    /// # Errors
+    /// The system's: an address that is not mapped, a process that is gone.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(into, address)
+    }
+
+    /// Reads one word.
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read).
+    pub fn word(&self, address: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Reads a number of bytes.
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read).
+    pub fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read(address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes bytes to memory that the process itself may write.
+    ///
+    /// # Errors
+    /// As those of [`read`](Self::read).
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, address)
+    }
+}

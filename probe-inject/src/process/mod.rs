@@ -1,0 +1,12 @@
+//! A process as it is seen from outside: its state, its mappings, and its threads, which can be
+//! stopped one by one.
+
+mod maps;
+mod rights;
+mod status;
+mod thread;
+
+pub use maps::{Mapping, maps};
+pub use rights::{check, refused};
+pub use status::{Activity, Status, System, activity, threads};
+pub use thread::{Registers, Stopped, Thread};

@@ -1,0 +1,89 @@
+//! Whether a process can be traced at all, and if not, the reason.
+
+// Safety: relies on kcmp(2), which reads numbers only.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fs;
+use std::io;
+
+use super::status::Status;
+use crate::error::InjectError;
+use crate::memory::Memory;
+
+/// Checks that something can be called in a process, and opens its memory.
+///
+/// # Errors
+/// [`InjectError`], which says why not.
+pub fn check(pid: u32) -> Result<Memory, InjectError> {
+    let status = Status::of(pid).filter(|_| pid != 0).ok_or(InjectError::NoProcess(pid))?;
+    let unable = |problem: &str| Err(InjectError::Unable { pid, problem: problem.to_owned() });
+    if status.process != pid {
+        let problem = format!("is a thread of process {}; name that one", status.process);
+        return Err(InjectError::Unable { pid, problem });
+    }
+    if matches!(status.state, 'Z' | 'X') {
+        return unable("has ended, and its parent has not noticed yet");
+    }
+    if !status.has_memory {
+        return unable("is a thread of the kernel");
+    }
+    if pid == std::process::id() {
+        return unable("is this one");
+    }
+    if status.tracer != 0 {
+        let name = Status::of(status.tracer).unwrap_or_default().name;
+        return Err(InjectError::Traced { pid, tracer: status.tracer, name });
+    }
+    let memory = Memory::open(pid).map_err(|error| refused(pid, &status, error))?;
+    if status.has_shadow_stack {
+        return unable(
+            "has a shadow stack, which nobody may change from outside; start it without \
+             (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off), or by `probectl run`",
+        );
+    }
+    if status.state == 'T' {
+        return unable("is stopped by a signal; let it go on first (kill -CONT)");
+    }
+    if shares_memory(pid, status.parent) {
+        return unable("uses its parent's memory until it becomes another program (vfork); try again");
+    }
+    Ok(memory)
+}
+
+/// Says why the system does not let this process trace that one.
+pub fn refused(pid: u32, status: &Status, error: io::Error) -> InjectError {
+    if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
+        return InjectError::System { pid, step: "its memory can't be opened", error };
+    }
+    // SAFETY: it returns a number.
+    let user = unsafe { libc::geteuid() };
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope = scope.ok().and_then(|it| it.trim().parse::<u32>().ok()).unwrap_or(0);
+    let reason = match (user, scope) {
+        (_, 3) => "kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot; start the program by \
+                   `probectl run`"
+            .to_owned(),
+        (0, _) => "this process is root without CAP_SYS_PTRACE, or a security module forbids it (in a container: \
+                   --cap-add=SYS_PTRACE)"
+            .to_owned(),
+        _ if user != status.user => format!("it belongs to user {}; run this as that user or as root", status.user),
+        (_, 1) => "kernel.yama.ptrace_scope is 1, so a process may trace its children only; run this as root, or \
+                   `sysctl kernel.yama.ptrace_scope=0`, or start the program by `probectl run`"
+            .to_owned(),
+        (_, 2) => "kernel.yama.ptrace_scope is 2, so root alone may trace; run this as root, or start the program by \
+                   `probectl run`"
+            .to_owned(),
+        _ => "it has more rights than its caller, or hides its memory (prctl PR_SET_DUMPABLE); run this as root"
+            .to_owned(),
+    };
+    InjectError::NotAllowed { pid, reason }
+}
+
+/// Returns whether two processes have one memory. An unknown answer is no: the two would have to
+/// meet in the moment of a start.
+fn shares_memory(one: u32, other: u32) -> bool {
+    /// Compares the memory of two processes.
+    const KCMP_VM: libc::c_long = 1;
+    // SAFETY: it compares, and reads no memory of this process.
+    other != 0 && unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) } == 0
+}

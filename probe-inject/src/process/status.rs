@@ -1,0 +1,161 @@
+//! The kernel's view of a process or a thread: `/proc/…/status` and `/proc/…/syscall`.
+
+use std::fs;
+use std::path::Path;
+
+use super::thread::Registers;
+
+/// The state of a process or a thread.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// `R` running, `S` waiting, `D` waiting uninterruptibly, `T` and `t` stopped, `Z` ended.
+    pub state: char,
+    /// The process.
+    pub process: u32,
+    /// The process that has started it.
+    pub parent: u32,
+    /// The process that traces it; 0 for none.
+    pub tracer: u32,
+    /// Its effective user.
+    pub user: u32,
+    /// Whether it has memory of its own: threads of the kernel have none.
+    pub has_memory: bool,
+    /// Whether a filter of system calls is active, or only four calls are allowed.
+    pub is_filtered: bool,
+    /// Whether the processor compares return addresses with a second stack.
+    pub has_shadow_stack: bool,
+    /// Signals that wait for it, and that it does not block.
+    pub signals: u64,
+}
+
+impl Status {
+    /// Reads the state of a process: that of its first thread.
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::at(format!("/proc/{pid}").as_ref())
+    }
+
+    /// Reads the state of a thread of a process.
+    pub fn of_thread(pid: u32, thread: u32) -> Option<Self> {
+        Self::at(format!("/proc/{pid}/task/{thread}").as_ref())
+    }
+
+    fn at(folder: &Path) -> Option<Self> {
+        let bytes = fs::read(folder.join("status")).ok()?;
+        Some(Self::read(&String::from_utf8_lossy(&bytes)))
+    }
+
+    fn read(text: &str) -> Self {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or_default().trim()
+        };
+        let number = |name| value(name).split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let mask = |name| u64::from_str_radix(value(name), 16).unwrap_or(0);
+        Self {
+            name: value("Name").to_owned(),
+            state: value("State").chars().next().unwrap_or('X'),
+            process: number("Tgid"),
+            parent: number("PPid"),
+            tracer: number("TracerPid"),
+            user: value("Uid").split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0),
+            has_memory: !value("VmSize").is_empty(),
+            is_filtered: number("Seccomp") != 0,
+            has_shadow_stack: value("x86_Thread_features").split_whitespace().any(|it| it == "shstk"),
+            signals: (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk"),
+        }
+    }
+}
+
+/// A system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct System {
+    /// Its number.
+    pub number: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// The activity of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activity {
+    /// It runs code of its own.
+    Runs,
+    /// It is in a system call.
+    In(System),
+    /// That is not known, or it waits elsewhere: for a page of memory.
+    Unknown,
+}
+
+impl Activity {
+    /// Returns that of a thread that was stopped with these registers.
+    pub fn of(registers: &Registers) -> Self {
+        let r = registers;
+        if r.orig_rax.cast_signed() < 0 {
+            return Self::Runs;
+        }
+        Self::In(System { number: r.orig_rax, arguments: [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] })
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let first = words.next()?;
+        if first == "running" {
+            return Some(Self::Runs);
+        }
+        let number = first.parse().ok()?;
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            *argument = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+        }
+        Some(Self::In(System { number, arguments }))
+    }
+}
+
+/// Returns the activity of a thread, without a stop.
+pub fn activity(pid: u32, thread: u32) -> Activity {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall")).unwrap_or_default();
+    Activity::read(&text).unwrap_or(Activity::Unknown)
+}
+
+/// Returns the threads of a process; none if it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_lines_with_names() {
+        let text = "Name:\ta b\nState:\tt (tracing stop)\nTgid:\t7\nPPid:\t3\nTracerPid:\t12\n\
+            Uid:\t1\t2\t3\t4\nVmSize:\t8 kB\nSigPnd:\t0000000000000001\nShdPnd:\t0000000000000006\n\
+            SigBlk:\t0000000000000002\nSeccomp:\t2\nx86_Thread_features:\tshstk wrss\n";
+        let expected = Status {
+            name: "a b".to_owned(),
+            state: 't',
+            process: 7,
+            parent: 3,
+            tracer: 12,
+            user: 2,
+            has_memory: true,
+            is_filtered: true,
+            has_shadow_stack: true,
+            signals: 5,
+        };
+        assert_eq!(Status::read(text), expected);
+        assert_eq!(Status::read(""), Status { state: 'X', ..Status::default() });
+    }
+
+    #[test]
+    fn a_thread_waits_in_a_call_or_runs() {
+        assert_eq!(Activity::read("running\n"), Some(Activity::Runs));
+        let call = Activity::In(System { number: 7, arguments: [1, 2, 3, 4, 5, 0xff] });
+        assert_eq!(Activity::read("7 0x1 0x2 0x3 0x4 0x5 0xff 0x7ffc 0x7f00\n"), Some(call));
+        assert_eq!(Activity::read("-1 0x7ffc 0x7f00\n"), None);
+        assert_eq!(Activity::read(""), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! One thread of a process, stopped for a moment.
+//!
+//! Life cycle: [`Thread::seize`] ▸ [`stop`](Thread::stop) ▸ reading and writing its state ▸
+//! [`let_go`](Thread::let_go). The kernel lets it go, too, when the thread here that has seized it
+//! ends, however that happens; so each thread is stopped by a short-lived thread here. A signal
+//! that arrives meanwhile is passed on, and a stop by job control stays one.
+
+// Safety: relies on ptrace(2) and waitpid(2) with this file's own buffers, whose lengths they are
+// told.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::io;
+use std::mem;
+use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_long, c_void, pid_t};
+
+/// The general registers.
+pub type Registers = libc::user_regs_struct;
+
+/// The registers' set: the general ones, and all of the extended state.
+const GENERAL: c_long = 1;
+const EXTENDED: c_long = 0x202;
+/// More than any processor has: 11,008 bytes with AMX.
+const MOST_EXTENDED: usize = 1 << 16;
+/// Asks for the place of a thread's restartable sequence (since Linux 5.13).
+const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+/// The time between two looks.
+const LOOK: Duration = Duration::from_micros(20);
+/// The flag of a stop after a system call.
+const AT_CALL: c_int = 0x80;
+
+/// A thread that this one traces.
+#[derive(Debug)]
+pub struct Thread {
+    id: pid_t,
+}
+
+/// How a thread was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stopped {
+    /// It is stopped.
+    Here,
+    /// It has ended.
+    Ended,
+    /// Job control has stopped it, so that it would not go on.
+    ByJobControl,
+    /// It has not stopped in time: it waits uninterruptibly. It can't be let go: the thread that
+    /// has seized it must end.
+    NotYet,
+}
+
+impl Thread {
+    /// Begins to trace a thread, which goes on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn seize(id: u32) -> io::Result<Self> {
+        let thread = Self { id: pid_t::try_from(id).map_err(io::Error::other)? };
+        thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD))?;
+        Ok(thread)
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn stop(&self, within: Duration) -> io::Result<Stopped> {
+        self.request(libc::PTRACE_INTERRUPT, 0, 0)?;
+        self.wait(within, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
+    }
+
+    /// Lets it go on until the system call ends in which it is, and stops it there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish_call(&self, within: Duration) -> io::Result<Stopped> {
+        self.request(libc::PTRACE_SYSCALL, 0, 0)?;
+        // It begins again, which is a stop, and ends, which is another one.
+        let mut stops = 0;
+        loop {
+            let found = self.wait(within, |status| libc::WSTOPSIG(status) & AT_CALL != 0)?;
+            stops += 1;
+            if found != Stopped::Here || stops == 2 {
+                return Ok(found);
+            }
+            self.request(libc::PTRACE_SYSCALL, 0, 0)?;
+        }
+    }
+
+    fn wait(&self, within: Duration, is_it: impl Fn(c_int) -> bool) -> io::Result<Stopped> {
+        let begun = Instant::now();
+        loop {
+            let mut status = 0;
+            // SAFETY: it writes one number.
+            let found = unsafe { libc::waitpid(self.id, &raw mut status, libc::WNOHANG | libc::__WALL) };
+            if found == -1 {
+                let error = io::Error::last_os_error();
+                return if error.raw_os_error() == Some(libc::ECHILD) {
+                    Ok(Stopped::Ended)
+                } else {
+                    Err(error)
+                };
+            }
+            if found == 0 {
+                if begun.elapsed() > within {
+                    return Ok(Stopped::NotYet);
+                }
+                thread::sleep(LOOK);
+            } else if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+                return Ok(Stopped::Ended);
+            } else if status >> 16 == libc::PTRACE_EVENT_STOP && libc::WSTOPSIG(status) != libc::SIGTRAP {
+                return Ok(Stopped::ByJobControl);
+            } else if is_it(status) {
+                return Ok(Stopped::Here);
+            } else {
+                // A signal, which it shall get, or an event.
+                let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_CALL == 0;
+                let signal = if is_signal { libc::WSTOPSIG(status) } else { 0 };
+                self.request(libc::PTRACE_CONT, 0, signal.into())?;
+            }
+        }
+    }
+
+    /// Returns its general registers.
+    ///
+    /// # Errors
+    /// The system's, and one if it is a thread of 32 bits.
+    pub fn registers(&self) -> io::Result<Registers> {
+        // SAFETY: zeros are registers.
+        let mut registers: Registers = unsafe { mem::zeroed() };
+        let size = size_of::<Registers>();
+        // SAFETY: as many bytes are there.
+        let read = unsafe { self.get(GENERAL, (&raw mut registers).cast(), size) }?;
+        if read == size { Ok(registers) } else { Err(io::Error::other("its registers have 32 bits")) }
+    }
+
+    /// Changes its general registers, all at once.
+    ///
+    /// # Errors
+    /// The system's. Nothing has changed then.
+    pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
+        let mut registers = *registers;
+        let part = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of::<Registers>() };
+        self.request(libc::PTRACE_SETREGSET, GENERAL, (&raw const part).addr().cast_signed() as c_long)
+    }
+
+    /// Returns its extended state, in the processor's standard layout.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn extended(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; MOST_EXTENDED];
+        // SAFETY: as many bytes are there.
+        let read = unsafe { self.get(EXTENDED, bytes.as_mut_ptr().cast(), MOST_EXTENDED) }?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Returns the signals that it blocks: those that it will block once its system call has ended.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn mask(&self) -> io::Result<u64> {
+        let mut mask = 0_u64;
+        self.request(libc::PTRACE_GETSIGMASK, 8, (&raw mut mask).addr().cast_signed() as c_long)?;
+        Ok(mask)
+    }
+
+    /// Changes the signals that it blocks.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_mask(&self, mask: u64) -> io::Result<()> {
+        self.request(libc::PTRACE_SETSIGMASK, 8, (&raw const mask).addr().cast_signed() as c_long)
+    }
+
+    /// Returns the address of its `struct rseq`; `None` if it has none, or an old kernel does not
+    /// tell.
+    pub fn restartable(&self) -> Option<u64> {
+        let mut configuration = [0_u64; 3];
+        let at = configuration.as_mut_ptr().cast::<c_void>();
+        // SAFETY: 24 bytes are there.
+        let read = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.id, 24_usize, at) };
+        (read > 0 && configuration[0] != 0).then_some(configuration[0])
+    }
+
+    /// Lets it go. It goes on where its registers lead.
+    ///
+    /// # Errors
+    /// The system's: it has ended.
+    pub fn let_go(self) -> io::Result<()> {
+        self.request(libc::PTRACE_DETACH, 0, 0)
+    }
+
+    /// Makes a request whose last argument is a number, or the address of something that the
+    /// request reads or writes, as ptrace(2) says.
+    fn request(&self, request: libc::c_uint, first: c_long, second: c_long) -> io::Result<()> {
+        let (first, second) = (first as *mut c_void, second as *mut c_void);
+        // SAFETY: callers pass numbers, or addresses of variables of the size that the request has.
+        let done = unsafe { libc::ptrace(request, self.id, first, second) };
+        if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Reads a set of registers. Returns its number of bytes.
+    ///
+    /// # Safety
+    /// There are as many bytes.
+    unsafe fn get(&self, set: c_long, into: *mut c_void, bytes: usize) -> io::Result<usize> {
+        let mut part = libc::iovec { iov_base: into, iov_len: bytes };
+        let part = ptr::from_mut(&mut part);
+        self.request(libc::PTRACE_GETREGSET, set, part.addr().cast_signed() as c_long)?;
+        // SAFETY: the variable is alive; the kernel has written to it.
+        Ok(unsafe { ptr::read_volatile(part) }.iov_len)
+    }
+}

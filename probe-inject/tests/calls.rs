@@ -1,0 +1,269 @@
+//! Calls in programs that check themselves. These tests trace their children, which needs root, or
+//! `kernel.yama.ptrace_scope` 0 or 1; without, they say so and leave themselves out.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_inject::{Call, InjectError, Places, Process, maps};
+
+/// The calls of each program.
+const CALLS: u64 = 20;
+
+/// The program, by the compiler of this machine.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/target.c");
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("target-{}", std::process::id()));
+        let mut command = Command::new("cc");
+        command.args(["-O1", "-mavx", "-pthread", "-fcf-protection=none", "-o"]).arg(&out).arg(source);
+        assert!(command.status().unwrap().success());
+        out
+    })
+}
+
+/// A program that runs.
+struct Target {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    /// `called`, `refuses` and `reason`.
+    functions: [u64; 3],
+}
+
+impl Target {
+    fn start(mode: &str) -> Self {
+        Self::of(Command::new(program()).arg(mode))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, mut stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let line = line(&mut stdout);
+        let mut words = line.split(' ').map(|word| u64::from_str_radix(&word[2..], 16).unwrap());
+        let functions = [(); 3].map(|()| words.next().unwrap());
+        Self { child, stdin, stdout, functions }
+    }
+
+    /// Opens it. `None` if nobody may trace here, which is said.
+    fn open(&self) -> Option<Process> {
+        match Process::open(self.child.id()) {
+            Ok(process) => Some(process),
+            Err(error @ InjectError::NotAllowed { .. }) => {
+                println!("left out: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn call(&self, process: &mut Process, number: u64) {
+        let call = Call {
+            function: self.functions[0],
+            arguments: [0, 0, number],
+            takes_text: true,
+            ..Call::default()
+        };
+        let returned = process.call(&call, &Places::default()).unwrap();
+        assert_eq!((returned.value, returned.text), (2 * number, format!("call {number}")));
+    }
+
+    /// Ends its input, and lets it end. Returns its last line.
+    fn end(&mut self, mode: &str) -> String {
+        self.stdin.take();
+        if matches!(mode, "spin" | "signals" | "threads") {
+            let pid = self.child.id().to_string();
+            assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+        }
+        let line = line(&mut self.stdout);
+        assert!(self.child.wait().unwrap().success());
+        line
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn line(stdout: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+/// Calls a function many times, and checks that the program noticed nothing else.
+fn calls(mode: &str) {
+    let mut target = Target::start(mode);
+    let Some(mut process) = target.open() else { return };
+    let text = code(target.child.id());
+    target.call(&mut process, 0);
+    let mapped = maps(target.child.id()).unwrap().len();
+    (1..CALLS).for_each(|number| target.call(&mut process, number));
+    if mode != "threads" {
+        assert_eq!(maps(target.child.id()).unwrap().len(), mapped, "one region, and nothing else");
+    }
+    assert_eq!(code(target.child.id()), text);
+    assert_eq!(states(target.child.id()).iter().filter(|it| matches!(it, 'T' | 't')).count(), 0);
+    assert_eq!(target.end(mode), format!("{CALLS} right"), "{mode}");
+}
+
+/// Returns the executable bytes of the program's file in memory.
+fn code(pid: u32) -> Vec<u8> {
+    let memory = probe_inject::Memory::open(pid).unwrap();
+    let all = maps(pid).unwrap();
+    let own = all.iter().find(|it| it.is_executable && it.name == program().to_str().unwrap()).unwrap();
+    memory.bytes(own.start, usize::try_from(own.end - own.start).unwrap()).unwrap()
+}
+
+/// Returns the states of a process's threads.
+fn states(pid: u32) -> Vec<char> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let stat = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
+    stat.filter_map(|it| it.rsplit_once(") ")?.1.chars().next()).collect()
+}
+
+#[test]
+fn a_thread_that_reads() {
+    calls("read");
+}
+
+#[test]
+fn a_thread_that_runs_with_all_its_registers() {
+    calls("spin");
+}
+
+#[test]
+fn a_thread_that_waits_for_events() {
+    calls("poll");
+    calls("epoll");
+}
+
+#[test]
+fn a_thread_that_waits_with_a_limit() {
+    calls("limited");
+    calls("sleep");
+}
+
+#[test]
+fn a_thread_that_gets_signals_all_the_time() {
+    calls("signals");
+}
+
+#[test]
+fn many_threads_of_which_some_begin_and_end() {
+    calls("threads");
+}
+
+#[test]
+fn a_function_that_returns_nothing_is_explained() {
+    let target = Target::start("read");
+    let Some(mut process) = target.open() else { return };
+    let [_, refuses, reason] = target.functions;
+    let call = Call { function: refuses, explains: reason, ..Call::default() };
+    let returned = process.call(&call, &Places::default()).unwrap();
+    assert_eq!((returned.value, returned.text.as_str()), (0, "it refuses"));
+    assert!(process.stops() >= 3, "for memory, for its rights, and for the call");
+}
+
+#[test]
+fn a_file_exists_during_the_call() {
+    let target = Target::start("read");
+    let Some(mut process) = target.open() else { return };
+    let pid = target.child.id();
+    let all = maps(pid).unwrap();
+    // `access` of the C library, by its own address and the distance in this process.
+    let own = maps(std::process::id()).unwrap();
+    let base = |maps: &[probe_inject::Mapping]| {
+        maps.iter().find(|it| it.name.contains("/libc.so")).map(|it| it.start).unwrap()
+    };
+    let function = libc::access as *const () as u64 - base(&own) + base(&all);
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let before = descriptors();
+    let call = Call { function, arguments: [0, 4, 0], file: Some(&vec![7; 100_000]), ..Call::default() };
+    let returned = process.call(&call, &Places::default()).unwrap();
+    assert_eq!((returned.value, descriptors()), (0, before), "it can be read, and is closed");
+}
+
+#[test]
+fn a_process_that_is_traced_or_stopped_says_so() {
+    let target = Target::start("read");
+    let Some(mut process) = target.open() else { return };
+    let pid = target.child.id();
+    let strace = Command::new("strace").args(["-p", &pid.to_string()]).stderr(Stdio::null()).spawn();
+    if let Ok(mut strace) = strace {
+        until(|| matches!(Process::open(pid), Err(InjectError::Traced { .. })));
+        let error = Process::open(pid).unwrap_err().to_string();
+        let by = strace.id();
+        assert_eq!(
+            error,
+            format!(
+                "process {pid} is traced by process {by} (strace) already, and can have one tracer; end that first"
+            )
+        );
+        strace.kill().unwrap();
+        strace.wait().unwrap();
+        until(|| Process::open(pid).is_ok());
+    } else {
+        println!("left out: there is no strace");
+    }
+    let signal = |name: &str| Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    signal("-STOP");
+    until(|| states(pid) == ['T']);
+    let error = Process::open(pid).unwrap_err().to_string();
+    assert_eq!(error, format!("process {pid} is stopped by a signal; let it go on first (kill -CONT)"));
+    process.set_patience(Duration::from_millis(50));
+    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
+    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    assert!(error.ends_with(&format!("\n  {pid} is stopped")), "{error}");
+    assert_eq!(states(pid), ['T'], "it stays stopped");
+    signal("-CONT");
+    process.set_patience(Duration::from_secs(10));
+    target.call(&mut process, 5);
+}
+
+#[test]
+fn other_processes_say_what_they_are() {
+    let error = |pid| Process::open(pid).unwrap_err().to_string();
+    assert_eq!(error(0), "there is no process 0");
+    assert_eq!(error(u32::MAX), format!("there is no process {}", u32::MAX));
+    assert_eq!(error(std::process::id()), format!("process {} is this one", std::process::id()));
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|it| it.starts_with("kthreadd")) {
+        assert_eq!(error(2), "process 2 is a thread of the kernel");
+    }
+    let mut child = Command::new("true").spawn().unwrap();
+    until(|| states(child.id()) == ['Z']);
+    let ended = format!("process {} has ended, and its parent has not noticed yet", child.id());
+    assert_eq!(error(child.id()), ended);
+    child.wait().unwrap();
+    let target = Target::start("vfork");
+    if target.open().is_none() {
+        return;
+    }
+    let parent = target.child.id();
+    let mut of_parent = String::new();
+    until(|| {
+        of_parent = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        !of_parent.is_empty()
+    });
+    let of_vfork: u32 = of_parent.trim().parse().unwrap();
+    let shares = "uses its parent's memory until it becomes another program (vfork); try again";
+    assert_eq!(error(of_vfork), format!("process {of_vfork} {shares}"));
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(100), "it does not happen");
+        thread::sleep(Duration::from_millis(1));
+    }
+}

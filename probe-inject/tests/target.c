@@ -1,0 +1,162 @@
+/* Programs in which tests call `called`. Each checks its results, and says "right" at its end. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_long calls, alarms;
+static atomic_int ends;
+static long wrong;
+
+__attribute__((noinline)) long called(char *text, long size, long number) {
+    /* All that a function may change. */
+    __asm__ volatile("vpcmpeqd %%ymm0, %%ymm0, %%ymm0; vmovdqa %%ymm0, %%ymm15; fldz; fstp %%st(0)" ::: "xmm0", "xmm15");
+    calls++;
+    snprintf(text, size, "call %ld", number);
+    return number * 2;
+}
+
+__attribute__((noinline)) long refuses(void) {
+    return 0;
+}
+
+__attribute__((noinline)) const char *reason(void) {
+    return "it refuses";
+}
+
+static void on_alarm(int signal) {
+    (void)signal;
+    alarms++;
+}
+
+static void on_end(int signal) {
+    (void)signal;
+    ends = 1;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* A thousand turns with all registers, flags and the red zone in use. Returns the changes. */
+static long turns(void) {
+    static const double values[4] __attribute__((aligned(32))) = {1, 2, 3, 4};
+    long changed;
+    __asm__ volatile(
+        "vmovapd (%%rsi), %%ymm0; vmovapd (%%rsi), %%ymm15; fldpi\n"
+        "mov $1, %%rbx; mov $2, %%rcx; mov $3, %%rdx; mov $4, %%r8; mov $5, %%r9; mov $6, %%r10; mov $7, %%r11\n"
+        "mov $8, %%r12; mov $9, %%r13; mov $10, %%r14; mov $11, %%r15; movq $12, -8(%%rsp); movq $13, -128(%%rsp)\n"
+        "mov $1000, %%rdi; std; stc\n"
+        "1: dec %%rdi; jnz 1b\n"
+        "setnc %%al; pushfq; pop %%rdi; cld; movzbq %%al, %%rax; shr $10, %%rdi; not %%rdi; and $1, %%rdi; or %%rdi, %%rax\n"
+        "xor $1, %%rbx; or %%rbx, %%rax; xor $2, %%rcx; or %%rcx, %%rax; xor $3, %%rdx; or %%rdx, %%rax\n"
+        "xor $4, %%r8; or %%r8, %%rax; xor $5, %%r9; or %%r9, %%rax; xor $6, %%r10; or %%r10, %%rax\n"
+        "xor $7, %%r11; or %%r11, %%rax; xor $8, %%r12; or %%r12, %%rax; xor $9, %%r13; or %%r13, %%rax\n"
+        "xor $10, %%r14; or %%r14, %%rax; xor $11, %%r15; or %%r15, %%rax\n"
+        "mov -128(%%rsp), %%rdi; xor $13, %%rdi; or %%rdi, %%rax\n"
+        "vcmppd $4, (%%rsi), %%ymm0, %%ymm1; vmovmskpd %%ymm1, %%rdi; or %%rdi, %%rax\n"
+        "vcmppd $4, (%%rsi), %%ymm15, %%ymm1; vmovmskpd %%ymm1, %%rdi; or %%rdi, %%rax\n"
+        "fldpi; fcomip %%st(1), %%st; fstp %%st(0); setne %%dil; movzbq %%dil, %%rdi; or %%rdi, %%rax\n"
+        : "=a"(changed)
+        : "S"(values)
+        : "rbx", "rcx", "rdx", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm15",
+          "cc", "memory");
+    return changed;
+}
+
+static void *spin(void *unused) {
+    (void)unused;
+    while (!ends) wrong |= turns();
+    return 0;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+static void *waits(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!ends) pthread_cond_wait(&condition, &lock);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    const char *mode = count > 1 ? arguments[1] : "read";
+    struct sigaction action = {.sa_handler = on_end};
+    sigaction(SIGTERM, &action, 0);
+    printf("%p %p %p\n", (void *)called, (void *)refuses, (void *)reason);
+    fflush(stdout);
+    if (!strcmp(mode, "read")) {
+        char byte;
+        while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
+    } else if (!strcmp(mode, "spin")) {
+        spin(0);
+    } else if (!strcmp(mode, "poll")) {
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        wrong |= poll(&input, 1, -1) != 1;
+    } else if (!strcmp(mode, "epoll")) {
+        int epoll = epoll_create1(0);
+        struct epoll_event event = {.events = EPOLLIN};
+        epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &event);
+        wrong |= epoll_wait(epoll, &event, 1, -1) != 1;
+    } else if (!strcmp(mode, "limited")) {
+        /* The whole time, and no error. */
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        for (int got = 0; got == 0;) {
+            double begun = now();
+            got = poll(&input, 1, 300);
+            wrong |= got < 0 || (got == 0 && now() - begun < 0.3);
+        }
+    } else if (!strcmp(mode, "sleep")) {
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        while (poll(&input, 1, 0) == 0) {
+            struct timespec time = {.tv_nsec = 300000000};
+            double begun = now();
+            wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.3;
+        }
+    } else if (!strcmp(mode, "signals")) {
+        struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+        sigaction(SIGALRM, &action, 0);
+        struct itimerval often = {{0, 500}, {0, 500}};
+        setitimer(ITIMER_REAL, &often, 0);
+        while (!ends) wrong |= turns();
+        wrong |= alarms == 0;
+    } else if (!strcmp(mode, "threads")) {
+        pthread_t threads[16];
+        for (int at = 0; at < 16; at++) pthread_create(&threads[at], 0, at % 2 ? spin : waits, 0);
+        while (!ends) {
+            /* Threads that begin and end. */
+            pthread_t other;
+            pthread_create(&other, 0, (void *(*)(void *))turns, 0);
+            void *changed;
+            pthread_join(other, &changed);
+            wrong |= (long)changed;
+        }
+        pthread_mutex_lock(&lock);
+        pthread_cond_broadcast(&condition);
+        pthread_mutex_unlock(&lock);
+        for (int at = 0; at < 16; at++) pthread_join(threads[at], 0);
+    } else if (!strcmp(mode, "vfork")) {
+        /* Waits for a child that uses its memory. */
+        if (vfork() == 0) {
+            char byte;
+            if (read(0, &byte, 1) < 0) _exit(1);
+            _exit(0);
+        }
+    }
+    printf("%ld %s\n", (long)calls, wrong ? "wrong" : "right");
+    return 0;
+}

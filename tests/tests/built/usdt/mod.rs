@@ -1,0 +1,183 @@
+//! USDT probes in the file of a program: their notes are exact in each configuration, their NOP is
+//! all that they add to latent code, and tools of others see them.
+
+// The test builds its program for the native backend, so it need not run for the portable one.
+#![cfg(not(probe_portable))]
+
+mod tools;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use object::{Object, ObjectSymbol};
+use probe_tests::fixture::site_table::SiteTable;
+use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
+use probe_tests::fixture::{Built, Configuration, Linker};
+
+use crate::codegen::hot_path::{HotPath, Mix, listing};
+
+static RELEASE: LazyLock<Built> = LazyLock::new(|| configuration("release").release().build("usdt"));
+static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| RELEASE.bytes("usdt"));
+
+fn configuration(name: &'static str) -> Configuration {
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "usdt", name)
+}
+
+/// The names of all notes, with the sizes of their arguments. Checks that each note is at a NOP of
+/// one byte, and not at a site's bytes.
+fn names(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let table = SiteTable::parse(bytes);
+    let sites = table.sites();
+    let mut names = BTreeMap::<_, Vec<_>>::new();
+    for UsdtNote { addr, provider, name, arguments } in usdt_notes(bytes) {
+        assert_eq!(provider, "usdt");
+        assert_eq!(table.bytes_at(addr, 1), Some(&[0x90][..]), "{name} at {addr:#x}");
+        assert!(!sites.iter().any(|site| (site.addr..site.addr + 5).contains(&addr)), "{name} at {addr:#x}");
+        let shown = arguments.split_whitespace().map(|it| it.split_once("@%").expect("a register").0);
+        names.entry(name).or_default().push(shown.collect::<Vec<_>>().join(" "));
+    }
+    names
+}
+
+/// The notes of one machine copy of each probe. Optimised code may have more copies.
+const NAMES: [(&str, &str); 21] = [
+    ("net__Store__put__entry", ""),
+    ("net__Store__put__exit", ""),
+    ("net__Store__sum__entry", ""),
+    ("net__Store__sum__exit", ""),
+    ("net__given__entry", "4 8 8 -4"),
+    ("net__given__exit", ""),
+    ("net__leaf__entry", ""),
+    ("net__leaf__exit", ""),
+    ("net__middle", "8 -4 8 8 4"),
+    ("net__mixed__entry", "2"),
+    ("net__mixed__exit", ""),
+    ("net__narrow", "-1 -2 4 1"),
+    ("net__references", "8 8 8 8"),
+    ("net__returned__entry", "8 8"),
+    ("net__returned__exit", "8"),
+    ("net__twice__drop", "8"),
+    ("net__twice__entry", "8 8"),
+    ("net__twice__exit", "8 8"),
+    ("net__twice__resume", "8"),
+    ("net__twice__suspend", "8"),
+    ("net__wide", "-8 8"),
+];
+
+/// Each linker, each number of codegen units and each level of optimisation has each name, with its
+/// arguments' sizes in every copy. The function without callers has a note only where it is there.
+#[test]
+fn each_configuration_has_each_name() {
+    for configuration in [
+        configuration("debug"),
+        configuration("unit").release().setting("CODEGEN_UNITS", "1"),
+        configuration("lto").release().setting("LTO", "fat"),
+        configuration("size").release().setting("OPT_LEVEL", "z"),
+        configuration("gnu").release().linker(Linker::Gnu).with_shared_libraries(),
+        configuration("gnu_debug").linker(Linker::Gnu).with_shared_libraries(),
+    ] {
+        let bytes = configuration.build("usdt").bytes("usdt");
+        let mut found = names(&bytes);
+        // GNU ld keeps functions with records (ARCHITECTURE.md, "Sites and macros").
+        let table = SiteTable::parse(&bytes);
+        let is_there = table.file().symbols().any(|it| it.name().is_ok_and(|name| name == "without_caller"));
+        for kind in ["entry", "exit"] {
+            let note = found.remove(&format!("net__without_caller__{kind}"));
+            assert_eq!(note.is_some(), is_there, "a note without its function, {configuration:?}");
+        }
+        let distinct: Vec<_> =
+            found.iter().map(|(name, copies)| (name.as_str(), copies[0].as_str())).collect();
+        assert_eq!(distinct, NAMES, "{configuration:?}");
+        for (name, copies) in &found {
+            assert!(copies.iter().all(|it| *it == copies[0]), "{name}: {copies:?} in {configuration:?}");
+        }
+        assert_eq!(found["net__mixed__entry"].len(), 2, "copies of the generic function, {configuration:?}");
+    }
+}
+
+/// Returns the address and size of a function.
+fn symbol(table: &SiteTable<'_>, name: &str) -> (u64, u64) {
+    let symbol = table.file().symbol_by_name(name).unwrap_or_else(|| panic!("no symbol {name}"));
+    (symbol.address(), symbol.size())
+}
+
+/// Returns the notes inside of a function.
+fn notes_in(function: &str) -> Vec<UsdtNote> {
+    let (start, size) = symbol(&SiteTable::parse(&BYTES), function);
+    let mut notes = usdt_notes(&BYTES);
+    notes.retain(|note| (start..start + size).contains(&note.addr));
+    notes.sort_by_key(|note| note.addr);
+    notes
+}
+
+/// Checks that the latent code of a function is that of its twin, but for one NOP of one byte for
+/// each of its USDT probes.
+#[track_caller]
+fn costs_one_nop_each(function: &str, notes: &[(&str, &str)]) {
+    let table = SiteTable::parse(&BYTES);
+    let path = |function: &str| {
+        let (start, size) = symbol(&table, function);
+        HotPath::walk(&table, start, size)
+    };
+    let (asked, plain) = (path(function), path(&format!("{function}_plain")));
+    // The compiler may order them otherwise.
+    assert_eq!(
+        Mix::of(&asked.all()),
+        Mix::of(&plain.all()),
+        "{}{}",
+        listing(&plain.all()),
+        listing(&asked.all())
+    );
+    assert_eq!(asked.sites.len(), plain.sites.len());
+    // Cold blocks may lead to a copy of the exit.
+    let mut found = notes_in(function);
+    found.retain(|note| asked.has_one_byte_nop(note.addr));
+    let described: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.arguments.as_str())).collect();
+    assert_eq!(described, notes);
+    // The sites have the same bytes ahead as without, and one more NOP for each note.
+    for (site, twin) in asked.sites.iter().zip(&plain.sites) {
+        let ours = found
+            .iter()
+            .filter(|note| (site - asked.padding_before(*site) as u64..*site).contains(&note.addr));
+        let [padding, more] = [asked.padding_before(*site), ours.count()];
+        assert!((1..=5).contains(&(padding - more)), "{padding} bytes before {site:#x} and {twin:#x}");
+    }
+}
+
+/// The registers are those that have the values anyway.
+#[test]
+fn a_leaf_costs_one_nop_for_each() {
+    costs_one_nop_each(
+        "leaf",
+        &[
+            ("net__leaf__entry", ""),
+            ("net__middle", "8@%rdi -4@%rsi 8@%rdx 8@%rcx 4@%r8"),
+            ("net__leaf__exit", ""),
+        ],
+    );
+}
+
+#[test]
+fn arguments_cost_one_nop() {
+    costs_one_nop_each(
+        "given",
+        &[("net__given__entry", "4@%rdi 8@%rsi 8@%rdx -4@%rcx"), ("net__given__exit", "")],
+    );
+}
+
+#[test]
+fn a_result_costs_one_nop() {
+    costs_one_nop_each(
+        "returned",
+        &[("net__returned__entry", "8@%rdi 8@%rsi"), ("net__returned__exit", "8@%rax")],
+    );
+}
+
+/// Two copies of one generic function in one: each has notes of its own.
+#[test]
+fn each_machine_copy_has_a_note() {
+    let notes = notes_in("inlined_twice");
+    let names: Vec<_> = notes.iter().map(|it| it.name.as_str()).collect();
+    let (entry, exit) = ("net__mixed__entry", "net__mixed__exit");
+    assert_eq!(names, [entry, exit, entry, exit]);
+}

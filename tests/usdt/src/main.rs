@@ -1,0 +1,26 @@
+//! Calls each function, as often as it is told to.
+
+use std::env;
+use std::hint::black_box;
+
+use usdt::net;
+
+fn main() {
+    let rounds = env::args().nth(1).map_or(1, |rounds| rounds.parse().expect("a number"));
+    for round in 0..rounds {
+        black_box(net::leaf(round, -5, "hello", 7));
+        black_box(net::leaf_plain(round, -5, "hello", 7));
+        black_box(net::given(1, "bob", -2));
+        black_box(net::given_plain(1, "bob", -2));
+        black_box(net::returned(round, 3));
+        black_box(net::returned_plain(round, 3));
+        black_box(net::wide(i64::MIN, usize::MAX));
+        black_box(net::narrow(-7, -300, 'x', true));
+        black_box(net::references(&[1, 2, 3], &mut 4, &raw const round));
+        black_box(net::inlined_twice(black_box(1), black_box(2)));
+        let mut store = net::Store { total: round };
+        store.put(2);
+        black_box(store.sum());
+    }
+    black_box(net::polled());
+}
