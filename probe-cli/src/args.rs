@@ -1,10 +1,10 @@
 //! The command line.
 
+mod agent;
 mod program;
 mod values;
 mod watch;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use probe_runtime::__tools::interval;
 
+pub use agent::{AttachTo, Detach, Run};
 pub use program::{AnyProgram, Running, RunningProgram, Target};
 pub use values::Percent;
 use values::percent;
@@ -348,51 +349,6 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
-}
-
-/// The arguments of `attach`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct AttachTo {
-    /// A process
-    #[arg(short, long, value_name = "PID")]
-    pub pid: u32,
-    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub agent: Option<PathBuf>,
-    /// Serves a program without probes, too: its plugins may bring some
-    #[arg(long)]
-    pub plugins: bool,
-}
-
-/// The arguments of `detach`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Detach {
-    /// The program.
-    #[command(flatten)]
-    pub which: RunningProgram,
-}
-
-/// The arguments of `run`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Run {
-    /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub agent: Option<PathBuf>,
-    /// Leaves the program's children alone: they don't inherit the library
-    #[arg(long)]
-    pub only: bool,
-    /// Serves a program without probes, too: its plugins may bring some
-    #[arg(long)]
-    pub plugins: bool,
-    /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD",
-        value_hint = ValueHint::CommandWithArguments
-    )]
-    pub command: Vec<OsString>,
 }
 
 /// The arguments of `completions`.
