@@ -8,6 +8,13 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// The memory of a process.
+///
+/// ```
+/// let answer = 42_u64;
+/// let memory = probe_inject::Memory::open(std::process::id())?;
+/// assert_eq!(memory.word(&raw const answer as u64)?, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Memory(File);
 

@@ -21,6 +21,12 @@ use crate::memory::Memory;
 use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, maps};
 
 /// The places in a process where a thread must not be interrupted.
+///
+/// ```
+/// // A function of 64 bytes that holds a lock which the call takes, too.
+/// let places = probe_inject::Places { locked: vec![0x1000..0x1040], ..Default::default() };
+/// assert!(places.code.is_empty());
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Places {
     /// Functions with a lock that the call needs: no near return address may lead there.
