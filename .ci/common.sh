@@ -10,15 +10,21 @@ export CARGO_INCREMENTAL=0
 # Nothing reads the lines of this workspace's own code, and they are a sixth of the time to compile.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_RELEASE_DEBUG=0
 # Each crate's parts are optimised apart, in two thirds of the time. The lane `whole` does not.
-export CARGO_PROFILE_RELEASE_LTO=off
+export CARGO_PROFILE_DEV_LTO=off CARGO_PROFILE_RELEASE_LTO=off
 
 # Tests panic on purpose, under Miri, too, where a backtrace takes a minute.
 export RUST_BACKTRACE=0
 
+# Settings of the profile of debug builds that make builds optimised, but for dependencies and
+# procedural macros. So these are the ones that debug builds have compiled.
+like_release=({opt-level=3,debug-assertions=false,overflow-checks=false} 'package."*".opt-level=0' \
+    {'package."*"',build-override}.{debug-assertions,overflow-checks}=true)
+like_release=("${like_release[@]/#/--config=profile.dev.}")
+
 # The arguments of optimised builds of the integration tests. Packages without sites stay
 # unoptimised, which takes far less time to compile.
-optimised=(--release --config 'profile.release.package."*".opt-level=0' \
-    --config 'profile.release.package.probe-build.opt-level=0' -p probe-tests)
+optimised=("${like_release[@]}" -p probe-tests \
+    --config=profile.dev.package.probe-{build,protocol,trace}.{opt-level=0,debug-assertions=true,overflow-checks=true})
 
 # Installs missing tools if it can. An argument is `command=package`, or one name for both. The
 # tests that need a missing tool say so and go on.

@@ -5,10 +5,14 @@
 source "$(dirname "$0")/../common.sh"
 
 tools
-unset CARGO_PROFILE_RELEASE_LTO
+unset CARGO_PROFILE_DEV_LTO CARGO_PROFILE_RELEASE_LTO
 
 step 'whole unit tests'
 PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
+
+step 'optimised consumers, and an example'
+cargo test "${optimised[@]}" --test consumers
+cargo run --release -p probe-examples --example quickstart
 
 # The lane `release` plays slices of the first two, and none of the tests of C code.
 step 'whole stress of optimised code, and C code beside an optimised runtime'
@@ -31,6 +35,7 @@ for one in $(features); do
     for other in $(features | sed "0,/^$one\$/d"); do with_features "$one,$other"; done
 done
 
+PROBE_TEST_WHOLE=1 .ci/lanes/portable.sh
 PROBE_TEST_WHOLE=1 .ci/lanes/msrv.sh
 PROBE_TEST_WHOLE=1 .ci/lanes/package.sh
 
