@@ -41,7 +41,7 @@ fn names(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The notes of one machine copy of each probe. Optimised code may have more copies.
-const NAMES: [(&str, &str); 29] = [
+const NAMES: [(&str, &str); 27] = [
     ("net__Store__put__entry", ""),
     ("net__Store__put__exit", ""),
     ("net__Store__sum__entry", ""),
@@ -56,11 +56,9 @@ const NAMES: [(&str, &str); 29] = [
     ("net__mixed__entry", "2"),
     ("net__mixed__exit", ""),
     ("net__narrow", "-1 -2 4 1"),
-    ("net__ready__drop", "8"),
     ("net__ready__entry", "8"),
     ("net__ready__exit", "8"),
     ("net__ready__resume", "8"),
-    ("net__ready__suspend", "8"),
     ("net__references", "8 8 8 8"),
     ("net__returned__entry", "8 8"),
     ("net__returned__exit", "8"),
@@ -93,6 +91,11 @@ fn each_configuration_has_each_name() {
         for kind in ["entry", "exit"] {
             let note = found.remove(&format!("net__without_caller__{kind}"));
             assert_eq!(note.is_some(), is_there, "a note without its function, {configuration:?}");
+        }
+        // An optimiser proves that a future which is ready at once passes neither.
+        for kind in ["drop", "suspend"] {
+            let note = found.remove(&format!("net__ready__{kind}"));
+            assert!(note.is_some() || configuration.is_release(), "no {kind}, {configuration:?}");
         }
         let distinct: Vec<_> =
             found.iter().map(|(name, copies)| (name.as_str(), copies[0].as_str())).collect();
