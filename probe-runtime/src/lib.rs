@@ -213,15 +213,6 @@ mod shipping_latent_probes {}
 #[doc = include_str!("../docs/usdt.md")]
 mod usdt_probes {}
 
-/// Without the feature, the word is an error.
-/// ```compile_fail
-/// #[probe_runtime::probe(usdt)]
-/// fn f() {}
-/// # f();
-/// ```
-#[cfg(all(doctest, not(feature = "usdt")))]
-mod usdt_probes {}
-
 #[cfg(all(doctest, feature = "metrics", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}

@@ -75,36 +75,48 @@ macro_rules! pointers {
 pointers! { *const T, *mut T: self => self }
 pointers! { &T, &mut T: self => (&raw const **self) }
 
-impl<T> Argument for &[T] {
-    const SIZE: i32 = 8;
-    const HAS_LENGTH: bool = true;
+macro_rules! slices {
+    ($($ty:ty),*) => { $(
+        impl<T> Argument for $ty {
+            const SIZE: i32 = 8;
+            const HAS_LENGTH: bool = true;
 
-    #[inline(always)]
-    fn wide(&self) -> MaybeUninit<u64> {
-        MaybeUninit::new(self.as_ptr().expose_provenance() as u64)
-    }
+            #[inline(always)]
+            fn wide(&self) -> MaybeUninit<u64> {
+                MaybeUninit::new(self.as_ptr().expose_provenance() as u64)
+            }
 
-    #[inline(always)]
-    fn second(&self) -> MaybeUninit<u64> {
-        MaybeUninit::new(self.len() as u64)
-    }
+            #[inline(always)]
+            fn second(&self) -> MaybeUninit<u64> {
+                MaybeUninit::new(self.len() as u64)
+            }
+        }
+    )* };
 }
 
-impl Argument for &str {
-    const SIZE: i32 = 8;
-    const HAS_LENGTH: bool = true;
+slices! { &[T], &mut [T] }
 
-    #[inline(always)]
-    fn wide(&self) -> MaybeUninit<u64> {
-        self.as_bytes().wide()
-    }
+macro_rules! texts {
+    ($($ty:ty),*) => { $(
+        impl Argument for $ty {
+            const SIZE: i32 = 8;
+            const HAS_LENGTH: bool = true;
 
-    #[inline(always)]
-    fn second(&self) -> MaybeUninit<u64> {
-        self.as_bytes().second()
-    }
+            #[inline(always)]
+            fn wide(&self) -> MaybeUninit<u64> {
+                self.as_bytes().wide()
+            }
+
+            #[inline(always)]
+            fn second(&self) -> MaybeUninit<u64> {
+                self.as_bytes().second()
+            }
+        }
+    )* };
 }
+
+texts! { &str, &mut str }
 
 /// Checks the type of an argument, where no note is emitted.
 #[cfg(not(probe_backend = "patched"))]
-pub fn argument<A: Argument>(_argument: &A) {}
+pub fn usdt_argument<A: Argument>(_argument: &A) {}

@@ -1,6 +1,7 @@
 //! Code that several integration tests share. The tests live in `tests/`, one process for each
 //! file, and one more for each scenario of global state.
 
+pub mod bpftrace;
 #[cfg(all(feature = "unoptimised", target_arch = "x86_64", target_os = "linux"))]
 pub mod c;
 #[cfg(unix)]

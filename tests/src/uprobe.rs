@@ -1,7 +1,7 @@
 //! The kernel's uprobes on this process's own program, by way of `perf_event_open(2)`: only this
 //! process has them, though others may run the same file. As root.
 
-// Safety: relies on the layout of `perf_event_attr`, and on descriptors that this file opens.
+// Safety: relies on descriptors that this file opens.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -9,6 +9,12 @@ use std::io::{self, Read};
 use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+
+use perf_event_open_sys::bindings::{
+    PERF_FLAG_FD_CLOEXEC, perf_event_attr, perf_event_attr__bindgen_ty_3 as Path,
+    perf_event_attr__bindgen_ty_4 as Offset,
+};
+use perf_event_open_sys::perf_event_open;
 
 /// The number of the kernel's unit for uprobes.
 const UNIT: &str = "/sys/bus/event_source/devices/uprobe/type";
@@ -63,40 +69,25 @@ impl Uprobe {
 
 /// Opens the event of a uprobe.
 fn open(addr: usize) -> io::Result<File> {
-    /// The beginning of `perf_event_attr` (`PERF_ATTR_SIZE_VER1`).
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        ty: u32,
-        size: u32,
-        config: u64,
-        sample_period: u64,
-        sample_type: u64,
-        read_format: u64,
-        flags: u64,
-        wakeup: u32,
-        breakpoint: u32,
-        path: u64,
-        offset: u64,
-    }
     let unit = fs::read_to_string(UNIT)?;
     let (path, offset) = place(addr);
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
-    let attributes = Attributes {
-        ty: unit.trim().parse().map_err(io::Error::other)?,
-        size: u32::try_from(size_of::<Attributes>()).expect("72"),
-        path: path.as_ptr().expose_provenance() as u64,
-        offset: offset as u64,
-        ..Attributes::default()
+    let mut attributes = perf_event_attr {
+        type_: unit.trim().parse().map_err(io::Error::other)?,
+        size: u32::try_from(size_of::<perf_event_attr>()).expect("some hundred"),
+        __bindgen_anon_3: Path { uprobe_path: path.as_ptr().expose_provenance() as u64 },
+        __bindgen_anon_4: Offset { probe_offset: offset as u64 },
+        ..perf_event_attr::default()
     };
+    let flags = PERF_FLAG_FD_CLOEXEC.into();
     // SAFETY: the attributes and the path live until the call returns. This thread, any processor,
-    // no group, closed in programs that it starts.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, 8) };
-    match i32::try_from(fd) {
-        // SAFETY: a new descriptor, which nobody else has.
-        Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+    // no group.
+    let fd = unsafe { perf_event_open(&raw mut attributes, 0, -1, -1, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
     }
+    // SAFETY: a new descriptor, which nobody else has.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 /// The file that is mapped at an address, and the offset in it.

@@ -4,108 +4,151 @@
 //! | probe | the program has |
 //! |---|---|
 //! | with a USDT note | its name, which stands for all of its machine copies |
-//! | an entry without | the beginning of each function that leads straight to a site of it |
+//! | an entry without | the beginning of each function that leads straight to sites of it |
 //! | any other | nothing, and a note says so |
 //!
 //! Nothing is put on a site itself: when a uprobe goes, the kernel writes back the byte of the
 //! file, and would tear a site that has become active meanwhile.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use probe_runtime::Kind;
 
-use crate::elf::{Functions, Image, Problem, functions, passes_once};
+use crate::elf::{Beginnings, Functions, Image, Problem, functions};
 use crate::output::{Failure, Shown};
 use crate::tables::Probe;
 use crate::text::{clean, count};
 
-/// Bytes of a function that are decoded. A longer one is left out.
-const LONGEST: usize = 1 << 20;
 /// Bytes of a text that bpftrace takes, unless it is told otherwise.
 const LONGEST_KEY: usize = 60;
 /// Probes that bpftrace takes, unless it is told otherwise.
 const MOST: usize = 512;
+/// Texts that a map of bpftrace takes, unless it is told otherwise.
+const MOST_KEYS: usize = 4096;
 
 /// Returns the program for these probes of a file.
 pub(super) fn program(file: &Path, image: &Image, probes: &[&Probe]) -> Result<Shown, Failure> {
     let path = quotable(file)?;
     let functions = functions(image).map_err(|problem| Failure::input(image.error(problem)))?;
-    let mut program = Program { lines: Vec::new(), many: 0, others: 0, hidden: Vec::new() };
+    let mut program = Program {
+        beginnings: Beginnings::new(image, &functions),
+        lines: Vec::new(),
+        named: HashMap::new(),
+        many: 0,
+        keys: 0,
+        others: 0,
+        returns: 0,
+        doubts: Vec::new(),
+    };
     for probe in probes {
-        program.add(probe, &path, image, &functions).map_err(|it| Failure::input(image.error(it)))?;
+        program.add(probe, &path).map_err(|it| Failure::input(image.error(it)))?;
     }
     program.finish(image, &functions)
 }
 
 /// Returns the file's whole path, if bpftrace can name it.
 fn quotable(file: &Path) -> Result<String, Failure> {
-    let whole = std::fs::canonicalize(file).ok().and_then(|path| path.to_str().map(str::to_owned));
+    let unread = |error| Failure::Input(format!("{} has no path: {error}", file.display()));
+    let mut whole = absolute(file).map_err(unread)?;
+    // A path of a process leads into its own mounts, and to a program that was deleted.
+    let process = whole.strip_prefix("/proc").ok().and_then(|rest| rest.iter().next()?.to_str());
+    if process.is_none_or(|it| it.parse::<u32>().is_err()) {
+        whole = whole.canonicalize().map_err(unread)?;
+    }
     let is_bad = |c: char| c.is_control() || "\"\\*?[]".contains(c);
-    match whole {
-        Some(path) if !path.contains(is_bad) => Ok(path),
+    match whole.to_str() {
+        Some(path) if !path.contains(is_bad) => Ok(path.to_owned()),
         _ => Err(Failure::Usage(format!(
-            "bpftrace can't name {}: copy the file to a path without quotes, wildcards and control characters",
+            "bpftrace can't name {}: copy the file to a path of UTF-8 without quotes, wildcards and control \
+             characters",
             file.display()
         ))),
     }
 }
 
-struct Program {
+struct Program<'a> {
+    beginnings: Beginnings<'a>,
     lines: Vec<String>,
+    /// USDT names, and the probe that each is shown as.
+    named: HashMap<String, String>,
     /// Number of probes as bpftrace counts them.
     many: usize,
+    /// Number of probes that are counted.
+    keys: usize,
     /// Number of probes that are neither USDT probes nor entries.
     others: u64,
-    /// Entries with sites whose hits the program can't see: path, number of these, of all.
-    hidden: Vec<(String, u64, u64)>,
+    /// Number of USDT probes of returns only.
+    returns: u64,
+    /// Notes of probes that the program can't see or tell apart.
+    doubts: Vec<String>,
 }
 
-impl Program {
-    fn add(
-        &mut self,
-        probe: &Probe,
-        path: &str,
-        image: &Image,
-        functions: &Functions,
-    ) -> Result<(), Problem> {
-        if let Some(usdt) = probe.usdt_name().filter(|_| !probe.sites.is_empty()) {
+impl Program<'_> {
+    fn add(&mut self, probe: &Probe, path: &str) -> Result<(), Problem> {
+        if let Some(usdt) = probe.usdt_name() {
+            let is_of_returns =
+                probe.kind == Kind::Exit && probe.fields.iter().any(|it| it.name == "outcome");
+            self.returns += u64::from(is_of_returns);
+            let shown = shown(probe);
+            if let Some(first) = self.named.get(&usdt.to_string()) {
+                self.doubts.push(format!(
+                    "`{shown}` and `{first}` have one USDT name, and are counted as the latter"
+                ));
+                return Ok(());
+            }
             // Each machine copy takes one of bpftrace's probes.
             self.many += probe.sites.len();
             let (provider, name) = (usdt.provider(), usdt.name());
-            self.count(&format!("usdt:\"{path}\":{provider}:{name}"), probe);
+            let key = self.key(probe);
+            self.count(&format!("usdt:\"{path}\":{provider}:{name}"), &key, 1);
+            self.named.insert(usdt.to_string(), shown);
             return Ok(());
         }
         if probe.kind != Kind::Entry {
             self.others += 1;
             return Ok(());
         }
-        let mut begins = Vec::new();
-        let mut hidden = 0;
+        // The beginnings, and how many sites each leads to.
+        let mut begins = BTreeMap::new();
         for site in &probe.sites {
-            match beginning(image, functions, site.addr)? {
-                Some(start) if !begins.contains(&start) => begins.push(start),
-                _ => hidden += 1,
+            if let Some(start) = self.beginnings.of(site.addr)? {
+                *begins.entry(start).or_insert(0) += 1;
             }
         }
-        if hidden != 0 || begins.is_empty() {
-            self.hidden.push((probe.path.clone(), hidden, probe.sites.len() as u64));
+        let (all, seen) = (probe.sites.len(), begins.values().sum::<usize>());
+        match all - seen {
+            _ if all == 0 => {
+                self.doubts.push(format!("`{}` has no site: it was optimised away", clean(&probe.path)));
+            }
+            0 => (),
+            hidden => self.doubts.push(format!(
+                "hits of {hidden} of {} of `{}` are not seen: no function's beginning is known to lead straight to {}",
+                count(all as u64, "site"),
+                clean(&probe.path),
+                if hidden == 1 { "it" } else { "each" }
+            )),
         }
-        for start in begins {
-            self.many += 1;
-            self.count(&format!("uprobe:\"{path}\":{start:#x}"), probe);
+        if begins.is_empty() {
+            return Ok(());
+        }
+        self.many += begins.len();
+        let key = self.key(probe);
+        for (start, sites) in begins {
+            self.count(&format!("uprobe:\"{path}\":{start:#x}"), &key, sites);
         }
         Ok(())
     }
 
-    fn count(&mut self, place: &str, probe: &Probe) {
-        let key = self.key(probe);
-        self.lines.push(format!("{place} {{ @[\"{key}\"] = count(); }}"));
+    fn count(&mut self, place: &str, key: &str, sites: usize) {
+        self.lines.push(format!("{place} {{ {} }}", action(key, sites)));
     }
 
     /// Returns the probe's path and kind, as a text that bpftrace takes. A long one has a number in
     /// place of its beginning.
     fn key(&mut self, probe: &Probe) -> String {
+        self.keys += 1;
         let whole = format!("{} {}", probe.path, probe.kind.name());
         let plain: String =
             whole.chars().map(|c| if c.is_control() || "\"\\".contains(c) { '?' } else { c }).collect();
@@ -121,20 +164,13 @@ impl Program {
     }
 
     fn finish(self, image: &Image, functions: &Functions) -> Result<Shown, Failure> {
-        let mut notes = Vec::new();
-        for (path, hidden, all) in self.hidden.iter().take(3) {
-            notes.push(match all {
-                0 => format!("`{}` has no site: it was optimised away", clean(path)),
-                _ => format!(
-                    "hits of {hidden} of {} of `{}` are not seen: no function's beginning leads straight to {}",
-                    count(*all, "site"),
-                    clean(path),
-                    if *hidden == 1 { "it" } else { "each" }
-                ),
-            });
+        let mut notes: Vec<_> = self.doubts.iter().take(3).cloned().collect();
+        if self.doubts.len() > 3 {
+            notes.push(format!("and so for {}", count(self.doubts.len() as u64 - 3, "more probe")));
         }
-        if self.hidden.len() > 3 {
-            notes.push(format!("and so for {}", count(self.hidden.len() as u64 - 3, "more probe")));
+        if self.returns != 0 {
+            let returns = count(self.returns, "probe");
+            notes.push(format!("hits by a panic are not seen of {returns} with `usdt` and `ret`"));
         }
         if self.others != 0 {
             let others = count(self.others, "probe");
@@ -155,8 +191,15 @@ impl Program {
         if functions.by != "symbols" {
             out.push_str("// The file has no symbols, so bpftrace takes addresses with --unsafe only.\n");
         }
+        let mut limits = String::new();
         if self.many > MOST {
-            let _ = writeln!(out, "// bpftrace takes so many with BPFTRACE_MAX_PROBES={} only.", self.many);
+            let _ = write!(limits, " BPFTRACE_MAX_PROBES={}", self.many);
+        }
+        if self.keys > MOST_KEYS {
+            let _ = write!(limits, " BPFTRACE_MAP_KEYS_MAX={}", self.keys);
+        }
+        if !limits.is_empty() {
+            let _ = writeln!(out, "// bpftrace 0.17 takes so many with{limits} only.");
         }
         for line in self.lines {
             let _ = writeln!(out, "{line}");
@@ -165,17 +208,23 @@ impl Program {
     }
 }
 
-/// Returns the beginning of the function around a site, if each of its calls passes the site once.
-fn beginning(image: &Image, functions: &Functions, site: u64) -> Result<Option<u64>, Problem> {
-    let next = functions.starts.partition_point(|start| *start <= site);
-    let Some(start) = next.checked_sub(1).map(|at| functions.starts[at]) else { return Ok(None) };
-    // The last function ends with the text.
-    let end = functions.starts.get(next).copied().unwrap_or(site + 4096);
-    let end = image.end_of_text(start).map_or(end, |text| text.min(end));
-    let Some(length) = usize::try_from(end - start).ok().filter(|length| *length <= LONGEST) else {
-        return Ok(None);
-    };
-    let mut code = Vec::new();
-    let is_there = image.text(start, length, &mut code)?;
-    Ok((is_there && passes_once(&code, start, site)).then_some(start))
+/// Returns an action that counts a hit for each site that is passed.
+fn action(key: &str, sites: usize) -> String {
+    vec![format!("@[\"{key}\"] = count();"); sites].join(" ")
+}
+
+/// Returns the probe's path and kind, for a note.
+fn shown(probe: &Probe) -> String {
+    format!("{} {}", clean(&probe.path), probe.kind.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::action;
+
+    #[test]
+    fn each_site_is_counted() {
+        assert_eq!(action("a::b entry", 1), r#"@["a::b entry"] = count();"#);
+        assert_eq!(action("a", 2), r#"@["a"] = count(); @["a"] = count();"#);
+    }
 }

@@ -4,11 +4,12 @@
 //! ```text
 //! file ──▶ pages (bounded cache) ──▶ image: segments ─┬─▶ notes
 //!                                                     ├─▶ dynamic: relocated pointers
-//!                                                     └─▶ functions
+//!                                                     └─▶ functions ──▶ beginnings ──▶ straight
 //! ```
 //! Program headers alone lead to the loaded parts, so stripping hides nothing. No number in a file
 //! is believed. Each is compared with the file's length, and memory has a bound of its own.
 
+mod beginnings;
 mod dynamic;
 mod error;
 mod exported;
@@ -19,6 +20,7 @@ mod notes;
 mod pages;
 mod straight;
 
+pub use beginnings::Beginnings;
 pub use dynamic::{Pointer, Pointers};
 pub use error::{ElfError, Problem};
 pub use exported::Exported;
@@ -26,4 +28,4 @@ pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
 pub use notes::{NoteAt, Notes, Runtime, notes};
 pub use pages::Source;
-pub use straight::passes_once;
+pub use straight::passed_once;

@@ -1,33 +1,49 @@
-//! Whether the beginning of a function tells of a place inside of it. Pure.
+//! Which instructions each call of a function executes exactly once. Pure.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 
-/// Returns whether each call of the function whose code this is passes `place` once: no branch and
-/// no call lies between, and no jump of the function leads back there. So a place that was inlined
-/// behind a condition, or into a loop, is none.
+/// Returns the addresses of instructions that each call of the function executes exactly once, in
+/// order: those of its beginning, up to the first branch, call or return, and ahead of any place
+/// that a jump of the function leads back to. A place that was inlined behind a condition, or into
+/// a loop, is not among them.
+///
+/// Nothing is known of a function with bytes that are no instruction, or with a jump to an address
+/// that is computed. A tail call by way of a pointer at a fixed place is none.
+///
+/// Jumps from elsewhere are not seen. A part that a compiler has moved away (`.cold`) is another
+/// function here. If a loop leads through it, its rounds are not told from the call.
 ///
 /// ```
-/// use probe_cli::elf::passes_once;
+/// use probe_cli::elf::passed_once;
 /// let code = [0x55, 0x0f, 0x1f, 0x44, 0x00, 0x08, 0xc3]; // push rbp; nop; ret
-/// assert!(passes_once(&code, 0x1000, 0x1001));
+/// assert_eq!(passed_once(&code, 0x1000), [0x1000, 0x1001, 0x1006]);
 /// let loops = [0x55, 0x0f, 0x1f, 0x44, 0x00, 0x08, 0xeb, 0xf9]; // push rbp; nop; jmp to the nop
-/// assert!(!passes_once(&loops, 0x1000, 0x1001));
+/// assert_eq!(passed_once(&loops, 0x1000), [0x1000]);
 /// ```
-pub fn passes_once(code: &[u8], start: u64, place: u64) -> bool {
-    let mut is_passed = false;
+pub fn passed_once(code: &[u8], start: u64) -> Vec<u64> {
+    let mut passed = Vec::new();
+    let mut is_straight = true;
+    let mut lowest = u64::MAX;
     for instruction in Decoder::with_ip(64, code, start, DecoderOptions::NONE) {
-        if instruction.is_invalid() {
-            break;
+        if instruction.is_invalid() || is_computed_jump(&instruction) {
+            return Vec::new();
         }
-        let is_ahead = instruction.ip() < place;
-        is_passed |= instruction.ip() == place;
-        // A jump to the beginning is a call, as its tracer sees it.
-        let leads_back = (start + 1..=place).contains(&instruction.near_branch_target());
-        if leads_back || is_ahead && instruction.flow_control() != FlowControl::Next {
-            return false;
+        if is_straight {
+            passed.push(instruction.ip());
+            is_straight = instruction.flow_control() == FlowControl::Next;
+        }
+        // Zero without a target. A jump to the beginning is a call, as its tracer sees it.
+        let target = instruction.near_branch_target();
+        if target > start {
+            lowest = lowest.min(target);
         }
     }
-    is_passed
+    passed.truncate(passed.partition_point(|at| *at < lowest));
+    passed
+}
+
+fn is_computed_jump(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::IndirectBranch && !instruction.is_ip_rel_memory_operand()
 }
 
 #[cfg(test)]
@@ -36,9 +52,10 @@ mod tests {
 
     const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 
+    /// Whether the NOP between these is passed once.
     fn at(ahead: &[u8], behind: &[u8]) -> bool {
         let code = [ahead, &NOP, behind].concat();
-        passes_once(&code, 0x1000, 0x1000 + ahead.len() as u64)
+        passed_once(&code, 0x1000).contains(&(0x1000 + ahead.len() as u64))
     }
 
     #[test]
@@ -63,10 +80,38 @@ mod tests {
         assert!(!at(&[0x90, 0x90], &[0x75, 0xf8]));
     }
 
+    /// A jump table and a computed `goto` may lead back.
+    #[test]
+    fn of_computed_jumps_nothing_is_known() {
+        // jmp rax
+        assert!(!at(&[0x90], &[0xff, 0xe0]));
+        // jmp [rax + 8 * rcx]
+        assert!(!at(&[0x90], &[0xff, 0x24, 0xc8]));
+        // notrack jmp rax
+        assert!(!at(&[0x90], &[0x3e, 0xff, 0xe0]));
+    }
+
+    /// A tail call through the table of other objects' functions.
+    #[test]
+    fn a_tail_call_by_a_pointer_leads_away() {
+        // jmp [rip + 0x1000]
+        assert!(at(&[0x90], &[0xff, 0x25, 0, 0x10, 0, 0]));
+        // call rax; ret
+        assert!(at(&[0x90], &[0xff, 0xd0, 0xc3]));
+    }
+
+    #[test]
+    fn of_bytes_that_are_no_instruction_nothing_is_known() {
+        // ret; an invalid opcode
+        assert!(!at(&[0x90], &[0xc3, 0x06]));
+        // ret; the beginning of a jmp
+        assert!(!at(&[0x90], &[0xc3, 0xe9, 0]));
+    }
+
     #[test]
     fn no_instruction_begins_there() {
-        assert!(!passes_once(&[0x48, 0x89, 0xe5, 0xc3], 0x1000, 0x1001));
-        assert!(!passes_once(&[0x90], 0x1000, 0x1005));
-        assert!(!passes_once(&[], 0x1000, 0x1000));
+        assert_eq!(passed_once(&[0x48, 0x89, 0xe5, 0xc3], 0x1000), [0x1000, 0x1003]);
+        assert_eq!(passed_once(&[0x90], 0x1000), [0x1000]);
+        assert!(passed_once(&[], 0x1000).is_empty());
     }
 }

@@ -79,6 +79,8 @@ impl Grouped {
                 }
                 sites.push(site);
             }
+            // A result that a panic leaves out has no type.
+            Record::Type(_, Some(Type::Absent)) => (),
             Record::Type(field, ty) => match self.types.entry((place, field)) {
                 Entry::Vacant(entry) => _ = entry.insert(ty),
                 Entry::Occupied(mut entry) if *entry.get() != ty => _ = entry.insert(None),

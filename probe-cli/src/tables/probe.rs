@@ -102,7 +102,7 @@ pub struct Probe {
     pub group: Option<String>,
     /// The meaning of a hit.
     pub doc: Option<String>,
-    /// Whether each of its sites has a USDT note beside it.
+    /// Whether its sites have USDT notes beside them; of an exit with `ret`, those of returns.
     pub is_usdt: bool,
     /// Why a function has no probe.
     pub skipped: Option<String>,
@@ -113,9 +113,9 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Returns provider and name of its USDT probe, if it has one.
+    /// Returns provider and name of its USDT probe, if it has one. Without sites there is no note.
     pub fn usdt_name(&self) -> Option<UsdtName> {
-        if self.is_usdt { UsdtName::of(&self.path, self.kind) } else { None }
+        if self.is_usdt && !self.sites.is_empty() { UsdtName::of(&self.path, self.kind) } else { None }
     }
 
     /// Returns the state of the first site that is not latent; else latent.

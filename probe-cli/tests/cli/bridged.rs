@@ -7,6 +7,7 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 use probe_runtime::probe;
+use probe_tests::bpftrace;
 use serde_json::Value;
 
 use crate::ran::{Folder, HAS_SITES, fails, out, run, this};
@@ -24,6 +25,19 @@ fn asked(x: u64) -> u64 {
     black_box(x) + 1
 }
 
+/// Probes that a program shows with notes.
+mod noted {
+    use super::{black_box, probe};
+
+    #[probe(usdt, ret)]
+    #[inline(never)]
+    pub fn returned(x: u64) -> u64 {
+        probe!(usdt, "pair__a", x);
+        probe!(usdt, "pair::a", x);
+        black_box(x)
+    }
+}
+
 /// bpftrace runs this, and counts.
 #[test]
 fn calls() {
@@ -33,6 +47,7 @@ fn calls() {
     (0..5).for_each(|x| {
         black_box(asked(x));
     });
+    black_box(noted::returned(1));
 }
 
 /// Returns the address of a function, by its symbol.
@@ -63,7 +78,7 @@ fn a_program_for_bpftrace() {
     let path = fs::canonicalize(this()).unwrap().display().to_string();
     let at = function("plain");
     assert_eq!(
-        program("cli::bridged::**"),
+        program("cli::bridged::*"),
         (
             vec![
                 format!(
@@ -80,32 +95,60 @@ fn a_program_for_bpftrace() {
     );
 }
 
+/// Two probes of one USDT name are one to bpftrace, and an exit with `ret` has a note at its return
+/// only.
+#[test]
+fn notes_tell_of_names_and_panics() {
+    if !HAS_SITES {
+        println!("skipped: files of this build show no sites");
+        return;
+    }
+    let (lines, notes) = program("cli::bridged::noted::** kind=point, cli::bridged::noted::** kind=exit");
+    let names: Vec<_> = lines.iter().map(|line| line.split_once("\":").unwrap().1).collect();
+    assert_eq!(
+        names,
+        [
+            "cli:bridged__noted__pair__a { @[\"cli::bridged::noted::pair::a point\"] = count(); }",
+            "cli:bridged__noted__returned__exit { @[\"cli::bridged::noted::returned exit\"] = count(); }",
+        ]
+    );
+    assert_eq!(
+        notes,
+        "note: `cli::bridged::noted::pair__a point` and `cli::bridged::noted::pair::a point` have one USDT name, and \
+         are counted as the latter\n\
+         note: hits by a panic are not seen of 1 probe with `usdt` and `ret`\n"
+    );
+}
+
+/// A path below a process stays as it is: it leads to a program that was deleted, too.
+#[test]
+fn a_process_s_program_has_its_path() {
+    if !HAS_SITES {
+        println!("skipped: files of this build show no sites");
+        return;
+    }
+    let file = format!("/proc/{}/exe", std::process::id());
+    let text = out(&["list", "--bpftrace", &file, "cli::bridged::plain kind=entry"]);
+    assert!(text.lines().nth(1).unwrap().starts_with(&format!("uprobe:\"{file}\":0x")), "{text}");
+}
+
 #[test]
 fn bpftrace_takes_it() {
     if !HAS_SITES {
         println!("skipped: files of this build show no sites");
         return;
     }
-    let folder = Folder::new("bridged");
-    let text = run(&["list", "--bpftrace", &this(), "cli::bridged::** kind=entry"]).out;
-    let file = folder.file("program.bt", text);
-    let calls = format!("{} --exact bridged::calls", this());
-    let output = match Command::new("bpftrace").args([&file, "-c", &calls]).output() {
-        Ok(output) => output,
-        Err(error) => {
-            println!("skipped: bpftrace: {error}");
-            return;
-        }
-    };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let [shown, said] = [text(&output.stdout), text(&output.stderr)];
-    if !shown.contains("@[") {
-        let is_denied =
-            ["root user", "not permitted", "BPF", "perf_event_open"].iter().any(|it| said.contains(it));
-        assert!(is_denied, "{shown}{said}");
-        println!("skipped: bpftrace may not trace here: {said}");
+    if let Some(why) = bpftrace::missing() {
+        println!("skipped: {why}");
         return;
     }
+    let folder = Folder::new("bridged");
+    let text = run(&["list", "--bpftrace", &this(), "cli::bridged::* kind=entry"]).out;
+    let file = folder.file("program.bt", text);
+    let calls = format!("{} --exact bridged::calls", this());
+    let output = Command::new("bpftrace").args([&file, "-c", &calls]).output().expect("bpftrace");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let [shown, said] = [text(&output.stdout), text(&output.stderr)];
     for line in ["@[cli::bridged::plain entry]: 17", "@[cli::bridged::asked entry]: 5"] {
         assert!(shown.lines().any(|it| it == line), "no `{line}` in:\n{shown}{said}");
     }
@@ -137,14 +180,14 @@ fn lists_show_usdt_names() {
     if !HAS_SITES {
         return;
     }
-    let text = out(&["list", &this(), "cli::bridged::**"]);
+    let text = out(&["list", &this(), "cli::bridged::*"]);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["probe", "kind", "sites", "place", "fields", "usdt"]);
     assert_eq!(
         (lines[1][0], *lines[1].last().unwrap()),
         ("cli::bridged::asked", "cli:bridged__asked__entry")
     );
-    let json: Value = serde_json::from_str(&out(&["list", "--json", &this(), "cli::bridged::**"])).unwrap();
+    let json: Value = serde_json::from_str(&out(&["list", "--json", &this(), "cli::bridged::*"])).unwrap();
     let usdt: Vec<_> = json["rows"].as_array().unwrap().iter().map(|row| row["usdt"].as_str()).collect();
     let [entry, exit] = ["cli:bridged__asked__entry", "cli:bridged__asked__exit"];
     assert_eq!(usdt, [Some(entry), Some(exit), None, None, None]);

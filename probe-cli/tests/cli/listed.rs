@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use probe_runtime::abi::usdt::UsdtName;
 use probe_runtime::{Kind, ProbeInfo, Type, probe, probes};
 use serde_json::Value;
 
@@ -93,8 +94,8 @@ fn row(probe: &ProbeInfo) -> Value {
     if let Some(doc) = probe.doc() {
         row["doc"] = doc.into();
     }
-    if probe.path() == "cli::bridged::asked" {
-        row["usdt"] = format!("cli:bridged__asked__{}", probe.kind().name()).into();
+    if probe.path() == "cli::bridged::asked" || probe.path().starts_with("cli::bridged::noted::") {
+        row["usdt"] = UsdtName::of(probe.path(), probe.kind()).unwrap().to_string().into();
     }
     row
 }

@@ -1,7 +1,7 @@
 //! The rules that reading keeps, whatever the bytes are.
 
 use probe_cli::audit::audit;
-use probe_cli::elf::Image;
+use probe_cli::elf::{Beginnings, Image, functions};
 use probe_cli::tables::ObjectProbes;
 
 /// The numbers of a file's parts.
@@ -33,6 +33,12 @@ pub fn read(file: Vec<u8>) -> Result<Seen, String> {
     assert!(audit.findings.shown.len() as u64 <= audit.findings.count);
     assert!(object.unread.shown.len() as u64 <= object.unread.count);
     assert!(object.unread.count == 0 || audit.findings.count != 0, "unread parts are findings");
+    let functions = functions(&image).map_err(|problem| image.error(problem).to_string())?;
+    let mut beginnings = Beginnings::new(&image, &functions);
+    for site in &audit.sites {
+        let start = beginnings.of(site.site.addr).map_err(|problem| image.error(problem).to_string())?;
+        assert!(start.is_none_or(|start| start <= site.site.addr && functions.begins(start)));
+    }
     Ok(Seen { files: 1, probes: object.probes.len(), sites, findings: audit.findings.count })
 }
 

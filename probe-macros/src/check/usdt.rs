@@ -1,8 +1,8 @@
 //! The rules for the fields of a probe with `usdt`, which are arguments of a USDT probe too. Tools
 //! read them from registers while the probe is latent, so nothing may be computed for them.
 
-use syn::Expr;
 use syn::ext::IdentExt;
+use syn::{Expr, Ident};
 
 use super::too_many;
 use crate::errors::Errors;
@@ -16,7 +16,15 @@ pub(super) fn function(settings: &Settings, captures: &Captures, errors: &mut Er
     if settings.usdt.is_none() {
         return;
     }
-    fields(&captures.entry, errors);
+    fields(
+        &captures.entry,
+        |name| {
+            format!(
+                "pass an argument as it is, or write `let {name} = …;` and `probe!(usdt, \"…\", {name})` in the body"
+            )
+        },
+        errors,
+    );
     if let Some(RetList { key, fields: Some(_), .. }) = &settings.ret {
         errors.at(
             key,
@@ -29,19 +37,20 @@ pub(super) fn function(settings: &Settings, captures: &Captures, errors: &mut Er
 /// Checks the fields of a `probe!(usdt, …)`.
 pub(super) fn point(point: &Point, errors: &mut Errors) {
     if point.is_usdt {
-        fields(&point.fields, errors);
+        let help = |name| format!("write `let {name} = …;` before `probe!(usdt, \"…\", {name})`");
+        fields(&point.fields, help, errors);
     }
 }
 
-fn fields(fields: &[Field], errors: &mut Errors) {
+fn fields(fields: &[Field], help: impl Fn(Ident) -> String, errors: &mut Errors) {
     for Field { name, expr, .. } in fields {
         if !is_variable(expr) {
-            let name = name.unraw();
+            let help = help(name.unraw());
             errors.at(
                 expr,
                 format!(
                     "with `usdt`, a field is a variable: tools read it from its register, and a latent probe computes \
-                     nothing; write `let {name} = …;` before `probe!(usdt, \"…\", {name})`"
+                     nothing; {help}"
                 ),
             );
         }

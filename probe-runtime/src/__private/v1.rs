@@ -38,9 +38,9 @@ pub use {
 };
 
 #[cfg(all(feature = "usdt", probe_backend = "patched"))]
-pub use crate::arch::backend::{Usdt, UsdtExit, note, note1, note2, note3, note4};
+pub use crate::arch::backend::{Usdt, UsdtExit, usdt_note0, usdt_note1, usdt_note2, usdt_note3, usdt_note4};
 #[cfg(all(feature = "usdt", not(probe_backend = "patched")))]
-pub use crate::usdt::argument;
+pub use crate::usdt::usdt_argument;
 
 #[cfg(feature = "std")]
 pub use {

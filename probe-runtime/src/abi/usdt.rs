@@ -58,7 +58,10 @@ impl UsdtName {
         match Self::of(path, kind) {
             Some(name) => name,
             None => {
-                panic!("a USDT probe's path has at most 240 bytes: shorten the module's path or the name")
+                panic!(
+                    "a USDT probe's path and its kind (`__entry`) have at most 256 bytes together: \
+                     shorten the module's path or the name"
+                )
             }
         }
     }

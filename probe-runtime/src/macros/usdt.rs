@@ -29,19 +29,19 @@ macro_rules! __probe_v1_usdt {
 #[macro_export]
 macro_rules! __probe_v1_usdt_note {
     () => {
-        $crate::__private::v1::note::<__ProbeUsdt>()
+        $crate::__private::v1::usdt_note0::<__ProbeUsdt>()
     };
     ($a:expr) => {
-        $crate::__private::v1::note1($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a)
+        $crate::__private::v1::usdt_note1($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a)
     };
     ($a:expr, $b:expr) => {
-        $crate::__private::v1::note2($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b)
+        $crate::__private::v1::usdt_note2($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b)
     };
     ($a:expr, $b:expr, $c:expr) => {
-        $crate::__private::v1::note3($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c)
+        $crate::__private::v1::usdt_note3($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c)
     };
     ($a:expr, $b:expr, $c:expr, $d:expr) => {
-        $crate::__private::v1::note4($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c, $d)
+        $crate::__private::v1::usdt_note4($crate::__private::v1::PhantomData::<__ProbeUsdt>, $a, $b, $c, $d)
     };
     ($($more:expr),*) => {
         $crate::__private::v1::usdt_too_many! {}
@@ -55,10 +55,10 @@ macro_rules! __probe_v1_usdt_note {
 macro_rules! __probe_v1_usdt_note {
     ($($a:expr $(, $b:expr $(, $c:expr $(, $d:expr)?)?)?)?) => {
         if false {
-            $($crate::__private::v1::argument($a);
-            $($crate::__private::v1::argument($b);
-            $($crate::__private::v1::argument($c);
-            $($crate::__private::v1::argument($d);)?)?)?)?
+            $($crate::__private::v1::usdt_argument($a);
+            $($crate::__private::v1::usdt_argument($b);
+            $($crate::__private::v1::usdt_argument($c);
+            $($crate::__private::v1::usdt_argument($d);)?)?)?)?
         }
     };
     ($($more:expr),*) => {
@@ -91,6 +91,8 @@ macro_rules! __probe_v1_usdt_name {
                 $crate::__private::v1::Kind::$kind,
             );
         }
+        // Else `cargo check` would not look at the name.
+        const _: $crate::__private::v1::UsdtName = <__ProbeUsdt as $crate::__private::v1::Usdt>::NAME;
     };
 }
 

@@ -2,8 +2,8 @@
 //! and a debugger's `int3` there; put before a site is activated and after it, hit in between and
 //! not. Counts, bytes and states are exact in each cell.
 //!
-//! A process of its own: it lists and counts all of its own probes, and tears sites. Without root
-//! or tracefs, uprobes are left out.
+//! A process of its own: it lists and counts all of its own probes, and tears sites. Without root,
+//! uprobes are left out.
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::hint::black_box;

@@ -2,3 +2,4 @@
 //! with that of its twin, whose name ends in `_plain` and which has the same probes without `usdt`.
 
 pub mod net;
+pub mod sdt;

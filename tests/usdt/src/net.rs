@@ -1,7 +1,7 @@
 //! The probes.
 
 use std::hint::black_box;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use probe_runtime::{point, probe};
@@ -74,6 +74,38 @@ pub fn references(bytes: &[u8], changed: &mut u32, pointer: *const u64) {
     black_box(());
 }
 
+/// A point in a loop.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn looped(values: &[u64]) -> u64 {
+    let mut sum = 0_u64;
+    for value in values {
+        let value = *value;
+        point!(usdt, "looped", value);
+        sum = sum.rotate_left(5) ^ value;
+    }
+    sum
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn looped_plain(values: &[u64]) -> u64 {
+    let mut sum = 0_u64;
+    for value in values {
+        let value = *value;
+        point!("looped_plain", value);
+        sum = sum.rotate_left(5) ^ value;
+    }
+    sum
+}
+
+/// Addresses and lengths of buffers, as in a read from a file.
+#[inline(never)]
+pub fn filled(buffer: &mut [u8], text: &mut str) {
+    point!(usdt, "filled", buffer, text);
+    buffer[0] = text.len() as u8;
+}
+
 #[probe(usdt, args(value))]
 #[inline(always)]
 fn mixed<T: Into<u64>>(value: u16, more: T) -> u64 {
@@ -125,18 +157,44 @@ struct Suspended(bool);
 impl Future for Suspended {
     type Output = ();
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-#[inline(never)]
-pub fn polled() -> u64 {
-    let mut future = pin!(twice(black_box(21)));
+fn poll(mut future: Pin<&mut impl Future<Output = u64>>) -> u64 {
     let mut context = Context::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(result) = black_box(future.as_mut()).poll(&mut context) {
             return result;
         }
     }
+}
+
+#[inline(never)]
+pub fn polled() -> u64 {
+    poll(pin!(twice(black_box(21))))
+}
+
+/// A future of few states, which the compiler tells apart without a table.
+#[probe(usdt)]
+async fn ready(n: u64) -> u64 {
+    n.rotate_left(3)
+}
+
+#[probe]
+async fn ready_plain(n: u64) -> u64 {
+    n.rotate_left(3)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn at_once(n: u64) -> u64 {
+    poll(pin!(ready(n)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub fn at_once_plain(n: u64) -> u64 {
+    poll(pin!(ready_plain(n)))
 }

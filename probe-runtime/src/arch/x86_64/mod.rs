@@ -9,7 +9,7 @@ mod usdt;
 pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_two};
 pub use typed::Typed;
 #[cfg(feature = "usdt")]
-pub use usdt::{Usdt, UsdtExit, note, note1, note2, note3, note4};
+pub use usdt::{Usdt, UsdtExit, usdt_note0, usdt_note1, usdt_note2, usdt_note3, usdt_note4};
 
 #[cfg(feature = "std")]
 mod announced;

@@ -56,7 +56,9 @@ macro_rules! note {
         $(#[$doc])*
         #[inline(always)]
         pub fn $function<P: Usdt $(, $ty: Argument)*>($($probe: $phantom,)? $($value: &$ty),*) {
-            // SAFETY: see above.
+            // SAFETY: the only instruction is a NOP, so flags, stack and registers stay. No operand
+            // is read, so uninitialised ones are fine. All other lines go to sections that are not
+            // code.
             unsafe {
                 asm!(
                     // Once per assembler context. A counter makes the labels unique; see `site`.
@@ -144,22 +146,22 @@ macro_rules! note {
 
 note! {
     /// A USDT probe without arguments.
-    note() [nomem]
+    usdt_note0() [nomem]
 }
 note! {
     /// A USDT probe with one.
-    note1(_probe: PhantomData<P>) [readonly]
+    usdt_note1(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
 }
 note! {
     /// A USDT probe with two.
-    note2(_probe: PhantomData<P>) [readonly]
+    usdt_note2(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
 }
 note! {
     /// A USDT probe with three.
-    note3(_probe: PhantomData<P>) [readonly]
+    usdt_note3(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
     c: C = c_size c_has_length c_wide c_narrow c_length after " ";
@@ -167,7 +169,7 @@ note! {
 note! {
     /// A USDT probe with four. Unoptimised code keeps even unused operands in registers, and there
     /// are none for a fifth one.
-    note4(_probe: PhantomData<P>) [readonly]
+    usdt_note4(_probe: PhantomData<P>) [readonly]
     a: A = a_size a_has_length a_wide a_narrow a_length after "";
     b: B = b_size b_has_length b_wide b_narrow b_length after " ";
     c: C = c_size c_has_length c_wide c_narrow c_length after " ";
@@ -181,6 +183,6 @@ pub struct UsdtExit<P: Usdt>(pub PhantomData<P>);
 impl<P: Usdt> Drop for UsdtExit<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        note::<P>();
+        usdt_note0::<P>();
     }
 }

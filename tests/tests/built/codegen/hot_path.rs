@@ -62,13 +62,26 @@ impl HotPath {
         self.instructions.iter().filter(|instruction| instruction.mnemonic() != Mnemonic::Nop).collect()
     }
 
-    /// Returns whether the path passes a NOP of one byte there.
-    pub fn has_one_byte_nop(&self, at: u64) -> bool {
-        let is_there = |it: &&Instruction| it.ip() == at;
-        self.instructions
-            .iter()
-            .find(is_there)
-            .is_some_and(|it| it.mnemonic() == Mnemonic::Nop && it.len() == 1)
+    /// Returns address and length of each NOP that is neither a site, nor the padding of one, nor
+    /// that ahead of a loop that the compiler has aligned, by address. The padding of a site
+    /// without a prefix is the NOP directly ahead, which leads to the next word, or has one byte
+    /// where the site needs none.
+    pub fn other_nops(&self) -> Vec<(u64, usize)> {
+        let nops = || self.instructions.iter().filter(|it| it.mnemonic() == Mnemonic::Nop);
+        let is_site = |it: &&Instruction| self.sites.contains(&(it.next_ip() - NOP.len() as u64));
+        let is_padding = |it: &&Instruction| {
+            let site = it.next_ip();
+            let fits = if site.is_multiple_of(8) { (1..=5).contains(&it.len()) } else { it.len() == 1 };
+            fits && nops().filter(is_site).any(|own| own.ip() == site && own.len() == NOP.len())
+        };
+        let is_ahead_of_loop = |it: &&Instruction| {
+            let next = it.next_ip();
+            let leads_there = |(from, to): (&u64, &Vec<u64>)| *from != it.ip() && to.contains(&next);
+            next.is_multiple_of(16) && self.edges.iter().any(leads_there)
+        };
+        let others = nops().filter(|it| !is_site(it) && !is_padding(it) && !is_ahead_of_loop(it));
+        let others: BTreeMap<_, _> = others.map(|it| (it.ip(), it.len())).collect();
+        others.into_iter().collect()
     }
 
     /// Returns those of [`all`](Self::all) that lie in a loop: each leads back to itself.

@@ -7,12 +7,13 @@
 mod tools;
 
 use std::collections::BTreeMap;
+use std::panic::catch_unwind;
 use std::sync::LazyLock;
 
 use object::{Object, ObjectSymbol};
 use probe_tests::fixture::site_table::SiteTable;
 use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
-use probe_tests::fixture::{Built, Configuration, Linker};
+use probe_tests::fixture::{Built, Configuration, Linker, TARGET};
 
 use crate::codegen::hot_path::{HotPath, Mix, listing};
 
@@ -40,19 +41,24 @@ fn names(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
 }
 
 /// The notes of one machine copy of each probe. Optimised code may have more copies.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 27] = [
     ("net__Store__put__entry", ""),
     ("net__Store__put__exit", ""),
     ("net__Store__sum__entry", ""),
     ("net__Store__sum__exit", ""),
+    ("net__filled", "8 8 8 8"),
     ("net__given__entry", "4 8 8 -4"),
     ("net__given__exit", ""),
     ("net__leaf__entry", ""),
     ("net__leaf__exit", ""),
+    ("net__looped", "8"),
     ("net__middle", "8 -4 8 8 4"),
     ("net__mixed__entry", "2"),
     ("net__mixed__exit", ""),
     ("net__narrow", "-1 -2 4 1"),
+    ("net__ready__entry", "8"),
+    ("net__ready__exit", "8"),
+    ("net__ready__resume", "8"),
     ("net__references", "8 8 8 8"),
     ("net__returned__entry", "8 8"),
     ("net__returned__exit", "8"),
@@ -62,6 +68,7 @@ const NAMES: [(&str, &str); 21] = [
     ("net__twice__resume", "8"),
     ("net__twice__suspend", "8"),
     ("net__wide", "-8 8"),
+    ("of_sdt_h", "8"),
 ];
 
 /// Each linker, each number of codegen units and each level of optimisation has each name, with its
@@ -85,6 +92,11 @@ fn each_configuration_has_each_name() {
             let note = found.remove(&format!("net__without_caller__{kind}"));
             assert_eq!(note.is_some(), is_there, "a note without its function, {configuration:?}");
         }
+        // An optimiser proves that a future which is ready at once passes neither.
+        for kind in ["drop", "suspend"] {
+            let note = found.remove(&format!("net__ready__{kind}"));
+            assert!(note.is_some() || configuration.is_release(), "no {kind}, {configuration:?}");
+        }
         let distinct: Vec<_> =
             found.iter().map(|(name, copies)| (name.as_str(), copies[0].as_str())).collect();
         assert_eq!(distinct, NAMES, "{configuration:?}");
@@ -93,6 +105,16 @@ fn each_configuration_has_each_name() {
         }
         assert_eq!(found["net__mixed__entry"].len(), 2, "copies of the generic function, {configuration:?}");
     }
+}
+
+/// Without the runtime's feature, the word is an error.
+#[test]
+fn without_the_feature_it_is_an_error() {
+    let configuration = configuration("without").no_default_features();
+    let refused = catch_unwind(|| configuration.check("usdt", TARGET)).expect_err("it compiles");
+    let message = refused.downcast::<String>().expect("a message");
+    let error = "error: `usdt` needs the feature `usdt` of probe-runtime; add it in Cargo.toml: `features = [\"usdt\"]`";
+    assert!(message.contains(error), "{message}");
 }
 
 /// Returns the address and size of a function.
@@ -128,20 +150,14 @@ fn costs_one_nop_each(function: &str, notes: &[(&str, &str)]) {
         listing(&plain.all()),
         listing(&asked.all())
     );
-    assert_eq!(asked.sites.len(), plain.sites.len());
+    assert_eq!((asked.sites.len(), plain.other_nops()), (plain.sites.len(), Vec::new()));
     // Cold blocks may lead to a copy of the exit.
     let mut found = notes_in(function);
-    found.retain(|note| asked.has_one_byte_nop(note.addr));
+    let nops = asked.other_nops();
+    found.retain(|note| nops.iter().any(|(addr, _)| *addr == note.addr));
+    assert_eq!(nops, found.iter().map(|note| (note.addr, 1)).collect::<Vec<_>>());
     let described: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.arguments.as_str())).collect();
     assert_eq!(described, notes);
-    // The sites have the same bytes ahead as without, and one more NOP for each note.
-    for (site, twin) in asked.sites.iter().zip(&plain.sites) {
-        let ours = found
-            .iter()
-            .filter(|note| (site - asked.padding_before(*site) as u64..*site).contains(&note.addr));
-        let [padding, more] = [asked.padding_before(*site), ours.count()];
-        assert!((1..=5).contains(&(padding - more)), "{padding} bytes before {site:#x} and {twin:#x}");
-    }
 }
 
 /// The registers are those that have the values anyway.
@@ -170,6 +186,22 @@ fn a_result_costs_one_nop() {
     costs_one_nop_each(
         "returned",
         &[("net__returned__entry", "8@%rdi 8@%rsi"), ("net__returned__exit", "8@%rax")],
+    );
+}
+
+/// The value of each round is in a register, and is not loaded once more.
+#[test]
+fn a_point_in_a_loop_costs_one_nop() {
+    costs_one_nop_each("looped", &[("net__looped", "8@%rdx")]);
+}
+
+/// The future's address is in a register. A future that is ready at once has no suspension on its
+/// way, and no drop.
+#[test]
+fn a_future_costs_one_nop_for_each() {
+    costs_one_nop_each(
+        "at_once",
+        &[("net__ready__resume", "8@%rbx"), ("net__ready__entry", "8@%rbx"), ("net__ready__exit", "8@%rbx")],
     );
 }
 
