@@ -14,10 +14,12 @@ use object::{Object, ObjectSymbol};
 use probe_tests::fixture::site_table::SiteTable;
 use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
 use probe_tests::fixture::{Built, Configuration, Linker, TARGET};
+use probe_tests::whole;
 
 use crate::codegen::hot_path::{HotPath, Mix, listing};
 
-static RELEASE: LazyLock<Built> = LazyLock::new(|| configuration("release").release().build("usdt"));
+static RELEASE: LazyLock<Built> =
+    LazyLock::new(|| configuration("release").release_on_plain_runtime().build("usdt"));
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| RELEASE.bytes("usdt"));
 
 fn configuration(name: &'static str) -> Configuration {
@@ -75,14 +77,17 @@ const NAMES: [(&str, &str); 27] = [
 /// arguments' sizes in every copy. The function without callers has a note only where it is there.
 #[test]
 fn each_configuration_has_each_name() {
-    for configuration in [
-        configuration("debug"),
-        configuration("unit").release().setting("CODEGEN_UNITS", "1"),
-        configuration("lto").release().setting("LTO", "fat"),
-        configuration("size").release().setting("OPT_LEVEL", "z"),
-        configuration("gnu").release().linker(Linker::Gnu).with_shared_libraries(),
-        configuration("gnu_debug").linker(Linker::Gnu).with_shared_libraries(),
-    ] {
+    let gnu = |name| configuration(name).linker(Linker::Gnu).with_shared_libraries();
+    let mut configurations = vec![configuration("debug"), gnu("gnu").release_on_plain_runtime()];
+    if whole::has("usdt with each setting of the optimiser") {
+        configurations.extend([
+            configuration("unit").release().setting("CODEGEN_UNITS", "1"),
+            configuration("lto").release().setting("LTO", "fat"),
+            configuration("size").release().setting("OPT_LEVEL", "z"),
+            gnu("gnu_debug"),
+        ]);
+    }
+    for configuration in configurations {
         let bytes = configuration.build("usdt").bytes("usdt");
         let mut found = names(&bytes);
         // GNU ld keeps functions with records (ARCHITECTURE.md, "Sites and macros").
