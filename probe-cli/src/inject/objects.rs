@@ -24,18 +24,19 @@ struct Loaded {
 
 impl Source for Loaded {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.parts.iter().map(|it| it.offset + it.length).max().unwrap_or(0))
+        Ok(self.parts.iter().map(|it| it.offset.saturating_add(it.length)).max().unwrap_or(0))
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         into.fill(0);
-        let end = at + into.len() as u64;
+        let end = at.saturating_add(into.len() as u64);
         for part in &self.parts {
-            let (from, to) = (part.offset.max(at), (part.offset + part.length).min(end));
+            let (from, to) = (part.offset.max(at), part.offset.saturating_add(part.length).min(end));
             if from < to {
                 let range = usize_of(from - at)..usize_of(to - at);
                 // A part without rights to read, or one that is gone, stays empty.
-                let _ = self.memory.read(part.start + (from - part.offset), &mut into[range]);
+                let start = part.start.wrapping_add(from - part.offset);
+                let _ = self.memory.read(start, &mut into[range]);
             }
         }
         Ok(())
@@ -63,6 +64,11 @@ pub struct Object {
 }
 
 impl Object {
+    /// Returns whether an address is in its code.
+    pub fn has_code(&self, address: u64) -> bool {
+        self.code.iter().any(|it| it.contains(&address))
+    }
+
     /// Returns whether its file's name begins so.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.rsplit('/').next().is_some_and(|it| it.starts_with(name))
@@ -75,24 +81,36 @@ impl Object {
 /// If the process is gone.
 pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectError> {
     let maps = maps(pid).map_err(|_| InjectError::NoProcess(pid))?;
-    let files = maps.iter().filter(|it| it.file.1 != 0 && it.offset == 0);
     let mut seen = Vec::new();
     let mut objects = Vec::new();
-    for first in files {
-        if !seen.contains(&&first.file) {
-            seen.push(&first.file);
-            objects.extend(object(first, &maps, memory));
+    for code in maps.iter().filter(|it| it.file.1 != 0 && it.is_executable) {
+        if !seen.contains(&&code.file) {
+            seen.push(&code.file);
+            let object = first(code, &maps).and_then(|it| object(it, &maps, memory));
+            objects.extend(object);
         }
     }
     Ok(objects)
 }
 
+/// Returns the begin of an object that has this code. A program may have mapped the file elsewhere,
+/// too, to read it: the object's own one is the nearest below.
+fn first<'a>(code: &Mapping, maps: &'a [Mapping]) -> Option<&'a Mapping> {
+    maps.iter().rfind(|it| it.file == code.file && it.offset == 0 && it.start <= code.start)
+}
+
 /// Reads an object, if the file is one.
 fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Object> {
-    let own: Vec<_> = maps.iter().filter(|it| it.file == first.file).collect();
-    let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
-    let parts = own.iter().map(part).collect();
-    let image = Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()?;
+    let read = |own: &[&Mapping]| {
+        let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
+        let parts = own.iter().map(part).collect();
+        Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()
+    };
+    let of_file: Vec<_> = maps.iter().filter(|it| it.file == first.file && it.start >= first.start).collect();
+    let whole = read(&of_file)?;
+    let end = first.start.saturating_add(whole.end().wrapping_sub(whole.first()));
+    let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
+    let image = read(&own)?;
     let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
     Some(Object {
         name: first.name.trim_end_matches(" (deleted)").to_owned(),
@@ -107,6 +125,27 @@ fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Obj
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_is_not_where_its_file_is_mapped_to_be_read() {
+        let mapping = |start: u64, offset: u64, is_executable: bool| Mapping {
+            start,
+            end: start + 0x1000,
+            is_writable: false,
+            is_executable,
+            offset,
+            file: ("fe:00".to_owned(), 7),
+            name: "/libc.so".to_owned(),
+        };
+        let maps = [
+            mapping(0x1000, 0, false),
+            mapping(0x5000, 0, false),
+            mapping(0x6000, 0x1000, true),
+            mapping(0x9000, 0, false),
+        ];
+        assert_eq!(first(&maps[2], &maps), Some(&maps[1]));
+        assert_eq!(first(&maps[2], &maps[2..]), None);
+    }
 
     #[test]
     fn parts_of_a_file_lie_anywhere() {
