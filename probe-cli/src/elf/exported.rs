@@ -9,7 +9,8 @@ use super::error::Problem;
 use super::image::Image;
 use super::layout::{Dynamic, LE, Symbol, read};
 
-/// Symbols of a chain that are read. A damaged table may lead anywhere.
+/// Symbols of a chain, or that are looked up elsewhere, that are read. A damaged table may lead
+/// anywhere.
 const MOST: u32 = 1 << 20;
 /// Longest name of a symbol that is compared.
 const LONGEST: u64 = 64;
@@ -77,6 +78,22 @@ impl<'a> Exported<'a> {
         Ok(None)
     }
 
+    /// Returns whether the object has a symbol of another one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
+        let [_, first, ..] = self.head()?;
+        for number in 1..first.min(MOST) {
+            if let Some(symbol) = self.symbol(number)?
+                && self.is_called(&symbol, name)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns the table's numbers: buckets, the first symbol, words of its filter, a shift.
     fn head(&self) -> Result<[u32; 4], Problem> {
         let mut head = [0; 4];
@@ -131,6 +148,8 @@ mod tests {
         let (address, size) = exported.function("malloc").unwrap().unwrap();
         assert!(library.is_text(address, size) && size > 16);
         assert_eq!(exported.function("no_such_function").unwrap(), None);
+        let own = Image::open(&std::env::current_exe().unwrap()).unwrap();
+        assert!(Exported::of(&own, 0).unwrap().unwrap().is_imported("realloc").unwrap());
 
         let (offset, size) = library.dynamic.unwrap();
         let (from, to) = (usize::try_from(offset).unwrap(), usize::try_from(offset + size).unwrap());
@@ -141,6 +160,7 @@ mod tests {
             let library = Image::read("libc.so", Box::new(bytes.clone())).unwrap();
             let exported = Exported::of(&library, 0).unwrap().unwrap();
             assert_eq!(exported.function("malloc").unwrap(), None, "{value:#x}");
+            assert!(!exported.is_imported("no_such_function").unwrap());
         }
     }
 }

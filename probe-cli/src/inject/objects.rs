@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use probe_inject::{InjectError, Mapping, Memory, maps};
 
-use crate::elf::{Image, Runtime, Source, notes};
+use crate::elf::{Exported, Image, Runtime, Source, notes};
 
 /// A part of a file in memory: its place there, its address, its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ pub struct Object {
     pub code: Vec<Range<u64>>,
     /// The runtime in it.
     pub runtime: Option<Runtime>,
-    /// Whether it has tables of probes.
+    /// Whether it has tables of probes, or calls the hooks of `-finstrument-functions`.
     pub has_probes: bool,
 }
 
@@ -112,14 +112,21 @@ fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Obj
     let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
     let image = read(&own)?;
     let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
+    let bias = first.start.wrapping_sub(image.first());
+    let has_tables = notes(&image).is_ok_and(|it| it.probes.is_some());
     Some(Object {
         name: first.name.trim_end_matches(" (deleted)").to_owned(),
-        bias: first.start.wrapping_sub(image.first()),
+        bias,
         code,
         runtime: Runtime::of(&image).ok().flatten(),
-        has_probes: notes(&image).is_ok_and(|it| it.probes.is_some()),
+        has_probes: has_tables || has_hooks(&image, bias),
         image,
     })
+}
+
+fn has_hooks(image: &Image, bias: u64) -> bool {
+    let exported = Exported::of(image, bias).ok().flatten();
+    exported.is_some_and(|it| it.is_imported("__cyg_profile_func_enter").unwrap_or(false))
 }
 
 #[cfg(test)]

@@ -20,7 +20,11 @@ const SOURCE: &str = r#"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#ifdef BARE
+#define PROBE_U64(name, x) ((void)(x))
+#else
 #include <probe.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

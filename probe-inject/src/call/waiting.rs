@@ -79,8 +79,8 @@ impl Process {
     }
 
     /// Fills the file in memory, and tells its path. An unusual one: the loader knows objects by
-    /// their paths, and the program may load other files by that number. The program may have closed
-    /// the descriptor, and given its number to a file of its own.
+    /// their paths, and the program may load other files by that number. The program may have
+    /// closed the descriptor, and given its number to a file of its own.
     fn fill(&self, base: u64, descriptor: i64, file: MemoryFile<'_>) -> Result<(), InjectError> {
         let open = || {
             let path = format!("/proc/{}/fd/{descriptor}", self.pid);

@@ -1,5 +1,5 @@
-//! The agent's end, which a client asks for: nothing of it stays, but the library. An agent that was
-//! brought for clients ends by itself with the last one.
+//! The agent's end, which a client asks for: nothing of it stays, but the library. An agent that
+//! was brought for clients ends by itself with the last one.
 //!
 //! Life cycle: the listener ends, and its thread notices ▸ other clients' connections end ▸ all
 //! attachments are detached ▸ the client that has asked gets its answer, and its thread ends with
