@@ -21,6 +21,8 @@ use crate::process::{Mapping, Registers, Status, activity, check, maps, threads}
 
 /// The time for all that is waited for, as long as nobody sets another one.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for a thread to be let go whose tracer ends.
+const LET_GO: Duration = Duration::from_millis(100);
 /// The time between two looks at the end of a call.
 pub(super) const LOOK: Duration = Duration::from_micros(200);
 /// The time between two looks at all threads.
@@ -65,7 +67,14 @@ impl Process {
     /// [`InjectError`] if nothing can be called there.
     pub fn open(pid: u32) -> Result<Self, InjectError> {
         let turn = Turn::take(pid, PATIENCE)?;
-        let memory = Arc::new(check(pid)?);
+        let begun = Instant::now();
+        let memory = loop {
+            match check(pid) {
+                // A caller that was killed may have given back its turn, and not yet its thread.
+                Err(InjectError::Traced { .. }) if begun.elapsed() < LET_GO => thread::sleep(LOOK),
+                checked => break Arc::new(checked?),
+            }
+        };
         let (longest, stops) = (Duration::ZERO, 0);
         let process = Self { pid, memory, patience: PATIENCE, longest, stops, _turn: turn };
         process.settle()?;

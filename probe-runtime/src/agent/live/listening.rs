@@ -79,7 +79,7 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
         return Err(Error::Thread(error));
     }
     state.listener = Some(listener);
-    state.stays = stays;
+    (state.stays, state.was_used) = (stays, false);
     Ok(Some(path))
 }
 

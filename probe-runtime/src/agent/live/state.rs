@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) is_leaving: bool,
     /// Whether the agent stays without clients.
     pub(super) stays: bool,
+    /// Whether a client has attached something since the agent's start.
+    pub(super) was_used: bool,
     /// Consumers that are being attached.
     coming: usize,
     last_attachment: u32,
@@ -64,6 +66,7 @@ impl State {
             attachments: BTreeMap::new(),
             is_leaving: false,
             stays: true,
+            was_used: false,
             coming: 0,
             last_attachment: 0,
             inherited: Vec::new(),
@@ -133,6 +136,7 @@ impl State {
             }
         }
         let attachment = Arc::new(make(self.last_attachment));
+        self.was_used = true;
         self.give_up(attachment.consumers.len());
         self.attachments.insert(self.last_attachment, Arc::clone(&attachment));
         attachment
@@ -164,10 +168,11 @@ impl State {
         self.all().filter(|it| it.client == client && !it.is_kept()).cloned().collect()
     }
 
-    /// Ends a client's connection. An agent that was brought for clients goes with the last one.
+    /// Ends a client's connection. An agent that was brought for clients goes with the last one,
+    /// once one has attached something: others may come before the one for which it was brought.
     pub(super) fn leave(&mut self, client: u64) {
         self.clients.remove(&client);
-        if !self.stays && self.clients.is_empty() && self.attachments.is_empty() {
+        if !self.stays && self.was_used && self.clients.is_empty() && self.attachments.is_empty() {
             self.end();
         }
     }
