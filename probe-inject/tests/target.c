@@ -132,6 +132,12 @@ int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "read";
     struct sigaction action = {.sa_handler = on_end};
     sigaction(SIGTERM, &action, 0);
+    action = (struct sigaction){.sa_handler = on_alarm_waits, .sa_flags = SA_RESTART};
+    if (!strcmp(mode, "handler")) sigaction(SIGALRM, &action, 0);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    if (!strcmp(mode, "sigwait")) sigprocmask(SIG_BLOCK, &set, 0);
     printf("%p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads);
     fflush(stdout);
     if (!strcmp(mode, "read")) {
@@ -197,14 +203,8 @@ int main(int count, char **arguments) {
         }
         pthread_mutex_unlock(&lock);
     } else if (!strcmp(mode, "sigwait")) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigprocmask(SIG_BLOCK, &set, 0);
         wrong |= sigwaitinfo(&set, 0) != SIGTERM;
     } else if (!strcmp(mode, "handler")) {
-        struct sigaction action = {.sa_handler = on_alarm_waits, .sa_flags = SA_RESTART};
-        sigaction(SIGALRM, &action, 0);
         char byte;
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "filtered")) {
