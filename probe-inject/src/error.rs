@@ -5,8 +5,11 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why nothing was called. Nothing has changed in the process then, but for
-/// [`TimedOut`](Self::TimedOut).
+/// Why nothing was called, or why the end of a call is not known.
+///
+/// The program itself is as it was. The memory of calls may have been mapped by then, and stays.
+/// With [`TimedOut`](Self::TimedOut), and [`System`](Self::System) during a call, the call was
+/// asked for, and may be made.
 ///
 /// ```
 /// use probe_inject::InjectError;
@@ -53,7 +56,7 @@ pub enum InjectError {
     },
     /// Another process is calling something there.
     Busy(u32),
-    /// The call was made, and has not returned.
+    /// A call was asked for, and has not returned: this one, or one whose caller has died.
     TimedOut {
         /// The process.
         pid: u32,

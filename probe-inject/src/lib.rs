@@ -11,7 +11,7 @@ mod error;
 mod memory;
 mod process;
 
-pub use call::{Call, Places, Process, Returned};
+pub use call::{Call, MemoryFile, Places, Process, Returned};
 pub use error::InjectError;
 pub use memory::Memory;
 pub use process::{Mapping, maps};

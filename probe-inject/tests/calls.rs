@@ -3,14 +3,15 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_inject::{Call, InjectError, Places, Process, maps};
+use probe_inject::{Call, InjectError, MemoryFile, Places, Process, maps};
 
 /// The calls of each program.
 const CALLS: u64 = 20;
@@ -33,8 +34,8 @@ struct Target {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// `called`, `refuses` and `reason`.
-    functions: [u64; 3],
+    /// `called`, `refuses`, `reason` and `reads`.
+    functions: [u64; 4],
 }
 
 impl Target {
@@ -47,7 +48,7 @@ impl Target {
         let (stdin, mut stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let line = line(&mut stdout);
         let mut words = line.split(' ').map(|word| u64::from_str_radix(&word[2..], 16).unwrap());
-        let functions = [(); 3].map(|()| words.next().unwrap());
+        let functions = [(); 4].map(|()| words.next().unwrap());
         Self { child, stdin, stdout, functions }
     }
 
@@ -64,20 +65,13 @@ impl Target {
     }
 
     fn call(&self, process: &mut Process, number: u64) {
-        let call = Call {
-            function: self.functions[0],
-            arguments: [0, 0, number],
-            takes_text: true,
-            ..Call::default()
-        };
-        let returned = process.call(&call, &Places::default()).unwrap();
-        assert_eq!((returned.value, returned.text), (2 * number, format!("call {number}")));
+        called(process, self.functions[0], number);
     }
 
     /// Ends its input, and lets it end. Returns its last line.
     fn end(&mut self, mode: &str) -> String {
         self.stdin.take();
-        if matches!(mode, "spin" | "signals" | "threads") {
+        if matches!(mode, "spin" | "signals" | "threads" | "until" | "sigwait") {
             let pid = self.child.id().to_string();
             assert!(Command::new("kill").arg(&pid).status().unwrap().success());
         }
@@ -93,6 +87,13 @@ impl Drop for Target {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Calls `called`.
+fn called(process: &mut Process, function: u64, number: u64) {
+    let call = Call { function, arguments: [0, 0, number], takes_text: true, ..Call::default() };
+    let returned = process.call(&call, &Places::default()).unwrap();
+    assert_eq!((returned.value, returned.text), (2 * number, format!("call {number}")));
 }
 
 fn line(stdout: &mut BufReader<ChildStdout>) -> String {
@@ -143,7 +144,8 @@ fn a_thread_that_runs_with_all_its_registers() {
 }
 
 #[test]
-fn a_thread_that_waits_for_events() {
+fn a_thread_that_waits_for_events_or_signals() {
+    calls("sigwait");
     calls("poll");
     calls("epoll");
 }
@@ -151,6 +153,7 @@ fn a_thread_that_waits_for_events() {
 #[test]
 fn a_thread_that_waits_with_a_limit() {
     calls("limited");
+    calls("until");
     calls("sleep");
 }
 
@@ -168,7 +171,7 @@ fn many_threads_of_which_some_begin_and_end() {
 fn a_function_that_returns_nothing_is_explained() {
     let target = Target::start("read");
     let Some(mut process) = target.open() else { return };
-    let [_, refuses, reason] = target.functions;
+    let [_, refuses, reason, _] = target.functions;
     let call = Call { function: refuses, explains: reason, ..Call::default() };
     let returned = process.call(&call, &Places::default()).unwrap();
     assert_eq!((returned.value, returned.text.as_str()), (0, "it refuses"));
@@ -189,7 +192,9 @@ fn a_file_exists_during_the_call() {
     let function = libc::access as *const () as u64 - base(&own) + base(&all);
     let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let before = descriptors();
-    let call = Call { function, arguments: [0, 4, 0], file: Some(&vec![7; 100_000]), ..Call::default() };
+    let bytes = vec![7; 100_000];
+    let file = MemoryFile { name: "a file", bytes: &bytes };
+    let call = Call { function, arguments: [0, 4, 0], file: Some(file), ..Call::default() };
     let returned = process.call(&call, &Places::default()).unwrap();
     assert_eq!((returned.value, descriptors()), (0, before), "it can be read, and is closed");
 }
@@ -197,7 +202,9 @@ fn a_file_exists_during_the_call() {
 #[test]
 fn a_process_that_is_traced_or_stopped_says_so() {
     let target = Target::start("read");
-    let Some(mut process) = target.open() else { return };
+    if target.open().is_none() {
+        return;
+    }
     let pid = target.child.id();
     let strace = Command::new("strace").args(["-p", &pid.to_string()]).stderr(Stdio::null()).spawn();
     if let Ok(mut strace) = strace {
@@ -221,6 +228,11 @@ fn a_process_that_is_traced_or_stopped_says_so() {
     until(|| states(pid) == ['T']);
     let error = Process::open(pid).unwrap_err().to_string();
     assert_eq!(error, format!("process {pid} is stopped by a signal; let it go on first (kill -CONT)"));
+    signal("-CONT");
+    until(|| states(pid) == ['S']);
+    let mut process = target.open().unwrap();
+    signal("-STOP");
+    until(|| states(pid) == ['T']);
     process.set_patience(Duration::from_millis(50));
     let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
     let error = process.call(&call, &Places::default()).unwrap_err().to_string();
@@ -229,6 +241,88 @@ fn a_process_that_is_traced_or_stopped_says_so() {
     signal("-CONT");
     process.set_patience(Duration::from_secs(10));
     target.call(&mut process, 5);
+}
+
+#[test]
+fn a_handler_that_waits_is_left_alone() {
+    let mut target = Target::start("handler");
+    let Some(mut process) = target.open() else { return };
+    let pid = target.child.id();
+    assert!(Command::new("kill").args(["-ALRM", &pid.to_string()]).status().unwrap().success());
+    assert_eq!(line(&mut target.stdout), "handles");
+    until(|| states(pid) == ['S']);
+    process.set_patience(Duration::from_millis(300));
+    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
+    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    assert!(error.ends_with(&format!("\n  {pid} is in the handler of a signal")), "{error}");
+    target.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    process.set_patience(Duration::from_secs(100));
+    target.call(&mut process, 0);
+    assert_eq!(target.end("handler"), "1 right");
+}
+
+#[test]
+fn threads_with_a_filter_or_a_stack_of_their_own_are_left_alone() {
+    for (mode, why) in [
+        ("filtered", "has a filter of system calls (seccomp), which might end the program"),
+        ("coroutine", "runs on a stack that is not its thread's"),
+    ] {
+        let mut target = Target::start(mode);
+        let Some(mut process) = target.open() else { return };
+        until(|| states(target.child.id()) == ['S']);
+        process.set_patience(Duration::from_millis(300));
+        let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
+        let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("\n  {} {why}", target.child.id())), "{error}");
+        drop(process);
+        assert_eq!(target.end(mode), "0 right");
+    }
+}
+
+/// The first one asks for a call that does not end, and the others wait for it, and for each other.
+#[test]
+fn callers_wait_for_each_other() {
+    let mut target = Target::start("read");
+    let Some(mut process) = target.open() else { return };
+    process.set_patience(Duration::from_millis(50));
+    let reads = Call { function: target.functions[3], ..Call::default() };
+    for _ in 0..2 {
+        let error = process.call(&reads, &Places::default()).unwrap_err().to_string();
+        let asked = format!("thread {0} of process {0} was asked", target.child.id());
+        assert!(error.starts_with(&asked), "{error}");
+    }
+    let (id, has_called) = (target.child.id(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let function = target.functions[0];
+        let has_called = &has_called;
+        let other = scope.spawn(move || {
+            let mut process = Process::open(id).unwrap();
+            assert!(has_called.load(Ordering::SeqCst), "it had to wait");
+            called(&mut process, function, 7);
+        });
+        process.set_patience(Duration::from_secs(100));
+        target.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        called(&mut process, function, 5);
+        has_called.store(true, Ordering::SeqCst);
+        drop(process);
+        other.join().unwrap();
+    });
+    assert_eq!(target.end("read"), "3 right");
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_says_so() {
+    let mut target = Target::start("first");
+    if target.open().is_none() {
+        return;
+    }
+    let pid = target.child.id();
+    target.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    until(|| states(pid).contains(&'Z'));
+    let error = Process::open(pid).unwrap_err().to_string();
+    let said = "goes on in other threads, but its first one has ended, so nobody may see its memory";
+    assert_eq!(error, format!("process {pid} {said}"));
+    assert_eq!(target.end("first"), "0 right");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 /* Programs in which tests call `called`. Each checks its results, and says "right" at its end. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static atomic_long calls, alarms;
@@ -30,6 +33,13 @@ __attribute__((noinline)) long refuses(void) {
     return 0;
 }
 
+/* Waits for a byte. */
+__attribute__((noinline)) long reads(void) {
+    char byte;
+    calls++;
+    return read(0, &byte, 1);
+}
+
 __attribute__((noinline)) const char *reason(void) {
     return "it refuses";
 }
@@ -37,6 +47,14 @@ __attribute__((noinline)) const char *reason(void) {
 static void on_alarm(int signal) {
     (void)signal;
     alarms++;
+}
+
+static void on_alarm_waits(int signal) {
+    (void)signal;
+    char byte;
+    puts("handles");
+    fflush(stdout);
+    wrong |= read(0, &byte, 1) != 1;
 }
 
 static void on_end(int signal) {
@@ -60,12 +78,14 @@ static long turns(void) {
         "mov $8, %%r12; mov $9, %%r13; mov $10, %%r14; mov $11, %%r15; movq $12, -8(%%rsp); movq $13, -128(%%rsp)\n"
         "mov $1000, %%rdi; std; stc\n"
         "1: dec %%rdi; jnz 1b\n"
-        "setnc %%al; pushfq; pop %%rdi; cld; movzbq %%al, %%rax; shr $10, %%rdi; not %%rdi; and $1, %%rdi; or %%rdi, %%rax\n"
+        "setnc %%al; movzbq %%al, %%rax\n"
+        /* The red zone first: pushing overwrites it. */
+        "mov -8(%%rsp), %%rdi; xor $12, %%rdi; or %%rdi, %%rax; mov -128(%%rsp), %%rdi; xor $13, %%rdi; or %%rdi, %%rax\n"
+        "pushfq; pop %%rdi; cld; shr $10, %%rdi; not %%rdi; and $1, %%rdi; or %%rdi, %%rax\n"
         "xor $1, %%rbx; or %%rbx, %%rax; xor $2, %%rcx; or %%rcx, %%rax; xor $3, %%rdx; or %%rdx, %%rax\n"
         "xor $4, %%r8; or %%r8, %%rax; xor $5, %%r9; or %%r9, %%rax; xor $6, %%r10; or %%r10, %%rax\n"
         "xor $7, %%r11; or %%r11, %%rax; xor $8, %%r12; or %%r12, %%rax; xor $9, %%r13; or %%r13, %%rax\n"
         "xor $10, %%r14; or %%r14, %%rax; xor $11, %%r15; or %%r15, %%rax\n"
-        "mov -128(%%rsp), %%rdi; xor $13, %%rdi; or %%rdi, %%rax\n"
         "vcmppd $4, (%%rsi), %%ymm0, %%ymm1; vmovmskpd %%ymm1, %%rdi; or %%rdi, %%rax\n"
         "vcmppd $4, (%%rsi), %%ymm15, %%ymm1; vmovmskpd %%ymm1, %%rdi; or %%rdi, %%rax\n"
         "fldpi; fcomip %%st(1), %%st; fstp %%st(0); setne %%dil; movzbq %%dil, %%rdi; or %%rdi, %%rax\n"
@@ -80,6 +100,21 @@ static void *spin(void *unused) {
     (void)unused;
     while (!ends) wrong |= turns();
     return 0;
+}
+
+static void *spends_first(void *unused) {
+    (void)unused;
+    char byte;
+    while (read(0, &byte, 1) == 1) { }
+    printf("%ld %s\n", (long)calls, wrong ? "wrong" : "right");
+    exit(0);
+}
+
+static ucontext_t of_main, of_coroutine;
+
+static void coroutine(void) {
+    char byte;
+    while (read(0, &byte, 1) == 1) { }
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -97,7 +132,13 @@ int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "read";
     struct sigaction action = {.sa_handler = on_end};
     sigaction(SIGTERM, &action, 0);
-    printf("%p %p %p\n", (void *)called, (void *)refuses, (void *)reason);
+    action = (struct sigaction){.sa_handler = on_alarm_waits, .sa_flags = SA_RESTART};
+    if (!strcmp(mode, "handler")) sigaction(SIGALRM, &action, 0);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    if (!strcmp(mode, "sigwait")) sigprocmask(SIG_BLOCK, &set, 0);
+    printf("%p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads);
     fflush(stdout);
     if (!strcmp(mode, "read")) {
         char byte;
@@ -149,6 +190,42 @@ int main(int count, char **arguments) {
         pthread_cond_broadcast(&condition);
         pthread_mutex_unlock(&lock);
         for (int at = 0; at < 16; at++) pthread_join(threads[at], 0);
+    } else if (!strcmp(mode, "until")) {
+        /* A condition's limit is a point in time: the whole time, and no error. */
+        pthread_mutex_lock(&lock);
+        while (!ends) {
+            struct timespec time;
+            clock_gettime(CLOCK_REALTIME, &time);
+            time.tv_sec += 1;
+            double begun = now();
+            int result = pthread_cond_timedwait(&condition, &lock, &time);
+            wrong |= result != ETIMEDOUT || now() - begun < 0.99;
+        }
+        pthread_mutex_unlock(&lock);
+    } else if (!strcmp(mode, "sigwait")) {
+        wrong |= sigwaitinfo(&set, 0) != SIGTERM;
+    } else if (!strcmp(mode, "handler")) {
+        char byte;
+        while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
+    } else if (!strcmp(mode, "filtered")) {
+        /* A filter that allows all. */
+        struct sock_filter all = {.code = 0x06, .k = 0x7fff0000};
+        struct sock_fprog program = {.len = 1, .filter = &all};
+        wrong |= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0;
+        coroutine();
+    } else if (!strcmp(mode, "coroutine")) {
+        static char stack[1 << 16];
+        getcontext(&of_coroutine);
+        of_coroutine.uc_stack.ss_sp = stack;
+        of_coroutine.uc_stack.ss_size = sizeof stack;
+        of_coroutine.uc_link = &of_main;
+        makecontext(&of_coroutine, coroutine, 0);
+        wrong |= swapcontext(&of_main, &of_coroutine) != 0;
+    } else if (!strcmp(mode, "first")) {
+        pthread_t thread;
+        char byte;
+        wrong |= read(0, &byte, 1) != 1 || pthread_create(&thread, 0, spends_first, 0) != 0;
+        pthread_exit(0);
     } else if (!strcmp(mode, "vfork")) {
         /* Waits for a child that uses its memory. */
         if (vfork() == 0) {

@@ -297,8 +297,16 @@ impl Client {
         self.do_it(Request::Keep { attachment }, None).map(drop)
     }
 
+    /// Lets an agent stay that was brought for clients, and would go with the last of them.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn stay(&mut self) -> Result<(), ClientError> {
+        self.do_it(Request::Stay, None).map(drop)
+    }
+
     /// Ends the agent: its attachments, its other clients and its socket go. With `only_unused`,
-    /// the agent refuses if it has another client or an attachment. Returns notes.
+    /// the agent refuses if it has another client or an attachment, or is to stay. Returns notes.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -185,11 +185,10 @@ impl Listener {
     }
 
     /// Ends it, from any thread: [`wait`](Self::wait) returns, and no client is accepted any more.
-    pub fn end(&self) {
-        if self.is_open() {
-            // A thread that waits finds it ended.
-            let _ = shutdown(&self.socket, Shutdown::Both);
-        }
+    /// Returns whether that was possible: the program may have closed the descriptor.
+    pub fn end(&self) -> bool {
+        // A thread that waits finds it ended.
+        self.is_open() && shutdown(&self.socket, Shutdown::Both).is_ok()
     }
 
     /// Removes the socket's file, if it is still this socket's.

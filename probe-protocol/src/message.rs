@@ -111,9 +111,12 @@ pub enum Request {
     /// Ends the agent: detaches all attachments of clients, ends their connections, and removes the
     /// socket. The answer is [`Body::Done`], and then this connection ends, too.
     Leave {
-        /// Refuses if there is another client, or an attachment.
+        /// Refuses if there is another client, or an attachment, or if the agent is to stay.
         only_unused: bool,
     },
+    /// Lets an agent stay that was brought for clients, and would go with the last of them. The
+    /// answer is [`Body::Done`].
+    Stay,
 }
 
 /// Consumers to attach.

@@ -20,8 +20,11 @@ struct Head<'a> {
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
     let pid = args.pid;
     let said = match Client::connect(pid) {
-        Ok(client) => format!("an agent serves {} already", client.path().display()),
-        Err(ClientError::NoAgent { .. }) => serve(pid, args.agent.as_deref(), args.plugins)?.note,
+        Ok(mut client) => {
+            client.stay().map_err(|error| failure(&error))?;
+            format!("an agent serves {} already", client.path().display())
+        }
+        Err(ClientError::NoAgent { .. }) => serve(pid, args.agent.as_deref(), args.plugins, true)?.note,
         Err(error) => return Err(failure(&error)),
     };
     if is_json {

@@ -31,7 +31,7 @@ impl<'a> Exported<'a> {
     pub fn of(image: &'a Image, bias: u64) -> Result<Option<Self>, Problem> {
         let Some((offset, size)) = image.dynamic else { return Ok(None) };
         let (mut hash, mut symbols, mut names) = (None, None, None);
-        for at in (0..size / 16).map(|number| offset + number * 16) {
+        for at in (0..size / 16).map(|number| offset.saturating_add(number * 16)) {
             let Some(entry) = read::<Dynamic, 16>(&image.pages, at)? else { break };
             let value = entry.d_val.get(LE);
             let value = value.checked_sub(bias).unwrap_or(value);
@@ -54,15 +54,16 @@ impl<'a> Exported<'a> {
     pub fn function(&self, name: &str) -> Result<Option<(u64, u64)>, Problem> {
         let hash = gnu_hash(name);
         let [buckets, first, bloom, _] = self.head()?;
-        let chains = self.hash + 16 + u64::from(bloom) * 8 + u64::from(buckets) * 4;
         if buckets == 0 {
             return Ok(None);
         }
-        let bucket = self.hash + 16 + u64::from(bloom) * 8 + u64::from(hash % buckets) * 4;
+        let words = self.hash.wrapping_add(16 + u64::from(bloom) * 8);
+        let chains = words.wrapping_add(u64::from(buckets) * 4);
+        let bucket = words.wrapping_add(u64::from(hash % buckets) * 4);
         let begin = self.word(bucket)?;
         for number in begin..begin.saturating_add(MOST) {
             let Some(place) = number.checked_sub(first) else { return Ok(None) };
-            let other = self.word(chains + u64::from(place) * 4)?;
+            let other = self.word(chains.wrapping_add(u64::from(place) * 4))?;
             if (other ^ hash) >> 1 == 0
                 && let Some(symbol) = self.symbol(number)?
                 && symbol.st_shndx.get(LE) != elf::SHN_UNDEF
@@ -97,7 +98,7 @@ impl<'a> Exported<'a> {
     fn head(&self) -> Result<[u32; 4], Problem> {
         let mut head = [0; 4];
         for (at, word) in (0_u64..).zip(&mut head) {
-            *word = self.word(self.hash + at * 4)?;
+            *word = self.word(self.hash.wrapping_add(at * 4))?;
         }
         Ok(head)
     }
@@ -138,17 +139,28 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn the_c_library_has_functions_and_this_program_imports_them() {
+    fn the_c_library_has_functions_until_its_tables_are_damaged() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let file = maps.lines().find_map(|line| line.split_once('/').filter(|it| it.1.contains("/libc.so")));
-        let library = Image::open(format!("/{}", file.unwrap().1).as_ref()).unwrap();
+        let mut bytes = std::fs::read(format!("/{}", file.unwrap().1)).unwrap();
+        let library = Image::read("libc.so", Box::new(bytes.clone())).unwrap();
         let exported = Exported::of(&library, 0).unwrap().unwrap();
         let (address, size) = exported.function("malloc").unwrap().unwrap();
         assert!(library.is_text(address, size) && size > 16);
         assert_eq!(exported.function("no_such_function").unwrap(), None);
         let own = Image::open(&std::env::current_exe().unwrap()).unwrap();
-        let exported = Exported::of(&own, 0).unwrap().unwrap();
-        assert!(exported.is_imported("realloc").unwrap());
-        assert_eq!(exported.function("malloc").unwrap(), None);
+        assert!(Exported::of(&own, 0).unwrap().unwrap().is_imported("realloc").unwrap());
+
+        let (offset, size) = library.dynamic.unwrap();
+        let (from, to) = (usize::try_from(offset).unwrap(), usize::try_from(offset + size).unwrap());
+        let tag = elf::DT_GNU_HASH.0.to_le_bytes();
+        let at = (from..to).step_by(16).find(|at| bytes[*at..].starts_with(&tag)).unwrap();
+        for value in [u64::MAX, u64::MAX - 16, 0, 1 << 63] {
+            bytes[at + 8..at + 16].copy_from_slice(&value.to_le_bytes());
+            let library = Image::read("libc.so", Box::new(bytes.clone())).unwrap();
+            let exported = Exported::of(&library, 0).unwrap().unwrap();
+            assert_eq!(exported.function("malloc").unwrap(), None, "{value:#x}");
+            assert!(!exported.is_imported("no_such_function").unwrap());
+        }
     }
 }

@@ -183,9 +183,14 @@ impl Image {
         self.segments.first().map_or(0, |it| it.addr.saturating_sub(it.offset))
     }
 
+    /// Returns the address after the last byte that the file fills.
+    pub fn end(&self) -> u64 {
+        self.segments.last().map_or(0, |it| it.end)
+    }
+
     /// Returns the end of the part of the file that is loaded.
     pub fn loaded_length(&self) -> u64 {
-        self.segments.iter().map(|it| it.offset + (it.end - it.addr)).max().unwrap_or(0)
+        self.segments.iter().map(|it| it.offset.saturating_add(it.end - it.addr)).max().unwrap_or(0)
     }
 
     /// Makes an error about this file.

@@ -14,7 +14,7 @@ pub struct Agent {
 ///
 /// # Errors
 /// Always.
-pub fn serve(pid: u32, _library: Option<&Path>, _plugins: bool) -> Result<Agent, Failure> {
+pub fn serve(pid: u32, _library: Option<&Path>, _plugins: bool, _stays: bool) -> Result<Agent, Failure> {
     Err(Failure::Input(format!(
         "process {pid} can get an agent on x86-64 Linux only; start it by `probectl run`"
     )))

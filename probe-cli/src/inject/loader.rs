@@ -62,11 +62,12 @@ fn is_loader(object: &Object) -> bool {
     object.is_called("ld-linux") || object.is_called("ld-2.")
 }
 
-/// Returns a function's address in memory, and its size.
+/// Returns a function's address in memory, and its size. `None` if there is no code.
 fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
     let exported = Exported::of(&object.image, object.bias).ok().flatten()?;
     let (address, size) = exported.function(name).ok().flatten()?;
-    Some((object.bias.wrapping_add(address), size))
+    let address = object.bias.wrapping_add(address);
+    object.has_code(address).then_some((address, size))
 }
 
 fn is_imported(object: &Object, name: &str) -> bool {
@@ -74,20 +75,26 @@ fn is_imported(object: &Object, name: &str) -> bool {
     exported.is_some_and(|it| it.is_imported(name).unwrap_or(false))
 }
 
-/// Returns the places where threads may hold locks that a call needs: the loader's, and those of
-/// whatever allocates memory. With `own`, that may be the program itself: an allocator of Rust.
-pub fn places(objects: &[Object], own: bool) -> Places {
+/// Returns the places where threads may hold locks that a call needs: the loader's, those of
+/// whatever allocates memory, and those of a library with a runtime. Of an executable with a
+/// runtime, all code may be taken that runs, but for one with an allocator of its own: a program of
+/// one thread that works all the time would have no other place.
+pub fn places(objects: &[Object]) -> Places {
     let mut places = Places::default();
     for (at, object) in objects.iter().enumerate() {
         let has_malloc = function(object, "malloc").is_some();
         let is_first = at == 0;
-        let allocates = is_first && own && !is_imported(object, "realloc");
-        if is_loader(object) || is_libc(object) || has_malloc || allocates {
+        let has_runtime = object.runtime.is_some();
+        let has_locks = has_runtime && !(is_first && is_imported(object, "realloc"));
+        if is_loader(object) || is_libc(object) || has_malloc || has_locks {
             places.code.extend(object.code.iter().cloned());
+        }
+        if has_runtime {
+            places.waits.extend(object.code.iter().cloned());
         }
         if is_libc(object) {
             let functions = ALLOCATE.iter().filter_map(|name| function(object, name));
-            places.locked.extend(functions.map(|(address, size)| address..address + size));
+            places.locked.extend(functions.map(|(address, size)| address..address.saturating_add(size)));
         } else if is_loader(object) || (has_malloc && !is_first) {
             // The program's own functions are on each stack.
             places.locked.extend(object.code.iter().cloned());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use probe_inject::{InjectError, Mapping, Memory, maps};
 
-use crate::elf::{Image, Runtime, Source, notes};
+use crate::elf::{Exported, Image, Runtime, Source, notes};
 
 /// A part of a file in memory: its place there, its address, its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,18 +24,19 @@ struct Loaded {
 
 impl Source for Loaded {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.parts.iter().map(|it| it.offset + it.length).max().unwrap_or(0))
+        Ok(self.parts.iter().map(|it| it.offset.saturating_add(it.length)).max().unwrap_or(0))
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         into.fill(0);
-        let end = at + into.len() as u64;
+        let end = at.saturating_add(into.len() as u64);
         for part in &self.parts {
-            let (from, to) = (part.offset.max(at), (part.offset + part.length).min(end));
+            let (from, to) = (part.offset.max(at), part.offset.saturating_add(part.length).min(end));
             if from < to {
                 let range = usize_of(from - at)..usize_of(to - at);
                 // A part without rights to read, or one that is gone, stays empty.
-                let _ = self.memory.read(part.start + (from - part.offset), &mut into[range]);
+                let start = part.start.wrapping_add(from - part.offset);
+                let _ = self.memory.read(start, &mut into[range]);
             }
         }
         Ok(())
@@ -58,11 +59,16 @@ pub struct Object {
     pub code: Vec<Range<u64>>,
     /// The runtime in it.
     pub runtime: Option<Runtime>,
-    /// Whether it has tables of probes.
+    /// Whether it has tables of probes, or calls the hooks of `-finstrument-functions`.
     pub has_probes: bool,
 }
 
 impl Object {
+    /// Returns whether an address is in its code.
+    pub fn has_code(&self, address: u64) -> bool {
+        self.code.iter().any(|it| it.contains(&address))
+    }
+
     /// Returns whether its file's name begins so.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.rsplit('/').next().is_some_and(|it| it.starts_with(name))
@@ -75,38 +81,78 @@ impl Object {
 /// If the process is gone.
 pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectError> {
     let maps = maps(pid).map_err(|_| InjectError::NoProcess(pid))?;
-    let files = maps.iter().filter(|it| it.file.1 != 0 && it.offset == 0);
     let mut seen = Vec::new();
     let mut objects = Vec::new();
-    for first in files {
-        if !seen.contains(&&first.file) {
-            seen.push(&first.file);
-            objects.extend(object(first, &maps, memory));
+    for code in maps.iter().filter(|it| it.file.1 != 0 && it.is_executable) {
+        if !seen.contains(&&code.file) {
+            seen.push(&code.file);
+            let object = first(code, &maps).and_then(|it| object(it, &maps, memory));
+            objects.extend(object);
         }
     }
     Ok(objects)
 }
 
+/// Returns the begin of an object that has this code. A program may have mapped the file elsewhere,
+/// too, to read it: the object's own one is the nearest below.
+fn first<'a>(code: &Mapping, maps: &'a [Mapping]) -> Option<&'a Mapping> {
+    maps.iter().rfind(|it| it.file == code.file && it.offset == 0 && it.start <= code.start)
+}
+
 /// Reads an object, if the file is one.
 fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Object> {
-    let own: Vec<_> = maps.iter().filter(|it| it.file == first.file).collect();
-    let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
-    let parts = own.iter().map(part).collect();
-    let image = Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()?;
+    let read = |own: &[&Mapping]| {
+        let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
+        let parts = own.iter().map(part).collect();
+        Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()
+    };
+    let of_file: Vec<_> = maps.iter().filter(|it| it.file == first.file && it.start >= first.start).collect();
+    let whole = read(&of_file)?;
+    let end = first.start.saturating_add(whole.end().wrapping_sub(whole.first()));
+    let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
+    let image = read(&own)?;
     let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
+    let bias = first.start.wrapping_sub(image.first());
+    let has_tables = notes(&image).is_ok_and(|it| it.probes.is_some());
     Some(Object {
         name: first.name.trim_end_matches(" (deleted)").to_owned(),
-        bias: first.start.wrapping_sub(image.first()),
+        bias,
         code,
         runtime: Runtime::of(&image).ok().flatten(),
-        has_probes: notes(&image).is_ok_and(|it| it.probes.is_some()),
+        has_probes: has_tables || has_hooks(&image, bias),
         image,
     })
+}
+
+fn has_hooks(image: &Image, bias: u64) -> bool {
+    let exported = Exported::of(image, bias).ok().flatten();
+    exported.is_some_and(|it| it.is_imported("__cyg_profile_func_enter").unwrap_or(false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_is_not_where_its_file_is_mapped_to_be_read() {
+        let mapping = |start: u64, offset: u64, is_executable: bool| Mapping {
+            start,
+            end: start + 0x1000,
+            is_writable: false,
+            is_executable,
+            offset,
+            file: ("fe:00".to_owned(), 7),
+            name: "/libc.so".to_owned(),
+        };
+        let maps = [
+            mapping(0x1000, 0, false),
+            mapping(0x5000, 0, false),
+            mapping(0x6000, 0x1000, true),
+            mapping(0x9000, 0, false),
+        ];
+        assert_eq!(first(&maps[2], &maps), Some(&maps[1]));
+        assert_eq!(first(&maps[2], &maps[2..]), None);
+    }
 
     #[test]
     fn parts_of_a_file_lie_anywhere() {

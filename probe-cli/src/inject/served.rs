@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use probe_inject::{Call, InjectError, Memory, Process};
+use probe_inject::{Call, InjectError, MemoryFile, Process};
 use probe_runtime::__tools::Time;
 
 use super::loader::{Loader, places};
@@ -17,6 +19,10 @@ use crate::preload::library;
 /// Finds all symbols at once, and unloads nothing.
 const NOW_AND_STAYS: u64 = 0x2 | 0x1000;
 
+/// The time for an agent to end before another one is started, and that between two tries.
+const GOING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
+
 /// An agent that was brought to a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Agent {
@@ -24,21 +30,22 @@ pub struct Agent {
     pub note: String,
 }
 
-/// Brings an agent to a program. With `plugins`, the program need not have probes.
+/// Brings an agent to a program. With `plugins`, the program need not have probes. The agent goes
+/// with its last client, unless it `stays`.
 ///
 /// # Errors
 /// If it can't get one, and the reason.
-pub fn serve(pid: u32, given: Option<&Path>, plugins: bool) -> Result<Agent, Failure> {
+pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<Agent, Failure> {
     let unable = |problem: String| Failure::Input(format!("process {pid} {problem}"));
     let mut process = Process::open(pid).map_err(failure)?;
-    let memory = Arc::new(Memory::open(pid).map_err(Failure::input)?);
+    let memory = Arc::clone(process.memory());
     let all = || objects(pid, &memory).map_err(failure);
     let before = all()?;
     if !plugins && !before.iter().any(|it| it.has_probes) {
         return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
     }
     if let Some((object, entry)) = entry(&before) {
-        let said = start(&mut process, &before, entry, true).map_err(|it| it.of(pid))?;
+        let said = start(&mut process, &before, entry, stays).map_err(|it| it.of(pid))?;
         let of = if object.is_called("memfd:") { "the library".to_owned() } else { object.name.clone() };
         return Ok(Agent { note: line(&process, &format!("the agent of {of} serves {said}")) });
     }
@@ -59,10 +66,10 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool) -> Result<Agent, Fai
         function: loader.opens,
         arguments: [0, NOW_AND_STAYS, 0],
         explains: loader.explains,
-        file: Some(&bytes),
+        file: Some(MemoryFile { name: "libprobe_agent.so", bytes: &bytes }),
         takes_text: false,
     };
-    let returned = process.call(&call, &places(&before, false)).map_err(failure)?;
+    let returned = process.call(&call, &places(&before)).map_err(failure)?;
     if returned.value == 0 {
         let why = if returned.text.is_empty() { "no reason was given" } else { &returned.text };
         return Err(unable(format!("can't load {}: {why}", file.display())));
@@ -70,13 +77,14 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool) -> Result<Agent, Fai
     let after = all()?;
     let (_, entry) = entry(&after)
         .ok_or_else(|| unable(format!("has loaded {}, whose entry can't be found", file.display())))?;
-    let said = start(&mut process, &after, entry, false).map_err(|it| it.of(pid))?;
+    let said = start(&mut process, &after, entry, stays).map_err(|it| it.of(pid))?;
     Ok(Agent { note: line(&process, &format!("loaded {}, which serves {said}", file.display())) })
 }
 
 /// Returns the function that starts an agent, and its object.
 fn entry(objects: &[Object]) -> Option<(&Object, u64)> {
-    objects.iter().find_map(|it| Some((it, it.bias.wrapping_add(it.runtime?.entry?))))
+    let mut entries = objects.iter().filter_map(|it| Some((it, it.bias.wrapping_add(it.runtime?.entry?))));
+    entries.find(|(object, entry)| object.has_code(*entry))
 }
 
 /// The reason why an agent did not start.
@@ -95,10 +103,20 @@ impl NotStarted {
 }
 
 /// Calls the function that starts an agent. Returns its socket's path.
-fn start(process: &mut Process, objects: &[Object], entry: u64, own: bool) -> Result<String, NotStarted> {
-    let call = Call { function: entry, takes_text: true, ..Call::default() };
-    let returned = process.call(&call, &places(objects, own)).map_err(NotStarted::Uncalled)?;
-    if returned.value == 1 { Ok(returned.text) } else { Err(NotStarted::Said(returned.text)) }
+fn start(process: &mut Process, objects: &[Object], entry: u64, stays: bool) -> Result<String, NotStarted> {
+    /// The agent before ends at this moment.
+    const AGAIN: u64 = 2;
+    let arguments = [0, 0, stays.into()];
+    let call = Call { function: entry, arguments, takes_text: true, ..Call::default() };
+    let (places, begun) = (places(objects), Instant::now());
+    loop {
+        let returned = process.call(&call, &places).map_err(NotStarted::Uncalled)?;
+        match returned.value {
+            1 => return Ok(returned.text),
+            AGAIN if begun.elapsed() < GOING => thread::sleep(LOOK),
+            _ => return Err(NotStarted::Said(returned.text)),
+        }
+    }
 }
 
 fn line(process: &Process, done: &str) -> String {
@@ -117,5 +135,9 @@ fn loaded_part(file: &Path) -> Result<Vec<u8>, Failure> {
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn failure(error: InjectError) -> Failure {
-    Failure::Input(error.to_string())
+    let advice = match error {
+        InjectError::NotAllowed { .. } => "; or start the program by `probectl run`",
+        _ => "",
+    };
+    Failure::Input(format!("{error}{advice}"))
 }

@@ -64,14 +64,14 @@ impl Program {
                 return Ok(Self { client, process: Process { pid, begun, started: None, brought: None } });
             }
         };
-        let agent = serve(pid, None, false).map_err(|why| match why {
+        let agent = serve(pid, None, false, false).map_err(|why| match why {
             Failure::Input(why) => {
                 Failure::Input(format!("{no_agent}\nno agent can be brought to it: {why}"))
             }
             other => other,
         })?;
         note(&format!("process {pid} had no agent: {}", agent.note));
-        let brought = Brought::new(pid);
+        let brought = Brought::new(pid, begun);
         let mut program = Self::by_id(pid)?;
         program.process.brought = Some(brought);
         Ok(program)
@@ -84,7 +84,12 @@ impl Program {
     pub fn leave(self) -> Result<Vec<String>, Failure> {
         let Self { client, process } = self;
         let notes = client.leave(false).map_err(|error| failure(&error))?;
-        gone(process.pid);
+        if !gone(process.pid) {
+            let pid = process.pid;
+            return Err(Failure::Input(format!(
+                "process {pid}: all sites are latent, and the agent's threads get no time to end; it ends later"
+            )));
+        }
         Ok(notes)
     }
 
@@ -291,6 +296,11 @@ struct Seen {
     is_stopped: bool,
     /// Clock ticks from the system's start to that of the process.
     begun: u64,
+}
+
+/// Returns when a process began, by the kernel's clock. `None` if there is none.
+pub(super) fn began(pid: u32) -> Option<u64> {
+    seen(pid).map(|it| it.begun)
 }
 
 fn seen(pid: u32) -> Option<Seen> {

@@ -1,5 +1,6 @@
 //! Programs of C for [`injected`](crate::injected), and the test's way to them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,14 +12,24 @@ use probe_tests::instrumented;
 use crate::preloaded::with_agent;
 use crate::program::{Folder, Ran, until};
 
-/// Sixteen threads work, check their results, and get signals; or the program forks all the time.
-/// It ends with its input.
+/// Sixteen threads work, check their results, and get signals; or the program forks all the time;
+/// or it is busy with all that takes locks. It ends with its input.
 const SOURCE: &str = r#"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#ifdef BARE
+#define PROBE_U64(name, x) ((void)(x))
+#else
 #include <probe.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,12 +58,69 @@ static void *forks(void *unused) {
     }
     return 0;
 }
+static void *allocates(void *unused) {
+    (void)unused;
+    for (unsigned long x = 0; !ends; x++) {
+        char *bytes[8];
+        for (int at = 0; at < 8; at++) bytes[at] = memset(malloc(1 + x % 5000), at, 1 + x % 5000);
+        for (int at = 0; at < 50; at++) if (work(x) != 3 * x + 1) wrong++;
+        for (int at = 0; at < 8; at++) {
+            if (bytes[at][x % 5000] != at) wrong++;
+            free(bytes[at]);
+        }
+    }
+    return 0;
+}
+#ifndef STATIC
+static void *loads(void *unused) {
+    (void)unused;
+    while (!ends) {
+        void *library = dlopen("libm.so.6", RTLD_NOW);
+        double (*rounds)(double) = (double (*)(double))dlsym(library, "floor");
+        if (rounds(2.5) != 2) wrong++;
+        dlclose(library);
+    }
+    return 0;
+}
+/* As a reader of debug information does: below the one that is loaded. */
+static void maps_c_library(void) {
+    Dl_info info;
+    int file = dladdr((void *)puts, &info) ? open(info.dli_fname, O_RDONLY) : -1;
+    void *begin = mmap(0, lseek(file, 0, SEEK_END), PROT_READ, MAP_PRIVATE, file, 0);
+    if (begin == MAP_FAILED || begin > info.dli_fbase) wrong++;
+    close(file);
+}
+static int mixed(void) {
+    pthread_t threads[18];
+    maps_c_library();
+    for (int at = 0; at < 18; at++) {
+        pthread_create(&threads[at], 0, at == 16 ? loads : at == 17 ? forks : allocates, 0);
+    }
+    puts("ready");
+    fflush(stdout);
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    for (int got = 0; got == 0;) {
+        got = poll(&input, 1, 1);
+        /* By an alarm. */
+        if (got < 0 && errno == EINTR) got = 0;
+        if (got < 0) wrong++;
+        free(malloc(100));
+    }
+    ends = 1;
+    for (int at = 0; at < 18; at++) pthread_join(threads[at], 0);
+    puts(wrong ? "wrong" : "right");
+    return 0;
+}
+#endif
 int main(int count, char **arguments) {
     int is_forking = count > 1 && !strcmp(arguments[1], "fork");
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, 0);
     struct itimerval often = {{0, 5000}, {0, 5000}};
     setitimer(ITIMER_REAL, &often, 0);
+#ifndef STATIC
+    if (count > 1 && !strcmp(arguments[1], "mixed")) return mixed();
+#endif
     pthread_t threads[16];
     int many = is_forking ? 1 : 16;
     for (int at = 0; at < many; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
@@ -74,7 +142,7 @@ pub fn compiled(folder: &Folder, flags: &[&str]) -> PathBuf {
     let source = folder.0.join("injected.c");
     fs::write(&source, SOURCE).unwrap();
     let out = folder.0.join("injected");
-    let all = [&["-O1", "-g", "-pthread"], flags].concat();
+    let all = [&["-O1", "-g", "-pthread", "-D_GNU_SOURCE"], flags, &["-ldl"]].concat();
     let said = c_library::run(instrumented::compilers()[0], &all, &[&source], &out);
     assert!(said.is_done, "{}", said.messages);
     out
@@ -131,6 +199,13 @@ impl Target {
         let line = self.line();
         assert!(self.child.wait().unwrap().success());
         line
+    }
+
+    /// Returns the numbers of the libraries that came as files in memory.
+    pub fn brought(&self) -> BTreeSet<u64> {
+        let maps = probe_inject::maps(self.id).unwrap();
+        let files = maps.into_iter().filter(|it| it.name.starts_with("/memfd:libprobe_agent.so"));
+        files.map(|it| it.file.1).collect()
     }
 
     /// Returns its descriptors, and the states and names of its threads.

@@ -7,6 +7,7 @@ mod contained;
 mod endings;
 mod injected;
 mod injected_into;
+mod injected_life;
 mod later;
 mod names;
 mod preloaded;

@@ -5,8 +5,8 @@
 
 use std::arch::x86_64::__cpuid_count;
 
-/// Bytes of the oldest part and the header.
-const FIRST: usize = 576;
+use super::frame::LEAST;
+
 /// The leaf of extended states.
 const LEAF: u32 = 0xd;
 
@@ -14,13 +14,13 @@ const LEAF: u32 = 0xd;
 /// 13.4.3).
 pub fn size_of(parts: u64) -> usize {
     let end = |part: u32| {
-        // SAFETY: see above.
+        // SAFETY: each processor of 64 bits has the instruction, which reads registers only.
         #[allow(unused_unsafe, reason = "it is safe in later versions of Rust")]
         let told = unsafe { __cpuid_count(LEAF, part) };
         told.eax as usize + told.ebx as usize
     };
     let there = (2..63).filter(|part| parts >> part & 1 == 1).map(end);
-    there.max().unwrap_or(0).max(FIRST)
+    there.max().unwrap_or(0).max(LEAST)
 }
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn more_parts_need_no_fewer_bytes() {
-        assert_eq!(size_of(3), FIRST);
+        assert_eq!(size_of(3), LEAST);
         assert!(size_of(7) >= size_of(3));
     }
 }

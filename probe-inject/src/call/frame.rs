@@ -28,7 +28,7 @@ const MAGIC_2: u32 = 0x4650_5845;
 const OWN_WORDS: usize = 464;
 const IN_USE: usize = 512;
 /// Bytes of the oldest part and the header.
-const LEAST: usize = 576;
+pub const LEAST: usize = 576;
 /// The tiles of AMX: in a frame only if a thread has them in use.
 const TILES: u64 = 1 << 18;
 /// Bytes of the restorer's address and of `struct ucontext`, and of the registers' place in it.

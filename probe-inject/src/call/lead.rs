@@ -1,6 +1,7 @@
 //! Leading a stopped thread to other code, from which it returns by itself.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 use super::code::Code;
 use super::extended::size_of;
@@ -9,13 +10,16 @@ use super::moment::{Look, NotNow};
 use crate::error::InjectError;
 use crate::process::{Registers, Status, Thread, refused};
 
-/// Signals that an instruction raises: blocked, they would end the process.
-const OF_INSTRUCTIONS: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30;
+/// Signals that stay as they are during the call: those that an instruction raises, which would end
+/// the process if they were blocked, and the one by which the C library changes the user of all
+/// threads (33), which waits for each of them. The one that cancels a thread (32) is blocked: its
+/// sender does not wait, and a thread that is cancelled would leave the call halfway.
+const NOT_BLOCKED: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30 | 1 << 32;
 /// Trap after each instruction, direction, alignment: off when a function is called.
 const FLAGS_OFF: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
 
 /// Stops a thread, and leads it to other code if that is possible now. Returns how long it was
-/// stopped, and why it was not led.
+/// stopped at a time, and why it was not led.
 pub fn lead(
     look: &Look<'_>,
     code: Code,
@@ -28,15 +32,19 @@ pub fn lead(
             return Ok((Duration::ZERO, Err("has ended")));
         }
         Err(error) => {
-            let status = Status::of_thread(look.pid, look.id).unwrap_or_default();
-            if status.tracer != 0 && status.tracer != std::process::id() {
+            // The system gives the same error for a thread that is about to end.
+            let status = Status::of_thread(look.pid, look.id).filter(|it| !matches!(it.state, 'Z' | 'X'));
+            let Some(status) = status else { return Ok((Duration::ZERO, Err("has ended"))) };
+            if status.tracer != 0 && Path::new(&format!("/proc/self/task/{}", status.tracer)).exists() {
+                return Ok((Duration::ZERO, Err("is about to be let go")));
+            }
+            if status.tracer != 0 {
                 let name = Status::of(status.tracer).unwrap_or_default().name;
                 return Err(InjectError::Traced { pid: look.pid, tracer: status.tracer, name });
             }
             return Err(refused(look.pid, &status, error));
         }
     };
-    let begun = Instant::now();
     let led = match look.stop(&thread) {
         Ok(moment) => {
             let made = frame(&moment.registers, moment.mask, moment.extended, code.restorer, size_of);
@@ -62,17 +70,17 @@ pub fn lead(
                 return Err(InjectError::System { pid: look.pid, step: "a thread can't be changed", error });
             }
             // Without, a handler may run meanwhile, as during any call.
-            let _ = thread.set_mask(moment.mask | !OF_INSTRUCTIONS);
+            let _ = thread.set_mask(moment.mask | !NOT_BLOCKED);
             Ok(())
         }
         Err(NotNow(why, true)) => Err(why),
         // It can't be let go, and is when this thread ends.
-        Err(NotNow(why, false)) => return Ok((begun.elapsed(), Err(why))),
+        Err(NotNow(why, false)) => return Ok((thread.longest_stop(), Err(why))),
     };
     if led.is_err() {
         look.repeat(&thread);
     }
     // One that has ended needs nothing.
     let _ = thread.let_go();
-    Ok((begun.elapsed(), led))
+    Ok((thread.longest_stop(), led))
 }

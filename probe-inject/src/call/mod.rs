@@ -9,12 +9,13 @@
 //! and then one request changes all registers: the handler is the function. Before that request
 //! nothing has happened, as bytes below the red zone are nobody's. After it the thread makes the
 //! call, and `rt_sigreturn` gives back registers, extended state and mask, whatever happens to the
-//! caller. No text is written.
+//! caller. No text is written. A call whose caller has died is waited for by the next one.
 //!
 //! One thread is stopped, for as long as it takes to read and write its state. The others need not
 //! stop: nothing that they execute is changed. Signals are blocked during the call, but those that
 //! an instruction raises.
 
+mod asked;
 mod code;
 mod extended;
 mod frame;
@@ -25,6 +26,8 @@ mod scratch;
 mod stub;
 mod target;
 mod turn;
+mod waiting;
 
+pub use asked::{Call, MemoryFile, Returned};
 pub use moment::Places;
-pub use target::{Call, Process, Returned};
+pub use target::Process;

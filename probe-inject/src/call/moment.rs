@@ -4,10 +4,12 @@
 //! hold none of them. Two kinds of threads don't:
 //!
 //! - one that waits in a system call of a known list, which neither the loader nor `malloc` makes,
-//!   or makes from its own code;
+//!   or makes from its own code. It waits indeed: the stop has interrupted the call;
 //! - one that runs outside of the libraries that have these locks, and that they have not called a
 //!   moment ago: no return address that is [`NEAR`] on its stack leads there. Farther out, the
 //!   loader may run initialisers. It is consistent then, and its thread may take the lock again.
+//!
+//! Neither may be in the handler of a signal, which may have interrupted `malloc`.
 //!
 //! A number on the stack that only looks like a return address makes a thread unsuitable, which
 //! costs another look.
@@ -16,7 +18,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::frame::MOST;
-use super::restart::{rank, resumed};
+use super::restart::{has_ended, is_futex, rank, resumed};
 use crate::memory::Memory;
 use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, maps};
 
@@ -33,6 +35,9 @@ pub struct Places {
     pub locked: Vec<Range<u64>>,
     /// Code whose threads must not be taken while they run.
     pub code: Vec<Range<u64>>,
+    /// Code with locks that wait by a futex: no thread may be taken that waits so, with a near
+    /// return address there.
+    pub waits: Vec<Range<u64>>,
 }
 
 /// Bytes of the stack that are looked at.
@@ -62,8 +67,6 @@ pub struct Look<'a> {
     pub id: u32,
     pub memory: &'a Memory,
     pub places: &'a Places,
-    /// Addresses of code that only a signal's handler returns to.
-    pub restorers: &'a [u64],
     /// Memory of calls from outside.
     pub scratch: &'a [Range<u64>],
     /// Time for a call with a limit to end.
@@ -76,14 +79,15 @@ pub struct NotNow(pub &'static str, pub bool);
 impl Look<'_> {
     /// Stops a thread, and returns it if it is in a suitable place. If not, it is to be let go.
     pub fn stop(&self, thread: &Thread) -> Result<Moment, NotNow> {
-        let here = |stopped| match stopped {
+        let here = |stopped, not_yet| match stopped {
             Ok(Stopped::Here) => Ok(()),
             Ok(Stopped::Ended) => Err(NotNow("has ended", false)),
             Ok(Stopped::ByJobControl) => Err(NotNow("is stopped by a signal", true)),
-            Ok(Stopped::NotYet) => Err(NotNow("does not stop: it waits uninterruptibly", false)),
+            Ok(Stopped::Elsewhere) => Err(NotNow("runs the handler of a signal", true)),
+            Ok(Stopped::NotYet) => Err(NotNow(not_yet, false)),
             Err(_) => Err(NotNow("is gone", false)),
         };
-        here(thread.stop(STOP))?;
+        here(thread.stop(STOP), "does not stop: it waits uninterruptibly")?;
         let registers = thread.registers().map_err(|_| NotNow("has registers of 32 bits", true))?;
         // It may have gone on since it was chosen.
         let activity = Activity::of(&registers);
@@ -93,11 +97,14 @@ impl Look<'_> {
         if activity == Activity::Runs && self.places.code.iter().any(|it| it.contains(&registers.rip)) {
             return Err(NotNow("runs in the C library, or where memory is allocated", true));
         }
+        if has_ended(&registers) {
+            return Err(NotNow("has just made a system call", true));
+        }
         match resumed(registers) {
             Some(registers) => self.judge(thread, registers, activity),
             None if self.later.is_zero() => Err(NotNow("waits, with a limit in time", true)),
             None => {
-                here(thread.finish_call(self.later))?;
+                here(thread.finish_call(self.later), "waits, with a limit in time")?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
                 match resumed(registers) {
                     Some(registers) => self.judge(thread, registers, activity),
@@ -143,22 +150,34 @@ impl Look<'_> {
         let Some(mapping) = maps.iter().find(|it| it.holds(stack) && it.is_writable) else {
             return not("has no stack that can be written");
         };
+        // The end of another stack is not known: of a coroutine's, or of a handler's own one. The C
+        // library keeps a thread's descriptor above its stack.
+        let is_own =
+            mapping.name == "[stack]" || (mapping.holds(registers.fs_base) && stack < registers.fs_base);
+        if !is_own {
+            return not("runs on a stack that is not its thread's");
+        }
         if stack - mapping.start < MOST + ROOM {
             return not("has too little room on its stack");
         }
         let words = self.words(mapping, stack, NEAR_HANDLER);
-        let is_handler = |at: usize| self.restorers.contains(&words[at]) && is_frame(&words[at..], stack);
+        let is_handler = |at: usize| is_frame(&words[at..], stack) && self.is_restorer(words[at]);
         if (0..words.len()).any(is_handler) {
             return not("is in the handler of a signal");
         }
         let near = words.len().min(usize::try_from(NEAR / 8).unwrap_or(usize::MAX));
-        let is_return = |word: &u64| within(&self.places.locked, *word) && follows_call(self.memory, *word);
+        let returns_to = |ranges: &[Range<u64>]| {
+            words[..near].iter().any(|it| within(ranges, *it) && follows_call(self.memory, *it))
+        };
         let is_locked = match activity {
-            Activity::Runs => words[..near].iter().any(is_return),
+            Activity::Runs => returns_to(&self.places.locked),
             _ => within(&self.places.locked, registers.rip),
         };
         if is_locked {
             return not("may hold a lock of the loader, or of malloc");
+        }
+        if is_futex(activity) && returns_to(&self.places.waits) {
+            return not("may wait for a lock of the runtime, or hold one");
         }
         let gone = |_| NotNow("is gone", false);
         let (mask, extended) = (thread.mask().map_err(gone)?, thread.extended().map_err(gone)?);
@@ -170,6 +189,13 @@ impl Look<'_> {
         let length = usize::try_from((mapping.end - begin).min(most)).unwrap_or(0);
         let bytes = self.memory.bytes(begin, length).unwrap_or_default();
         bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect()
+    }
+
+    /// Returns whether code at an address returns from a signal's handler.
+    fn is_restorer(&self, address: u64) -> bool {
+        /// `mov rax, 15` or `mov eax, 15`, and `syscall`.
+        const FORMS: [&[u8]; 2] = [b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05", b"\xb8\x0f\0\0\0\x0f\x05"];
+        FORMS.iter().any(|form| self.memory.bytes(address, form.len()).is_ok_and(|it| it == *form))
     }
 
     /// Returns whether a thread is in a restartable sequence (rseq(2)). A stop has told the kernel

@@ -8,9 +8,10 @@
 //! |---|---|---|
 //! | none: in user code | goes on | goes on |
 //! | −512, −513, −514 | makes the call again | makes the call again |
-//! | −516: a time limit in the kernel's memory, which `rt_sigreturn` forgets | goes on with the rest of the time | makes the call again if there is no limit, or if the kernel has written the rest over the limit; else waits for its end |
-//! | −4 (`EINTR`) from epoll without a limit | returns it | makes the call again |
-//! | another one | returns it | returns it |
+//! | −516: a time limit in the kernel's memory, which `rt_sigreturn` forgets | goes on with the rest of the time | makes the call again if there is no limit, or one that is a point in time (futex), or if the kernel has written the rest over the limit; else waits for its end |
+//! | −4 (`EINTR`) from epoll and `sigwaitinfo` without a limit | returns it | makes the call again |
+//! | −4 from these with a limit, and from a socket with one (`SO_RCVTIMEO`) | returns it | returns it |
+//! | another one: the call has ended | returns it | is not taken |
 
 use crate::process::{Activity, Registers, System};
 
@@ -50,6 +51,9 @@ mod number {
 pub enum Rank {
     /// The call can be made again.
     Waits,
+    /// The same, but a socket may have a limit, which its arguments don't tell. It returns `EINTR`
+    /// then.
+    Reads,
     /// It runs.
     Runs,
     /// The call has a limit in time that can't be told, so its end is waited for, or it returns
@@ -66,22 +70,20 @@ pub fn rank(activity: Activity) -> Option<Rank> {
         Activity::In(call) => call,
     };
     let known = match number {
-        number::READ
-        | number::SELECT
+        number::READ | number::ACCEPT | number::ACCEPT4 | number::RECVFROM | number::RECVMSG => {
+            return Some(Rank::Reads);
+        }
+        number::SELECT
         | number::PAUSE
-        | number::ACCEPT
-        | number::ACCEPT4
-        | number::RECVFROM
-        | number::RECVMSG
         | number::WAIT4
         | number::WAITID
         | number::RT_SIGSUSPEND
         | number::PSELECT6
         | number::PPOLL => true,
-        number::RT_SIGTIMEDWAIT => false,
         number::FUTEX if !waits_on_futex(arguments[1]) => return None,
-        number::FUTEX => arguments[3] == 0,
-        number::POLL
+        number::FUTEX
+        | number::RT_SIGTIMEDWAIT
+        | number::POLL
         | number::NANOSLEEP
         | number::CLOCK_NANOSLEEP
         | number::EPOLL_WAIT
@@ -92,8 +94,13 @@ pub fn rank(activity: Activity) -> Option<Rank> {
     Some(if known { Rank::Waits } else { Rank::Limited })
 }
 
-/// Returns whether a futex's operation is that of a condition, a semaphore or a thread's end. The C
-/// library's own locks, and mutexes, have another one.
+/// Returns whether a thread waits for a futex.
+pub fn is_futex(activity: Activity) -> bool {
+    matches!(activity, Activity::In(System { number: number::FUTEX, .. }))
+}
+
+/// Returns whether a futex's operation is that of a condition, a semaphore or a thread's end of the
+/// C library, whose locks have another one. The locks of Rust's library have this one, too.
 fn waits_on_futex(operation: u64) -> bool {
     const WAIT_BITSET: u64 = 9;
     operation & 0x7f == WAIT_BITSET
@@ -103,6 +110,9 @@ fn waits_on_futex(operation: u64) -> bool {
 fn can_repeat(number: u64, arguments: [u64; 6]) -> bool {
     let is_negative = |argument: u64| argument >> 31 & 1 == 1;
     match number {
+        // Its limit is a point in time.
+        number::FUTEX => waits_on_futex(arguments[1]),
+        number::RT_SIGTIMEDWAIT => arguments[2] == 0,
         number::POLL => is_negative(arguments[2]),
         number::EPOLL_WAIT | number::EPOLL_PWAIT => is_negative(arguments[3]),
         number::EPOLL_PWAIT2 => arguments[3] == 0,
@@ -111,6 +121,14 @@ fn can_repeat(number: u64, arguments: [u64; 6]) -> bool {
         number::CLOCK_NANOSLEEP => arguments[1] & 1 == 1 || arguments[2] == arguments[3],
         _ => false,
     }
+}
+
+/// Returns whether a thread was stopped at the end of a system call that nothing has interrupted.
+pub fn has_ended(registers: &Registers) -> bool {
+    let result = registers.rax.cast_signed();
+    Activity::of(registers) != Activity::Runs
+        && ![EINTR, RESTARTS_WITH_BLOCK].contains(&result)
+        && !RESTARTS.contains(&result)
 }
 
 /// Returns the registers with which a thread goes on that was stopped with these. `None` if its
@@ -122,12 +140,14 @@ pub fn resumed(registers: Registers) -> Option<Registers> {
     };
     let again =
         Registers { rip: stopped.rip.wrapping_sub(SYSCALL), rax: call, orig_rax: u64::MAX, ..stopped };
-    let is_epoll = [number::EPOLL_WAIT, number::EPOLL_PWAIT, number::EPOLL_PWAIT2].contains(&call);
+    let is_never_repeated =
+        [number::EPOLL_WAIT, number::EPOLL_PWAIT, number::EPOLL_PWAIT2, number::RT_SIGTIMEDWAIT]
+            .contains(&call);
     match stopped.rax.cast_signed() {
         result if RESTARTS.contains(&result) => Some(again),
         RESTARTS_WITH_BLOCK if can_repeat(call, arguments) => Some(again),
         RESTARTS_WITH_BLOCK => None,
-        EINTR if is_epoll && can_repeat(call, arguments) => Some(again),
+        EINTR if is_never_repeated && can_repeat(call, arguments) => Some(again),
         _ => Some(Registers { orig_rax: u64::MAX, ..stopped }),
     }
 }
@@ -207,7 +227,11 @@ mod tests {
         assert_eq!(is_again(35, -516, [64, 80, 0, 0, 0, 0]), None);
         assert_eq!(is_again(230, -516, [0, 0, 64, 64, 0, 0]), Some(true));
         assert_eq!(is_again(230, -516, [0, 0, 64, 0, 0, 0]), None);
-        assert_eq!(is_again(202, -516, [64, 0, 1, 80, 0, 0]), None, "a futex with a limit");
+        assert_eq!(is_again(202, -516, [64, 137, 1, 80, 0, 0]), Some(true), "a futex's point in time");
+        assert_eq!(is_again(202, -516, [64, 128, 1, 80, 0, 0]), None, "a futex, for a time");
+        assert_eq!(is_again(128, -4, [64, 80, 0, 8, 0, 0]), Some(true), "sigwaitinfo");
+        assert_eq!(is_again(128, -4, [64, 80, 96, 8, 0, 0]), Some(false), "sigtimedwait");
+        assert_eq!(is_again(45, -4, NONE), Some(false), "a socket with a limit");
         assert_eq!(is_again(232, -4, [5, 64, 1, minus, 0, 0]), Some(true));
         assert_eq!(is_again(232, -4, [5, 64, 1, 100, 0, 0]), Some(false), "its end is not known");
         assert_eq!(is_again(441, -4, NONE), Some(true));
@@ -218,19 +242,29 @@ mod tests {
         let of = |number, arguments| rank(Activity::In(System { number, arguments }));
         let limited = Some(Rank::Limited);
         assert_eq!(rank(Activity::Runs), Some(Rank::Runs));
-        assert_eq!([0, 43, 61, 34, 271].map(|it| of(it, [0; 6])), [Some(Rank::Waits); 5]);
+        assert_eq!([0, 43, 45, 47, 288].map(|it| of(it, [0; 6])), [Some(Rank::Reads); 5]);
+        assert_eq!([61, 34, 271, 128].map(|it| of(it, [0; 6])), [Some(Rank::Waits); 4]);
         assert_eq!(
             [1, 9, 56, 58, 257].map(|it| of(it, [0; 6])),
             [None; 5],
             "write, mmap, clone, vfork, openat"
         );
         assert_eq!(of(202, [64, 137, 0, 0, 0, 0]), Some(Rank::Waits));
-        assert_eq!(of(202, [64, 137, 0, 80, 0, 0]), limited);
+        assert_eq!(of(202, [64, 137, 0, 80, 0, 0]), Some(Rank::Waits), "until a point in time");
+        assert_eq!(of(128, [64, 80, 96, 8, 0, 0]), limited);
         assert_eq!(of(202, [64, 129, 0, 0, 0, 0]), None, "it wakes others");
         assert_eq!(of(202, [64, 128, 2, 0, 0, 0]), None, "a lock");
         assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), limited);
         assert_eq!(of(232, [5, 64, 1, u64::MAX, 0, 0]), Some(Rank::Waits));
         assert_eq!(of(230, [0, 1, 64, 0, 0, 0]), Some(Rank::Waits), "until a point in time");
-        assert!(Rank::Waits < Rank::Runs && Rank::Runs < Rank::Limited);
+        assert!([Rank::Waits, Rank::Reads, Rank::Runs, Rank::Limited].is_sorted());
+    }
+
+    #[test]
+    fn a_call_that_nothing_has_interrupted_has_ended() {
+        let has = |result| has_ended(&stopped(0, result, [0; 6]));
+        assert_eq!([0, 7, -11].map(has), [true; 3]);
+        assert_eq!([-4, -512, -513, -514, -516].map(has), [false; 5]);
+        assert!(!has_ended(&stopped(-1, 7, [0; 6])), "it runs");
     }
 }

@@ -1,11 +1,12 @@
 //! The memory of calls in a process: one region, which is mapped by the first call and stays.
 //!
 //! A region is known by its code. One whose word says that a call is under way is left alone: its
-//! caller may have died, and the call may still run. The call itself takes the word back.
+//! caller may have died, and the call may still run. The call itself takes the word back. The next
+//! caller waits for its end: the loader may be halfway through loading an object.
 
 use std::ops::Range;
 
-use super::stub::{BUSY, Entries, PAGE, SIZE, code};
+use super::stub::{BEGUN, BUSY, DONE, Entries, PAGE, SIZE, code};
 use crate::memory::Memory;
 use crate::process::Mapping;
 
@@ -32,6 +33,17 @@ pub struct Regions {
     pub all: Vec<Range<u64>>,
     /// Whether another one may be made.
     pub has_room: bool,
+    /// A thread that makes a call, or is about to.
+    pub caller: Option<Caller>,
+}
+
+/// A thread that was told to make a call, which has not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The thread.
+    pub thread: u32,
+    /// Whether it makes the call. If not, the one who told it may have died before.
+    pub has_begun: bool,
 }
 
 impl Regions {
@@ -54,7 +66,15 @@ impl Regions {
                     regions.free = Some(Scratch { base: it.start, is_ready });
                 }
                 Ok(0) | Err(_) => (),
-                Ok(_) => busy += 1,
+                Ok(thread) => {
+                    busy += 1;
+                    let is = |place| memory.word(it.start + place).is_ok_and(|it| it != 0);
+                    let thread = u32::try_from(thread).unwrap_or(0);
+                    let caller = Caller { thread, has_begun: is(BEGUN) };
+                    if !is(DONE) && regions.caller.is_none_or(|it| !it.has_begun) {
+                        regions.caller = Some(caller);
+                    }
+                }
             }
         }
         regions.has_room = busy < MOST_BUSY;

@@ -1,32 +1,38 @@
 //! A process in which something is called.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::asked::{Call, Returned};
 use super::code::Code;
 use super::lead::lead;
 use super::moment::{Look, Places};
 use super::restart::{Rank, rank};
 use super::scratch::{Regions, Scratch, place};
-use super::stub::{
-    DONE, FILE, FILLED, NAME, PATH, PATH_LENGTH, RESULT, SIZE, TEXT, TEXT_LENGTH, WORDS, Words,
-};
-use super::stub::{PAGE, code};
+use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code};
 use super::turn::Turn;
 use crate::error::InjectError;
 use crate::memory::Memory;
 use crate::process::{Mapping, Registers, Status, activity, check, maps, threads};
 
+/// The time for all that is waited for, as long as nobody sets another one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for a thread to be let go whose tracer ends.
+const LET_GO: Duration = Duration::from_millis(100);
 /// The time between two looks at the end of a call.
-const LOOK: Duration = Duration::from_micros(200);
+pub(super) const LOOK: Duration = Duration::from_micros(200);
 /// The time between two looks at all threads.
 const ROUND: Duration = Duration::from_millis(2);
 /// The time after which threads are taken whose calls have limits in time.
 const PREFERENCE: Duration = Duration::from_millis(200);
+/// The time for the end of a system call with a limit. It doubles with each round, up to this power
+/// of two.
+const LATER: Duration = Duration::from_millis(100);
+const MOST_LATER: u32 = 6;
 /// The most threads that an error shows.
 const SHOWN: usize = 8;
 
@@ -44,56 +50,35 @@ const SHOWN: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Process {
-    pid: u32,
-    memory: Memory,
-    patience: Duration,
+    pub(super) pid: u32,
+    pub(super) memory: Arc<Memory>,
+    pub(super) patience: Duration,
     longest: Duration,
     stops: u32,
-}
-
-/// A call.
-///
-/// ```
-/// let call = probe_inject::Call { function: 0x1000, arguments: [1, 2, 0], ..Default::default() };
-/// assert_eq!(call.explains, 0);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Call<'a> {
-    /// The function, of the C calling convention.
-    pub function: u64,
-    /// Its arguments. With a file, the first one is replaced by the address of a path.
-    pub arguments: [u64; 3],
-    /// A function without arguments that is called if the first one returns 0, and returns a text
-    /// of C, such as `dlerror`; 0 for none.
-    pub explains: u64,
-    /// The bytes of a file in memory that exists during the call. Its path is the first argument.
-    pub file: Option<&'a [u8]>,
-    /// Whether the first two arguments are replaced by the address and the bytes of a text, which
-    /// the function may write, with a terminator.
-    pub takes_text: bool,
-}
-
-/// The result of a call.
-///
-/// ```
-/// assert_eq!(probe_inject::Returned::default().value, 0);
-/// ```
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Returned {
-    /// The value.
-    pub value: u64,
-    /// The text that the function has written, or that explains the value 0.
-    pub text: String,
+    /// Nobody else calls anything there while this is open.
+    _turn: Turn,
 }
 
 impl Process {
-    /// Opens a process.
+    /// Opens a process, and waits until no other caller has it open, and no call is under way. So a
+    /// library that others load is there, whole, when the process is read then.
     ///
     /// # Errors
     /// [`InjectError`] if nothing can be called there.
     pub fn open(pid: u32) -> Result<Self, InjectError> {
-        let memory = check(pid)?;
-        Ok(Self { pid, memory, patience: Duration::from_secs(10), longest: Duration::ZERO, stops: 0 })
+        let turn = Turn::take(pid, PATIENCE)?;
+        let begun = Instant::now();
+        let memory = loop {
+            match check(pid) {
+                // A caller that was killed may have given back its turn, and not yet its thread.
+                Err(InjectError::Traced { .. }) if begun.elapsed() < LET_GO => thread::sleep(LOOK),
+                checked => break Arc::new(checked?),
+            }
+        };
+        let (longest, stops) = (Duration::ZERO, 0);
+        let process = Self { pid, memory, patience: PATIENCE, longest, stops, _turn: turn };
+        process.settle()?;
+        Ok(process)
     }
 
     /// Sets how long to look for a suitable thread, and how long to wait for the end of a call; ten
@@ -103,7 +88,7 @@ impl Process {
     }
 
     /// Returns the process's memory.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
@@ -128,9 +113,10 @@ impl Process {
     /// Calls a function on a thread of the process, on a stack of its own.
     ///
     /// # Errors
-    /// [`InjectError`]. Unless it is [`TimedOut`](InjectError::TimedOut), nothing was called.
+    /// [`InjectError`]. With [`TimedOut`](InjectError::TimedOut), and with
+    /// [`System`](InjectError::System) after a thread was told, the call may still be made.
     pub fn call(&mut self, call: &Call<'_>, places: &Places) -> Result<Returned, InjectError> {
-        let _turn = Turn::take(self.pid, self.patience)?;
+        let name = self.name(call.file)?;
         let scratch = self.scratch(places)?;
         let base = scratch.base;
         let mut arguments = call.arguments;
@@ -148,7 +134,7 @@ impl Process {
             explains: call.explains,
         };
         self.write(base + WORDS, &words.bytes())?;
-        self.write(base + NAME, b"libprobe_agent.so\0")?;
+        self.write(base + NAME, &name)?;
         self.write(base + TEXT, &[0])?;
         let entries = scratch.entries();
         let code = Code { restorer: entries.restorer, call: entries.call };
@@ -160,59 +146,13 @@ impl Process {
         self.finish(base, thread, call.file)
     }
 
-    /// Waits for the end of a call, and gives it its file.
-    fn finish(&self, base: u64, thread: u32, mut file: Option<&[u8]>) -> Result<Returned, InjectError> {
-        let begun = Instant::now();
-        while self.word(base + DONE)? == 0 {
-            let descriptor = self.word(base + FILE)?.cast_signed();
-            if descriptor > 0
-                && let Some(bytes) = file.take()
-            {
-                self.fill(base, descriptor - 1, bytes)?;
-            }
-            if begun.elapsed() > self.patience {
-                return Err(InjectError::TimedOut { pid: self.pid, thread, within: self.patience });
-            }
-            thread::sleep(LOOK);
-        }
-        let descriptor = self.word(base + FILE)?.cast_signed();
-        if descriptor < 0 {
-            // One more than the negative number of the error.
-            let error = i32::try_from(1 - descriptor).unwrap_or(0);
-            let error = io::Error::from_raw_os_error(error);
-            return Err(InjectError::System {
-                pid: self.pid,
-                step: "a file in memory can't be made there",
-                error,
-            });
-        }
-        let value = self.word(base + RESULT)?;
-        let text = self.memory.bytes(base + TEXT, TEXT_LENGTH).map_err(|error| self.gone(error))?;
-        let length = text.iter().position(|byte| *byte == 0).unwrap_or(0);
-        Ok(Returned { value, text: String::from_utf8_lossy(&text[..length]).into_owned() })
-    }
-
-    /// Fills the file in memory, and tells its path. An unusual one: the loader knows objects by
-    /// their paths, and the program may load other files by that number.
-    fn fill(&self, base: u64, descriptor: i64, bytes: &[u8]) -> Result<(), InjectError> {
-        let open = || {
-            let path = format!("/proc/{}/fd/{descriptor}", self.pid);
-            OpenOptions::new().write(true).open(path)?.write_all(bytes)
-        };
-        let step = "the file in memory can't be filled";
-        open().map_err(|error| InjectError::System { pid: self.pid, step, error })?;
-        let mut path = format!("/proc/self/./fd/{descriptor}").into_bytes();
-        path.resize(PATH_LENGTH, 0);
-        self.write(base + PATH, &path)?;
-        self.write(base + FILLED, &1_u64.to_le_bytes())
-    }
-
     /// Returns the memory of calls there, which the first one maps.
     fn scratch(&mut self, places: &Places) -> Result<Scratch, InjectError> {
         const READ_WRITE: u64 = 3;
         const READ_EXECUTE: u64 = 5;
         // Private, of no file, and at this address or not at all.
         const FLAGS: u64 = 0x2 | 0x20 | 0x10_0000;
+        self.settle()?;
         let maps = self.maps()?;
         let regions = Regions::find(&self.memory, &maps);
         if let Some(it) = regions.free.filter(|it| it.is_ready) {
@@ -280,19 +220,20 @@ impl Process {
         told: &(dyn Fn(&mut Registers) + Sync),
     ) -> Result<u32, InjectError> {
         let begun = Instant::now();
-        let restorers = [code.restorer];
+        let mut late_rounds = 0;
         loop {
             let mut lines = Vec::new();
             let is_late = begun.elapsed() > PREFERENCE.min(self.patience / 2);
+            let longer = if is_late { LATER * (1 << late_rounds.min(MOST_LATER)) } else { Duration::ZERO };
+            late_rounds += u32::from(is_late);
             for (rank, id) in self.ranked(&mut lines) {
                 if rank == Rank::Limited && !is_late {
                     lines.push(format!("{id} waits, with a limit in time"));
                     continue;
                 }
-                let later =
-                    if is_late { self.patience.saturating_sub(begun.elapsed()) } else { Duration::ZERO };
-                let (pid, memory) = (self.pid, &self.memory);
-                let look = Look { pid, id, memory, places, restorers: &restorers, scratch, later };
+                let later = longer.min(self.patience.saturating_sub(begun.elapsed()));
+                let (pid, memory) = (self.pid, &*self.memory);
+                let look = Look { pid, id, memory, places, scratch, later };
                 let attempt = move || lead(&look, code, busy, told);
                 // The kernel lets a thread go, too, when the one ends that has stopped it.
                 let attempted = thread::scope(|scope| scope.spawn(attempt).join());
@@ -339,15 +280,15 @@ impl Process {
         ranked
     }
 
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), InjectError> {
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), InjectError> {
         self.memory.write(address, bytes).map_err(|error| self.gone(error))
     }
 
-    fn word(&self, address: u64) -> Result<u64, InjectError> {
+    pub(super) fn word(&self, address: u64) -> Result<u64, InjectError> {
         self.memory.word(address).map_err(|error| self.gone(error))
     }
 
-    fn gone(&self, error: io::Error) -> InjectError {
+    pub(super) fn gone(&self, error: io::Error) -> InjectError {
         match Status::of(self.pid).filter(|it| it.state != 'Z') {
             None => InjectError::NoProcess(self.pid),
             Some(_) => InjectError::System { pid: self.pid, step: "its memory can't be used", error },

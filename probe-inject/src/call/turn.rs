@@ -1,4 +1,6 @@
-//! One caller at a time: two would use the same memory in the process.
+//! One caller at a time: two would use the same memory in the process, and load a library twice.
+//!
+//! The turn is a name of the network's namespace. Two callers in two of these don't see each other.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -3,10 +3,10 @@
 // Safety: relies on kcmp(2), which reads numbers only.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
-use super::status::Status;
+use super::status::{Status, threads};
 use crate::error::InjectError;
 use crate::memory::Memory;
 
@@ -22,6 +22,11 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
         return Err(InjectError::Unable { pid, problem });
     }
     if matches!(status.state, 'Z' | 'X') {
+        if threads(pid).len() > 1 {
+            return unable(
+                "goes on in other threads, but its first one has ended, so nobody may see its memory",
+            );
+        }
         return unable("has ended, and its parent has not noticed yet");
     }
     if !status.has_memory {
@@ -35,10 +40,13 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
         return Err(InjectError::Traced { pid, tracer: status.tracer, name });
     }
     let memory = Memory::open(pid).map_err(|error| refused(pid, &status, error))?;
+    if has_32_bits(pid) {
+        return unable("has 32 bits, and calls are made in programs of 64 bits only");
+    }
     if status.has_shadow_stack {
         return unable(
             "has a shadow stack, which nobody may change from outside; start it without \
-             (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off), or by `probectl run`",
+             (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)",
         );
     }
     if status.state == 'T' {
@@ -60,23 +68,29 @@ pub fn refused(pid: u32, status: &Status, error: io::Error) -> InjectError {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.ok().and_then(|it| it.trim().parse::<u32>().ok()).unwrap_or(0);
     let reason = match (user, scope) {
-        (_, 3) => "kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot; start the program by \
-                   `probectl run`"
+        (_, 3) => "kernel.yama.ptrace_scope is 3, so nobody may trace until the next boot"
             .to_owned(),
         (0, _) => "this process is root without CAP_SYS_PTRACE, or a security module forbids it (in a container: \
                    --cap-add=SYS_PTRACE)"
             .to_owned(),
         _ if user != status.user => format!("it belongs to user {}; run this as that user or as root", status.user),
         (_, 1) => "kernel.yama.ptrace_scope is 1, so a process may trace its children only; run this as root, or \
-                   `sysctl kernel.yama.ptrace_scope=0`, or start the program by `probectl run`"
+                   `sysctl kernel.yama.ptrace_scope=0`"
             .to_owned(),
-        (_, 2) => "kernel.yama.ptrace_scope is 2, so root alone may trace; run this as root, or start the program by \
-                   `probectl run`"
+        (_, 2) => "kernel.yama.ptrace_scope is 2, so root alone may trace; run this as root"
             .to_owned(),
         _ => "it has more rights than its caller, or hides its memory (prctl PR_SET_DUMPABLE); run this as root"
             .to_owned(),
     };
     InjectError::NotAllowed { pid, reason }
+}
+
+/// Returns whether a process's file is a program of 32 bits. An unknown answer is no: its registers
+/// tell, too.
+fn has_32_bits(pid: u32) -> bool {
+    let mut head = [0; 5];
+    let read = File::open(format!("/proc/{pid}/exe")).and_then(|mut it| it.read_exact(&mut head));
+    read.is_ok() && head == *b"\x7fELF\x01"
 }
 
 /// Returns whether two processes have one memory. An unknown answer is no: the two would have to

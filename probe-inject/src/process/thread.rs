@@ -5,10 +5,11 @@
 //! ends, however that happens; so each thread is stopped by a short-lived thread here. A signal
 //! that arrives meanwhile is passed on, and a stop by job control stays one.
 
-// Safety: relies on ptrace(2) and waitpid(2) with this file's own buffers, whose lengths they are
-// told.
+// Safety: relies on ptrace(2), waitpid(2) and sched_setscheduler(2) with this file's own buffers,
+// whose lengths they are told.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ptr;
@@ -36,6 +37,9 @@ const AT_CALL: c_int = 0x80;
 #[derive(Debug)]
 pub struct Thread {
     id: pid_t,
+    /// The moment since which it is stopped, or an earlier one.
+    since: Cell<Option<Instant>>,
+    longest: Cell<Duration>,
 }
 
 /// How a thread was found.
@@ -47,19 +51,35 @@ pub enum Stopped {
     Ended,
     /// Job control has stopped it, so that it would not go on.
     ByJobControl,
-    /// It has not stopped in time: it waits uninterruptibly. It can't be let go: the thread that
-    /// has seized it must end.
+    /// It is stopped, and no longer in the system call whose end was waited for.
+    Elsewhere,
+    /// It has not stopped in time: it waits. It can't be let go: the thread that has seized it must
+    /// end.
     NotYet,
 }
 
+/// Lets this thread have a processor as soon as it asks for one, if it has the right. Otherwise a
+/// stop lasts until the program's other threads leave it one: tens of milliseconds if all are busy.
+fn hurry() {
+    // SAFETY: zeros are a parameter.
+    let mut first: libc::sched_param = unsafe { mem::zeroed() };
+    first.sched_priority = 1;
+    // SAFETY: it reads the parameter, and changes this thread alone.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
+}
+
 impl Thread {
-    /// Begins to trace a thread, which goes on.
+    /// Begins to trace a thread, which goes on. This thread here must be a short-lived one: it goes
+    /// before others until it ends, where it has the right.
     ///
     /// # Errors
     /// The system's.
     pub fn seize(id: u32) -> io::Result<Self> {
-        let thread = Self { id: pid_t::try_from(id).map_err(io::Error::other)? };
-        thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD))?;
+        let id = pid_t::try_from(id).map_err(io::Error::other)?;
+        hurry();
+        let thread = Self { id, since: Cell::default(), longest: Cell::default() };
+        // SAFETY: it takes numbers.
+        unsafe { thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD)) }?;
         Ok(thread)
     }
 
@@ -68,31 +88,66 @@ impl Thread {
     /// # Errors
     /// The system's.
     pub fn stop(&self, within: Duration) -> io::Result<Stopped> {
-        self.request(libc::PTRACE_INTERRUPT, 0, 0)?;
-        self.wait(within, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
+        // SAFETY: it takes no argument.
+        let interrupt = || unsafe { self.request(libc::PTRACE_INTERRUPT, 0, 0) };
+        interrupt()?;
+        let go_on = |signal| {
+            self.go_on(libc::PTRACE_CONT, signal)?;
+            // A thread that was about to take a signal may have forgotten it.
+            interrupt()
+        };
+        self.wait(within, go_on, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
     }
 
-    /// Lets it go on until the system call ends in which it is, and stops it there.
+    /// Lets it go on until the interrupted system call ends in which it is, which has a limit in
+    /// time, and stops it there.
     ///
     /// # Errors
     /// The system's.
     pub fn finish_call(&self, within: Duration) -> io::Result<Stopped> {
-        self.request(libc::PTRACE_SYSCALL, 0, 0)?;
-        // It begins again, which is a stop, and ends, which is another one.
-        let mut stops = 0;
-        loop {
-            let found = self.wait(within, |status| libc::WSTOPSIG(status) & AT_CALL != 0)?;
-            stops += 1;
-            if found != Stopped::Here || stops == 2 {
+        let go_on = |signal| self.go_on(libc::PTRACE_SYSCALL, signal);
+        // It begins again, which is a stop, and ends, which is another one. A handler's calls are
+        // others.
+        for _ in 0..2 {
+            go_on(0)?;
+            let found = self.wait(within, go_on, |status| libc::WSTOPSIG(status) & AT_CALL != 0)?;
+            if found != Stopped::Here {
                 return Ok(found);
             }
-            self.request(libc::PTRACE_SYSCALL, 0, 0)?;
+            if self.registers()?.orig_rax.cast_signed() != libc::SYS_restart_syscall {
+                return Ok(Stopped::Elsewhere);
+            }
         }
+        Ok(Stopped::Here)
     }
 
-    fn wait(&self, within: Duration, is_it: impl Fn(c_int) -> bool) -> io::Result<Stopped> {
+    /// Returns the longest time for which it was stopped, up to now.
+    pub fn longest_stop(&self) -> Duration {
+        let now = self.since.get().map_or(Duration::ZERO, |it| it.elapsed());
+        self.longest.get().max(now)
+    }
+
+    /// Ends a stop, by one of the requests that take a signal.
+    fn go_on(&self, request: libc::c_uint, signal: c_int) -> io::Result<()> {
+        debug_assert!([libc::PTRACE_CONT, libc::PTRACE_SYSCALL, libc::PTRACE_DETACH].contains(&request));
+        // SAFETY: these take a number.
+        unsafe { self.request(request, 0, signal.into()) }?;
+        self.longest.set(self.longest_stop());
+        self.since.set(None);
+        Ok(())
+    }
+
+    /// Waits for a stop. Passes on the signals that arrive before.
+    fn wait(
+        &self,
+        within: Duration,
+        go_on: impl Fn(c_int) -> io::Result<()>,
+        is_it: impl Fn(c_int) -> bool,
+    ) -> io::Result<Stopped> {
         let begun = Instant::now();
+        let mut looked = begun;
         loop {
+            let before = mem::replace(&mut looked, Instant::now());
             let mut status = 0;
             // SAFETY: it writes one number.
             let found = unsafe { libc::waitpid(self.id, &raw mut status, libc::WNOHANG | libc::__WALL) };
@@ -109,18 +164,19 @@ impl Thread {
                     return Ok(Stopped::NotYet);
                 }
                 thread::sleep(LOOK);
-            } else if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+                continue;
+            }
+            self.since.set(Some(before));
+            if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
                 return Ok(Stopped::Ended);
             } else if status >> 16 == libc::PTRACE_EVENT_STOP && libc::WSTOPSIG(status) != libc::SIGTRAP {
                 return Ok(Stopped::ByJobControl);
             } else if is_it(status) {
                 return Ok(Stopped::Here);
-            } else {
-                // A signal, which it shall get, or an event.
-                let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_CALL == 0;
-                let signal = if is_signal { libc::WSTOPSIG(status) } else { 0 };
-                self.request(libc::PTRACE_CONT, 0, signal.into())?;
             }
+            // A signal, which it shall get, or an event.
+            let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_CALL == 0;
+            go_on(if is_signal { libc::WSTOPSIG(status) } else { 0 })?;
         }
     }
 
@@ -144,7 +200,9 @@ impl Thread {
     pub fn set_registers(&self, registers: &Registers) -> io::Result<()> {
         let mut registers = *registers;
         let part = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of::<Registers>() };
-        self.request(libc::PTRACE_SETREGSET, GENERAL, (&raw const part).addr().cast_signed() as c_long)
+        let part = (&raw const part).addr().cast_signed() as c_long;
+        // SAFETY: it reads a `iovec`, and as many bytes as that says: the registers'.
+        unsafe { self.request(libc::PTRACE_SETREGSET, GENERAL, part) }
     }
 
     /// Returns its extended state, in the processor's standard layout.
@@ -165,7 +223,9 @@ impl Thread {
     /// The system's.
     pub fn mask(&self) -> io::Result<u64> {
         let mut mask = 0_u64;
-        self.request(libc::PTRACE_GETSIGMASK, 8, (&raw mut mask).addr().cast_signed() as c_long)?;
+        let into = (&raw mut mask).addr().cast_signed() as c_long;
+        // SAFETY: it writes eight bytes, the mask's.
+        unsafe { self.request(libc::PTRACE_GETSIGMASK, 8, into) }?;
         Ok(mask)
     }
 
@@ -174,7 +234,9 @@ impl Thread {
     /// # Errors
     /// The system's.
     pub fn set_mask(&self, mask: u64) -> io::Result<()> {
-        self.request(libc::PTRACE_SETSIGMASK, 8, (&raw const mask).addr().cast_signed() as c_long)
+        let from = (&raw const mask).addr().cast_signed() as c_long;
+        // SAFETY: it reads eight bytes, the mask's.
+        unsafe { self.request(libc::PTRACE_SETSIGMASK, 8, from) }
     }
 
     /// Returns the address of its `struct rseq`; `None` if it has none, or an old kernel does not
@@ -191,15 +253,18 @@ impl Thread {
     ///
     /// # Errors
     /// The system's: it has ended.
-    pub fn let_go(self) -> io::Result<()> {
-        self.request(libc::PTRACE_DETACH, 0, 0)
+    pub fn let_go(&self) -> io::Result<()> {
+        self.go_on(libc::PTRACE_DETACH, 0)
     }
 
-    /// Makes a request whose last argument is a number, or the address of something that the
-    /// request reads or writes, as ptrace(2) says.
-    fn request(&self, request: libc::c_uint, first: c_long, second: c_long) -> io::Result<()> {
+    /// Makes a request.
+    ///
+    /// # Safety
+    /// The last argument is a number, or the address of as many bytes as the request reads or
+    /// writes (ptrace(2)).
+    unsafe fn request(&self, request: libc::c_uint, first: c_long, second: c_long) -> io::Result<()> {
         let (first, second) = (first as *mut c_void, second as *mut c_void);
-        // SAFETY: callers pass numbers, or addresses of variables of the size that the request has.
+        // SAFETY: the caller passes what the request takes.
         let done = unsafe { libc::ptrace(request, self.id, first, second) };
         if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -211,7 +276,8 @@ impl Thread {
     unsafe fn get(&self, set: c_long, into: *mut c_void, bytes: usize) -> io::Result<usize> {
         let mut part = libc::iovec { iov_base: into, iov_len: bytes };
         let part = ptr::from_mut(&mut part);
-        self.request(libc::PTRACE_GETREGSET, set, part.addr().cast_signed() as c_long)?;
+        // SAFETY: it writes as many bytes as the caller has, and the number to the `iovec`.
+        unsafe { self.request(libc::PTRACE_GETREGSET, set, part.addr().cast_signed() as c_long) }?;
         // SAFETY: the variable is alive; the kernel has written to it.
         Ok(unsafe { ptr::read_volatile(part) }.iov_len)
     }

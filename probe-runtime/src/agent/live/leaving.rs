@@ -1,4 +1,5 @@
-//! The agent's end, which a client asks for: nothing of it stays, but the library.
+//! The agent's end, which a client asks for: nothing of it stays, but the library. An agent that
+//! was brought for clients ends by itself with the last one.
 //!
 //! Life cycle: the listener ends, and its thread notices ▸ other clients' connections end ▸ all
 //! attachments are detached ▸ the client that has asked gets its answer, and its thread ends with
@@ -24,12 +25,14 @@ pub(super) fn leave(session: Session, only_unused: bool) -> Result<Vec<String>, 
         let mut state = lock();
         let others = state.others(session.number);
         let attachments: Vec<_> = state.all().cloned().collect();
-        if only_unused && !(others.is_empty() && attachments.is_empty()) {
-            return Err(failed(FailureKind::Denied, "other clients use the agent, or have kept attachments"));
+        let is_used = state.stays || !others.is_empty() || !attachments.is_empty();
+        if only_unused && is_used {
+            let why = "other clients use the agent, or have kept attachments, or it is to stay";
+            return Err(failed(FailureKind::Denied, why));
         }
-        if let Some(listener) = &state.listener {
-            listener.end();
-            state.is_leaving = true;
+        if state.listener.is_some() && !state.end() {
+            let why = "the program has closed the agent's socket, so its thread can't be told to end";
+            return Err(failed(FailureKind::Unable, why));
         }
         (others, attachments)
     };

@@ -14,6 +14,7 @@ use super::out::refuse;
 use super::state::{Arrived, lock};
 use super::{exit, forks, say, session, threads};
 use crate::error::Error;
+use crate::finstrument;
 use crate::os;
 use crate::os::fork;
 use crate::os::masked::Masked;
@@ -25,15 +26,29 @@ const NAME: &str = "probe-agent";
 /// one.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
+/// Starts the agent that the program has asked for, which stays.
 pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     #[cfg(probe_backend = "patched")]
     super::outside::announce();
+    start(true, false)?.ok_or_else(|| Error::Agent {
+        problem: "the agent before this one ends at this moment; try again".to_owned(),
+    })
+}
+
+/// Starts the agent. If there is one, it may have to stay from now on. One that is `from_outside`
+/// discovers the functions whose hooks were bound elsewhere. `None` if the one before is ending.
+pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, Error> {
     forks::require()?;
     // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
     drop(inherited());
     let mut state = lock();
+    if state.is_leaving {
+        return Ok(None);
+    }
     if let Some(listener) = &state.listener {
-        return Ok(listener.path().to_owned());
+        let path = listener.path().to_owned();
+        state.stays |= stays;
+        return Ok(Some(path));
     }
     let listener = Listener::bind(process::id()).map_err(|it| Error::Agent { problem: it.to_string() })?;
     exit::prepare();
@@ -47,7 +62,14 @@ pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     let masked = Masked::new();
     let of_thread = Arc::clone(&listener);
     let serve = move || {
+        if from_outside {
+            // Clients wait for that, and no thread of the program does.
+            finstrument::redirect();
+        }
         listen(&of_thread);
+        if from_outside {
+            finstrument::stop_redirecting();
+        }
         give_up(&of_thread);
     };
     let thread = thread::Builder::new().name(NAME.to_owned()).spawn(serve);
@@ -57,7 +79,8 @@ pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
         return Err(Error::Thread(error));
     }
     state.listener = Some(listener);
-    Ok(path)
+    (state.stays, state.was_used) = (stays, false);
+    Ok(Some(path))
 }
 
 /// Takes out the attachments of the process that this one was forked from.

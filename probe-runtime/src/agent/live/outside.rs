@@ -1,6 +1,8 @@
 //! The way in for a tool that calls functions in this process: it starts the agent of a program
 //! that runs already. `docs/abi.md` describes the note that leads here.
 //!
+//! The functions of code with the compiler's hooks become probes then, too, until the agent ends.
+//!
 //! Cost: 32 bytes of the file, and a jump; no instruction is executed for it.
 
 // Safety: relies on the caller, which passes the address of as many bytes as it says; and on
@@ -11,9 +13,9 @@ use std::arch::asm;
 use std::panic::catch_unwind;
 use std::slice;
 
+use super::listening;
 use super::stop::cut;
 use crate::abi::{ENTRY_TYPE, RUNTIME_OWNER};
-use crate::agent;
 
 /// Leaves the note, and a jump to [`start`], in the object that this function is in. Does nothing
 /// when it runs.
@@ -42,14 +44,19 @@ pub(super) fn announce() {
     }
 }
 
-/// Starts the agent. Returns 1, or 0 if that fails. Writes the socket's path, or the reason, with a
+/// Starts the agent, which goes with its last client unless it `stays`. Returns 1, or 0 if that
+/// fails, or 2 if another agent is about to end. Writes the socket's path, or the reason, with a
 /// terminator.
-extern "C" fn start(text: *mut u8, room: usize) -> usize {
-    let started = catch_unwind(agent::start);
-    let (is_started, said) = match started {
-        Ok(Ok(path)) => (true, path.display().to_string()),
-        Ok(Err(error)) => (false, error.to_string()),
-        Err(_) => (false, "it panicked; the program's stderr says more".to_owned()),
+///
+/// # Safety
+/// The text has as many bytes, which nobody else uses meanwhile.
+unsafe extern "C" fn start(text: *mut u8, room: usize, stays: usize) -> usize {
+    let started = catch_unwind(|| listening::start(stays != 0, true));
+    let (returned, said) = match started {
+        Ok(Ok(Some(path))) => (1, path.display().to_string()),
+        Ok(Ok(None)) => (2, "the agent before this one ends at this moment; try again".to_owned()),
+        Ok(Err(error)) => (0, error.to_string()),
+        Err(_) => (0, "it panicked; the program's stderr says more".to_owned()),
     };
     let said = cut(said, room.saturating_sub(4));
     // SAFETY: the caller has as many bytes there, which nobody else uses.
@@ -57,5 +64,5 @@ extern "C" fn start(text: *mut u8, room: usize) -> usize {
     for (to, from) in into.iter_mut().zip(said.bytes().chain([0])) {
         *to = from;
     }
-    usize::from(is_started)
+    returned
 }

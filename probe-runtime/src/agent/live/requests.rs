@@ -65,6 +65,10 @@ pub(super) fn answer(
             Ok(Body::Done(Done::default()))
         }
         Request::Leave { only_unused } => leaving::leave(session, only_unused).map(done),
+        Request::Stay => {
+            lock().stays = true;
+            Ok(Body::Done(Done::default()))
+        }
         _ => Err(failed(FailureKind::Protocol, "this request is not known")),
     }
 }

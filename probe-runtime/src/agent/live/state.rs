@@ -23,8 +23,12 @@ pub(super) struct State {
     clients: BTreeMap<u64, Arc<Channel>>,
     last_client: u64,
     attachments: BTreeMap<u32, Arc<ClientAttachment>>,
-    /// Whether a client has ended the listener, whose thread has not noticed yet.
+    /// Whether the listener has been ended, and its thread has not noticed yet.
     pub(super) is_leaving: bool,
+    /// Whether the agent stays without clients.
+    pub(super) stays: bool,
+    /// Whether a client has attached something since the agent's start.
+    pub(super) was_used: bool,
     /// Consumers that are being attached.
     coming: usize,
     last_attachment: u32,
@@ -61,6 +65,8 @@ impl State {
             last_client: 0,
             attachments: BTreeMap::new(),
             is_leaving: false,
+            stays: true,
+            was_used: false,
             coming: 0,
             last_attachment: 0,
             inherited: Vec::new(),
@@ -130,6 +136,7 @@ impl State {
             }
         }
         let attachment = Arc::new(make(self.last_attachment));
+        self.was_used = true;
         self.give_up(attachment.consumers.len());
         self.attachments.insert(self.last_attachment, Arc::clone(&attachment));
         attachment
@@ -161,9 +168,20 @@ impl State {
         self.all().filter(|it| it.client == client && !it.is_kept()).cloned().collect()
     }
 
-    /// Ends a client's connection.
+    /// Ends a client's connection. An agent that was brought for clients goes with the last one,
+    /// once one has attached something: others may come before the one for which it was brought.
     pub(super) fn leave(&mut self, client: u64) {
         self.clients.remove(&client);
+        if !self.stays && self.was_used && self.clients.is_empty() && self.attachments.is_empty() {
+            self.end();
+        }
+    }
+
+    /// Ends the listener, whose thread notices. Returns whether there is one that can be ended.
+    pub(super) fn end(&mut self) -> bool {
+        let has_ended = self.listener.as_ref().is_some_and(|it| it.end());
+        self.is_leaving |= has_ended;
+        has_ended
     }
 
     /// Takes out the sockets of the process that this one was forked from. Its attachments stay

@@ -39,8 +39,9 @@ use crate::registry::provider::{CallSite, note_all};
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
 macro_rules! hook {
-    ($looked_up:ident) => {
+    ($looked_up:ident, $own:literal) => {
         naked_asm!(
+            concat!(".globl ", $own, "\n.hidden ", $own, "\n", $own, ":"),
             "2:",
             "mov rsi, [rsp]", // where this call returns to
             "movabs rax, {factor}",
@@ -75,7 +76,7 @@ macro_rules! hook {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut ()) {
-    hook!(entered)
+    hook!(entered, "probe_v1_hook_entered")
 }
 
 /// Called by instrumented code before each return of a function.
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    hook!(left)
+    hook!(left, "probe_v1_hook_left")
 }
 
 extern "C" fn entered(function: usize, returns: usize, hook: usize) {
@@ -271,8 +272,16 @@ fn discover(
     }
 }
 
-/// Returns a hook's address, as calls lead to it.
-fn address(kind: Kind) -> usize {
-    let hook = if kind == Kind::Entry { __cyg_profile_func_enter } else { __cyg_profile_func_exit };
-    (hook as *const ()).addr()
+// The hooks' code, which each hook's assembler names.
+unsafe extern "C" {
+    safe static probe_v1_hook_entered: u8;
+    safe static probe_v1_hook_left: u8;
+}
+
+/// Returns a hook's address, as calls lead to it. By a second name, which no other object has: in a
+/// library that is loaded later, the first one is the C library's.
+pub(super) fn address(kind: Kind) -> usize {
+    let hook =
+        if kind == Kind::Entry { &raw const probe_v1_hook_entered } else { &raw const probe_v1_hook_left };
+    hook.addr()
 }

@@ -5,12 +5,13 @@ use super::callback;
 pub use super::callback::HookCall;
 use super::counters;
 use super::discovery::State;
-use super::hooks::{__cyg_profile_func_enter, __cyg_profile_func_exit};
+use super::hooks;
 use super::policy;
 use super::provider;
 use super::reason::{Reason, Unpatched};
 use super::redirection;
 use super::table::published;
+use crate::abi::Kind;
 use crate::consumers::Count;
 use crate::control::{self, Attachment, Consumer, ProbeSet};
 use crate::error::Error;
@@ -51,8 +52,7 @@ pub fn start() {
 /// println!("{} words lead here", redirected.led);
 /// ```
 pub fn redirect() -> Redirected {
-    let hooks = [__cyg_profile_func_enter as *const (), __cyg_profile_func_exit as *const ()];
-    redirection::begin(hooks.map(<*const ()>::addr));
+    redirection::begin([Kind::Entry, Kind::Exit].map(hooks::address));
     start();
     redirection::redirected()
 }
