@@ -13,7 +13,8 @@ use crate::channel::{Channel, ChannelError};
 use crate::directory::file_name;
 use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
-use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request, Status};
+use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request};
+use crate::status::Status;
 use crate::target::{PATIENCE, Target, at};
 
 /// A connection to a running program.

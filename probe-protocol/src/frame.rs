@@ -232,7 +232,8 @@ fn decode<M: DeserializeOwned>(payload: &[u8]) -> Result<M, FrameError> {
 mod tests {
     use super::*;
     use crate::failure::FailureKind;
-    use crate::message::{Attach, Body, Probe, ProbeField, Request, Status};
+    use crate::message::{Attach, Body, Probe, ProbeField, Request};
+    use crate::status::Status;
     use proptest::prelude::*;
 
     /// The frames of the example in `docs/protocol.md`, and each choice's number there.

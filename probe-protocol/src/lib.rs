@@ -31,6 +31,7 @@ mod error;
 mod failure;
 mod frame;
 mod message;
+mod status;
 
 #[cfg(target_os = "linux")]
 mod channel;
@@ -58,9 +59,9 @@ pub use frame::{
     encode_call, encode_reply, encode_welcome, frame, greeting, payload_len,
 };
 pub use message::{
-    Attach, Attached, AttachedConsumer, AttachmentInfo, Body, Call, ConsumerInfo, Done, Hello, OwnRules,
-    Probe, ProbeField, Reply, Request, Status,
+    Attach, Attached, AttachedConsumer, Body, Call, Done, Hello, Probe, ProbeField, Reply, Request,
 };
+pub use status::{AttachmentInfo, ConsumerInfo, OwnRules, Status};
 #[cfg(target_os = "linux")]
 pub use {
     channel::{Channel, ChannelError, Received},
