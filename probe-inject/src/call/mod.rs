@@ -20,6 +20,7 @@ mod code;
 mod extended;
 mod frame;
 mod lead;
+mod map;
 mod moment;
 mod restart;
 mod scratch;
@@ -29,5 +30,5 @@ mod turn;
 mod waiting;
 
 pub use asked::{Call, MemoryFile, Returned};
-pub use moment::Places;
+pub use moment::{Places, repeat};
 pub use target::Process;

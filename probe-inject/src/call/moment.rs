@@ -114,21 +114,6 @@ impl Look<'_> {
         }
     }
 
-    /// Lets a thread that was stopped for nothing make its call again, if the kernel would not:
-    /// `epoll_wait` without a limit.
-    pub fn repeat(&self, thread: &Thread) {
-        let Ok(registers) = thread.registers() else { return };
-        let is_told = Status::of_thread(self.pid, self.id).is_none_or(|it| it.signals != 0);
-        if registers.rax.cast_signed() == -i64::from(libc::EINTR)
-            && !is_told
-            && let Some(again) = resumed(registers)
-            && again.rip != registers.rip
-        {
-            // It returns the error otherwise, as under any tracer.
-            let _ = thread.set_registers(&again);
-        }
-    }
-
     fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
         let not = |why| Err(NotNow(why, true));
         let status = Status::of_thread(self.pid, self.id).unwrap_or_default();
@@ -210,6 +195,21 @@ impl Look<'_> {
         let word = |place: u64| self.memory.word(sequence + place).ok();
         let (Some(start), Some(length)) = (word(8), word(16)) else { return true };
         at.wrapping_sub(start) < length
+    }
+}
+
+/// Lets a thread that was stopped for nothing make its call again, if the kernel would not:
+/// `epoll_wait` without a limit.
+pub fn repeat(pid: u32, id: u32, thread: &Thread) {
+    let Ok(registers) = thread.registers() else { return };
+    let is_told = Status::of_thread(pid, id).is_none_or(|it| it.signals != 0);
+    if registers.rax.cast_signed() == -i64::from(libc::EINTR)
+        && !is_told
+        && let Some(again) = resumed(registers)
+        && again.rip != registers.rip
+    {
+        // It returns the error otherwise, as under any tracer.
+        let _ = thread.set_registers(&again);
     }
 }
 

@@ -50,11 +50,11 @@ const SHOWN: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Process {
-    pub(super) pid: u32,
-    pub(super) memory: Arc<Memory>,
-    pub(super) patience: Duration,
-    longest: Duration,
-    stops: u32,
+    pub(crate) pid: u32,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) patience: Duration,
+    pub(crate) longest: Duration,
+    pub(crate) stops: u32,
     /// Nobody else calls anything there while this is open.
     _turn: Turn,
 }
@@ -180,7 +180,7 @@ impl Process {
     }
 
     /// Makes a system call there, and waits until its mappings show it.
-    fn system(
+    pub(super) fn system(
         &mut self,
         number: i64,
         arguments: [u64; 6],

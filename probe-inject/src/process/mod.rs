@@ -3,10 +3,12 @@
 
 mod maps;
 mod rights;
+mod seize;
 mod status;
 mod thread;
 
 pub use maps::{Mapping, maps};
-pub use rights::{check, refused};
+pub use rights::check;
+pub use seize::seize;
 pub use status::{Activity, Status, System, activity, threads};
 pub use thread::{Registers, Stopped, Thread};

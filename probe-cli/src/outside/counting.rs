@@ -1,0 +1,221 @@
+//! Counting hits in a program that runs: its sites are switched from here, and undone from here.
+//!
+//! ```text
+//! begin: objects ▸ probes ▸ regions are mapped and written ▸ sites lead to them
+//! end:   sites are latent ▸ threads are led out of the stubs ▸ counts ▸ regions are unmapped
+//! ```
+//! A region is whole before a site leads to it, and no site and no thread is in it when it goes. So
+//! whoever is killed in between leaves a program that counts, and [`Counting::found`] ends that.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_inject::{InjectError, Process};
+use probe_protocol::{Client, ClientError};
+use probe_runtime::Selector;
+
+use super::chosen::{Probes, probes};
+use super::leave::leave;
+use super::region::{Region, place};
+use super::switch::{Change, switch};
+use crate::output::Failure;
+use crate::tables::NOP;
+use crate::text::count;
+
+/// The time for handlers that have interrupted a stub to end.
+const ENDS: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A program whose hits are counted.
+pub struct Counting {
+    process: Process,
+    regions: Vec<Region>,
+    probes: Probes,
+    /// Number of sites that are counted.
+    pub sites: u64,
+    /// Lines about sites that are not.
+    pub notes: Vec<String>,
+}
+
+/// The hits of a probe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hits<'a> {
+    /// The probe.
+    pub row: &'a super::chosen::Row,
+    /// Number of its sites that are counted.
+    pub sites: u64,
+    /// Its hits.
+    pub hits: u64,
+}
+
+impl Counting {
+    /// Opens a program, and begins to count the hits of a selector's probes.
+    ///
+    /// # Errors
+    /// If it can't be traced, has no such probe, has an agent, or is counted already.
+    pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let mut counting = Self::open(pid)?;
+        if !counting.regions.is_empty() {
+            let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
+            return Err(Failure::Input(format!(
+                "{} of process {pid} are counted from outside already; end that first: probectl disable -p {pid} --ptrace",
+                count(sites, "site")
+            )));
+        }
+        if !counting.probes.keep(selector) {
+            return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{selector}`")));
+        }
+        counting.sites = counting.arm().map_err(Failure::input)?;
+        Ok(counting)
+    }
+
+    /// Opens a program, and finds what is counted there.
+    ///
+    /// # Errors
+    /// If it can't be traced, or nothing is counted.
+    pub fn found(pid: u32) -> Result<Self, Failure> {
+        let mut counting = Self::open(pid)?;
+        if counting.regions.is_empty() {
+            return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
+        }
+        counting.sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
+        Ok(counting)
+    }
+
+    fn open(pid: u32) -> Result<Self, Failure> {
+        match Client::connect(pid) {
+            Err(ClientError::NoAgent { .. }) => (),
+            _ => {
+                return Err(Failure::Input(format!(
+                    "process {pid} has an agent, which switches its sites; leave out --ptrace"
+                )));
+            }
+        }
+        let process = Process::open(pid).map_err(Failure::input)?;
+        let probes = probes(pid, process.memory()).map_err(Failure::input)?;
+        let maps = process.maps().map_err(Failure::input)?;
+        let regions = Region::find(process.memory(), &maps);
+        let notes = probes.notes.clone();
+        Ok(Self { process, regions, probes, sites: 0, notes })
+    }
+
+    fn arm(&mut self) -> Result<u64, InjectError> {
+        let mut changes = Vec::new();
+        let mut refused = 0;
+        for rows in &self.probes.objects {
+            let sites = rows.iter().flat_map(|it| it.sites.iter().zip(&it.probe.sites));
+            let (fit, others): (Vec<_>, Vec<_>) =
+                sites.partition(|(_, site)| site.is_in_one_word() && site.bytes == NOP);
+            refused += others.len() as u64;
+            let mut sites: Vec<u64> = fit.into_iter().map(|(at, _)| *at).collect();
+            sites.sort_unstable();
+            let (Some(first), Some(last)) = (sites.first().copied(), sites.last().copied()) else { continue };
+            let mut region = Region { base: 0, sites };
+            let maps = self.process.maps()?;
+            let length = region.code_length() + region.data_length();
+            let code = place(&maps, first, last, length).and_then(|base| {
+                region.base = base;
+                region.code()
+            });
+            let Some(code) = code else {
+                refused += region.sites.len() as u64;
+                self.notes.push("an object has no room for counters near it".to_owned());
+                continue;
+            };
+            self.process.map(region.base, region.code_length(), true)?;
+            self.process.map(region.data(), region.data_length(), false)?;
+            self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
+                pid: self.process.pid(),
+                step: "its memory can't be written",
+                error,
+            })?;
+            changes.extend(changes_of(&region).map(|(site, jump)| Change { site, from: NOP, to: jump }));
+            self.regions.push(region);
+        }
+        let kept = switch(&mut self.process, &changes)?.len();
+        refused += kept as u64;
+        if refused != 0 {
+            self.notes.push(format!("{} are left alone: they are not latent", count(refused, "site")));
+        }
+        Ok((changes.len() - kept) as u64)
+    }
+
+    /// Returns the hits of each probe up to now. Nothing stops for that.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn hits(&self) -> Result<Vec<Hits<'_>>, InjectError> {
+        let mut counts = HashMap::new();
+        for region in &self.regions {
+            let length = 8 * region.sites.len();
+            let bytes = self.process.memory().bytes(region.data(), length);
+            let bytes = bytes.map_err(|_| InjectError::NoProcess(self.process.pid()))?;
+            let words = bytes.chunks_exact(8);
+            let words = words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
+            counts.extend(region.sites.iter().copied().zip(words));
+        }
+        let hits = self.probes.rows().filter_map(|row| {
+            let own: Vec<u64> = row.sites.iter().filter_map(|site| counts.get(site).copied()).collect();
+            (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, hits: own.iter().sum() })
+        });
+        Ok(hits.collect())
+    }
+
+    /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
+    /// then.
+    ///
+    /// # Errors
+    /// If threads can't be stopped.
+    pub fn rest(&mut self) -> Result<(), InjectError> {
+        let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
+        let changes: Vec<_> =
+            changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
+        let refused = switch(&mut self.process, &changes)?;
+        let memory = self.process.memory();
+        let is_active = |it: &&Change| memory.bytes(it.site, 5).is_ok_and(|bytes| bytes == it.from);
+        let active: Vec<_> = refused.iter().filter(is_active).copied().collect();
+        if active.is_empty() { Ok(()) } else { switch(&mut self.process, &active).map(drop) }
+    }
+
+    /// Gives the memory of counters back, once no thread can come back to it.
+    ///
+    /// # Errors
+    /// If threads can't be stopped.
+    pub fn end(mut self) -> Result<Vec<String>, InjectError> {
+        let begun = Instant::now();
+        loop {
+            let maps = self.process.maps()?;
+            let mut left = Vec::new();
+            for region in std::mem::take(&mut self.regions) {
+                let done = self.process.halt(|halted| leave(halted, &region, &maps));
+                match done? {
+                    Ok(true) => self.process.unmap(region.base, region.code_length() + region.data_length())?,
+                    Ok(false) | Err(_) => left.push(region),
+                }
+            }
+            if left.is_empty() {
+                return Ok(self.notes);
+            }
+            if begun.elapsed() > ENDS {
+                self.notes.push(format!(
+                    "the memory of {} stays: a thread may come back to it from the handler of a signal",
+                    count(left.iter().map(|it| it.sites.len() as u64).sum(), "counter")
+                ));
+                return Ok(self.notes);
+            }
+            self.regions = left;
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Returns the longest time for which a thread stood.
+    pub fn longest_stop(&self) -> Duration {
+        self.process.longest_stop()
+    }
+}
+
+/// The sites of a region, and the instruction that leads each to its stub.
+fn changes_of(region: &Region) -> impl Iterator<Item = (u64, [u8; 5])> {
+    region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
+}
