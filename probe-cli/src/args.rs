@@ -75,7 +75,7 @@ pub enum Command {
     /// at the end, or one at each interval of --every. The probes are latent again when it ends,
     /// also if it is killed.
     #[cfg(target_os = "linux")]
-    Count(Measure),
+    Count(Count),
     /// Measures how long calls take in a running program: mean, percentiles, maximum
     ///
     /// Shows times as `count` shows numbers.
@@ -251,6 +251,17 @@ pub struct Aggregate {
     pub measure: Measure,
 }
 
+/// The arguments of `count`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Count {
+    /// The selector and the rest are as for the others.
+    #[command(flatten)]
+    pub measure: Measure,
+    /// Switches the sites from outside, without any agent: the program runs no code but counters
+    #[arg(long)]
+    pub ptrace: bool,
+}
+
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Measure {
@@ -331,6 +342,9 @@ pub struct Enable {
     /// Leaves them attached
     #[arg(long)]
     pub keep: bool,
+    /// Switches the sites from outside, without any agent, to count hits
+    #[arg(long)]
+    pub ptrace: bool,
 }
 
 /// The arguments of `disable`.
@@ -341,6 +355,9 @@ pub struct Disable {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+    /// Ends what `--ptrace` has begun, also if its `probectl` was killed
+    #[arg(long)]
+    pub ptrace: bool,
 }
 
 /// The arguments of `status`.

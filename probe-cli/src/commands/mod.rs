@@ -6,6 +6,8 @@ mod attach;
 mod audit;
 mod bpftrace;
 mod convert;
+#[cfg(target_os = "linux")]
+mod counted;
 mod diff;
 mod doctor;
 #[cfg(target_os = "linux")]
@@ -47,7 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
         #[cfg(target_os = "linux")]
-        Command::Count(args) => measure::run(args, "count", is_json),
+        Command::Count(args) if args.ptrace => counted::run(&args.measure, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Count(args) => measure::run(&args.measure, "count", is_json),
         #[cfg(target_os = "linux")]
         Command::Latency(args) => measure::run(args, "latency", is_json),
         #[cfg(target_os = "linux")]
@@ -69,7 +73,11 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Watch(args) => watch::run(args, is_json),
         #[cfg(target_os = "linux")]
+        Command::Enable(args) if args.ptrace => counted::enable(args),
+        #[cfg(target_os = "linux")]
         Command::Enable(args) => enable::run(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Disable(args) if args.ptrace => counted::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Disable(args) => enable::disable(args, is_json),
         #[cfg(target_os = "linux")]

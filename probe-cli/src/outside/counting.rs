@@ -163,7 +163,7 @@ impl Counting {
     }
 
     /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then.
+    /// then, but for those whose thread is in a handler that has interrupted a stub.
     ///
     /// # Errors
     /// If threads can't be stopped.
@@ -171,42 +171,57 @@ impl Counting {
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
-        let refused = switch(&mut self.process, &changes)?;
-        let memory = self.process.memory();
-        let is_active = |it: &&Change| memory.bytes(it.site, 5).is_ok_and(|bytes| bytes == it.from);
-        let active: Vec<_> = refused.iter().filter(is_active).copied().collect();
-        if active.is_empty() { Ok(()) } else { switch(&mut self.process, &active).map(drop) }
+        // Sites that never became active, or that somebody else has written, are left alone.
+        switch(&mut self.process, &changes)?;
+        self.leave().map(drop)
     }
 
-    /// Gives the memory of counters back, once no thread can come back to it.
+    /// Leads threads out of all stubs. Returns whether none can come back to each region.
+    fn leave(&mut self) -> Result<Vec<bool>, InjectError> {
+        let maps = self.process.maps()?;
+        let (process, regions) = (&mut self.process, &self.regions);
+        process.halt(|halted| {
+            // A thread without registers is one that has ended.
+            regions.iter().map(|region| leave(halted, region, &maps).unwrap_or(false)).collect()
+        })
+    }
+
+    /// Gives the memory of counters back, once no thread can come back to it. Returns notes.
     ///
     /// # Errors
     /// If threads can't be stopped.
     pub fn end(mut self) -> Result<Vec<String>, InjectError> {
         let begun = Instant::now();
         loop {
-            let maps = self.process.maps()?;
-            let mut left = Vec::new();
-            for region in std::mem::take(&mut self.regions) {
-                let done = self.process.halt(|halted| leave(halted, &region, &maps));
-                match done? {
-                    Ok(true) => self.process.unmap(region.base, region.code_length() + region.data_length())?,
-                    Ok(false) | Err(_) => left.push(region),
+            let are_left = self.leave()?;
+            let regions = std::mem::take(&mut self.regions);
+            for (region, is_left) in regions.into_iter().zip(are_left) {
+                if is_left && self.is_latent(&region) {
+                    self.process.unmap(region.base, region.code_length() + region.data_length())?;
+                } else {
+                    self.regions.push(region);
                 }
             }
-            if left.is_empty() {
+            if self.regions.is_empty() {
                 return Ok(self.notes);
             }
             if begun.elapsed() > ENDS {
+                let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
                 self.notes.push(format!(
-                    "the memory of {} stays: a thread may come back to it from the handler of a signal",
-                    count(left.iter().map(|it| it.sites.len() as u64).sum(), "counter")
+                    "the memory of {} stays: a site leads to it, or a thread may come back to it from the handler \
+                     of a signal; `probectl disable --ptrace` tries again",
+                    count(counters, "counter")
                 ));
                 return Ok(self.notes);
             }
-            self.regions = left;
             thread::sleep(LOOK);
         }
+    }
+
+    /// Returns whether no site leads to a region.
+    fn is_latent(&self, region: &Region) -> bool {
+        let memory = self.process.memory();
+        changes_of(region).all(|(site, jump)| memory.bytes(site, 5).is_ok_and(|bytes| bytes != jump))
     }
 
     /// Returns the longest time for which a thread stood.

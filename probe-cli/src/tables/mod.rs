@@ -12,5 +12,6 @@ mod stub;
 mod unread;
 
 pub use object::{ObjectProbes, read};
+pub(crate) use probe::NOP;
 pub use probe::{FieldOf, Form, Probe, SITE_LEN, Site, SiteState};
 pub use unread::Unread;

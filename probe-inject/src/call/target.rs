@@ -87,6 +87,11 @@ impl Process {
         self.patience = patience;
     }
 
+    /// Returns the process's id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Returns the process's memory.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
