@@ -10,6 +10,7 @@ mod injected_into;
 mod injected_life;
 mod later;
 mod names;
+mod outside;
 mod preloaded;
 mod program;
 mod refreshed;
