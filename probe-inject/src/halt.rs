@@ -29,6 +29,20 @@ const ROUND: Duration = Duration::from_millis(5);
 const SHOWN: usize = 8;
 
 /// All threads of a process, while they stand. See [`Process::halt`].
+///
+/// ```no_run
+/// let mut process = probe_inject::Process::open(4711)?;
+/// let places = process.halt(|halted| {
+///     let mut places = Vec::new();
+///     halted.each(|stand| {
+///         places.push(stand.instruction);
+///         Ok(None)
+///     })?;
+///     std::io::Result::Ok(places)
+/// })?;
+/// println!("{} threads stood for {:?}", places.map_or(0, |it| it.len()), process.longest_stop());
+/// # Ok::<(), probe_inject::InjectError>(())
+/// ```
 #[derive(Debug)]
 pub struct Halted<'a> {
     pid: u32,

@@ -86,7 +86,7 @@ fn a_command_that_is_killed_leaves_whole_sites() {
         return;
     }
     let whole = begun.elapsed();
-    let mut random = Random::new("outside-killed");
+    let mut random = Random::new(18);
     let rounds = if whole::is_asked_for() { 300 } else { 20 };
     for _ in 0..rounds {
         let mut command = with_agent(&folder, &["count", "--ptrace", "-p", &pid, "**", "--for", "1ms"]);
