@@ -10,7 +10,7 @@ pub const SCHEMA: u64 = 1;
 
 /// The document of a command that makes something, in place of rows.
 #[derive(Serialize)]
-pub struct Done<'a> {
+pub struct Made<'a> {
     schema: u64,
     command: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct Done<'a> {
     done: &'a str,
 }
 
-impl<'a> Done<'a> {
+impl<'a> Made<'a> {
     /// Of a command about a process: a line about it.
     pub fn to_process(command: &'a str, pid: u32, done: &'a str) -> Self {
         Self { schema: SCHEMA, command, pid: Some(pid), out: None, done }

@@ -7,9 +7,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 use std::thread;
 
-use probe_runtime::{
-    Aggregate, Budget, CallTree, Count, Latency, Perf, PerfEvent, Profiler, probe, select,
-};
+use probe_runtime::{Aggregate, Budget, CallTree, Count, Latency, Perf, PerfEvent, Profiler, probe, select};
 
 struct Counting;
 

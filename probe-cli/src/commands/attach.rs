@@ -4,7 +4,7 @@ use probe_protocol::{Client, ClientError};
 
 use crate::args::{AttachTo, Detach};
 use crate::inject::serve;
-use crate::json::Done;
+use crate::json::Made;
 use crate::live::{Program, failure};
 use crate::output::{Failure, Shown};
 
@@ -19,7 +19,7 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
         Err(error) => return Err(failure(&error)),
     };
     if is_json {
-        return Ok(Shown::text(Done::to_process("attach", pid, &said).document()?));
+        return Ok(Shown::text(Made::to_process("attach", pid, &said).document()?));
     }
     Ok(Shown::text(format!("process {pid}: {said}\n")))
 }
@@ -34,7 +34,7 @@ pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Shown, Failure> {
     let notes = program.leave()?;
     let said = "the agent is gone, and all its sites are latent";
     let text = if is_json {
-        Done::to_process("detach", pid, said).document()?
+        Made::to_process("detach", pid, said).document()?
     } else {
         format!("process {pid}: {said}\n")
     };

@@ -3,7 +3,7 @@
 use probe_trace::export::{Error, Format, export};
 
 use crate::args;
-use crate::json::Done;
+use crate::json::Made;
 use crate::measured::open;
 use crate::output::{Exit, Failure, Shown};
 use crate::staged::Staged;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Shown, Failure>
     file.finish().map_err(unwritable)?;
     let mut text = String::new();
     if is_json {
-        text = Done::to_file("convert", &out.to_string(), "written").document()?;
+        text = Made::to_file("convert", &out.to_string(), "written").document()?;
     }
     Ok(Shown { notes, exit, ..Shown::text(text) })
 }

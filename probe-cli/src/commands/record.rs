@@ -8,7 +8,7 @@ use probe_protocol::{Attach, ClientError};
 
 use super::measure::{notes, report, running, target};
 use crate::args::{Record, Snapshot};
-use crate::json::Done;
+use crate::json::Made;
 use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
 use crate::output::{Failure, Shown};
 use crate::staged::Staged;
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
         notes.extend(program.finish());
     }
     if is_json {
-        text = Done::to_file("record", &out.to_string(), &text).document()?;
+        text = Made::to_file("record", &out.to_string(), &text).document()?;
     }
     Ok(Shown { notes, ..Shown::text(text) })
 }
@@ -82,7 +82,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure>
     staged.finish().map_err(unwritable)?;
     let mut text = String::new();
     if is_json {
-        text = Done::to_file("snapshot", &out.to_string(), "written").document()?;
+        text = Made::to_file("snapshot", &out.to_string(), "written").document()?;
     }
     Ok(Shown { notes, ..Shown::text(text) })
 }

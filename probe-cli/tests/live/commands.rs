@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use probe_tests::c::build::is_there;
 use serde_json::Value;
 
 use crate::program::{Folder, Program, Ran, out, run, signal, spawn, until, words};
@@ -79,7 +78,7 @@ fn traces_are_recorded_and_read() {
     let report = run(&folder, &["report", &trace]);
     assert!(report.code == Some(0) && report.out.contains("live::program::work"), "{report:?}");
     program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto]);
-    assert!(std::fs::metadata(perfetto).unwrap().len() > 1000);
+    assert!(fs::metadata(perfetto).unwrap().len() > 1000);
     let ran = run(&folder, &["record", "-p", &pid, OWN, "-o", &path("it.svg")]);
     assert!(ran.code == Some(2) && ran.err.contains("use `.pftrace` or `.probetrace`"), "{ran:?}");
     program.is_as_before();
@@ -87,7 +86,7 @@ fn traces_are_recorded_and_read() {
     assert!(ran.code == Some(3) && ran.err.contains("has no flight recorder; begin one"), "{ran:?}");
     out(&folder, &["enable", "--keep", "-p", &pid, "**=trace(flight)"]);
     let calls = program.number("calls");
-    crate::program::until(|| program.number("calls") > calls + 50);
+    until(|| program.number("calls") > calls + 50);
     let snapshot = path("snap.probetrace");
     out(&folder, &["snapshot", "-p", &pid, "-o", &snapshot]);
     let report = run(&folder, &["report", &snapshot]);
@@ -160,7 +159,7 @@ fn two_commands_count_side_by_side_and_one_is_killed() {
 
 #[test]
 fn a_debugger_stops_the_program_meanwhile() {
-    if !is_there("gdb") {
+    if Command::new("gdb").arg("--version").output().is_err() {
         println!("skipped: there is no `gdb`");
         return;
     }
@@ -173,10 +172,14 @@ fn a_debugger_stops_the_program_meanwhile() {
     let waits =
         format!("shell touch {}; while [ ! -e {} ]; do sleep 0.01; done", stopped.display(), go.display());
     let mut gdb = Command::new("gdb");
-    gdb.args(["-batch", "-nx", "-iex", "set debuginfod enabled off", "-p", &pid, "-ex", &waits, "-ex", "detach"]);
+    gdb.args([
+        "-batch", "-nx", "-iex", "set debuginfod enabled off", "-p", &pid, "-ex", &waits, "-ex", "detach",
+    ]);
     let mut gdb = gdb.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(|| stopped.exists() || gdb.try_wait().unwrap().is_some());
     if !stopped.exists() {
+        signal("-INT", &counts);
+        let _ = (counts.wait_with_output(), gdb.wait());
         println!("skipped: gdb may not trace here");
         return;
     }

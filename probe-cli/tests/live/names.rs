@@ -42,7 +42,8 @@ fn a_hundred_processes_have_one_name() {
     assert_eq!(lines.next(), Some(heading.as_str()));
     let mut listed: Vec<_> = lines.filter_map(|line| line.split_whitespace().next()).collect();
     let mut ids: Vec<_> = all.iter().map(Program::pid).collect();
-    (listed.sort_unstable(), ids.sort_unstable());
+    listed.sort_unstable();
+    ids.sort_unstable();
     assert_eq!(listed, ids);
     for program in all.iter().step_by(10) {
         let status = out(&folder, &["status", "-p", &program.pid()]);
@@ -54,7 +55,8 @@ fn a_hundred_processes_have_one_name() {
     assert!(out(&folder, &["count", "-n", &name, "**", "--for", "10ms"]).starts_with("probe  "));
     until(|| {
         let sockets = fs::read_dir(folder.0.join("latent-probes")).unwrap();
-        sockets.filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".sock")).count() == 1
+        sockets.filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".sock")).count()
+            == 1
     });
     assert!(out(&folder, &["status", "-p", &last.pid()]).contains(&last.pid()));
 }
