@@ -8,6 +8,39 @@ use crate::output::Failure;
 /// The version of the format, as that of the runtime's reports.
 pub const SCHEMA: u64 = 1;
 
+/// The document of a command that makes something, in place of rows.
+#[derive(Serialize)]
+pub struct Made<'a> {
+    schema: u64,
+    command: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<&'a str>,
+    done: &'a str,
+}
+
+impl<'a> Made<'a> {
+    /// Of a command about a process: a line about it.
+    pub fn to_process(command: &'a str, pid: u32, done: &'a str) -> Self {
+        Self { schema: SCHEMA, command, pid: Some(pid), out: None, done }
+    }
+
+    /// Of a command that has written a file: a line about it.
+    pub fn to_file(command: &'a str, out: &'a str, done: &'a str) -> Self {
+        Self { schema: SCHEMA, command, pid: None, out: Some(out), done: done.trim_end() }
+    }
+
+    /// Returns the document, without rows.
+    ///
+    /// # Errors
+    /// If a value can't be JSON. No value here is such.
+    pub fn document(&self) -> Result<String, Failure> {
+        let rows: [(); 0] = [];
+        document(self, rows)
+    }
+}
+
 /// Returns a document with the members of `head`, then the rows.
 ///
 /// # Errors

@@ -4,17 +4,21 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::sync::Mutex;
 use std::thread;
 
-use probe_runtime::{Budget, CallTree, Latency, Perf, PerfEvent, Profiler, probe, select};
+use probe_runtime::{Aggregate, Budget, CallTree, Count, Latency, Perf, PerfEvent, Profiler, probe, select};
 
 struct Counting;
+
+/// Texts to group hits by.
+const NAMES: [&str; 3] = ["apple", "pear", "plum"];
 
 thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-#[probe]
+#[probe(args(bytes = layout.size(), name = NAMES[layout.size() % NAMES.len()]))]
 #[inline(never)]
 fn take(layout: Layout) -> *mut u8 {
     TAKEN.set(TAKEN.get() + 1);
@@ -37,6 +41,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// The tests count all hits.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// How often this thread has allocated for a thousand boxes.
 fn thousand_boxes() -> u64 {
     let before = TAKEN.get();
@@ -48,6 +55,7 @@ fn thousand_boxes() -> u64 {
 
 #[test]
 fn a_hit_takes_no_heap() {
+    let _turn = TURN.lock();
     let set = select("calls_heap::take").unwrap();
     let (latency, calls) = (set.attach(Latency::new()).unwrap(), set.attach(CallTree::new()).unwrap());
     // Each first hit opens events, where the kernel lets it; a sample of them, too.
@@ -79,4 +87,26 @@ fn a_hit_takes_no_heap() {
         assert!(all.1 && all.0.counted() >= 6000 && all.0.uncounted() <= 1, "{all:?}");
         assert!(sampled.1 && sampled.0.counted() > 0, "{sampled:?}");
     }
+}
+
+#[test]
+fn predicates_and_aggregations_take_no_heap() {
+    let _turn = TURN.lock();
+    let set = select("calls_heap::take").unwrap();
+    let counts = ["bytes > 2 && name ~ \"p*\"", "bytes == 4", "first 100", "1 in 10"]
+        .map(|text| set.attach_if(&text.parse().unwrap(), Count::new()).unwrap());
+    let slow = set.attach_if(&"bytes == 4".parse().unwrap(), Latency::new()).unwrap();
+    let groups = ["count by(name)", "sum(bytes) by(bytes)", "quantize(bytes)", "latency by(name)"]
+        .map(|text| set.attach(Aggregate::new(text).unwrap()).unwrap());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(thousand_boxes(), 1000, "of a thread that has had no hit before"));
+        }
+    });
+    assert_eq!(thousand_boxes(), 1000);
+    // A box of an `i32`, in each thread.
+    assert!(counts[1].total() >= 5000, "{}", counts[1].total());
+    assert!(slow.latencies()[0].calls() >= 5000);
+    let apples = groups[0].groups();
+    assert!(apples.iter().any(|it| it.count() >= 5000), "{apples:?}");
 }

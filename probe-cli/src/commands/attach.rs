@@ -1,21 +1,12 @@
 //! `attach` and `detach`: an agent for a running program, and its end.
 
 use probe_protocol::{Client, ClientError};
-use serde::Serialize;
 
 use crate::args::{AttachTo, Detach};
 use crate::inject::serve;
-use crate::json::{SCHEMA, document};
+use crate::json::Made;
 use crate::live::{Program, failure};
 use crate::output::{Failure, Shown};
-
-#[derive(Serialize)]
-struct Head<'a> {
-    schema: u64,
-    command: &'a str,
-    pid: u32,
-    done: &'a str,
-}
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
     let pid = args.pid;
@@ -28,14 +19,12 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
         Err(error) => return Err(failure(&error)),
     };
     if is_json {
-        let rows: [(); 0] = [];
-        let head = Head { schema: SCHEMA, command: "attach", pid, done: &said };
-        return Ok(Shown::text(document(&head, rows)?));
+        return Ok(Shown::text(Made::to_process("attach", pid, &said).document()?));
     }
     Ok(Shown::text(format!("process {pid}: {said}\n")))
 }
 
-pub(super) fn detach(args: &Detach) -> Result<Shown, Failure> {
+pub(super) fn detach(args: &Detach, is_json: bool) -> Result<Shown, Failure> {
     let program = match (args.which.pid, &args.which.name) {
         (Some(pid), _) => Program::by_id(pid),
         (_, Some(name)) => Program::by_name(name),
@@ -43,8 +32,11 @@ pub(super) fn detach(args: &Detach) -> Result<Shown, Failure> {
     }?;
     let pid = program.process.pid;
     let notes = program.leave()?;
-    Ok(Shown {
-        notes,
-        ..Shown::text(format!("process {pid}: the agent is gone, and all its sites are latent\n"))
-    })
+    let said = "the agent is gone, and all its sites are latent";
+    let text = if is_json {
+        Made::to_process("detach", pid, said).document()?
+    } else {
+        format!("process {pid}: {said}\n")
+    };
+    Ok(Shown { notes, ..Shown::text(text) })
 }

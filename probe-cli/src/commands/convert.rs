@@ -3,12 +3,13 @@
 use probe_trace::export::{Error, Format, export};
 
 use crate::args;
+use crate::json::Made;
 use crate::measured::open;
 use crate::output::{Exit, Failure, Shown};
 use crate::staged::Staged;
 use crate::text::count;
 
-pub(super) fn run(args: &args::Convert) -> Result<Shown, Failure> {
+pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Shown, Failure> {
     let format = Format::from_path(&args.out).map_err(|error| Failure::Usage(error.to_string()))?;
     let out = args.out.display();
     let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
@@ -33,5 +34,9 @@ pub(super) fn run(args: &args::Convert) -> Result<Shown, Failure> {
         notes.push(format!("{} of probes without a definition were left out", count(undefined, "event")));
     }
     file.finish().map_err(unwritable)?;
-    Ok(Shown { notes, exit, ..Shown::text(String::new()) })
+    let mut text = String::new();
+    if is_json {
+        text = Made::to_file("convert", &out.to_string(), "written").document()?;
+    }
+    Ok(Shown { notes, exit, ..Shown::text(text) })
 }

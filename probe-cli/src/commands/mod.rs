@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
     match &arguments.command {
         Command::List(list) => list::run(list, is_json),
         Command::Audit(audit) => audit::run(audit, is_json),
-        Command::Convert(convert) => convert::run(convert),
+        Command::Convert(convert) => convert::run(convert, is_json),
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
         #[cfg(target_os = "linux")]
@@ -67,9 +67,9 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Trace(args) => trace::run(args, is_json),
         #[cfg(target_os = "linux")]
-        Command::Record(args) => record::run(args),
+        Command::Record(args) => record::run(args, is_json),
         #[cfg(target_os = "linux")]
-        Command::Snapshot(args) => record::snapshot(args),
+        Command::Snapshot(args) => record::snapshot(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Watch(args) => watch::run(args, is_json),
         #[cfg(target_os = "linux")]
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Attach(args) => attach::run(args, is_json),
         #[cfg(target_os = "linux")]
-        Command::Detach(args) => attach::detach(args),
+        Command::Detach(args) => attach::detach(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(args),
         Command::Doctor => doctor::run(is_json),

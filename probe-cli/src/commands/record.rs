@@ -8,6 +8,7 @@ use probe_protocol::{Attach, ClientError};
 
 use super::measure::{notes, report, running, target};
 use crate::args::{Record, Snapshot};
+use crate::json::Made;
 use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
 use crate::output::{Failure, Shown};
 use crate::staged::Staged;
@@ -15,7 +16,7 @@ use crate::staged::Staged;
 /// The time for the program to finish a file.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
+pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
     if !name.ends_with(".pftrace") && !name.ends_with(".probetrace") {
         return Err(Failure::Usage(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`")));
@@ -55,10 +56,13 @@ pub(super) fn run(args: &Record) -> Result<Shown, Failure> {
     if !stop.is_set() {
         notes.extend(program.finish());
     }
+    if is_json {
+        text = Made::to_file("record", &out.to_string(), &text).document()?;
+    }
     Ok(Shown { notes, ..Shown::text(text) })
 }
 
-pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
+pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
     let format = ending(&name)?;
     let mut program = running(&args.running)?;
@@ -76,7 +80,11 @@ pub(super) fn snapshot(args: &Snapshot) -> Result<Shown, Failure> {
     let notes =
         client.snapshot(attachment, consumer, format, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
-    Ok(Shown { notes, ..Shown::text(String::new()) })
+    let mut text = String::new();
+    if is_json {
+        text = Made::to_file("snapshot", &out.to_string(), "written").document()?;
+    }
+    Ok(Shown { notes, ..Shown::text(text) })
 }
 
 fn file_name(path: &Path) -> Result<String, Failure> {

@@ -1,10 +1,12 @@
 //! Each command on a running program. Afterwards the program is as before.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::program::{Folder, Program, out, run, spawn, words};
+use crate::program::{Folder, Program, Ran, out, run, signal, spawn, until, words};
 
 const OWN: &str = "live::program::**";
 
@@ -76,7 +78,7 @@ fn traces_are_recorded_and_read() {
     let report = run(&folder, &["report", &trace]);
     assert!(report.code == Some(0) && report.out.contains("live::program::work"), "{report:?}");
     program.measured(&folder, &["record", "-p", &pid, OWN, "-o", &perfetto]);
-    assert!(std::fs::metadata(perfetto).unwrap().len() > 1000);
+    assert!(fs::metadata(perfetto).unwrap().len() > 1000);
     let ran = run(&folder, &["record", "-p", &pid, OWN, "-o", &path("it.svg")]);
     assert!(ran.code == Some(2) && ran.err.contains("use `.pftrace` or `.probetrace`"), "{ran:?}");
     program.is_as_before();
@@ -84,7 +86,7 @@ fn traces_are_recorded_and_read() {
     assert!(ran.code == Some(3) && ran.err.contains("has no flight recorder; begin one"), "{ran:?}");
     out(&folder, &["enable", "--keep", "-p", &pid, "**=trace(flight)"]);
     let calls = program.number("calls");
-    crate::program::until(|| program.number("calls") > calls + 50);
+    until(|| program.number("calls") > calls + 50);
     let snapshot = path("snap.probetrace");
     out(&folder, &["snapshot", "-p", &pid, "-o", &snapshot]);
     let report = run(&folder, &["report", &snapshot]);
@@ -128,4 +130,106 @@ fn attachments_can_be_kept() {
     program.is_as_before();
     let ran = run(&folder, &["disable", "-p", &pid, "77"]);
     assert!(ran.code == Some(3) && ran.err.starts_with("error: "), "{ran:?}");
+}
+
+#[test]
+fn two_commands_count_side_by_side_and_one_is_killed() {
+    let folder = Folder::new("two");
+    let mut program = Program::start(&folder);
+    let arguments = ["--json", "count", "-p", &program.pid(), "live::program::work kind=entry"];
+    let [mut killed, other] = [(); 2].map(|()| spawn(&folder, &arguments));
+    program.until(|status| status.attachments.len() == 2);
+    let before = program.number("calls");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    program.until(|status| status.attachments.len() == 1);
+    let calls = program.number("calls");
+    until(|| program.number("calls") > calls + 50);
+    let after = program.number("calls");
+    signal("-INT", &other);
+    let ran = Ran::from(other.wait_with_output().unwrap());
+    let end = program.number("calls");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let counted: Value = serde_json::from_str(&ran.out).unwrap();
+    let hits = counted["rows"][0]["hits"].as_u64().unwrap();
+    // Each call between the two looks was counted; the call at each look may have been, too.
+    assert!((after - before..=end + 1).contains(&(hits + 1)), "{before} {after} {end}: {hits}");
+    program.is_as_before();
+}
+
+#[test]
+fn a_debugger_stops_the_program_meanwhile() {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        println!("skipped: there is no `gdb`");
+        return;
+    }
+    let folder = Folder::new("debugger");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let counts = spawn(&folder, &["--json", "count", "-p", &pid, "live::program::work kind=entry"]);
+    program.until(|status| status.attachments.len() == 1);
+    let [stopped, go] = ["stopped", "go"].map(|name| folder.0.join(name));
+    let waits =
+        format!("shell touch {}; while [ ! -e {} ]; do sleep 0.01; done", stopped.display(), go.display());
+    let mut gdb = Command::new("gdb");
+    gdb.args([
+        "-batch", "-nx", "-iex", "set debuginfod enabled off", "-p", &pid, "-ex", &waits, "-ex", "detach",
+    ]);
+    let mut gdb = gdb.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until(|| stopped.exists() || gdb.try_wait().unwrap().is_some());
+    if !stopped.exists() {
+        signal("-INT", &counts);
+        let _ = (counts.wait_with_output(), gdb.wait());
+        println!("skipped: gdb may not trace here");
+        return;
+    }
+    // Another command waits for the program, and is answered once it goes on.
+    let status = spawn(&folder, &["status", "-p", &pid]);
+    fs::write(&go, "").unwrap();
+    assert!(gdb.wait().unwrap().success());
+    let ran = Ran::from(status.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    let calls = program.number("calls");
+    until(|| program.number("calls") > calls + 50);
+    signal("-INT", &counts);
+    let ran = Ran::from(counts.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let counted: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(counted["rows"][0]["hits"].as_u64().unwrap() >= 50, "{}", ran.out);
+    program.is_as_before();
+}
+
+#[test]
+fn each_command_writes_a_document() {
+    let folder = Folder::new("documents");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let [trace, chrome, flight] = ["a.probetrace", "a.json", "flight.probetrace"].map(|name| {
+        let path = folder.0.join(name);
+        path.to_str().unwrap().to_owned()
+    });
+    let document = |arguments: &[&str]| -> Value {
+        let ran = run(&folder, &[&["--json"], arguments].concat());
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", ran.out))
+    };
+    for command in ["count", "latency", "calls", "profile", "perf"] {
+        let found = document(&[command, "-p", &pid, "live::program::work", "--for", "20ms"]);
+        assert_eq!(found["schema"], 1, "{command}: {found}");
+    }
+    let found = document(&["aggregate", "-p", &pid, "sum(half)", "live::program::half", "--for", "20ms"]);
+    assert_eq!(found["schema"], 1, "{found}");
+    let found = document(&["record", "-p", &pid, OWN, "--for", "20ms", "-o", &trace]);
+    assert_eq!((&found["command"], &found["out"]), (&"record".into(), &trace.as_str().into()));
+    let found = document(&["convert", &trace, &chrome]);
+    assert_eq!((&found["command"], &found["out"]), (&"convert".into(), &chrome.as_str().into()));
+    let said = run(&folder, &["--json", "enable", "-p", &pid, "--keep", "live::**=trace(flight)"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    let found = document(&["snapshot", "-p", &pid, "-o", &flight]);
+    assert_eq!((&found["command"], &found["out"]), (&"snapshot".into(), &flight.as_str().into()));
+    assert_eq!(document(&["status", "-p", &pid])["schema"], 1);
+    assert_eq!(document(&["attach", "-p", &pid])["command"], "attach");
+    let found = document(&["detach", "-p", &pid]);
+    assert_eq!((&found["command"], &found["pid"]), (&"detach".into(), &program.child.id().into()));
+    assert_eq!((program.number("text"), program.number("wrong")), (0, 0));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{Folder, Program, out, run};
+use crate::program::{Folder, Program, out, run, until};
 
 #[test]
 fn a_name_is_one_program_or_a_list() {
@@ -26,4 +26,37 @@ fn a_name_is_one_program_or_a_list() {
     }
     one.is_as_before();
     other.is_as_before();
+}
+
+#[test]
+fn a_hundred_processes_have_one_name() {
+    let folder = Folder::new("hundred");
+    let path = folder.0.join(format!("ph{}", std::process::id()));
+    fs::copy(crate::program::this(), &path).unwrap();
+    let name = crate::program::name(&path);
+    let mut all: Vec<_> = (0..100).map(|_| Program::idle(&folder, &path)).collect();
+    let ran = run(&folder, &["status", "-n", &name]);
+    assert_eq!(ran.code, Some(2));
+    let mut lines = ran.err.lines();
+    let heading = format!("error: 100 processes are called `{name}`; choose one by `-p PID`:");
+    assert_eq!(lines.next(), Some(heading.as_str()));
+    let mut listed: Vec<_> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+    let mut ids: Vec<_> = all.iter().map(Program::pid).collect();
+    listed.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(listed, ids);
+    for program in all.iter().step_by(10) {
+        let status = out(&folder, &["status", "-p", &program.pid()]);
+        assert!(status.contains(&program.pid()), "{status}");
+    }
+    let last = all.pop().unwrap();
+    // They are killed, so their sockets stay, and the next look at all of them removes these.
+    drop(all);
+    assert!(out(&folder, &["count", "-n", &name, "**", "--for", "10ms"]).starts_with("probe  "));
+    until(|| {
+        let sockets = fs::read_dir(folder.0.join("latent-probes")).unwrap();
+        sockets.filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".sock")).count()
+            == 1
+    });
+    assert!(out(&folder, &["status", "-p", &last.pid()]).contains(&last.pid()));
 }

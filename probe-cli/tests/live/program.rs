@@ -43,8 +43,9 @@ fn scenario() {
     let name = scenario::to_play();
     let text = Text::of_this_process();
     let _guard = init_from_env().unwrap();
-    thread::spawn(|| {
-        for number in (0..1000).cycle() {
+    let works = name != "idle";
+    thread::spawn(move || {
+        for number in (0..1000).cycle().take_while(|_| works) {
             WRONG.fetch_add(u64::from(work(black_box(number)) != number * 3 + 1), Ordering::Relaxed);
             WRONG.fetch_add(u64::from(!shown::serve(black_box(number)).is_multiple_of(3)), Ordering::Relaxed);
             if number > 1000 {
@@ -137,6 +138,11 @@ impl Program {
     /// Starts it from this file, which is a copy of this program's.
     pub fn of(folder: &Folder, file: &Path) -> Self {
         Self::started(folder, &mut Command::new(file))
+    }
+
+    /// Starts it from this file, to do nothing but answer.
+    pub fn idle(folder: &Folder, file: &Path) -> Self {
+        Self::playing(folder, &mut Command::new(file), "idle", "1")
     }
 
     /// Starts it without its agent.

@@ -9,6 +9,8 @@ use probe_protocol::{
     encode_reply, encode_welcome,
 };
 
+use probe_tests::turn::turn;
+
 use crate::program::Folder;
 use crate::watched::Watch;
 
@@ -90,6 +92,7 @@ fn answer(channel: &Channel, end: End, seconds: &mut u64) {
 /// All parts use the socket of this process, so they are one test.
 #[test]
 fn a_program_that_ends_the_connection_is_asked_again() {
+    let _turn = turn();
     let folder = Folder::new("watch-lost");
     let rule = "when rate(f) > 1 then arm f=latency; record f for 1h to it.pftrace".to_owned();
 

@@ -14,6 +14,7 @@ use super::out::refuse;
 use super::state::{Arrived, lock};
 use super::{exit, forks, say, session, threads};
 use crate::error::Error;
+#[cfg(feature = "finstrument")]
 use crate::finstrument;
 use crate::os;
 use crate::os::fork;
@@ -64,10 +65,12 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
     let serve = move || {
         if from_outside {
             // Clients wait for that, and no thread of the program does.
+            #[cfg(feature = "finstrument")]
             finstrument::redirect();
         }
         listen(&of_thread);
         if from_outside {
+            #[cfg(feature = "finstrument")]
             finstrument::stop_redirecting();
         }
         give_up(&of_thread);
