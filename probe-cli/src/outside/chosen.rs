@@ -1,10 +1,14 @@
 //! The sites of a running program that a selector chooses, by object.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use probe_inject::{InjectError, Memory};
 use probe_runtime::Selector;
 
+use crate::elf::Image;
 use crate::inject::{Object, objects};
 use crate::tables::{ObjectProbes, Probe};
 
@@ -33,7 +37,12 @@ pub struct Probes {
 pub fn probes(pid: u32, memory: &Arc<Memory>) -> Result<Probes, InjectError> {
     let mut all = Probes::default();
     for object in objects(pid, memory)?.iter().filter(|it| it.has_probes) {
-        match ObjectProbes::of(&object.image) {
+        // In memory, the loader has changed the addresses in the tables.
+        let Some(image) = file(pid, object) else {
+            all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));
+            continue;
+        };
+        match ObjectProbes::of(&image) {
             Ok(read) => {
                 if read.unread.count != 0 {
                     all.notes.push(format!("{}: {} records can't be read", object.name, read.unread.count));
@@ -45,6 +54,17 @@ pub fn probes(pid: u32, memory: &Arc<Memory>) -> Result<Probes, InjectError> {
         }
     }
     Ok(all)
+}
+
+/// Opens the file of an object: the very one that is mapped, or one with its name and number.
+fn file(pid: u32, object: &Object) -> Option<Image> {
+    let mapped = object.code.first().map(|it| format!("/proc/{pid}/map_files/{:x}-{:x}", it.start, it.end));
+    if let Some(image) = mapped.and_then(|path| Image::open(Path::new(&path)).ok()) {
+        return Some(image);
+    }
+    let path = format!("/proc/{pid}/root{}", object.name);
+    fs::metadata(&path).ok().filter(|it| it.ino() == object.file)?;
+    Image::open(Path::new(&path)).ok()
 }
 
 fn row(probe: Probe, object: &Object) -> Row {

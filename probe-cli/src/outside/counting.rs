@@ -64,7 +64,8 @@ impl Counting {
             )));
         }
         if !counting.probes.keep(selector) {
-            return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{selector}`")));
+            let terms = selector.unmatched(counting.probes.rows().map(|it| &it.probe)).join(", ");
+            return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{terms}`")));
         }
         counting.sites = counting.arm().map_err(Failure::input)?;
         Ok(counting)
@@ -123,13 +124,14 @@ impl Counting {
                 self.notes.push("an object has no room for counters near it".to_owned());
                 continue;
             };
+            // It is known by its first bytes, so these come at once.
             self.process.map(region.base, region.code_length(), true)?;
-            self.process.map(region.data(), region.data_length(), false)?;
             self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
                 pid: self.process.pid(),
                 step: "its memory can't be written",
                 error,
             })?;
+            self.process.map(region.data(), region.data_length(), false)?;
             changes.extend(changes_of(&region).map(|(site, jump)| Change { site, from: NOP, to: jump }));
             self.regions.push(region);
         }
@@ -149,7 +151,9 @@ impl Counting {
         let mut counts = HashMap::new();
         for region in &self.regions {
             let length = 8 * region.sites.len();
-            let bytes = self.process.memory().bytes(region.data(), length);
+            let memory = self.process.memory();
+            // One whose `probectl` was killed may have no counters yet, and no site that leads to it.
+            let bytes = memory.bytes(region.data(), length).or_else(|_| memory.bytes(region.base, 1).map(drop_all));
             let bytes = bytes.map_err(|_| InjectError::NoProcess(self.process.pid()))?;
             let words = bytes.chunks_exact(8);
             let words = words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
@@ -228,6 +232,10 @@ impl Counting {
     pub fn longest_stop(&self) -> Duration {
         self.process.longest_stop()
     }
+}
+
+fn drop_all(_: Vec<u8>) -> Vec<u8> {
+    Vec::new()
 }
 
 /// The sites of a region, and the instruction that leads each to its stub.
