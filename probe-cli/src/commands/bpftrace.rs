@@ -124,7 +124,8 @@ impl Program<'_> {
             }
             0 => (),
             hidden => self.doubts.push(format!(
-                "hits of {hidden} of {} of `{}` are not seen: no function's beginning is known to lead straight to {}",
+                "hits of {hidden} of {} of `{}` are not seen: no function's beginning is known to lead \
+                 straight to {}",
                 count(all as u64, "site"),
                 clean(&probe.path),
                 if hidden == 1 { "it" } else { "each" }

@@ -70,11 +70,6 @@ fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
     object.has_code(address).then_some((address, size))
 }
 
-fn is_imported(object: &Object, name: &str) -> bool {
-    let exported = Exported::of(&object.image, object.bias).ok().flatten();
-    exported.is_some_and(|it| it.is_imported(name).unwrap_or(false))
-}
-
 /// Returns the places where threads may hold locks that a call needs: the loader's, those of
 /// whatever allocates memory, and those of a library with a runtime. Of an executable with a
 /// runtime, all code may be taken that runs, but for one with an allocator of its own: a program of
@@ -85,7 +80,7 @@ pub fn places(objects: &[Object]) -> Places {
         let has_malloc = function(object, "malloc").is_some();
         let is_first = at == 0;
         let has_runtime = object.runtime.is_some();
-        let has_locks = has_runtime && !(is_first && is_imported(object, "realloc"));
+        let has_locks = has_runtime && !(is_first && object.imports("realloc"));
         if is_loader(object) || is_libc(object) || has_malloc || has_locks {
             places.code.extend(object.code.iter().cloned());
         }

@@ -71,6 +71,11 @@ impl Object {
         self.code.iter().any(|it| it.contains(&address))
     }
 
+    /// Returns whether it takes a function from another object.
+    pub fn imports(&self, name: &str) -> bool {
+        is_imported(&self.image, self.bias, name)
+    }
+
     /// Returns whether its file's name begins so.
     pub fn is_called(&self, name: &str) -> bool {
         self.name.rsplit('/').next().is_some_and(|it| it.starts_with(name))
@@ -122,14 +127,15 @@ fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Obj
         bias,
         code,
         runtime: Runtime::of(&image).ok().flatten(),
-        has_probes: has_tables || has_hooks(&image, bias),
+        has_probes: has_tables || is_imported(&image, bias, "__cyg_profile_func_enter"),
         image,
     })
 }
 
-fn has_hooks(image: &Image, bias: u64) -> bool {
+/// Returns whether an object with this bias takes a function from another one.
+fn is_imported(image: &Image, bias: u64, name: &str) -> bool {
     let exported = Exported::of(image, bias).ok().flatten();
-    exported.is_some_and(|it| it.is_imported("__cyg_profile_func_enter").unwrap_or(false))
+    exported.is_some_and(|it| it.is_imported(name).unwrap_or(false))
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ impl Program {
         if !gone(process.pid) {
             let pid = process.pid;
             return Err(Failure::Input(format!(
-                "process {pid}: all sites are latent, and the agent's threads get no time to end; it ends later"
+                "process {pid}: all sites are latent, and the agent's threads get no time to end; it ends \
+                 later"
             )));
         }
         Ok(notes)

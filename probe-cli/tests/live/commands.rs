@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -132,6 +132,16 @@ fn attachments_can_be_kept() {
     assert!(ran.code == Some(3) && ran.err.starts_with("error: "), "{ran:?}");
 }
 
+/// Ends a command that counts one probe. Returns its hits.
+#[track_caller]
+fn hits(counting: Child) -> u64 {
+    signal("-INT", &counting);
+    let ran = Ran::from(counting.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let counted: Value = serde_json::from_str(&ran.out).unwrap();
+    counted["rows"][0]["hits"].as_u64().unwrap()
+}
+
 #[test]
 fn two_commands_count_side_by_side_and_one_is_killed() {
     let folder = Folder::new("two");
@@ -146,12 +156,8 @@ fn two_commands_count_side_by_side_and_one_is_killed() {
     let calls = program.number("calls");
     until(|| program.number("calls") > calls + 50);
     let after = program.number("calls");
-    signal("-INT", &other);
-    let ran = Ran::from(other.wait_with_output().unwrap());
+    let hits = hits(other);
     let end = program.number("calls");
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
-    let counted: Value = serde_json::from_str(&ran.out).unwrap();
-    let hits = counted["rows"][0]["hits"].as_u64().unwrap();
     // Each call between the two looks was counted; the call at each look may have been, too.
     assert!((after - before..=end + 1).contains(&(hits + 1)), "{before} {after} {end}: {hits}");
     program.is_as_before();
@@ -191,11 +197,8 @@ fn a_debugger_stops_the_program_meanwhile() {
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
     let calls = program.number("calls");
     until(|| program.number("calls") > calls + 50);
-    signal("-INT", &counts);
-    let ran = Ran::from(counts.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
-    let counted: Value = serde_json::from_str(&ran.out).unwrap();
-    assert!(counted["rows"][0]["hits"].as_u64().unwrap() >= 50, "{}", ran.out);
+    let hits = hits(counts);
+    assert!(hits >= 50, "{hits}");
     program.is_as_before();
 }
 

@@ -13,12 +13,6 @@ use crate::injected_into::{Target, asked, compiled, done};
 use crate::preloaded::{differing, with_agent};
 use crate::program::{Folder, Program, Ran, name, this, words};
 
-/// The threads of the program of C.
-fn is_alone(target: &Target, program: &str) {
-    let (_, names) = target.traces();
-    assert!(names.iter().all(|name| *name == program), "{names:?}");
-}
-
 #[test]
 fn a_program_of_c_gets_an_agent_and_loses_it() {
     let folder = Folder::new("injected");
@@ -79,7 +73,7 @@ fn a_program_that_takes_all_locks_all_the_time() {
             assert_ne!(words(&counted)[1][3], "0", "{counted}");
             assert!(done(&folder, &["detach", "-p", &pid]).is_some());
         }
-        is_alone(&target, &name(&program));
+        target.is_alone(&program);
         assert_eq!(differing(target.id(), &program), 0);
         assert_eq!(target.end(), "right");
     }
@@ -106,7 +100,7 @@ fn two_commands_at_once_load_one_library() {
         assert_eq!(target.brought().len(), 1);
         assert!(done(&folder, &["detach", "-p", &pid]).is_some());
         assert_eq!(target.brought().len(), 1, "the library stays");
-        is_alone(&target, &name(&program));
+        target.is_alone(&program);
         assert_eq!(target.end(), "right");
     }
 }
@@ -124,7 +118,7 @@ fn a_program_that_forks_all_the_time() {
         assert!(done(&folder, &["count", "-p", &pid, "**", "--for", "20ms"]).is_some());
         assert!(done(&folder, &["detach", "-p", &pid]).is_some());
     }
-    is_alone(&target, &name(&program));
+    target.is_alone(&program);
     assert_eq!(target.end(), "right");
 }
 
@@ -143,7 +137,7 @@ fn a_program_in_a_container() {
     let counted = done(&folder, &["count", "-p", &pid, "**", "--for", "50ms"]).unwrap();
     assert_ne!(words(&counted)[1][3], "0", "{counted}");
     assert!(done(&folder, &["detach", "-p", &pid]).is_some());
-    is_alone(&target, &name(&program));
+    target.is_alone(&program);
     assert_eq!(target.end(), "right");
 }
 
@@ -244,7 +238,7 @@ fn a_command_that_is_killed_stops_nothing() {
         target.is_running();
         assert!(done(&folder, &["attach", "-p", &pid]).is_some(), "{time}");
         assert!(done(&folder, &["detach", "-p", &pid]).is_some(), "{time}");
-        is_alone(&target, &name(&program));
+        target.is_alone(&program);
         assert_eq!(differing(target.id(), &program), 0, "{time}");
     }
     assert_eq!(target.end(), "right");

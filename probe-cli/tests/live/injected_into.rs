@@ -10,7 +10,7 @@ use probe_tests::c_library;
 use probe_tests::instrumented;
 
 use crate::preloaded::with_agent;
-use crate::program::{Folder, Ran, until};
+use crate::program::{Folder, Ran, name, until};
 
 /// Sixteen threads work, check their results, and get signals; or the program forks all the time;
 /// or it is busy with all that takes locks. It ends with its input.
@@ -217,6 +217,13 @@ impl Target {
             .collect();
         names.sort();
         (fs::read_dir(format!("{of}/fd")).unwrap().count(), names)
+    }
+
+    /// Checks that all of its threads are those of the program.
+    #[track_caller]
+    pub fn is_alone(&self, program: &Path) {
+        let (_, names) = self.traces();
+        assert!(names.iter().all(|it| *it == name(program)), "{names:?}");
     }
 
     /// Waits until no thread is stopped.

@@ -7,7 +7,7 @@ use probe_protocol::Client;
 
 use crate::injected_into::{Target, compiled, done};
 use crate::preloaded::{differing, with_agent};
-use crate::program::{Folder, name, until, words};
+use crate::program::{Folder, signal, until, words};
 
 /// Starts a command that counts until it is ended, and waits for its attachment.
 fn counts(folder: &Folder, target: &Target) -> Child {
@@ -18,10 +18,6 @@ fn counts(folder: &Folder, target: &Target) -> Child {
         status.is_some_and(|it| !it.attachments.is_empty())
     });
     child
-}
-
-fn is_alone(target: &Target, program: &str) -> bool {
-    target.traces().1.iter().all(|it| it == program)
 }
 
 #[test]
@@ -52,12 +48,12 @@ fn an_agent_stays_that_somebody_attaches_during_a_command() {
     }
     let mut counting = counts(&folder, &target);
     assert!(done(&folder, &["attach", "-p", &pid]).unwrap().ends_with("already\n"));
-    let interrupted = Command::new("kill").args(["-INT", &counting.id().to_string()]).status().unwrap();
-    assert!(interrupted.success() && counting.wait().unwrap().success());
+    signal("-INT", &counting);
+    assert!(counting.wait().unwrap().success());
     let status = done(&folder, &["status", "--no-inject", "-p", &pid]).unwrap();
     assert!(status.contains("1 client"), "{status}");
     assert!(done(&folder, &["detach", "-p", &pid]).is_some());
-    assert!(is_alone(&target, &name(&program)));
+    target.is_alone(&program);
     assert_eq!(target.end(), "right");
 }
 

@@ -27,13 +27,14 @@ const NAME: &str = "probe-agent";
 /// one.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
+/// Why no agent starts while [`start`] returns `None`.
+pub(super) const ENDING: &str = "the agent before this one ends at this moment; try again";
+
 /// Starts the agent that the program has asked for, which stays.
 pub(in crate::agent) fn start_here() -> Result<PathBuf, Error> {
     #[cfg(probe_backend = "patched")]
     super::outside::announce();
-    start(true, false)?.ok_or_else(|| Error::Agent {
-        problem: "the agent before this one ends at this moment; try again".to_owned(),
-    })
+    start(true, false)?.ok_or_else(|| Error::Agent { problem: ENDING.to_owned() })
 }
 
 /// Starts the agent. If there is one, it may have to stay from now on. One that is `from_outside`

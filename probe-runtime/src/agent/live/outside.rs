@@ -54,7 +54,7 @@ unsafe extern "C" fn start(text: *mut u8, room: usize, stays: usize) -> usize {
     let started = catch_unwind(|| listening::start(stays != 0, true));
     let (returned, said) = match started {
         Ok(Ok(Some(path))) => (1, path.display().to_string()),
-        Ok(Ok(None)) => (2, "the agent before this one ends at this moment; try again".to_owned()),
+        Ok(Ok(None)) => (2, listening::ENDING.to_owned()),
         Ok(Err(error)) => (0, error.to_string()),
         Err(_) => (0, "it panicked; the program's stderr says more".to_owned()),
     };

@@ -41,7 +41,7 @@ use crate::registry::provider::{CallSite, note_all};
 macro_rules! hook {
     ($looked_up:ident, $own:literal) => {
         naked_asm!(
-            concat!(".globl ", $own, "\n.hidden ", $own, "\n", $own, ":"),
+            concat!(".globl ", $own, "\n.hidden ", $own, "\n.set ", $own, ", ."),
             "2:",
             "mov rsi, [rsp]", // where this call returns to
             "movabs rax, {factor}",
