@@ -84,10 +84,7 @@ impl Process {
     /// # Errors
     /// [`InjectError`]: [`NoMoment`](InjectError::NoMoment) if a thread does not stop. All threads
     /// go on then.
-    pub fn halt<R: Send>(
-        &mut self,
-        mut work: impl FnMut(&Halted<'_>) -> R + Send,
-    ) -> Result<R, InjectError> {
+    pub fn halt<R: Send>(&mut self, mut work: impl FnMut(&Halted<'_>) -> R + Send) -> Result<R, InjectError> {
         let begun = Instant::now();
         let mut lines = Vec::new();
         loop {

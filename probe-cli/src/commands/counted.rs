@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::Selector;
 use probe_runtime::__tools::{Table, Time};
+use probe_runtime::Selector;
 use serde::Serialize;
 
 use super::measure::written;
@@ -54,7 +54,9 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
         last = Some(report);
     }
     let ended = |last: Option<String>| match last {
-        Some(report) => Ok((report, vec![format!("process {pid} has ended; this is the last report before")])),
+        Some(report) => {
+            Ok((report, vec![format!("process {pid} has ended; this is the last report before")]))
+        }
         None => Err(Failure::Input(format!("process {pid} has ended before there was a report"))),
     };
     let (report, notes) = match counting.rest() {
@@ -79,7 +81,10 @@ pub(super) fn enable(args: &Enable) -> Result<Shown, Failure> {
         ));
     }
     let counting = Counting::begin(pid, &selector)?;
-    let text = format!("process {pid}: {} are counted, until `probectl disable --ptrace -p {pid}`\n", count(counting.sites, "site"));
+    let text = format!(
+        "process {pid}: {} are counted, until `probectl disable --ptrace -p {pid}`\n",
+        count(counting.sites, "site")
+    );
     let notes = counting.notes.clone();
     Ok(Shown { notes, ..Shown::text(text) })
 }

@@ -153,7 +153,8 @@ impl Counting {
             let length = 8 * region.sites.len();
             let memory = self.process.memory();
             // One whose `probectl` was killed may have no counters yet, and no site that leads to it.
-            let bytes = memory.bytes(region.data(), length).or_else(|_| memory.bytes(region.base, 1).map(drop_all));
+            let bytes =
+                memory.bytes(region.data(), length).or_else(|_| memory.bytes(region.base, 1).map(drop_all));
             let bytes = bytes.map_err(|_| InjectError::NoProcess(self.process.pid()))?;
             let words = bytes.chunks_exact(8);
             let words = words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));

@@ -50,8 +50,8 @@ fn led(halted: &Halted<'_>, region: &Region, site: usize, place: u64, stand: Sta
 /// thread's own one hides others, so nobody knows.
 fn returns_to(halted: &Halted<'_>, stand: Stand, code: &Range<u64>, maps: &[Mapping]) -> bool {
     let Some(mapping) = maps.iter().find(|it| it.holds(stand.stack) && it.is_writable) else { return true };
-    let is_own = mapping.name == "[stack]"
-        || (mapping.holds(stand.descriptor) && stand.stack < stand.descriptor);
+    let is_own =
+        mapping.name == "[stack]" || (mapping.holds(stand.descriptor) && stand.stack < stand.descriptor);
     let begin = stand.stack & !7;
     let length = mapping.end - begin;
     let Ok(bytes) = usize::try_from(length) else { return true };
@@ -59,7 +59,5 @@ fn returns_to(halted: &Halted<'_>, stand: Stand, code: &Range<u64>, maps: &[Mapp
         return true;
     }
     let Ok(bytes) = halted.memory().bytes(begin, bytes) else { return true };
-    bytes
-        .chunks_exact(8)
-        .any(|it| code.contains(&u64::from_le_bytes(it.try_into().unwrap_or_default())))
+    bytes.chunks_exact(8).any(|it| code.contains(&u64::from_le_bytes(it.try_into().unwrap_or_default())))
 }

@@ -114,7 +114,10 @@ fn a_program_with_an_agent_is_left_to_it() {
     assert!(ran.code == Some(3) && ran.err.contains("has an agent, which switches its sites"), "{ran:?}");
     program.is_as_before();
     let without = Program::without_agent(&folder, "serve");
-    let found = done(&folder, &["--json", "count", "--ptrace", "-p", &without.pid(), "live::program::work", "--for", "100ms"]);
+    let found = done(
+        &folder,
+        &["--json", "count", "--ptrace", "-p", &without.pid(), "live::program::work", "--for", "100ms"],
+    );
     if let Some(counted) = found {
         assert_ne!(hits(&counted), 0, "{counted}");
         assert_eq!(differing(without.child.id(), &this()), 0);

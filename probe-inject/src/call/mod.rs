@@ -18,6 +18,7 @@
 mod asked;
 mod code;
 mod extended;
+mod filtered;
 mod frame;
 mod lead;
 mod map;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::frame::MOST;
 use super::restart::{has_ended, is_futex, rank, resumed};
 use crate::memory::Memory;
-use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, maps};
+use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, all_survive, maps, survives};
 
 /// The places in a process where a thread must not be interrupted.
 ///
@@ -69,6 +69,8 @@ pub struct Look<'a> {
     pub places: &'a Places,
     /// Memory of calls from outside.
     pub scratch: &'a [Range<u64>],
+    /// The system call that the thread is to make; `None` if it may make any.
+    pub makes: Option<u32>,
     /// Time for a call with a limit to end.
     pub later: Duration,
 }
@@ -114,6 +116,19 @@ impl Look<'_> {
         }
     }
 
+    /// Whether the thread's filters let it live with what it is to do.
+    fn is_survived(&self, thread: &Thread) -> Result<(), &'static str> {
+        const RETURN: u32 = libc::SYS_rt_sigreturn as u32;
+        let filters = thread.filters().map_err(
+            |_| "has a filter of system calls (seccomp), which might end the program; only root can read it",
+        )?;
+        let is_survived = match self.makes {
+            Some(number) => survives(&filters, number) && survives(&filters, RETURN),
+            None => all_survive(&filters),
+        };
+        is_survived.then_some(()).ok_or("has a filter of system calls (seccomp), which might end the program")
+    }
+
     fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
         let not = |why| Err(NotNow(why, true));
         let status = Status::of_thread(self.pid, self.id).unwrap_or_default();
@@ -122,6 +137,9 @@ impl Look<'_> {
         }
         if registers.cs != CODE_64 {
             return not("runs code of 32 bits");
+        }
+        if status.is_filtered {
+            self.is_survived(thread).map_err(|why| NotNow(why, true))?;
         }
         let stack = registers.rsp;
         let within = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|it| it.contains(&address));

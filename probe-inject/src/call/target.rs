@@ -147,7 +147,7 @@ impl Process {
             registers.rip = entries.stub;
             registers.rdi = base + WORDS;
         };
-        let thread = self.tell(code, places, &[scratch.range()], Some(base + WORDS), &told)?;
+        let thread = self.tell(code, places, &[scratch.range()], None, Some(base + WORDS), &told)?;
         self.finish(base, thread, call.file)
     }
 
@@ -202,7 +202,7 @@ impl Process {
             [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
                 arguments;
         };
-        self.tell(code, places, scratch, None, &told)?;
+        self.tell(code, places, scratch, u32::try_from(number).ok(), None, &told)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
             if begun.elapsed() > REFUSED {
@@ -221,6 +221,7 @@ impl Process {
         code: Code,
         places: &Places,
         scratch: &[Range<u64>],
+        makes: Option<u32>,
         busy: Option<u64>,
         told: &(dyn Fn(&mut Registers) + Sync),
     ) -> Result<u32, InjectError> {
@@ -238,7 +239,7 @@ impl Process {
                 }
                 let later = longer.min(self.patience.saturating_sub(begun.elapsed()));
                 let (pid, memory) = (self.pid, &*self.memory);
-                let look = Look { pid, id, memory, places, scratch, later };
+                let look = Look { pid, id, memory, places, scratch, makes, later };
                 let attempt = move || lead(&look, code, busy, told);
                 // The kernel lets a thread go, too, when the one ends that has stopped it.
                 let attempted = thread::scope(|scope| scope.spawn(attempt).join());
@@ -267,9 +268,6 @@ impl Process {
         for id in threads(self.pid) {
             let Some(status) = Status::of_thread(self.pid, id) else { continue };
             let why = match (status.state, rank(activity(self.pid, id))) {
-                _ if status.is_filtered => {
-                    "has a filter of system calls (seccomp), which might end the program"
-                }
                 ('D', _) => "waits uninterruptibly",
                 ('T' | 't', _) => "is stopped",
                 ('Z' | 'X', _) => "has ended",

@@ -1,12 +1,14 @@
 //! A process as it is seen from outside: its state, its mappings, and its threads, which can be
 //! stopped one by one.
 
+mod filter;
 mod maps;
 mod rights;
 mod seize;
 mod status;
 mod thread;
 
+pub use filter::{Instruction, all_survive, survives};
 pub use maps::{Mapping, maps};
 pub use rights::check;
 pub use seize::seize;

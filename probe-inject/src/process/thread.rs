@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
+use super::filter::Instruction;
+
 /// The general registers.
 pub type Registers = libc::user_regs_struct;
 
@@ -28,6 +30,11 @@ const EXTENDED: c_long = 0x202;
 const MOST_EXTENDED: usize = 1 << 16;
 /// Asks for the place of a thread's restartable sequence (since Linux 5.13).
 const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+/// Asks for a filter of system calls (since Linux 4.4).
+const GET_FILTER: libc::c_uint = 0x420c;
+/// The most instructions of a filter, and more filters than all together may have.
+const MOST_OF_FILTER: usize = 4096;
+const MOST_FILTERS: c_long = 1 << 12;
 /// The time between two looks.
 const LOOK: Duration = Duration::from_micros(20);
 /// The flag of a stop after a system call.
@@ -247,6 +254,29 @@ impl Thread {
         // SAFETY: 24 bytes are there.
         let read = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.id, 24_usize, at) };
         (read > 0 && configuration[0] != 0).then_some(configuration[0])
+    }
+
+    /// Returns its filters of system calls, the newest first.
+    ///
+    /// # Errors
+    /// The system's: only root may read them (`CAP_SYS_ADMIN`).
+    pub fn filters(&self) -> io::Result<Vec<Vec<Instruction>>> {
+        let mut filters = Vec::new();
+        for index in 0..MOST_FILTERS {
+            let mut filter = vec![Instruction::default(); MOST_OF_FILTER];
+            let into = filter.as_mut_ptr().cast::<c_void>();
+            // SAFETY: it writes a filter's instructions, of which there are no more than room.
+            let read = unsafe { libc::ptrace(GET_FILTER, self.id, index as *mut c_void, into) };
+            match usize::try_from(read) {
+                Ok(length) => filter.truncate(length),
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
+                }
+            }
+            filters.push(filter);
+        }
+        Err(io::Error::other("it has no end of filters"))
     }
 
     /// Lets it go. It goes on where its registers lead.
