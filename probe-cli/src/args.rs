@@ -257,8 +257,8 @@ pub struct Count {
     /// The selector and the rest are as for the others.
     #[command(flatten)]
     pub measure: Measure,
-    /// Switches the sites from outside, without any agent: the program runs no code but counters
-    #[arg(long)]
+    /// Counts from outside, without any agent: also in static and sandboxed programs
+    #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
 }
 
@@ -342,8 +342,8 @@ pub struct Enable {
     /// Leaves them attached
     #[arg(long)]
     pub keep: bool,
-    /// Switches the sites from outside, without any agent, to count hits
-    #[arg(long)]
+    /// Counts from outside, without any agent, as `count --ptrace` does
+    #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
 }
 
@@ -356,7 +356,7 @@ pub struct Disable {
     #[command(flatten)]
     pub running: Running,
     /// Ends what `--ptrace` has begun, also if its `probectl` was killed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_inject")]
     pub ptrace: bool,
 }
 
@@ -366,6 +366,9 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+    /// Shows what `--ptrace` counts
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
 }
 
 /// The arguments of `completions`.

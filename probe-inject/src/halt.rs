@@ -168,12 +168,12 @@ impl<'a> Halted<'a> {
         self.memory
     }
 
-    /// Lets `lead` see where each thread stands. One for which it returns another place goes on
+    /// Lets `leads` see where each thread stands. One for which it returns another place goes on
     /// from there.
     ///
     /// # Errors
     /// The system's, for a thread that has ended, or one of 32 bits.
-    pub fn each(&self, mut lead: impl FnMut(Stand) -> io::Result<Option<Stand>>) -> io::Result<()> {
+    pub fn each(&self, mut leads: impl FnMut(Stand) -> io::Result<Option<Stand>>) -> io::Result<()> {
         for (_, thread) in &self.threads {
             let registers = thread.registers()?;
             let stand = Stand {
@@ -182,7 +182,7 @@ impl<'a> Halted<'a> {
                 flags: registers.eflags,
                 descriptor: registers.fs_base,
             };
-            if let Some(Stand { instruction, stack, flags, .. }) = lead(stand)? {
+            if let Some(Stand { instruction, stack, flags, .. }) = leads(stand)? {
                 let led = Registers { rip: instruction, rsp: stack, eflags: flags, ..registers };
                 thread.set_registers(&led)?;
             }

@@ -73,13 +73,15 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         #[cfg(target_os = "linux")]
         Command::Watch(args) => watch::run(args, is_json),
         #[cfg(target_os = "linux")]
-        Command::Enable(args) if args.ptrace => counted::enable(args),
+        Command::Enable(args) if args.ptrace => counted::enable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Enable(args) => enable::run(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Disable(args) if args.ptrace => counted::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Disable(args) => enable::disable(args, is_json),
+        #[cfg(target_os = "linux")]
+        Command::Status(args) if args.ptrace => counted::status(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
         #[cfg(target_os = "linux")]

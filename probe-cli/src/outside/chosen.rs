@@ -8,7 +8,7 @@ use std::sync::Arc;
 use probe_inject::{InjectError, Memory};
 use probe_runtime::Selector;
 
-use crate::elf::Image;
+use crate::elf::{Image, Runtime};
 use crate::inject::{Object, objects};
 use crate::tables::{ObjectProbes, Probe};
 
@@ -22,10 +22,12 @@ pub struct Row {
 }
 
 /// The probes of a program.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Default)]
 pub struct Probes {
     /// Those of each object that has some.
     pub objects: Vec<Vec<Row>>,
+    /// The runtime that the program has, and its object's name.
+    pub owner: Option<(String, Runtime)>,
     /// Lines about tables that can't be read.
     pub notes: Vec<String>,
 }
@@ -36,7 +38,9 @@ pub struct Probes {
 /// If the process is gone.
 pub fn probes(pid: u32, memory: &Arc<Memory>) -> Result<Probes, InjectError> {
     let mut all = Probes::default();
-    for object in objects(pid, memory)?.iter().filter(|it| it.has_probes) {
+    let objects = objects(pid, memory)?;
+    all.owner = objects.iter().find_map(|it| Some((it.name.clone(), it.runtime?)));
+    for object in objects.iter().filter(|it| it.has_probes) {
         // In memory, the loader has changed the addresses in the tables.
         let Some(image) = file(pid, object) else {
             all.notes.push(format!("{}: its file can't be read from here; try as root", object.name));

@@ -19,6 +19,7 @@ use super::chosen::{Probes, probes};
 use super::leave::leave;
 use super::region::{Region, place};
 use super::switch::{Change, switch};
+use crate::elf::Runtime;
 use crate::output::Failure;
 use crate::tables::NOP;
 use crate::text::count;
@@ -45,8 +46,8 @@ pub struct Hits<'a> {
     pub row: &'a super::chosen::Row,
     /// Number of its sites that are counted.
     pub sites: u64,
-    /// Its hits.
-    pub hits: u64,
+    /// Number of its hits.
+    pub count: u64,
 }
 
 impl Counting {
@@ -95,9 +96,20 @@ impl Counting {
         }
         let process = Process::open(pid).map_err(Failure::input)?;
         let probes = probes(pid, process.memory()).map_err(Failure::input)?;
+        let mut notes = probes.notes.clone();
+        match &probes.owner {
+            Some((object, Runtime { entry: Some(_), .. })) => {
+                return Err(Failure::Input(format!(
+                    "process {pid} has a runtime of its own, whose agent can be started; leave out --ptrace ({object})"
+                )));
+            }
+            Some((object, _)) => notes.push(format!(
+                "{object} has a runtime of its own, which can't attach to these sites meanwhile"
+            )),
+            None => (),
+        }
         let maps = process.maps().map_err(Failure::input)?;
         let regions = Region::find(process.memory(), &maps);
-        let notes = probes.notes.clone();
         Ok(Self { process, regions, probes, sites: 0, notes })
     }
 
@@ -162,7 +174,7 @@ impl Counting {
         }
         let hits = self.probes.rows().filter_map(|row| {
             let own: Vec<u64> = row.sites.iter().filter_map(|site| counts.get(site).copied()).collect();
-            (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, hits: own.iter().sum() })
+            (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, count: own.iter().sum() })
         });
         Ok(hits.collect())
     }
@@ -191,11 +203,11 @@ impl Counting {
         })
     }
 
-    /// Gives the memory of counters back, once no thread can come back to it. Returns notes.
+    /// Gives the memory of counters back, once no thread can come back to it.
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(mut self) -> Result<Vec<String>, InjectError> {
+    pub fn end(&mut self) -> Result<(), InjectError> {
         let begun = Instant::now();
         loop {
             let are_left = self.leave()?;
@@ -208,7 +220,7 @@ impl Counting {
                 }
             }
             if self.regions.is_empty() {
-                return Ok(self.notes);
+                return Ok(());
             }
             if begun.elapsed() > ENDS {
                 let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
@@ -217,7 +229,7 @@ impl Counting {
                      of a signal; `probectl disable --ptrace` tries again",
                     count(counters, "counter")
                 ));
-                return Ok(self.notes);
+                return Ok(());
             }
             thread::sleep(LOOK);
         }

@@ -17,7 +17,8 @@
 /// Bytes of a site's instruction.
 pub const SITE: u64 = 5;
 /// Bytes from one stub to the next.
-pub const STUB: u64 = 32;
+pub const STUB: u64 = LENGTH as u64;
+const LENGTH: usize = 32;
 const RED_ZONE: u64 = 128;
 
 /// Returns the JMP that leads from an address to another; `None` if it is too far.
@@ -31,8 +32,8 @@ fn distance(from: u64, to: u64) -> Option<[u8; 4]> {
 }
 
 /// Returns the code of a stub; `None` if counter or site are too far.
-pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; STUB as usize]> {
-    let mut code = [0xcc; STUB as usize];
+pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; LENGTH]> {
+    let mut code = [0xcc; LENGTH];
     code[..5].copy_from_slice(&[0x48, 0x8d, 0x64, 0x24, 0x80]);
     code[5] = 0x9c;
     code[6..10].copy_from_slice(&[0xf0, 0x48, 0xff, 0x05]);

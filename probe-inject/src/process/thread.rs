@@ -267,13 +267,11 @@ impl Thread {
             let into = filter.as_mut_ptr().cast::<c_void>();
             // SAFETY: it writes a filter's instructions, of which there are no more than room.
             let read = unsafe { libc::ptrace(GET_FILTER, self.id, index as *mut c_void, into) };
-            match usize::try_from(read) {
-                Ok(length) => filter.truncate(length),
-                Err(_) => {
-                    let error = io::Error::last_os_error();
-                    return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
-                }
-            }
+            let Ok(length) = usize::try_from(read) else {
+                let error = io::Error::last_os_error();
+                return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
+            };
+            filter.truncate(length);
             filters.push(filter);
         }
         Err(io::Error::other("it has no end of filters"))
