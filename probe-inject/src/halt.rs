@@ -1,7 +1,8 @@
 //! All threads of a process, stopped for a moment.
 //!
 //! ```text
-//! list ▸ each new thread: seize ▸ stop ▸ list again, until there is no new one ▸ work ▸ let go
+//! list ▸ each new thread: seize, interrupt ▸ all stand ▸ list again, until there is no new one
+//! ▸ work ▸ let go
 //! ```
 //! Only a thread of the process starts another one. So once each thread of a list stands, and a
 //! second list has no other, all stand.
@@ -9,9 +10,10 @@
 //! Life cycle: one thread here does all of it. When it ends, however that happens, the kernel lets
 //! all go, as they are. A thread that does not stop lets the others go; then all is tried again.
 //!
-//! Cost: about 50 µs a thread, and the work.
+//! Cost: each thread needs a processor to stop, and then the work.
 
 use std::io;
+use std::mem;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +21,12 @@ use std::time::{Duration, Instant};
 use crate::call::{Process, repeat};
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{Registers, Status, Stopped, Thread, seize, threads};
+use crate::process::{LOOK, Registers, Status, Stopped, Thread, seize, threads};
 
-/// The time for a thread to stop.
-const STOP: Duration = Duration::from_millis(10);
+/// The time for all threads to stop. Each needs a processor for that.
+const STOP: Duration = Duration::from_millis(100);
+/// The time after which nobody waits for a thread that is in an uninterruptible wait.
+const SLEEPS: Duration = Duration::from_millis(5);
 /// The time between two tries.
 const ROUND: Duration = Duration::from_millis(5);
 /// The most threads that an error shows.
@@ -76,6 +80,16 @@ enum NotHalted {
     Never(InjectError),
 }
 
+/// Asks a thread to stop; `None` if it has ended.
+fn asked(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
+    match seize(pid, id).map_err(NotHalted::Never)? {
+        // One that is gone is not asked.
+        Ok(thread) => Ok(thread.interrupt().ok().map(|()| (id, thread))),
+        Err("has ended") => Ok(None),
+        Err(why) => Err(NotHalted::Now(format!("{id} {why}"))),
+    }
+}
+
 impl Process {
     /// Stops all threads of the process, does something while they stand, and lets them go. Nothing
     /// of the process runs meanwhile, but for a child that uses its memory until it becomes another
@@ -120,18 +134,16 @@ impl<'a> Halted<'a> {
     fn take(pid: u32, memory: &'a Memory) -> Result<Self, NotHalted> {
         let begun = Instant::now();
         let mut halted = Self { pid, memory, threads: Vec::new(), begun };
-        let mut is_whole = false;
-        while !is_whole {
-            is_whole = true;
-            for id in threads(pid) {
-                if halted.threads.iter().all(|(known, _)| *known != id) {
-                    is_whole = false;
-                    halted.stop(id)?;
-                }
+        loop {
+            let known = |id: &u32| halted.threads.iter().any(|(it, _)| it == id);
+            let others: Vec<_> = threads(pid).into_iter().filter(|id| !known(id)).collect();
+            let before = Instant::now();
+            let asked = others.iter().filter_map(|id| asked(pid, *id).transpose());
+            let asked = asked.collect::<Result<Vec<_>, _>>()?;
+            if asked.is_empty() {
+                break;
             }
-            if begun.elapsed() > 10 * STOP {
-                return Err(NotHalted::Now("new threads begin all the time".to_owned()));
-            }
+            halted.wait(asked, before)?;
         }
         if halted.threads.is_empty() || Status::of(pid).is_none_or(|it| it.state == 'Z') {
             return Err(NotHalted::Never(InjectError::NoProcess(pid)));
@@ -139,22 +151,34 @@ impl<'a> Halted<'a> {
         Ok(halted)
     }
 
-    fn stop(&mut self, id: u32) -> Result<(), NotHalted> {
-        let thread = match seize(self.pid, id).map_err(NotHalted::Never)? {
-            Ok(thread) => thread,
-            Err("has ended") => return Ok(()),
-            Err(why) => return Err(NotHalted::Now(format!("{id} {why}"))),
-        };
-        match thread.stop(STOP) {
-            // One that job control has stopped stays so.
-            Ok(Stopped::Here | Stopped::ByJobControl | Stopped::Elsewhere) => {
-                self.threads.push((id, thread));
-                Ok(())
+    /// Waits until these threads stand, which they were asked to do after the moment of `looked`.
+    fn wait(&mut self, mut asked: Vec<(u32, Thread)>, mut looked: Instant) -> Result<(), NotHalted> {
+        loop {
+            let before = mem::replace(&mut looked, Instant::now());
+            for (id, thread) in mem::take(&mut asked) {
+                match thread.is_stopped(before) {
+                    // One that job control has stopped stays so.
+                    Ok(Some(Stopped::Here | Stopped::ByJobControl | Stopped::Elsewhere)) => {
+                        self.threads.push((id, thread));
+                    }
+                    Ok(None | Some(Stopped::NotYet)) => asked.push((id, thread)),
+                    Ok(Some(Stopped::Ended)) | Err(_) => (),
+                }
             }
-            Ok(Stopped::Ended) | Err(_) => Ok(()),
-            Ok(Stopped::NotYet) => {
-                Err(NotHalted::Now(format!("{id} does not stop: it waits uninterruptibly")))
+            let Some((id, _)) = asked.first() else { return Ok(()) };
+            let waited = self.begun.elapsed();
+            if waited > SLEEPS {
+                let sleeps = |(id, _): &&(u32, Thread)| {
+                    Status::of_thread(self.pid, *id).is_some_and(|it| it.state == 'D')
+                };
+                if let Some((id, _)) = asked.iter().find(sleeps) {
+                    return Err(NotHalted::Now(format!("{id} does not stop: it waits uninterruptibly")));
+                }
             }
+            if waited > STOP {
+                return Err(NotHalted::Now(format!("{id} does not stop: it gets no processor")));
+            }
+            thread::sleep(LOOK);
         }
     }
 

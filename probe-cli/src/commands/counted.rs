@@ -87,7 +87,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     } else {
         format!("process {pid}: {done} until `probectl disable --ptrace -p {pid}`\n")
     };
-    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
+    Ok(Shown { notes: told(counting), ..Shown::text(text) })
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
@@ -117,9 +117,14 @@ fn still_active(error: &InjectError) -> Failure {
 /// Gives the memory back.
 fn close(mut counting: Counting) -> Result<Vec<String>, Failure> {
     counting.end().map_err(Failure::input)?;
+    Ok(told(counting))
+}
+
+/// Returns its notes, and the time for which threads stood.
+fn told(mut counting: Counting) -> Vec<String> {
     let longest = u64::try_from(counting.longest_stop().as_nanos()).unwrap_or(u64::MAX);
     counting.notes.push(format!("all threads stood for {} at most at a time", Time(longest)));
-    Ok(counting.notes)
+    counting.notes
 }
 
 fn id(pid: Option<u32>) -> Result<u32, Failure> {

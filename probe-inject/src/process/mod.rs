@@ -13,4 +13,4 @@ pub use maps::{Mapping, maps};
 pub use rights::check;
 pub use seize::seize;
 pub use status::{Activity, Status, System, activity, threads};
-pub use thread::{Registers, Stopped, Thread};
+pub use thread::{LOOK, Registers, Stopped, Thread};
