@@ -14,7 +14,7 @@ mod measured {
     use std::fs::{self, File};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::fs::FileExt;
-    use std::path::PathBuf;
+    use std::path::Path;
     use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ mod measured {
     }
 
     impl Target {
-        fn start(program: &PathBuf, threads: usize) -> Self {
+        fn start(program: &Path, threads: usize) -> Self {
             let mut command = Command::new(program);
             command.arg(threads.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().expect("it starts");
@@ -105,7 +105,7 @@ mod measured {
             line.trim().parse().unwrap_or(f64::NAN)
         }
 
-        /// Waits until a tool has armed so many functions. Returns the milliseconds since its start.
+        /// Waits until a tool has armed so many functions. Returns its milliseconds.
         fn armed(&self, tool: &mut Child, before: &[[u8; 16]]) -> Option<f64> {
             let begun = Instant::now();
             while begun.elapsed() < LIMIT && tool.try_wait().ok()?.is_none() {
@@ -149,7 +149,7 @@ mod measured {
 
     /// Arms from outside. Returns milliseconds, those for which threads stood at most, and the
     /// nanoseconds of a call.
-    fn ours(program: &PathBuf, threads: usize, selector: &str) -> [f64; 3] {
+    fn ours(program: &Path, threads: usize, selector: &str) -> [f64; 3] {
         let mut target = Target::start(program, threads);
         let which = RunningProgram { pid: Some(target.child.id()), name: None };
         let running = Running { which, no_inject: false };
@@ -167,9 +167,9 @@ mod measured {
     }
 
     /// A tool's command line for so many functions of a program.
-    type Tool = fn(&Target, &PathBuf, usize, &Folder) -> Command;
+    type Tool = fn(&Target, &Path, usize, &Folder) -> Command;
 
-    fn gdb(target: &Target, _: &PathBuf, count: usize, folder: &Folder) -> Command {
+    fn gdb(target: &Target, _: &Path, count: usize, folder: &Folder) -> Command {
         let mut script = "set pagination off\n".to_owned();
         for at in &target.functions[..count] {
             let _ = writeln!(script, "break *{at:#x}\ncommands\nsilent\ncontinue\nend");
@@ -180,7 +180,7 @@ mod measured {
         command
     }
 
-    fn bpftrace(target: &Target, program: &PathBuf, count: usize, folder: &Folder) -> Command {
+    fn bpftrace(target: &Target, program: &Path, count: usize, folder: &Folder) -> Command {
         let names: Vec<_> = (0..count).map(|at| format!("uprobe:{}:f{at}", program.display())).collect();
         fs::write(folder.join("bt"), format!("{} {{ @ = count(); }}", names.join(","))).expect("a file");
         let mut command = Command::new("bpftrace");
@@ -188,7 +188,7 @@ mod measured {
         command
     }
 
-    fn frida(target: &Target, _: &PathBuf, count: usize, folder: &Folder) -> Command {
+    fn frida(target: &Target, _: &Path, count: usize, folder: &Folder) -> Command {
         let script = format!(
             "import frida, sys\nscript = frida.attach({}).create_script('''let n = 0;\nfor (const at of {:?})\n\
              Interceptor.attach(ptr(at), {{ onEnter(args) {{ n++; }} }});''')\nscript.load()\nsys.stdin.read()\n",
@@ -202,18 +202,18 @@ mod measured {
     }
 
     /// Arms by a tool. Returns its milliseconds, and the nanoseconds of a call.
-    fn theirs(program: &PathBuf, tool: Tool, count: usize, calls: u64, folder: &Folder) -> Option<[f64; 2]> {
+    fn theirs(program: &Path, tool: Tool, count: usize, calls: u64, folder: &Folder) -> Option<[f64; 2]> {
         let mut target = Target::start(program, 0);
         // Code that nobody has called is not in memory yet.
         let before = target.beginnings(count);
         let mut command = tool(&target, program, count, folder);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = command.spawn().ok()?;
-        let took = target.armed(&mut running, &before).map(|took| [took, target.call(calls)]);
+        let armed = target.armed(&mut running, &before).map(|took| [took, target.call(calls)]);
         // It may have ended.
         let _ = running.kill();
         let _ = running.wait();
-        took
+        armed
     }
 
     pub fn main() {
@@ -231,7 +231,7 @@ mod measured {
         let idle: Vec<_> = (0..scale.of(11)).map(|_| ours(&program, 0, "**")).collect();
         let of = |at: usize| median(idle.iter().map(|it| it[at]).collect());
         let (arming, hit) = (of(0), of(2));
-        let first = format!("p0{}", (1..some).map(|at| format!(", p{at}")).collect::<String>());
+        let first = (0..some).map(|at| format!("p{at}")).collect::<Vec<_>>().join(", ");
         let fewer = median((0..scale.of(5)).map(|_| ours(&program, 0, &first)[0]).collect());
         let busy: Vec<_> = (0..scale.of(11)).map(|_| ours(&program, THREADS, "**")).collect();
         let busy_arming = median(busy.iter().map(|it| it[0]).collect());

@@ -208,7 +208,7 @@ int main(int count, char **arguments) {
         char byte;
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "container") || !strcmp(mode, "sandbox")) {
-        /* `unshare` gets an error in the one, and ends the other. Another architecture ends both. */
+        /* `unshare` gets an error, or ends the program. Another architecture ends it. */
         struct sock_filter filter[] = {
             {.code = 0x20, .k = 4}, {.code = 0x15, .k = 0xc000003e, .jt = 1}, {.code = 0x06, .k = 0x80000000},
             {.code = 0x20, .k = 0}, {.code = 0x15, .k = 272, .jf = 1},

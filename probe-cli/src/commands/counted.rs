@@ -1,11 +1,10 @@
-//! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a runtime,
-//! counted from outside.
+//! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a
+//! runtime, counted from outside.
 
 use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_inject::InjectError;
 use probe_runtime::__tools::{Table, Time};
 use probe_runtime::Selector;
 use serde::Serialize;
@@ -66,7 +65,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
             })?;
             (report, vec![format!("process {pid} has ended; this is the last report before")])
         }
-        Err(error) => return Err(still_active(&error)),
+        Err(error) => return Err(error),
     };
     written(screen.finish(&report))?;
     Ok(Shown { notes, ..Shown::text(String::new()) })
@@ -93,7 +92,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
     let pid = id(args.running.which.pid)?;
     let counting = Counting::found(pid)?;
-    let text = report(pid, "status", &counting.hits().map_err(Failure::input)?, is_json)?;
+    let text = report(pid, "status", &counting.hits()?, is_json)?;
     Ok(Shown { notes: counting.notes, ..Shown::text(text) })
 }
 
@@ -103,20 +102,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
     let mut counting = Counting::found(pid)?;
-    counting.rest().map_err(|error| still_active(&error))?;
-    let text = report(pid, "disable", &counting.hits().map_err(Failure::input)?, is_json)?;
+    counting.rest()?;
+    let text = report(pid, "disable", &counting.hits()?, is_json)?;
     Ok(Shown { notes: close(counting)?, ..Shown::text(text) })
-}
-
-fn still_active(error: &InjectError) -> Failure {
-    Failure::Input(format!(
-        "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
-    ))
 }
 
 /// Gives the memory back.
 fn close(mut counting: Counting) -> Result<Vec<String>, Failure> {
-    counting.end().map_err(Failure::input)?;
+    counting.end()?;
     Ok(told(counting))
 }
 

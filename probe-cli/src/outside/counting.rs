@@ -5,7 +5,9 @@
 //! end:   sites are latent ▸ threads are led out of the stubs ▸ counts ▸ regions are unmapped
 //! ```
 //! A region is whole before a site leads to it, and no site and no thread is in it when it goes. So
-//! whoever is killed in between leaves a program that counts, and [`Counting::found`] ends that.
+//! a command that is killed in between leaves a program that counts, and [`Counting::found`] ends
+//! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
+//! leaves zeros that nobody uses and nobody knows.
 
 use std::collections::HashMap;
 use std::thread;
@@ -72,7 +74,7 @@ impl Counting {
         Ok(counting)
     }
 
-    /// Opens a program, and finds what is counted there.
+    /// Opens a program whose hits are counted already.
     ///
     /// # Errors
     /// If it can't be traced, or nothing is counted.
@@ -159,15 +161,15 @@ impl Counting {
     ///
     /// # Errors
     /// If the process is gone.
-    pub fn hits(&self) -> Result<Vec<Hits<'_>>, InjectError> {
+    pub fn hits(&self) -> Result<Vec<Hits<'_>>, Failure> {
         let mut counts = HashMap::new();
         for region in &self.regions {
             let length = 8 * region.sites.len();
             let memory = self.process.memory();
-            // One whose `probectl` was killed may have no counters yet, and no site that leads to it.
+            // One whose `probectl` was killed may have no counters yet. No site leads to it then.
             let bytes =
                 memory.bytes(region.data(), length).or_else(|_| memory.bytes(region.base, 1).map(drop_all));
-            let bytes = bytes.map_err(|_| InjectError::NoProcess(self.process.pid()))?;
+            let bytes = bytes.map_err(|_| Failure::input(InjectError::NoProcess(self.process.pid())))?;
             let words = bytes.chunks_exact(8);
             let words = words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
             counts.extend(region.sites.iter().copied().zip(words));
@@ -184,13 +186,17 @@ impl Counting {
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn rest(&mut self) -> Result<(), InjectError> {
+    pub fn rest(&mut self) -> Result<(), Failure> {
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
-        switch(&mut self.process, &changes)?;
-        self.leave().map(drop)
+        let led = switch(&mut self.process, &changes).and_then(|_| self.leave());
+        led.map(drop).map_err(|error| {
+            Failure::Input(format!(
+                "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
+            ))
+        })
     }
 
     /// Leads threads out of all stubs. Returns whether none can come back to each region.
@@ -207,14 +213,15 @@ impl Counting {
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(&mut self) -> Result<(), InjectError> {
+    pub fn end(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
-            let are_left = self.leave()?;
+            let are_left = self.leave().map_err(Failure::input)?;
             let regions = std::mem::take(&mut self.regions);
             for (region, is_left) in regions.into_iter().zip(are_left) {
                 if is_left && self.is_latent(&region) {
-                    self.process.unmap(region.base, region.code_length() + region.data_length())?;
+                    let length = region.code_length() + region.data_length();
+                    self.process.unmap(region.base, length).map_err(Failure::input)?;
                 } else {
                     self.regions.push(region);
                 }

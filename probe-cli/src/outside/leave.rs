@@ -8,7 +8,7 @@ use probe_inject::{Halted, Mapping, Stand};
 use super::region::Region;
 use super::stub::{SITE, rest};
 
-/// Bytes of a stack that are looked at. Whoever uses more has no known stack.
+/// The most bytes of a stack that are read. A larger stack counts as unknown.
 const MOST: u64 = 64 << 20;
 
 /// Leads threads out of the stubs of a region to which no site leads any more. Returns whether no

@@ -4,8 +4,8 @@
 //! code (can't be written there)               data
 //! MAGIC  number of sites  address of each …   stub of each …   | counter of each …
 //! ```
-//! It is known by its beginning, so whoever comes later finds the sites that lead to it, also if
-//! their `probectl` was killed. One region serves one object: a JMP reaches 2 GiB.
+//! It is known by its beginning, so a later command finds the sites that lead to it, also if their
+//! `probectl` was killed. One region serves one object: a JMP reaches 2 GiB.
 
 use probe_inject::{Mapping, Memory};
 

@@ -12,7 +12,7 @@
 //! program without a runtime tells its threads apart.
 //!
 //! A stub has no call, and no address of it is anywhere but in the site: a thread that is in it
-//! stands at one of six places, and [`rest`] tells what it has still to do.
+//! stands at one of six places, and [`rest`] tells the work that remains.
 
 /// Bytes of a site's instruction.
 pub const SITE: u64 = 5;
@@ -44,7 +44,7 @@ pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; LENGTH]> {
     Some(code)
 }
 
-/// What a thread in a stub has still to do, before it goes on behind the site.
+/// The rest of a stub for a thread in it, before the thread goes on behind the site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
     /// Whether its hit is not counted.
@@ -55,7 +55,7 @@ pub struct Rest {
     pub stack: u64,
 }
 
-/// Returns what is to be done from this place of a stub on; `None` if no instruction begins there.
+/// Returns the work that remains at this place of a stub; `None` if no instruction begins there.
 pub fn rest(place: u64) -> Option<Rest> {
     let (counts, has_flags, stack) = match place {
         0 => (true, false, 0),

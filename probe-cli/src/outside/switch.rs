@@ -4,7 +4,7 @@
 //! halt ▸ each site: its bytes are those expected? ▸ its word is written ▸ (8 ms are over) let go ▸ halt …
 //! ```
 //! A site lies in one aligned word, and a word is written at once, so a site is whole whenever the
-//! one who writes is killed. All threads stand meanwhile, and go on by way of the kernel, after
+//! writer is killed. All threads stand meanwhile, and go on by way of the kernel, after
 //! which a processor executes the new bytes.
 
 use std::time::Duration;

@@ -141,7 +141,8 @@ fn a_program_in_a_container() {
     assert_eq!(target.end(), "right");
 }
 
-/// A container's filter of system calls refuses some with an error. A sandbox's may end the program.
+/// A container's filter of system calls refuses some with an error. That of a sandbox may end the
+/// program.
 #[test]
 fn programs_with_filters_of_system_calls() {
     let folder = Folder::new("injected-filtered");

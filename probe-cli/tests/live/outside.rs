@@ -59,7 +59,7 @@ fn a_static_program_is_counted() {
     assert_eq!(target.end(), "right");
 }
 
-/// Counts hits three times, and checks what is left.
+/// Counts hits three times. The program is as before then.
 fn is_counted(folder: &Folder, target: &mut Target, program: &Path, works: bool) -> Option<()> {
     let pid = target.pid();
     for _ in 0..3 {
@@ -194,7 +194,7 @@ fn a_command_that_is_killed_leaves_whole_sites() {
         child.kill().unwrap();
         child.wait().unwrap();
         target.is_running();
-        // Whatever it has begun can be ended.
+        // Another command ends all that this one has begun.
         let ended = asked(&folder, &["disable", "--ptrace", "-p", &pid]);
         assert!(ended.code == Some(0) || ended.err.contains("nothing of process"), "{ended:?}");
         assert_eq!(differing(target.id(), &program), 0);

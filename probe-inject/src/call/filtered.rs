@@ -21,13 +21,13 @@ const MIGHT: &str = "which might end the program when that makes a call it did n
 type Filters = Vec<Vec<Instruction>>;
 
 impl Process {
-    /// Checks that no thread has a filter of system calls (seccomp) that ends the program, whatever
-    /// system call the thread makes. One that refuses calls with an error does not. Each thread that
-    /// has a filter is stopped for that, for 0.1 ms.
+    /// Checks that no thread has a filter of system calls (seccomp) that may end the program, for
+    /// any call that the thread may make. A filter that refuses calls with an error does not end
+    /// it. Each thread that has a filter is stopped for that, for 0.1 ms.
     ///
     /// # Errors
-    /// [`InjectError::Unable`] if there is such a filter, or if filters can't be read: only root can
-    /// (`CAP_SYS_ADMIN`).
+    /// [`InjectError::Unable`] if there is such a filter, or if this process may not read filters:
+    /// only root may (`CAP_SYS_ADMIN`).
     pub fn check_filters(&mut self) -> Result<(), InjectError> {
         let mut known: Vec<Filters> = Vec::new();
         for id in threads(self.pid) {

@@ -116,7 +116,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the thread's filters let it live with what it is to do.
+    /// Checks that the thread's filters let it live with the call that it is to make.
     fn is_survived(&self, thread: &Thread) -> Result<(), &'static str> {
         /// `rt_sigreturn`.
         const RETURN: u32 = 15;

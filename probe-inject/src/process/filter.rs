@@ -1,12 +1,12 @@
-//! What filters of system calls (seccomp) do with a call, found out without making it. Pure.
+//! The effect of a thread's filters of system calls (seccomp) on a call that it has not made. Pure.
 //!
-//! A filter is a program of the classic packet filter, whose jumps only lead forward. It is run here
-//! for a number with all that the number leaves unknown: at a comparison of something unknown, both
-//! ways are gone. So an answer holds for all arguments.
+//! A filter is a program of the classic packet filter, whose jumps only lead forward. It runs here
+//! with a call's number alone. At a comparison with an unknown argument, it goes both ways. So an
+//! answer holds for all arguments.
 //!
-//! A filter that refuses a call with an error is harmless: the caller gets the error. One that ends
-//! the thread, sends a signal, or asks another process is not. An instruction that is not known here
-//! counts as one of these.
+//! A filter that refuses a call with an error is harmless: the caller gets the error. A filter that
+//! ends the thread, sends a signal, or asks another process is not. Neither is one with an
+//! instruction that this module does not know.
 //!
 //! Reference: seccomp(2); `Documentation/networking/filter.rst` of the kernel's sources.
 
@@ -48,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// Leaves what is the same in two states.
+    /// Keeps the values that two states agree on.
     fn joined(mut self, other: Self) -> Self {
         let join = |own: &mut Value, other: Value| {
             if *own != other {
@@ -128,7 +128,7 @@ fn run(filter: &[Instruction], number: u32) -> Option<()> {
     Some(())
 }
 
-/// Returns what is known of `struct seccomp_data`.
+/// Returns a word of `struct seccomp_data`, if the number tells it.
 fn loaded(offset: u32, number: u32) -> Value {
     match offset {
         0 => Some(number),
@@ -146,8 +146,8 @@ fn compared(code: u16, a: u32, b: u32) -> bool {
     }
 }
 
-/// `None` for an operation that does not exist. What the kernel makes of a shift by more than 31,
-/// or of a division by zero, is nothing to rely on.
+/// Returns the result; `None` for an operation that does not exist, for a shift by more than 31,
+/// and for a division by zero: kernels differ there.
 fn calculated(operation: u16, a: u32, b: u32) -> Value {
     match operation {
         0x00 => Some(a.wrapping_add(b)),
