@@ -4,14 +4,15 @@
 //! list ▸ each new thread: seize, interrupt ▸ all stand ▸ list again, until there is no new one
 //! ▸ work ▸ let go
 //! ```
-//! Only a thread of the process starts another one. So once each thread of a list stands, and a
-//! second list has no other, all stand.
+//! Only a thread of the process starts another one. So once each thread of a list stands or has
+//! ended, and later lists have no other, all stand.
 //!
 //! Life cycle: one thread here does all of it. When it ends, however that happens, the kernel lets
-//! all go, as they are. A thread that does not stop lets the others go; then all is tried again.
+//! all go, as they are. If one does not stop in time, the others go on, and all is tried again.
 //!
 //! Cost: each thread needs a processor to stop, and then the work.
 
+use std::collections::HashSet;
 use std::io;
 use std::mem;
 use std::panic::resume_unwind;
@@ -21,12 +22,16 @@ use std::time::{Duration, Instant};
 use crate::call::{Process, repeat};
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{LOOK, Registers, Status, Stopped, Thread, seize, threads};
+use crate::process::{LOOK, Registers, Status, Stopped, Thread, seize, threads, worker};
 
-/// The time for all threads to stop. Each needs a processor for that.
-const STOP: Duration = Duration::from_millis(100);
+/// The time for all threads to stop. Each needs a processor for that, so the time doubles with each
+/// try, up to the other one.
+const STOP: Duration = Duration::from_millis(20);
+const MOST_STOP: Duration = Duration::from_millis(160);
 /// The time after which nobody waits for a thread that is in an uninterruptible wait.
 const SLEEPS: Duration = Duration::from_millis(5);
+/// The time after which the process may wait for a thread's end to be noticed here.
+const EXECS: Duration = Duration::from_millis(10);
 /// The time between two tries.
 const ROUND: Duration = Duration::from_millis(5);
 /// The most threads that an error shows.
@@ -52,7 +57,8 @@ pub struct Halted<'a> {
     pid: u32,
     memory: &'a Memory,
     threads: Vec<(u32, Thread)>,
-    begun: Instant,
+    /// The moment since which all stand.
+    since: Instant,
 }
 
 /// The place at which a thread stands: registers that other code may lead it by.
@@ -80,20 +86,26 @@ enum NotHalted {
     Never(InjectError),
 }
 
-/// Asks a thread to stop; `None` if it has ended.
-fn asked(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
+/// Begins to trace a thread; `None` if it has ended.
+fn seized(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
     match seize(pid, id).map_err(NotHalted::Never)? {
-        // One that is gone is not asked.
-        Ok(thread) => Ok(thread.interrupt().ok().map(|()| (id, thread))),
+        Ok(thread) => Ok(Some((id, thread))),
         Err("has ended") => Ok(None),
         Err(why) => Err(NotHalted::Now(format!("{id} {why}"))),
     }
 }
 
+/// Notices the ends of a process's threads, but the first one. A thread that becomes another program
+/// waits for that, and holds a lock meanwhile that beginning to trace takes.
+fn reap(pid: u32) {
+    threads(pid).into_iter().filter(|it| *it != pid).for_each(Thread::reap);
+}
+
 impl Process {
     /// Stops all threads of the process, does something while they stand, and lets them go. Nothing
     /// of the process runs meanwhile, but for a child that uses its memory until it becomes another
-    /// program (`vfork`), whose parent does not stop.
+    /// program (`vfork`), whose parent does not stop, and for other processes that share its memory
+    /// (`CLONE_VM` without `CLONE_THREAD`).
     ///
     /// # Errors
     /// [`InjectError`]: [`NoMoment`](InjectError::NoMoment) if a thread does not stop. All threads
@@ -101,21 +113,31 @@ impl Process {
     pub fn halt<R: Send>(&mut self, mut work: impl FnMut(&Halted<'_>) -> R + Send) -> Result<R, InjectError> {
         let begun = Instant::now();
         let mut lines = Vec::new();
+        let mut limit = STOP;
         loop {
             let (pid, memory, work) = (self.pid, &*self.memory, &mut work);
             let attempt = move || {
-                let halted = Halted::take(pid, memory)?;
-                let done = work(&halted);
-                Ok((done, halted.threads.len(), halted.let_go()))
+                let mut halted = Halted { pid, memory, threads: Vec::new(), since: Instant::now() };
+                let done = halted.take(limit).map(|()| work(&halted));
+                (done, halted.threads.len(), halted.let_go())
             };
             // The kernel lets all threads go when the one ends that has stopped them.
-            let attempted = thread::scope(|scope| scope.spawn(attempt).join());
-            match attempted.unwrap_or_else(|panic| resume_unwind(panic)) {
-                Ok((done, count, longest)) => {
-                    self.longest = self.longest.max(longest);
-                    self.stops += u32::try_from(count).unwrap_or(u32::MAX);
-                    return Ok(done);
+            let attempted = thread::scope(|scope| {
+                let attempt = scope.spawn(attempt);
+                let begun = Instant::now();
+                while !attempt.is_finished() {
+                    thread::sleep(LOOK);
+                    if begun.elapsed() > EXECS {
+                        reap(pid);
+                    }
                 }
+                attempt.join()
+            });
+            let (done, count, longest) = attempted.unwrap_or_else(|panic| resume_unwind(panic));
+            self.longest = self.longest.max(longest);
+            self.stops += u32::try_from(count).unwrap_or(u32::MAX);
+            match done {
+                Ok(done) => return Ok(done),
                 Err(NotHalted::Never(error)) => return Err(error),
                 Err(NotHalted::Now(line)) if !lines.contains(&line) && lines.len() < SHOWN => {
                     lines.push(line);
@@ -126,33 +148,44 @@ impl Process {
                 return Err(InjectError::NoMoment { pid: self.pid, within: self.patience, threads: lines });
             }
             thread::sleep(ROUND);
+            limit = (2 * limit).min(MOST_STOP);
         }
     }
 }
 
-impl<'a> Halted<'a> {
-    fn take(pid: u32, memory: &'a Memory) -> Result<Self, NotHalted> {
+impl Halted<'_> {
+    /// Stops all threads within a time.
+    fn take(&mut self, limit: Duration) -> Result<(), NotHalted> {
         let begun = Instant::now();
-        let mut halted = Self { pid, memory, threads: Vec::new(), begun };
-        loop {
-            let known = |id: &u32| halted.threads.iter().any(|(it, _)| it == id);
-            let others: Vec<_> = threads(pid).into_iter().filter(|id| !known(id)).collect();
+        let mut known = HashSet::new();
+        // The system's list may lack a thread while another one ends. So two must have no new one.
+        let mut quiet = 0;
+        while quiet < 2 {
             let before = Instant::now();
-            let asked = others.iter().filter_map(|id| asked(pid, *id).transpose());
-            let asked = asked.collect::<Result<Vec<_>, _>>()?;
-            if asked.is_empty() {
-                break;
-            }
-            halted.wait(asked, before)?;
+            let new: Vec<_> = threads(self.pid).into_iter().filter(|id| known.insert(*id)).collect();
+            quiet = if new.is_empty() { quiet + 1 } else { 0 };
+            let own = new.into_iter().filter(|id| !worker(self.pid, *id));
+            let seized = own.filter_map(|id| seized(self.pid, id).transpose());
+            let mut asked = seized.collect::<Result<Vec<_>, _>>()?;
+            // One that is gone is not waited for.
+            asked.retain(|(_, thread)| thread.interrupt().is_ok());
+            self.wait(asked, before, begun + limit)?;
         }
-        if halted.threads.is_empty() || Status::of(pid).is_none_or(|it| it.state == 'Z') {
-            return Err(NotHalted::Never(InjectError::NoProcess(pid)));
+        if self.threads.is_empty() {
+            return Err(NotHalted::Never(InjectError::NoProcess(self.pid)));
         }
-        Ok(halted)
+        self.since = Instant::now();
+        Ok(())
     }
 
     /// Waits until these threads stand, which they were asked to do after the moment of `looked`.
-    fn wait(&mut self, mut asked: Vec<(u32, Thread)>, mut looked: Instant) -> Result<(), NotHalted> {
+    fn wait(
+        &mut self,
+        mut asked: Vec<(u32, Thread)>,
+        mut looked: Instant,
+        end: Instant,
+    ) -> Result<(), NotHalted> {
+        let begun = looked;
         loop {
             let before = mem::replace(&mut looked, Instant::now());
             for (id, thread) in mem::take(&mut asked) {
@@ -166,25 +199,22 @@ impl<'a> Halted<'a> {
                 }
             }
             let Some((id, _)) = asked.first() else { return Ok(()) };
-            let waited = self.begun.elapsed();
-            if waited > SLEEPS {
-                let sleeps = |(id, _): &&(u32, Thread)| {
-                    Status::of_thread(self.pid, *id).is_some_and(|it| it.state == 'D')
-                };
-                if let Some((id, _)) = asked.iter().find(sleeps) {
+            if begun.elapsed() > SLEEPS {
+                let state = |id| Status::of_thread(self.pid, id).map(|it| it.state);
+                if let Some((id, _)) = asked.iter().find(|(id, _)| state(*id) == Some('D')) {
                     return Err(NotHalted::Now(format!("{id} does not stop: it waits uninterruptibly")));
                 }
             }
-            if waited > STOP {
+            if Instant::now() > end {
                 return Err(NotHalted::Now(format!("{id} does not stop: it gets no processor")));
             }
             thread::sleep(LOOK);
         }
     }
 
-    /// Returns the time since the first thread was stopped.
+    /// Returns the time since all threads stand.
     pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
+        self.since.elapsed()
     }
 
     /// Returns the process's memory.

@@ -11,14 +11,12 @@ use std::time::Duration;
 use super::moment::repeat;
 use super::target::Process;
 use crate::error::InjectError;
-use crate::process::{Instruction, Status, Stopped, all_survive, seize, threads};
+use crate::process::{Filters, Status, Stopped, all_survive, seize, threads};
 
 /// Time for a thread to stop.
 const STOP: Duration = Duration::from_millis(100);
 
 const MIGHT: &str = "which might end the program when that makes a call it did not make before";
-
-type Filters = Vec<Vec<Instruction>>;
 
 impl Process {
     /// Checks that no thread has a filter of system calls (seccomp) that may end the program, for
@@ -29,7 +27,6 @@ impl Process {
     /// [`InjectError::Unable`] if there is such a filter, or if this process may not read filters:
     /// only root may (`CAP_SYS_ADMIN`).
     pub fn check_filters(&mut self) -> Result<(), InjectError> {
-        let mut known: Vec<Filters> = Vec::new();
         for id in threads(self.pid) {
             if !Status::of_thread(self.pid, id).is_some_and(|it| it.is_filtered) {
                 continue;
@@ -41,11 +38,11 @@ impl Process {
             };
             let Some(read) = self.filters(id)? else { continue };
             let filters = read.map_err(|why| unable(&why))?;
-            if !known.contains(&filters) {
+            if !self.judged.contains(&filters) {
                 if !all_survive(&filters) {
                     return Err(unable(MIGHT));
                 }
-                known.push(filters);
+                self.judged.push(filters);
             }
         }
         Ok(())
@@ -68,7 +65,9 @@ impl Process {
                     repeat(pid, id, &thread);
                     // One that was killed needs nothing.
                     let _ = thread.let_go();
-                    Some(read.map_err(|error| format!("which can't be read ({error}); try as root")))
+                    Some(read.map_err(|error| {
+                        format!("which can't be read ({error}); that needs root without a filter")
+                    }))
                 }
             };
             Ok((thread.longest_stop(), filters))

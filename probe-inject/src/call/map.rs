@@ -1,6 +1,5 @@
 //! Memory in a process, by one system call of a thread there. It stays until it is taken back.
 
-use super::code::Code;
 use super::moment::Places;
 use super::scratch::Regions;
 use super::target::Process;
@@ -42,10 +41,7 @@ impl Process {
         is_done: impl Fn(&[Mapping]) -> bool,
     ) -> Result<(), InjectError> {
         let maps = self.maps()?;
-        let code = Code::find(&self.memory, &maps).ok_or_else(|| InjectError::Unable {
-            pid: self.pid,
-            problem: "has no code that returns from a signal's handler, by which a call could end".to_owned(),
-        })?;
+        let code = self.code(&maps)?;
         let regions = Regions::find(&self.memory, &maps);
         // The call itself takes no lock.
         self.system(number, arguments, code, &Places::default(), &regions.all, is_done)

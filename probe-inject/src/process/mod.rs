@@ -8,9 +8,9 @@ mod seize;
 mod status;
 mod thread;
 
-pub use filter::{Instruction, all_survive, survives};
+pub use filter::{Filters, RESTART, RETURN, all_survive, passes};
 pub use maps::{Mapping, maps};
 pub use rights::check;
 pub use seize::seize;
-pub use status::{Activity, Status, System, activity, threads};
+pub use status::{Activity, Status, System, activity, threads, worker};
 pub use thread::{LOOK, Registers, Stopped, Thread};

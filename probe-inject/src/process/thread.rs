@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
-use super::filter::Instruction;
+use super::filter::{Filters, Instruction};
 
 /// The general registers.
 pub type Registers = libc::user_regs_struct;
@@ -32,9 +32,9 @@ const MOST_EXTENDED: usize = 1 << 16;
 const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 /// Asks for a filter of system calls (since Linux 4.4).
 const GET_FILTER: libc::c_uint = 0x420c;
-/// The most instructions of a filter, and more filters than all together may have.
+/// The most instructions of a filter, and more filters than a thread may have.
 const MOST_OF_FILTER: usize = 4096;
-const MOST_FILTERS: c_long = 1 << 12;
+const MOST_FILTERS: c_long = 1 << 13;
 /// The time between two looks.
 pub const LOOK: Duration = Duration::from_micros(20);
 /// The flag of a stop after a system call.
@@ -104,6 +104,13 @@ impl Thread {
         // SAFETY: it takes numbers.
         unsafe { thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD)) }?;
         Ok(thread)
+    }
+
+    /// Notices the end of a thread that this process traces, if it has ended.
+    pub fn reap(id: u32) {
+        let flags = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+        // SAFETY: zeros are such a structure, and the call writes one.
+        unsafe { libc::waitid(libc::P_PID, id, &mut mem::zeroed(), flags) };
     }
 
     /// Asks it to stop, which it does as soon as it has a processor.
@@ -285,8 +292,8 @@ impl Thread {
     /// Returns its filters of system calls, the newest first.
     ///
     /// # Errors
-    /// The system's: only root may read them (`CAP_SYS_ADMIN`).
-    pub fn filters(&self) -> io::Result<Vec<Vec<Instruction>>> {
+    /// The system's: only root may read them (`CAP_SYS_ADMIN`), if it has no filter itself.
+    pub fn filters(&self) -> io::Result<Filters> {
         let mut filters = Vec::new();
         for index in 0..MOST_FILTERS {
             let mut filter = vec![Instruction::default(); MOST_OF_FILTER];
@@ -298,6 +305,7 @@ impl Thread {
                 return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
             };
             filter.truncate(length);
+            filter.shrink_to_fit();
             filters.push(filter);
         }
         Err(io::Error::other("it has no end of filters"))
