@@ -73,7 +73,7 @@ pub enum Command {
     ///
     /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
     /// at the end, or one at each interval of --every. The probes are latent again when it ends,
-    /// also if it is killed.
+    /// also if it is killed; then, with --ptrace, `disable --ptrace` makes them so.
     #[cfg(target_os = "linux")]
     Count(Count),
     /// Measures how long calls take in a running program: mean, percentiles, maximum
@@ -176,6 +176,21 @@ pub enum Command {
     Completions(Completions),
     /// Writes the manual page to stdout: `probectl man | man -l -`
     Man(Man),
+}
+
+impl Command {
+    /// Returns whether it switches sites from outside.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_by_ptrace(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Count(Count { ptrace, .. })
+            | Self::Enable(Enable { ptrace, .. })
+            | Self::Disable(Disable { ptrace, .. })
+            | Self::Status(Status { ptrace, .. }) => *ptrace,
+            _ => false,
+        }
+    }
 }
 
 /// The arguments of `list`.

@@ -14,7 +14,8 @@ use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
 use crate::live::{LOOK, Screen, Stop};
 use crate::output::{Failure, Shown};
-use crate::outside::{Counting, Hits};
+use crate::outside::{Counters, Counting};
+use crate::tables::Probe;
 use crate::text::{clean, count};
 
 const COUNT: &str = "count";
@@ -42,33 +43,48 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
     let mut counting = Counting::begin(pid, &selector)?;
     let mut screen = Screen::stdout(is_json);
+    let mut last = None;
+    let shown = watch(&counting, args, &stop, &mut screen, &mut last);
+    // Sites become latent however that has ended.
+    let rested = counting.rest();
+    let counters = counting.read();
+    let Ok(counters) = counters else {
+        let Some(last) = last else {
+            return Err(Failure::Input(format!("process {pid} has ended before there was a report")));
+        };
+        written(screen.finish(&report(COUNT, &counting, &last, is_json)?))?;
+        let notes = vec![format!("process {pid} has ended; this is the last report before")];
+        return Ok(Shown { notes, ..Shown::text(String::new()) });
+    };
+    let report = report(COUNT, &counting, &counters, is_json);
+    let closed = rested.and_then(|()| close(&mut counting));
+    let shown = shown.and_then(|()| written(screen.finish(&report?)));
+    closed?;
+    shown?;
+    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+}
+
+/// Shows reports until a time, a signal or the program's end.
+fn watch(
+    counting: &Counting,
+    args: &Measure,
+    stop: &Stop,
+    screen: &mut Screen,
+    last: &mut Option<Counters>,
+) -> Result<(), Failure> {
     let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let begun = Instant::now();
     let mut next = every;
-    let mut last = None;
     while !stop.is_set() && args.time.is_none_or(|time| begun.elapsed() < time) {
         thread::sleep(LOOK);
-        let Ok(hits) = counting.hits() else { break };
-        let report = report(pid, COUNT, &hits, is_json)?;
+        let Ok(counters) = counting.read() else { break };
         if next.is_some_and(|next| begun.elapsed() >= next) {
             next = every.map(|every| begun.elapsed() + every);
-            written(screen.show(&report))?;
+            written(screen.show(&report(COUNT, counting, &counters, screen.is_json())?))?;
         }
-        last = Some(report);
+        *last = Some(counters);
     }
-    let rested = counting.rest().and_then(|()| counting.hits());
-    let (report, notes) = match rested {
-        Ok(hits) => (report(pid, COUNT, &hits, is_json)?, close(counting)?),
-        Err(_) if counting.hits().is_err() => {
-            let report = last.ok_or_else(|| {
-                Failure::Input(format!("process {pid} has ended before there was a report"))
-            })?;
-            (report, vec![format!("process {pid} has ended; this is the last report before")])
-        }
-        Err(error) => return Err(error),
-    };
-    written(screen.finish(&report))?;
-    Ok(Shown { notes, ..Shown::text(String::new()) })
+    Ok(())
 }
 
 pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
@@ -79,20 +95,20 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         ));
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
-    let counting = Counting::begin(pid, &parsed(spec)?)?;
-    let done = format!("{} are counted", count(counting.sites, "site"));
+    let mut counting = Counting::begin(pid, &parsed(spec)?)?;
+    let done = format!("{} are counted", count(counting.sites(), "site"));
     let text = if is_json {
         Made::to_process("enable", pid, &done).document()?
     } else {
         format!("process {pid}: {done} until `probectl disable --ptrace -p {pid}`\n")
     };
-    Ok(Shown { notes: told(counting), ..Shown::text(text) })
+    tell(&mut counting);
+    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
-    let pid = id(args.running.which.pid)?;
-    let counting = Counting::found(pid)?;
-    let text = report(pid, "status", &counting.hits()?, is_json)?;
+    let counting = Counting::found(id(args.running.which.pid)?)?;
+    let text = report("status", &counting, &counting.read()?, is_json)?;
     Ok(Shown { notes: counting.notes, ..Shown::text(text) })
 }
 
@@ -102,22 +118,26 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
     let mut counting = Counting::found(pid)?;
-    counting.rest()?;
-    let text = report(pid, "disable", &counting.hits()?, is_json)?;
-    Ok(Shown { notes: close(counting)?, ..Shown::text(text) })
+    let rested = counting.rest();
+    let report = report("disable", &counting, &counting.read()?, is_json)?;
+    // An error of the rest loses no number.
+    let shown = written(Screen::stdout(is_json).finish(&report));
+    rested.and_then(|()| close(&mut counting))?;
+    shown?;
+    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
 }
 
 /// Gives the memory back.
-fn close(mut counting: Counting) -> Result<Vec<String>, Failure> {
+fn close(counting: &mut Counting) -> Result<(), Failure> {
     counting.end()?;
-    Ok(told(counting))
+    tell(counting);
+    Ok(())
 }
 
-/// Returns its notes, and the time for which threads stood.
-fn told(mut counting: Counting) -> Vec<String> {
+/// Notes the time for which threads stood.
+fn tell(counting: &mut Counting) {
     let longest = u64::try_from(counting.longest_stop().as_nanos()).unwrap_or(u64::MAX);
     counting.notes.push(format!("all threads stood for {} at most at a time", Time(longest)));
-    counting.notes
 }
 
 fn id(pid: Option<u32>) -> Result<u32, Failure> {
@@ -128,11 +148,15 @@ fn parsed(text: &str) -> Result<Selector, Failure> {
     Selector::parse(text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn report(pid: u32, command: &str, hits: &[Hits<'_>], is_json: bool) -> Result<String, Failure> {
-    let mut hits: Vec<_> = hits.iter().collect();
+fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool) -> Result<String, Failure> {
+    let mut hits = counting.hits(counters);
     hits.sort_by(|a, b| {
-        let place = |it: &Hits<'_>| (it.row.probe.path.clone(), it.row.probe.kind, it.row.probe.line);
-        b.count.cmp(&a.count).then_with(|| place(a).cmp(&place(b)))
+        let [one, other] = [a, b].map(|it| &it.row.probe);
+        let place = |it: &Probe| (it.kind, it.line);
+        b.count
+            .cmp(&a.count)
+            .then_with(|| one.path.cmp(&other.path))
+            .then_with(|| place(one).cmp(&place(other)))
     });
     if is_json {
         let rows = hits.iter().map(|it| Row {
@@ -143,7 +167,7 @@ fn report(pid: u32, command: &str, hits: &[Hits<'_>], is_json: bool) -> Result<S
             sites: it.sites,
             hits: it.count,
         });
-        return document(&Head { schema: SCHEMA, command, pid }, rows);
+        return document(&Head { schema: SCHEMA, command, pid: counting.pid() }, rows);
     }
     let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
     let (hit, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|it| it.count != 0);

@@ -67,7 +67,8 @@ fn file(pid: u32, object: &Object) -> Option<Image> {
         return Some(image);
     }
     let path = format!("/proc/{pid}/root{}", object.name);
-    fs::metadata(&path).ok().filter(|it| it.ino() == object.file)?;
+    // A pipe, or a device, is not opened.
+    fs::metadata(&path).ok().filter(|it| it.is_file() && it.ino() == object.file)?;
     Image::open(Path::new(&path)).ok()
 }
 

@@ -1,7 +1,6 @@
 //! Leading threads out of stubs, and finding out whether any will come back to one.
 
 use std::io;
-use std::ops::Range;
 
 use probe_inject::{Halted, Mapping, Stand};
 
@@ -9,25 +8,29 @@ use super::region::Region;
 use super::stub::{SITE, rest};
 
 /// The most bytes of a stack that are read. A larger stack counts as unknown.
-const MOST: u64 = 64 << 20;
+const MOST: usize = 8 << 20;
 
-/// Leads threads out of the stubs of a region to which no site leads any more. Returns whether no
-/// thread can come back: a handler that has interrupted one there would.
+/// Leads threads out of the stubs of regions to which no site leads any more. Returns of each
+/// whether no thread can come back: a handler that has interrupted one there would.
 ///
 /// # Errors
 /// The system's.
-pub fn leave(halted: &Halted<'_>, region: &Region, maps: &[Mapping]) -> io::Result<bool> {
-    let code = region.base..region.data();
-    let mut is_left = true;
+pub fn leave(halted: &Halted<'_>, regions: &[Region], maps: &[Mapping]) -> io::Result<Vec<bool>> {
+    let mut are_left = vec![true; regions.len()];
     halted.each(|stand| {
-        let led = match region.site_at(stand.instruction) {
-            Some((site, place)) => Some(led(halted, region, site, place, stand)?),
+        let there = regions.iter().find_map(|it| Some((it, it.site_at(stand.instruction)?)));
+        let led = match there {
+            Some((region, (site, place))) => Some(led(halted, region, site, place, stand)?),
             None => None,
         };
-        is_left &= !returns_to(halted, stand, &code, maps);
+        let words = stack(halted, stand, maps);
+        for (region, is_left) in regions.iter().zip(&mut are_left) {
+            let code = region.base..region.data();
+            *is_left &= words.as_ref().is_some_and(|it| !it.iter().any(|word| code.contains(word)));
+        }
         Ok(led)
     })?;
-    Ok(is_left)
+    Ok(are_left)
 }
 
 /// Does the rest of a stub for a thread in it, and returns the place behind its site.
@@ -46,18 +49,14 @@ fn led(halted: &Halted<'_>, region: &Region, site: usize, place: u64, stand: Sta
     })
 }
 
-/// Returns whether a handler on a thread's stack may return into the code. A stack that is not the
-/// thread's own one hides others, so nobody knows.
-fn returns_to(halted: &Halted<'_>, stand: Stand, code: &Range<u64>, maps: &[Mapping]) -> bool {
-    let Some(mapping) = maps.iter().find(|it| it.holds(stand.stack) && it.is_writable) else { return true };
+/// Returns the words of a thread's stack, which has the places to which its handlers return; `None`
+/// for a stack that is not the thread's own one, as it hides others.
+fn stack(halted: &Halted<'_>, stand: Stand, maps: &[Mapping]) -> Option<Vec<u64>> {
+    let mapping = maps.iter().find(|it| it.holds(stand.stack) && it.is_writable)?;
     let is_own =
         mapping.name == "[stack]" || (mapping.holds(stand.descriptor) && stand.stack < stand.descriptor);
     let begin = stand.stack & !7;
-    let length = mapping.end - begin;
-    let Ok(bytes) = usize::try_from(length) else { return true };
-    if !is_own || length > MOST {
-        return true;
-    }
-    let Ok(bytes) = halted.memory().bytes(begin, bytes) else { return true };
-    bytes.chunks_exact(8).any(|it| code.contains(&u64::from_le_bytes(it.try_into().unwrap_or_default())))
+    let length = usize::try_from(mapping.end - begin).ok().filter(|it| is_own && *it <= MOST)?;
+    let bytes = halted.memory().bytes(begin, length).ok()?;
+    Some(bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect())
 }

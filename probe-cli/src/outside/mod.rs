@@ -19,4 +19,4 @@ mod stub;
 mod switch;
 
 #[cfg(target_arch = "x86_64")]
-pub use counting::{Counting, Hits};
+pub use counting::{Counters, Counting};

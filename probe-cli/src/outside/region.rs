@@ -15,8 +15,10 @@ const PAGE: u64 = 4096;
 const MAGIC: [u8; 16] = *b"probectl counts1";
 /// The bytes before the addresses.
 const HEAD: u64 = 24;
-/// The most sites that are believed.
-const MOST: u64 = 1 << 22;
+/// The address of a site that is none: no JMP reaches from there.
+const NOWHERE: u64 = u64::MAX / 2;
+/// The most sites of a region.
+pub const MOST: u64 = 1 << 22;
 /// How far a region may be from its sites, of 2 GiB.
 const NEAR: u64 = 0x7000_0000;
 /// Bytes at least between a region and its neighbours, with which the kernel would join it.
@@ -85,28 +87,48 @@ impl Region {
         Some(bytes)
     }
 
-    /// Finds those of a program.
+    /// Finds those of a program, which may hold anything else: all of them have no more sites than
+    /// one may have.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
         let is_code = |it: &&Mapping| it.is_anonymous() && it.is_executable && !it.is_writable;
-        maps.iter().filter(is_code).filter_map(|it| Self::read(memory, it)).collect()
+        let mut left = MOST;
+        let mut found = Vec::new();
+        for mapping in maps.iter().filter(is_code) {
+            if let Some(region) = Self::read(memory, mapping, left) {
+                left -= region.sites.len() as u64;
+                found.push(region);
+            }
+        }
+        found
     }
 
-    fn read(memory: &Memory, mapping: &Mapping) -> Option<Self> {
+    /// Reads one, of which each byte must be as its sites demand; a writer that was killed may have
+    /// written its first pages only.
+    fn read(memory: &Memory, mapping: &Mapping, most: u64) -> Option<Self> {
         let base = mapping.start;
         let head = memory.bytes(base, MAGIC.len()).ok()?;
         let number = memory.word(base + MAGIC.len() as u64).ok()?;
-        if head != MAGIC || number > MOST {
+        if head != MAGIC || number > most {
             return None;
         }
         let bytes = memory.bytes(base + HEAD, usize::try_from(8 * number).ok()?).ok()?;
         let sites = bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
-        let region = Self { base, sites: sites.collect() };
-        (region.data() <= mapping.end).then_some(region)
+        let mut region = Self { base, sites: sites.collect() };
+        if region.data() > mapping.end {
+            return None;
+        }
+        let whole = region.code().filter(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == *it));
+        if whole.is_none() {
+            // No site leads to it, or a stub would be there. What it covers can go.
+            region.sites = vec![NOWHERE; region.sites.len()];
+        }
+        Some(region)
     }
 }
 
-/// Returns an address for so many bytes near sites: in the middle of the largest gap.
-pub fn place(maps: &[Mapping], first: u64, last: u64, length: u64) -> Option<u64> {
+/// Returns an address for so many bytes near sites: in the middle half of the largest gap, at a
+/// place that depends on `salt`.
+pub fn place(maps: &[Mapping], first: u64, last: u64, length: u64, salt: u64) -> Option<u64> {
     let from = last.saturating_sub(NEAR);
     let to = first.saturating_add(NEAR);
     let begins = std::iter::once(PAGE * 16).chain(maps.iter().map(|it| it.end));
@@ -117,7 +139,8 @@ pub fn place(maps: &[Mapping], first: u64, last: u64, length: u64) -> Option<u64
             (begin, end.saturating_sub(APART).min(to).saturating_sub(begin))
         })
         .max_by_key(|(_, room)| *room)?;
-    (room >= length + PAGE).then(|| (begin + (room - length) / 2).next_multiple_of(PAGE))
+    let spare = room.checked_sub(length).filter(|it| *it >= 4 * PAGE)?;
+    Some((begin + spare / 4 + salt % (spare / 2)).next_multiple_of(PAGE))
 }
 
 #[cfg(test)]
@@ -142,22 +165,30 @@ mod tests {
 
     #[test]
     fn a_region_is_read_again() {
-        let mut region = region(3);
-        let bytes = region.code().unwrap();
-        region.base = bytes.as_ptr().addr() as u64;
+        let mut bytes = vec![0; 4096];
+        let base = bytes.as_ptr().addr() as u64;
+        let region = Region { base, sites: (0..3).map(|it| base - 0x1000 + 8 * it).collect() };
+        let code = region.code().unwrap();
+        bytes[..code.len()].copy_from_slice(&code);
         let memory = Memory::open(std::process::id()).unwrap();
         let mapping = Mapping {
-            start: region.base,
-            end: region.base + PAGE,
+            start: base,
+            end: base + PAGE,
             is_writable: false,
             is_executable: true,
             offset: 0,
             file: ("00:00".to_owned(), 0),
             name: String::new(),
         };
-        assert_eq!(Region::read(&memory, &mapping), Some(region.clone()));
-        assert_eq!(Region::read(&memory, &Mapping { end: region.base + 64, ..mapping.clone() }), None);
-        assert_eq!(Region::read(&memory, &Mapping { start: region.base + 8, ..mapping }), None);
+        let read = |mapping: &Mapping, most| Region::read(&memory, mapping, most);
+        assert_eq!(read(&mapping, 3).as_ref(), Some(&region));
+        assert_eq!(read(&mapping, 2), None);
+        assert_eq!(read(&Mapping { end: base + 64, ..mapping.clone() }, 3), None);
+        assert_eq!(read(&Mapping { start: base + 8, ..mapping.clone() }, 3), None);
+        // Its writer was killed.
+        bytes[code.len() - 32..code.len()].fill(0);
+        assert_eq!(read(&mapping, 3), Some(Region { sites: vec![NOWHERE; 3], ..region }));
+        assert_eq!(jump(NOWHERE, base), None);
     }
 
     #[test]
@@ -172,12 +203,12 @@ mod tests {
             name: String::new(),
         };
         let maps = [mapping(0x40_0000, 0x60_0000), mapping(0x70_0000, 0x80_0000)];
-        let place_of = |length| place(&maps, 0x40_1000, 0x50_0000, length);
+        let place_of = |length| place(&maps, 0x40_1000, 0x50_0000, length, 0);
         // The gap in front: from 0x2_0000 to 0x3f_0000.
-        assert_eq!(place_of(PAGE), Some(0x20_8000));
+        assert_eq!(place_of(PAGE), Some(0x11_4000));
         assert_eq!(place_of(0x40_0000), None);
         let far = [mapping(0x5555_0000_0000, 0x5555_0010_0000)];
-        let at = place(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE).unwrap();
+        let at = place(&far, 0x5555_0000_1000, 0x5555_0000_2000, PAGE, 7_777_777).unwrap();
         assert!(0x5555_0000_2000 - at < NEAR && at < 0x5555_0000_0000 - APART, "{at:#x}");
     }
 }

@@ -23,7 +23,7 @@ const RED_ZONE: u64 = 128;
 
 /// Returns the JMP that leads from an address to another; `None` if it is too far.
 pub fn jump(from: u64, to: u64) -> Option<[u8; 5]> {
-    let [a, b, c, d] = distance(from + SITE, to)?;
+    let [a, b, c, d] = distance(from.wrapping_add(SITE), to)?;
     Some([0xe9, a, b, c, d])
 }
 
@@ -40,7 +40,7 @@ pub fn stub(at: u64, counter: u64, site: u64) -> Option<[u8; LENGTH]> {
     code[10..14].copy_from_slice(&distance(at + 14, counter)?);
     code[14] = 0x9d;
     code[15..23].copy_from_slice(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]);
-    code[23..28].copy_from_slice(&jump(at + 23, site + SITE)?);
+    code[23..28].copy_from_slice(&jump(at + 23, site.wrapping_add(SITE))?);
     Some(code)
 }
 

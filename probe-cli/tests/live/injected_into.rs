@@ -40,6 +40,12 @@ __attribute__((noinline)) unsigned long work(unsigned long x) {
     PROBE_U64("working", x);
     return 3 * x + 1;
 }
+#ifdef MANY
+#define TEN(x) PROBE_U64("a", x); PROBE_U64("b", x); PROBE_U64("c", x); PROBE_U64("d", x); PROBE_U64("e", x); \
+    PROBE_U64("f", x); PROBE_U64("g", x); PROBE_U64("h", x); PROBE_U64("i", x); PROBE_U64("j", x)
+#define HUNDRED(x) TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x)
+void many(unsigned long x) { HUNDRED(x); HUNDRED(x); HUNDRED(x); HUNDRED(x); }
+#endif
 static void on_alarm(int signal) { (void)signal; alarms++; }
 static void *works(void *unused) {
     (void)unused;
@@ -140,13 +146,23 @@ int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "mixed")) return mixed();
 #endif
     pthread_t threads[16];
-    int many = is_forking ? 1 : 16;
-    for (int at = 0; at < many; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
+    int some = is_forking ? 1 : 16;
+    for (int at = 0; at < some; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
     puts("ready");
     fflush(stdout);
     char byte;
     long got;
     while ((got = read(0, &byte, 1)) > 0) {
+        /* A child that works until the input ends. */
+        int child = byte == 'f' ? fork() : -1;
+        if (child > 0) {
+            printf("%d\n", child);
+            fflush(stdout);
+        } else if (child == 0) {
+            struct pollfd input = {.fd = 0, .events = POLLIN};
+            while (poll(&input, 1, 1) <= 0) if (work(3) != 10) _exit(1);
+            _exit(0);
+        }
         if (byte == 'e') {
             setitimer(ITIMER_REAL, &(struct itimerval){0}, 0);
             execv("/proc/self/exe", arguments);
@@ -154,7 +170,8 @@ int main(int count, char **arguments) {
     }
     if (got < 0) wrong++;
     ends = 1;
-    for (int at = 0; at < many; at++) pthread_join(threads[at], 0);
+    for (int at = 0; at < some; at++) pthread_join(threads[at], 0);
+    for (int status; wait(&status) > 0;) if (status) wrong++;
     puts(wrong ? "wrong" : "right");
     return 0;
 }
@@ -224,6 +241,12 @@ impl Target {
     pub fn execs(&mut self) {
         self.stdin.as_mut().unwrap().write_all(b"e").unwrap();
         assert_eq!(self.line(), "ready");
+    }
+
+    /// Lets it have a child that works until the end. Returns the child's id.
+    pub fn forks(&mut self) -> u32 {
+        self.stdin.as_mut().unwrap().write_all(b"f").unwrap();
+        self.line().parse().unwrap()
     }
 
     /// Ends its input. Returns its verdict.

@@ -155,6 +155,44 @@ fn a_program_ends_meanwhile() {
     }
 }
 
+/// `probectl count | head -1`.
+#[test]
+fn nobody_reads_any_further() {
+    let folder = Folder::new("outside-closed");
+    let program = compiled(&folder, &["-static", "-DSTATIC"]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let mut command =
+        with_agent(&folder, &["count", "--ptrace", "-p", &target.pid(), "**", "--every", "5ms"]);
+    let mut counting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(counting.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ran: Ran = counting.wait_with_output().unwrap().into();
+    if line.is_empty() {
+        return println!("left out: {ran:?}");
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!((code_of_no_file(&target), differing(target.id(), &program)), (vec![], 0));
+    assert_eq!(target.end(), "right");
+}
+
+/// A child keeps the active sites, and a copy of the counters.
+#[test]
+fn a_child_goes_on_with_active_sites() {
+    let folder = Folder::new("outside-child");
+    let program = compiled(&folder, &["-static", "-DSTATIC"]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let pid = target.pid();
+    if done(&folder, &["enable", "--ptrace", "--keep", "-p", &pid, "**"]).is_none() {
+        return;
+    }
+    let child = target.forks();
+    assert!(done(&folder, &["disable", "--ptrace", "-p", &pid]).is_some());
+    assert_eq!((differing(target.id(), &program), differing(child, &program)), (0, 5));
+    assert!(done(&folder, &["disable", "--ptrace", "-p", &child.to_string()]).is_some());
+    assert_eq!(differing(child, &program), 0);
+    assert_eq!(target.end(), "right");
+}
+
 #[test]
 fn mistakes_are_told() {
     let folder = Folder::new("outside-mistakes");
@@ -175,7 +213,8 @@ fn mistakes_are_told() {
 #[test]
 fn a_command_that_is_killed_leaves_whole_sites() {
     let folder = Folder::new("outside-killed");
-    let program = compiled(&folder, &["-static", "-DSTATIC"]);
+    // Counters of many pages.
+    let program = compiled(&folder, &["-static", "-DSTATIC", "-DMANY"]);
     let mut target = Target::start(&folder, &mut Command::new(&program));
     let pid = target.pid();
     let begun = Instant::now();
