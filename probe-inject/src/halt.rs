@@ -95,7 +95,7 @@ fn seized(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
     }
 }
 
-/// Notices the ends of a process's threads, but the first one. A thread that becomes another program
+/// Notices the ends of all threads but the first. A thread that becomes another program
 /// waits for that, and holds a lock meanwhile that beginning to trace takes.
 fn reap(pid: u32) {
     threads(pid).into_iter().filter(|it| *it != pid).for_each(Thread::reap);

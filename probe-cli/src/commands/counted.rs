@@ -44,7 +44,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
     let mut counting = Counting::begin(pid, &selector)?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
-    let shown = watch(&counting, args, &stop, &mut screen, &mut last);
+    let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
     // Sites become latent however that has ended.
     let rested = counting.rest();
     let counters = counting.read();
@@ -69,7 +69,7 @@ fn watch(
     counting: &Counting,
     args: &Measure,
     stop: &Stop,
-    screen: &mut Screen,
+    (screen, is_json): (&mut Screen, bool),
     last: &mut Option<Counters>,
 ) -> Result<(), Failure> {
     let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
@@ -80,7 +80,7 @@ fn watch(
         let Ok(counters) = counting.read() else { break };
         if next.is_some_and(|next| begun.elapsed() >= next) {
             next = every.map(|every| begun.elapsed() + every);
-            written(screen.show(&report(COUNT, counting, &counters, screen.is_json())?))?;
+            written(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
         }
         *last = Some(counters);
     }

@@ -23,11 +23,6 @@ impl Screen {
         Self { is_json, is_terminal: !is_json && io::stdout().is_terminal(), shown: 0 }
     }
 
-    /// Returns whether reports are documents.
-    pub fn is_json(&self) -> bool {
-        self.is_json
-    }
-
     /// Returns whether reports replace each other.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal

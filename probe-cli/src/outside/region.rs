@@ -119,7 +119,7 @@ impl Region {
         }
         let whole = region.code().filter(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == *it));
         if whole.is_none() {
-            // No site leads to it, or a stub would be there. What it covers can go.
+            // No site leads to it yet: its writer was killed. All that it covers can go.
             region.sites = vec![NOWHERE; region.sites.len()];
         }
         Some(region)
