@@ -73,9 +73,9 @@ pub enum Command {
     ///
     /// Shows numbers as the program runs: on a terminal a table that is refreshed, into a pipe one
     /// at the end, or one at each interval of --every. The probes are latent again when it ends,
-    /// also if it is killed.
+    /// also if it is killed; then, with --ptrace, `disable --ptrace` makes them so.
     #[cfg(target_os = "linux")]
-    Count(Measure),
+    Count(Count),
     /// Measures how long calls take in a running program: mean, percentiles, maximum
     ///
     /// Shows times as `count` shows numbers.
@@ -178,6 +178,21 @@ pub enum Command {
     Man(Man),
 }
 
+impl Command {
+    /// Returns whether it switches sites from outside.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_by_ptrace(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Count(Count { ptrace, .. })
+            | Self::Enable(Enable { ptrace, .. })
+            | Self::Disable(Disable { ptrace, .. })
+            | Self::Status(Status { ptrace, .. }) => *ptrace,
+            _ => false,
+        }
+    }
+}
+
 /// The arguments of `list`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct List {
@@ -249,6 +264,17 @@ pub struct Aggregate {
     /// The rest is as for `count`.
     #[command(flatten)]
     pub measure: Measure,
+}
+
+/// The arguments of `count`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct Count {
+    /// The selector and the rest are as for the others.
+    #[command(flatten)]
+    pub measure: Measure,
+    /// Counts from outside, without any agent: also in static and sandboxed programs
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
 }
 
 /// The arguments of `count`, `latency`, `calls`, `profile` and `perf`.
@@ -331,6 +357,9 @@ pub struct Enable {
     /// Leaves them attached
     #[arg(long)]
     pub keep: bool,
+    /// Counts from outside, without any agent, as `count --ptrace` does
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
 }
 
 /// The arguments of `disable`.
@@ -341,6 +370,9 @@ pub struct Disable {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+    /// Ends what `--ptrace` has begun, also if its `probectl` was killed
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
 }
 
 /// The arguments of `status`.
@@ -349,6 +381,9 @@ pub struct Status {
     /// The program.
     #[command(flatten)]
     pub running: Running,
+    /// Shows what `--ptrace` counts
+    #[arg(long, conflicts_with = "no_inject")]
+    pub ptrace: bool,
 }
 
 /// The arguments of `completions`.

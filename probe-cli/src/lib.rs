@@ -16,6 +16,8 @@ mod measured;
 mod narrow;
 pub mod output;
 #[cfg(target_os = "linux")]
+mod outside;
+#[cfg(target_os = "linux")]
 mod preload;
 mod progress;
 mod staged;

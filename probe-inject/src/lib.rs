@@ -8,10 +8,12 @@
 
 mod call;
 mod error;
+mod halt;
 mod memory;
 mod process;
 
 pub use call::{Call, MemoryFile, Places, Process, Returned};
 pub use error::InjectError;
+pub use halt::{Halted, Stand};
 pub use memory::Memory;
 pub use process::{Mapping, maps};

@@ -55,7 +55,8 @@ impl Memory {
         Ok(bytes)
     }
 
-    /// Writes bytes to memory that the process itself may write.
+    /// Writes bytes. Code gets a copy of its page for that. Most kernels let a tracer write memory
+    /// that the process itself may not write (`proc_mem.force_override`).
     ///
     /// # Errors
     /// As those of [`read`](Self::read).

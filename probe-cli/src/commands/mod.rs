@@ -6,6 +6,8 @@ mod attach;
 mod audit;
 mod bpftrace;
 mod convert;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod counted;
 mod diff;
 mod doctor;
 #[cfg(target_os = "linux")]
@@ -40,14 +42,20 @@ use crate::output::{Failure, Shown};
 /// [`Failure`] names the problem and a remedy.
 pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
     let is_json = arguments.json;
+    #[cfg(not(target_arch = "x86_64"))]
+    if arguments.command.is_by_ptrace() {
+        return Err(Failure::Input("--ptrace is for programs of x86-64".to_owned()));
+    }
     match &arguments.command {
         Command::List(list) => list::run(list, is_json),
         Command::Audit(audit) => audit::run(audit, is_json),
         Command::Convert(convert) => convert::run(convert, is_json),
         Command::Report(report) => report::run(report, is_json),
         Command::Diff(diff) => diff::run(diff, is_json),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Count(args) if args.ptrace => counted::run(&args.measure, is_json),
         #[cfg(target_os = "linux")]
-        Command::Count(args) => measure::run(args, "count", is_json),
+        Command::Count(args) => measure::run(&args.measure, "count", is_json),
         #[cfg(target_os = "linux")]
         Command::Latency(args) => measure::run(args, "latency", is_json),
         #[cfg(target_os = "linux")]
@@ -68,10 +76,16 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
         Command::Snapshot(args) => record::snapshot(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Watch(args) => watch::run(args, is_json),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Enable(args) if args.ptrace => counted::enable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Enable(args) => enable::run(args, is_json),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Disable(args) if args.ptrace => counted::disable(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Disable(args) => enable::disable(args, is_json),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Status(args) if args.ptrace => counted::status(args, is_json),
         #[cfg(target_os = "linux")]
         Command::Status(args) => status::run(args, is_json),
         #[cfg(target_os = "linux")]

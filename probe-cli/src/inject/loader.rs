@@ -29,7 +29,7 @@ impl Loader {
     pub fn find(objects: &[Object]) -> Result<Self, String> {
         if let Some(musl) = objects.iter().find(|it| it.is_called("ld-musl") || it.is_called("libc.musl")) {
             return Err(format!(
-                "uses another C library ({}), and the library to load needs glibc; start it with a runtime of its own",
+                "uses another C library ({}), and the library to load needs glibc; `count --ptrace` counts from outside",
                 musl.name
             ));
         }
@@ -37,8 +37,8 @@ impl Loader {
             objects.iter().filter(|it| is_libc(it) || it.is_called("libdl")).collect();
         if libraries.is_empty() {
             return Err(
-                "is static, or has another C library than glibc, so no library can be loaded into it; build \
-                        it with a runtime of its own"
+                "is static, or has another C library than glibc, so no library can be loaded into it; \
+                        `count --ptrace` counts from outside"
                     .to_owned(),
             );
         }

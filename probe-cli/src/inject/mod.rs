@@ -16,6 +16,8 @@ mod objects;
 mod served;
 
 #[cfg(target_arch = "x86_64")]
+pub use objects::{Object, objects};
+#[cfg(target_arch = "x86_64")]
 pub use served::serve;
 #[cfg(not(target_arch = "x86_64"))]
 mod absent;

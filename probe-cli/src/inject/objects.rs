@@ -51,6 +51,8 @@ fn usize_of(number: u64) -> usize {
 pub struct Object {
     /// Its file, as the program knows it.
     pub name: String,
+    /// The number of its file.
+    pub file: u64,
     /// The object, as it lies in memory.
     pub image: Image,
     /// The distance of its addresses in memory from those in its file.
@@ -121,6 +123,7 @@ fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Obj
     let has_tables = notes(&image).is_ok_and(|it| it.probes.is_some());
     Some(Object {
         name: first.name.trim_end_matches(" (deleted)").to_owned(),
+        file: first.file.1,
         bias,
         code,
         runtime: Runtime::of(&image).ok().flatten(),

@@ -44,6 +44,7 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     if !plugins && !before.iter().any(|it| it.has_probes) {
         return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
     }
+    process.check_filters().map_err(failure)?;
     if let Some((object, entry)) = entry(&before) {
         let said = start(&mut process, &before, entry, stays).map_err(|it| it.of(pid))?;
         let of = if object.is_called("memfd:") { "the library".to_owned() } else { object.name.clone() };

@@ -12,5 +12,7 @@ mod stub;
 mod unread;
 
 pub use object::{ObjectProbes, read};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) use probe::NOP;
 pub use probe::{FieldOf, Form, Probe, SITE_LEN, Site, SiteState};
 pub use unread::Unread;

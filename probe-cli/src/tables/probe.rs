@@ -9,7 +9,7 @@ use probe_runtime::{Kind, Selectable, Type};
 /// Bytes of a site.
 pub const SITE_LEN: usize = 5;
 /// The bytes of a latent site.
-pub(super) const NOP: [u8; SITE_LEN] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+pub(crate) const NOP: [u8; SITE_LEN] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
 const JMP: u8 = 0xe9;
 const CALL: u8 = 0xe8;
 

@@ -141,6 +141,34 @@ fn a_program_in_a_container() {
     assert_eq!(target.end(), "right");
 }
 
+/// A container's filter of system calls refuses some with an error. That of a sandbox may end the
+/// program.
+#[test]
+fn programs_with_filters_of_system_calls() {
+    let folder = Folder::new("injected-filtered");
+    let program = compiled(&folder, &["-DFILTER=0x50001"]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let pid = target.pid();
+    let ran = asked(&folder, &["attach", "-p", &pid]);
+    if ran.err.contains("can't be traced") || ran.err.contains("which can't be read") {
+        return println!("left out: {}", ran.err);
+    }
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let counted = done(&folder, &["count", "-p", &pid, "**", "--for", "50ms"]).unwrap();
+    assert_ne!(words(&counted)[1][3], "0", "{counted}");
+    assert!(done(&folder, &["detach", "-p", &pid]).is_some());
+    target.is_alone(&program);
+    assert_eq!(target.end(), "right");
+
+    let program = compiled(&folder, &["-DFILTER=0x80000000"]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let ran = asked(&folder, &["attach", "-p", &target.pid()]);
+    let why = "which might end the program when that makes a call it did not make before";
+    assert!(ran.code == Some(3) && ran.err.contains(why), "{ran:?}");
+    assert_eq!(target.brought().len(), 0);
+    assert_eq!(target.end(), "right");
+}
+
 #[test]
 fn a_program_that_can_have_none_says_why() {
     let folder = Folder::new("injected-static");

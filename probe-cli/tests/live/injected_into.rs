@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -30,6 +30,7 @@ const SOURCE: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,6 +40,12 @@ __attribute__((noinline)) unsigned long work(unsigned long x) {
     PROBE_U64("working", x);
     return 3 * x + 1;
 }
+#ifdef MANY
+#define TEN(x) PROBE_U64("a", x); PROBE_U64("b", x); PROBE_U64("c", x); PROBE_U64("d", x); PROBE_U64("e", x); \
+    PROBE_U64("f", x); PROBE_U64("g", x); PROBE_U64("h", x); PROBE_U64("i", x); PROBE_U64("j", x)
+#define HUNDRED(x) TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x); TEN(x)
+void many(unsigned long x) { HUNDRED(x); HUNDRED(x); HUNDRED(x); HUNDRED(x); }
+#endif
 static void on_alarm(int signal) { (void)signal; alarms++; }
 static void *works(void *unused) {
     (void)unused;
@@ -112,7 +119,24 @@ static int mixed(void) {
     return 0;
 }
 #endif
+/* The end of a thread that calls `unshare`, or an error for it. */
+static void restrict_calls(unsigned action) {
+    struct { unsigned short code; unsigned char jt, jf; unsigned k; } filter[] = {
+        {.code = 0x20, .k = 0}, {.code = 0x15, .k = 272, .jf = 1}, {.code = 0x06, .k = action},
+        {.code = 0x06, .k = 0x7fff0000},
+    };
+    struct { unsigned short length; void *filter; } program = {4, filter};
+    if (action == 0) return;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program)) wrong++;
+}
+#ifdef NOTE
+NOTE;
+#endif
+#ifndef FILTER
+#define FILTER 0
+#endif
 int main(int count, char **arguments) {
+    restrict_calls(FILTER);
     int is_forking = count > 1 && !strcmp(arguments[1], "fork");
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, 0);
@@ -122,16 +146,32 @@ int main(int count, char **arguments) {
     if (count > 1 && !strcmp(arguments[1], "mixed")) return mixed();
 #endif
     pthread_t threads[16];
-    int many = is_forking ? 1 : 16;
-    for (int at = 0; at < many; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
+    int some = is_forking ? 1 : 16;
+    for (int at = 0; at < some; at++) pthread_create(&threads[at], 0, is_forking ? forks : works, 0);
     puts("ready");
     fflush(stdout);
     char byte;
     long got;
-    while ((got = read(0, &byte, 1)) > 0) { }
+    while ((got = read(0, &byte, 1)) > 0) {
+        /* A child that works until the input ends. */
+        int child = byte == 'f' ? fork() : -1;
+        if (child > 0) {
+            printf("%d\n", child);
+            fflush(stdout);
+        } else if (child == 0) {
+            struct pollfd input = {.fd = 0, .events = POLLIN};
+            while (poll(&input, 1, 1) <= 0) if (work(3) != 10) _exit(1);
+            _exit(0);
+        }
+        if (byte == 'e') {
+            setitimer(ITIMER_REAL, &(struct itimerval){0}, 0);
+            execv("/proc/self/exe", arguments);
+        }
+    }
     if (got < 0) wrong++;
     ends = 1;
-    for (int at = 0; at < many; at++) pthread_join(threads[at], 0);
+    for (int at = 0; at < some; at++) pthread_join(threads[at], 0);
+    for (int status; wait(&status) > 0;) if (status) wrong++;
     puts(wrong ? "wrong" : "right");
     return 0;
 }
@@ -139,11 +179,15 @@ int main(int count, char **arguments) {
 
 /// Compiles the program.
 pub fn compiled(folder: &Folder, flags: &[&str]) -> PathBuf {
+    compiled_by(instrumented::compilers()[0], folder, flags)
+}
+
+pub fn compiled_by(compiler: &str, folder: &Folder, flags: &[&str]) -> PathBuf {
     let source = folder.0.join("injected.c");
     fs::write(&source, SOURCE).unwrap();
     let out = folder.0.join("injected");
     let all = [&["-O1", "-g", "-pthread", "-D_GNU_SOURCE"], flags, &["-ldl"]].concat();
-    let said = c_library::run(instrumented::compilers()[0], &all, &[&source], &out);
+    let said = c_library::run(compiler, &all, &[&source], &out);
     assert!(said.is_done, "{}", said.messages);
     out
 }
@@ -193,6 +237,18 @@ impl Target {
         line.trim_end().to_owned()
     }
 
+    /// Lets it become itself anew.
+    pub fn execs(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(b"e").unwrap();
+        assert_eq!(self.line(), "ready");
+    }
+
+    /// Lets it have a child that works until the end. Returns the child's id.
+    pub fn forks(&mut self) -> u32 {
+        self.stdin.as_mut().unwrap().write_all(b"f").unwrap();
+        self.line().parse().unwrap()
+    }
+
     /// Ends its input. Returns its verdict.
     pub fn end(&mut self) -> String {
         self.stdin.take();
@@ -212,8 +268,9 @@ impl Target {
     pub fn traces(&self) -> (usize, Vec<String>) {
         let of = format!("/proc/{}", self.id);
         let threads = fs::read_dir(format!("{of}/task")).unwrap().flatten();
+        // One may end meanwhile.
         let mut names: Vec<_> = threads
-            .map(|it| fs::read_to_string(it.path().join("comm")).unwrap().trim_end().to_owned())
+            .filter_map(|it| Some(fs::read_to_string(it.path().join("comm")).ok()?.trim_end().to_owned()))
             .collect();
         names.sort();
         (fs::read_dir(format!("{of}/fd")).unwrap().count(), names)

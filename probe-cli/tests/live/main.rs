@@ -11,6 +11,7 @@ mod injected_into;
 mod injected_life;
 mod later;
 mod names;
+mod outside;
 mod preloaded;
 mod program;
 mod refreshed;

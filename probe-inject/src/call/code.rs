@@ -12,27 +12,34 @@ pub struct Code {
     pub call: u64,
 }
 
+/// Bytes that are read at a time.
+const BLOCK: u64 = 1 << 20;
 const RESTORER: &[u8] = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05";
 const CALL: &[u8] = b"\x0f\x05\xc3";
 
 impl Code {
-    /// Looks for both in the executable parts of a process. Any place will do, also one inside of
-    /// another instruction.
+    /// Looks for both in the executable parts of a process's files, a block at a time. Any place
+    /// will do, also one inside of another instruction.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Option<Self> {
         let (mut restorer, mut call) = (None, None);
-        let mut parts: Vec<_> =
-            maps.iter().filter(|it| it.is_executable && it.name != "[vsyscall]").collect();
+        let mut parts: Vec<_> = maps.iter().filter(|it| it.is_executable && it.file.1 != 0).collect();
         parts.sort_by_key(|it| !it.name.contains("/libc"));
         for part in parts {
-            let Some(length) = usize::try_from(part.end - part.start).ok().filter(|it| *it < 1 << 30) else {
-                continue;
-            };
-            let Ok(bytes) = memory.bytes(part.start, length) else { continue };
-            let at = |pattern| found(&bytes, pattern).map(|at| part.start + at as u64);
-            restorer = restorer.or_else(|| at(RESTORER));
-            call = call.or_else(|| at(CALL));
-            if let (Some(restorer), Some(call)) = (restorer, call) {
-                return Some(Self { restorer, call });
+            let mut start = part.start;
+            while start < part.end {
+                let length = BLOCK.min(part.end - start);
+                let Ok(bytes) = memory.bytes(start, usize::try_from(length).ok()?) else { break };
+                let at = |pattern| found(&bytes, pattern).map(|at| start + at as u64);
+                restorer = restorer.or_else(|| at(RESTORER));
+                call = call.or_else(|| at(CALL));
+                if let (Some(restorer), Some(call)) = (restorer, call) {
+                    return Some(Self { restorer, call });
+                }
+                if length < BLOCK {
+                    break;
+                }
+                // One may lie across the end of a block.
+                start += BLOCK - RESTORER.len() as u64;
             }
         }
         None

@@ -1,14 +1,13 @@
 //! Leading a stopped thread to other code, from which it returns by itself.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::code::Code;
 use super::extended::size_of;
 use super::frame::frame;
-use super::moment::{Look, NotNow};
+use super::moment::{Look, NotNow, repeat};
 use crate::error::InjectError;
-use crate::process::{Registers, Status, Thread, refused};
+use crate::process::{Registers, seize};
 
 /// Signals that stay as they are during the call: those that an instruction raises, which would end
 /// the process if they were blocked, and the one by which the C library changes the user of all
@@ -26,24 +25,9 @@ pub fn lead(
     busy: Option<u64>,
     told: &(dyn Fn(&mut Registers) + Sync),
 ) -> Result<(Duration, Result<(), &'static str>), InjectError> {
-    let thread = match Thread::seize(look.id) {
+    let thread = match seize(look.pid, look.id)? {
         Ok(thread) => thread,
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-            return Ok((Duration::ZERO, Err("has ended")));
-        }
-        Err(error) => {
-            // The system gives the same error for a thread that is about to end.
-            let status = Status::of_thread(look.pid, look.id).filter(|it| !matches!(it.state, 'Z' | 'X'));
-            let Some(status) = status else { return Ok((Duration::ZERO, Err("has ended"))) };
-            if status.tracer != 0 && Path::new(&format!("/proc/self/task/{}", status.tracer)).exists() {
-                return Ok((Duration::ZERO, Err("is about to be let go")));
-            }
-            if status.tracer != 0 {
-                let name = Status::of(status.tracer).unwrap_or_default().name;
-                return Err(InjectError::Traced { pid: look.pid, tracer: status.tracer, name });
-            }
-            return Err(refused(look.pid, &status, error));
-        }
+        Err(why) => return Ok((Duration::ZERO, Err(why))),
     };
     let led = match look.stop(&thread) {
         Ok(moment) => {
@@ -78,7 +62,7 @@ pub fn lead(
         Err(NotNow(why, false)) => return Ok((thread.longest_stop(), Err(why))),
     };
     if led.is_err() {
-        look.repeat(&thread);
+        repeat(look.pid, look.id, &thread);
     }
     // One that has ended needs nothing.
     let _ = thread.let_go();

@@ -18,8 +18,10 @@
 mod asked;
 mod code;
 mod extended;
+mod filtered;
 mod frame;
 mod lead;
+mod map;
 mod moment;
 mod restart;
 mod scratch;
@@ -29,5 +31,5 @@ mod turn;
 mod waiting;
 
 pub use asked::{Call, MemoryFile, Returned};
-pub use moment::Places;
+pub use moment::{Places, repeat};
 pub use target::Process;

@@ -18,9 +18,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::frame::MOST;
-use super::restart::{has_ended, is_futex, rank, resumed};
+use super::restart::{RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, rank, resumed};
 use crate::memory::Memory;
-use crate::process::{Activity, Mapping, Registers, Status, Stopped, Thread, maps};
+use crate::process::{
+    Activity, Filters, Mapping, RESTART, RETURN, Registers, Status, Stopped, Thread, all_survive, maps,
+    passes,
+};
 
 /// The places in a process where a thread must not be interrupted.
 ///
@@ -69,6 +72,10 @@ pub struct Look<'a> {
     pub places: &'a Places,
     /// Memory of calls from outside.
     pub scratch: &'a [Range<u64>],
+    /// The system call that the thread is to make; `None` if it may make any.
+    pub makes: Option<u32>,
+    /// Filters that let a thread live whatever call it makes.
+    pub judged: &'a [Filters],
     /// Time for a call with a limit to end.
     pub later: Duration,
 }
@@ -102,7 +109,9 @@ impl Look<'_> {
         }
         match resumed(registers) {
             Some(registers) => self.judge(thread, registers, activity),
-            None if self.later.is_zero() => Err(NotNow("waits, with a limit in time", true)),
+            None if self.later.is_zero() || !goes_on(self.pid, self.id, thread) => {
+                Err(NotNow("waits, with a limit in time", true))
+            }
             None => {
                 here(thread.finish_call(self.later), "waits, with a limit in time")?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
@@ -114,19 +123,16 @@ impl Look<'_> {
         }
     }
 
-    /// Lets a thread that was stopped for nothing make its call again, if the kernel would not:
-    /// `epoll_wait` without a limit.
-    pub fn repeat(&self, thread: &Thread) {
-        let Ok(registers) = thread.registers() else { return };
-        let is_told = Status::of_thread(self.pid, self.id).is_none_or(|it| it.signals != 0);
-        if registers.rax.cast_signed() == -i64::from(libc::EINTR)
-            && !is_told
-            && let Some(again) = resumed(registers)
-            && again.rip != registers.rip
-        {
-            // It returns the error otherwise, as under any tracer.
-            let _ = thread.set_registers(&again);
-        }
+    /// Checks that the thread's filters let it live with the call that it is to make.
+    fn is_survived(&self, thread: &Thread) -> Result<(), &'static str> {
+        let filters = thread.filters().map_err(
+            |_| "has a filter of system calls (seccomp), which might end the program; only root can read it",
+        )?;
+        let is_survived = match self.makes {
+            Some(number) => passes(&filters, number) && passes(&filters, RETURN),
+            None => self.judged.contains(&filters) || all_survive(&filters),
+        };
+        is_survived.then_some(()).ok_or("has a filter of system calls (seccomp), which might end the program")
     }
 
     fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
@@ -137,6 +143,9 @@ impl Look<'_> {
         }
         if registers.cs != CODE_64 {
             return not("runs code of 32 bits");
+        }
+        if status.is_filtered {
+            self.is_survived(thread).map_err(|why| NotNow(why, true))?;
         }
         let stack = registers.rsp;
         let within = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|it| it.contains(&address));
@@ -211,6 +220,35 @@ impl Look<'_> {
         let (Some(start), Some(length)) = (word(8), word(16)) else { return true };
         at.wrapping_sub(start) < length
     }
+}
+
+/// Prepares a thread to go on that was stopped for nothing, where the kernel alone would not do:
+///
+/// - `epoll_wait` without a limit makes its call again;
+/// - a call with a limit goes on by another system call. If the thread's filters may refuse that,
+///   it makes its own call again, or returns `EINTR`.
+pub fn repeat(pid: u32, id: u32, thread: &Thread) {
+    let Ok(registers) = thread.registers() else { return };
+    let result = registers.rax.cast_signed();
+    let is_told = || Status::of_thread(pid, id).is_none_or(|it| it.signals != 0);
+    let again = if result == -i64::from(libc::EINTR) && !is_told() {
+        resumed(registers).filter(|it| it.rip != registers.rip)
+    } else if result == RESTARTS_WITH_BLOCK && !goes_on(pid, id, thread) {
+        Some(resumed(registers).unwrap_or_else(|| interrupted(registers)))
+    } else {
+        None
+    };
+    if let Some(again) = again {
+        // It goes on as under any tracer otherwise.
+        let _ = thread.set_registers(&again);
+    }
+}
+
+/// Returns whether the kernel may go on with a thread's call that has a limit: no filter refuses
+/// the system call that it makes for that.
+fn goes_on(pid: u32, id: u32, thread: &Thread) -> bool {
+    let is_filtered = Status::of_thread(pid, id).is_none_or(|it| it.is_filtered);
+    !is_filtered || thread.filters().is_ok_and(|it| passes(&it, RESTART))
 }
 
 /// Returns whether words that begin with a restorer's address are the frame of a handler.

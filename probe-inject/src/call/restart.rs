@@ -18,7 +18,8 @@ use crate::process::{Activity, Registers, System};
 /// Results of system calls that a signal has interrupted.
 const EINTR: i64 = -4;
 const RESTARTS: [i64; 3] = [-512, -513, -514];
-const RESTARTS_WITH_BLOCK: i64 = -516;
+/// The result of a call whose limit only the kernel knows.
+pub const RESTARTS_WITH_BLOCK: i64 = -516;
 /// Bytes of the instruction.
 const SYSCALL: u64 = 2;
 
@@ -150,6 +151,11 @@ pub fn resumed(registers: Registers) -> Option<Registers> {
         EINTR if is_never_repeated && can_repeat(call, arguments) => Some(again),
         _ => Some(Registers { orig_rax: u64::MAX, ..stopped }),
     }
+}
+
+/// Returns the registers with which a call returns `EINTR`.
+pub fn interrupted(stopped: Registers) -> Registers {
+    Registers { rax: EINTR.cast_unsigned(), orig_rax: u64::MAX, ..stopped }
 }
 
 #[cfg(test)]

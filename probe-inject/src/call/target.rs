@@ -13,11 +13,11 @@ use super::lead::lead;
 use super::moment::{Look, Places};
 use super::restart::{Rank, rank};
 use super::scratch::{Regions, Scratch, place};
-use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code};
+use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code as code_of_calls};
 use super::turn::Turn;
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{Mapping, Registers, Status, activity, check, maps, threads};
+use crate::process::{Filters, Mapping, Registers, Status, activity, check, maps, threads};
 
 /// The time for all that is waited for, as long as nobody sets another one.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,11 +50,15 @@ const SHOWN: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Process {
-    pub(super) pid: u32,
-    pub(super) memory: Arc<Memory>,
-    pub(super) patience: Duration,
-    longest: Duration,
-    stops: u32,
+    pub(crate) pid: u32,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) patience: Duration,
+    pub(crate) longest: Duration,
+    pub(crate) stops: u32,
+    /// Filters of system calls that let a thread live whatever call it makes.
+    pub(crate) judged: Vec<Filters>,
+    /// The code by which calls are made, once it is found.
+    code: Option<Code>,
     /// Nobody else calls anything there while this is open.
     _turn: Turn,
 }
@@ -76,7 +80,8 @@ impl Process {
             }
         };
         let (longest, stops) = (Duration::ZERO, 0);
-        let process = Self { pid, memory, patience: PATIENCE, longest, stops, _turn: turn };
+        let (judged, code) = (Vec::new(), None);
+        let process = Self { pid, memory, patience: PATIENCE, longest, stops, judged, code, _turn: turn };
         process.settle()?;
         Ok(process)
     }
@@ -85,6 +90,11 @@ impl Process {
     /// seconds by default.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// Returns the process's id.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Returns the process's memory.
@@ -142,7 +152,7 @@ impl Process {
             registers.rip = entries.stub;
             registers.rdi = base + WORDS;
         };
-        let thread = self.tell(code, places, &[scratch.range()], Some(base + WORDS), &told)?;
+        let thread = self.tell(code, places, &[scratch.range()], None, Some(base + WORDS), &told)?;
         self.finish(base, thread, call.file)
     }
 
@@ -158,11 +168,12 @@ impl Process {
         if let Some(it) = regions.free.filter(|it| it.is_ready) {
             return Ok(it);
         }
-        let unable = |problem: &str| InjectError::Unable { pid: self.pid, problem: problem.to_owned() };
+        let pid = self.pid;
+        let unable = |problem: &str| InjectError::Unable { pid, problem: problem.to_owned() };
         if !regions.has_room {
             return Err(unable("has several calls under way that don't end"));
         }
-        let code = Code::find(&self.memory, &maps).ok_or_else(|| unable("has no C library"))?;
+        let code = self.code(&maps)?;
         let base = if let Some(it) = regions.free {
             it.base
         } else {
@@ -170,7 +181,7 @@ impl Process {
             let arguments = [base, SIZE, READ_WRITE, FLAGS, u64::MAX, 0];
             let is_there = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_writable);
             self.system(libc::SYS_mmap, arguments, code, places, &regions.all, is_there)?;
-            self.write(base, self::code().0)?;
+            self.write(base, code_of_calls().0)?;
             base
         };
         let is_there = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_executable);
@@ -179,8 +190,22 @@ impl Process {
         Ok(Scratch { base, is_ready: true })
     }
 
+    /// Returns the code by which calls are made.
+    pub(super) fn code(&mut self, maps: &[Mapping]) -> Result<Code, InjectError> {
+        if self.code.is_none() {
+            self.code = Code::find(&self.memory, maps);
+        }
+        self.code.ok_or_else(|| InjectError::Unable {
+            pid: self.pid,
+            problem:
+                "has no code that makes a system call, or that returns from a signal's handler, by which a \
+                      call could end; C libraries have both"
+                    .to_owned(),
+        })
+    }
+
     /// Makes a system call there, and waits until its mappings show it.
-    fn system(
+    pub(super) fn system(
         &mut self,
         number: i64,
         arguments: [u64; 6],
@@ -197,12 +222,12 @@ impl Process {
             [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
                 arguments;
         };
-        self.tell(code, places, scratch, None, &told)?;
+        self.tell(code, places, scratch, u32::try_from(number).ok(), None, &told)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
             if begun.elapsed() > REFUSED {
-                let problem =
-                    "gives no memory for a call: its limits (ulimit -v), or a security module, may forbid it";
+                let problem = "neither gives nor takes memory: its limits (ulimit -v), its filter of system calls \
+                     (seccomp), or a security module, may forbid it";
                 return Err(InjectError::Unable { pid: self.pid, problem: problem.to_owned() });
             }
             thread::sleep(LOOK);
@@ -216,6 +241,7 @@ impl Process {
         code: Code,
         places: &Places,
         scratch: &[Range<u64>],
+        makes: Option<u32>,
         busy: Option<u64>,
         told: &(dyn Fn(&mut Registers) + Sync),
     ) -> Result<u32, InjectError> {
@@ -233,7 +259,8 @@ impl Process {
                 }
                 let later = longer.min(self.patience.saturating_sub(begun.elapsed()));
                 let (pid, memory) = (self.pid, &*self.memory);
-                let look = Look { pid, id, memory, places, scratch, later };
+                let judged = &self.judged[..];
+                let look = Look { pid, id, memory, places, scratch, makes, judged, later };
                 let attempt = move || lead(&look, code, busy, told);
                 // The kernel lets a thread go, too, when the one ends that has stopped it.
                 let attempted = thread::scope(|scope| scope.spawn(attempt).join());
@@ -262,9 +289,6 @@ impl Process {
         for id in threads(self.pid) {
             let Some(status) = Status::of_thread(self.pid, id) else { continue };
             let why = match (status.state, rank(activity(self.pid, id))) {
-                _ if status.is_filtered => {
-                    "has a filter of system calls (seccomp), which might end the program"
-                }
                 ('D', _) => "waits uninterruptibly",
                 ('T' | 't', _) => "is stopped",
                 ('Z' | 'X', _) => "has ended",

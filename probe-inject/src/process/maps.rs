@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use super::status::threads;
+
 /// A part of a process's addresses.
 ///
 /// ```
@@ -72,8 +74,14 @@ impl Mapping {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn maps(pid: u32) -> io::Result<Vec<Mapping>> {
+    let mut bytes = fs::read(format!("/proc/{pid}/maps"))?;
+    if bytes.is_empty() {
+        // The first thread has ended, and others have not.
+        let mut others = threads(pid).into_iter().filter(|it| *it != pid);
+        let other = others.find_map(|it| fs::read(format!("/proc/{pid}/task/{it}/maps")).ok());
+        bytes = other.unwrap_or_default();
+    }
     // Names need not be UTF-8.
-    let bytes = fs::read(format!("/proc/{pid}/maps"))?;
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Mapping::read).collect())
 }
 

@@ -1,12 +1,16 @@
 //! A process as it is seen from outside: its state, its mappings, and its threads, which can be
 //! stopped one by one.
 
+mod filter;
 mod maps;
 mod rights;
+mod seize;
 mod status;
 mod thread;
 
+pub use filter::{Filters, RESTART, RETURN, all_survive, passes};
 pub use maps::{Mapping, maps};
-pub use rights::{check, refused};
-pub use status::{Activity, Status, System, activity, threads};
-pub use thread::{Registers, Stopped, Thread};
+pub use rights::check;
+pub use seize::seize;
+pub use status::{Activity, Status, System, activity, threads, worker};
+pub use thread::{LOOK, Registers, Stopped, Thread};

@@ -125,6 +125,17 @@ pub fn threads(pid: u32) -> Vec<u32> {
     threads.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// Returns whether a thread is the kernel's worker of an `io_uring`, which runs no code of the
+/// program's.
+pub fn worker(pid: u32, thread: u32) -> bool {
+    /// `PF_IO_WORKER`.
+    const WORKER: u64 = 0x10;
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+    // The name may have any characters; the flags are the seventh word behind it.
+    let flags = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|it| it & WORKER != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
+use super::filter::{Filters, Instruction};
+
 /// The general registers.
 pub type Registers = libc::user_regs_struct;
 
@@ -28,8 +30,13 @@ const EXTENDED: c_long = 0x202;
 const MOST_EXTENDED: usize = 1 << 16;
 /// Asks for the place of a thread's restartable sequence (since Linux 5.13).
 const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+/// Asks for a filter of system calls (since Linux 4.4).
+const GET_FILTER: libc::c_uint = 0x420c;
+/// The most instructions of a filter, and more filters than a thread may have.
+const MOST_OF_FILTER: usize = 4096;
+const MOST_FILTERS: c_long = 1 << 13;
 /// The time between two looks.
-const LOOK: Duration = Duration::from_micros(20);
+pub const LOOK: Duration = Duration::from_micros(20);
 /// The flag of a stop after a system call.
 const AT_CALL: c_int = 0x80;
 
@@ -68,6 +75,22 @@ fn hurry() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
 }
 
+/// Looks until there is something to see. A look gets the moment of the one before.
+fn wait(within: Duration, look: impl Fn(Instant) -> io::Result<Option<Stopped>>) -> io::Result<Stopped> {
+    let begun = Instant::now();
+    let mut looked = begun;
+    loop {
+        let before = mem::replace(&mut looked, Instant::now());
+        if let Some(found) = look(before)? {
+            return Ok(found);
+        }
+        if begun.elapsed() > within {
+            return Ok(Stopped::NotYet);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
 impl Thread {
     /// Begins to trace a thread, which goes on. This thread here must be a short-lived one: it goes
     /// before others until it ends, where it has the right.
@@ -83,20 +106,43 @@ impl Thread {
         Ok(thread)
     }
 
+    /// Notices the end of a thread that this process traces, if it has ended.
+    pub fn reap(id: u32) {
+        let flags = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+        // SAFETY: zeros are such a structure, and the call writes one.
+        unsafe { libc::waitid(libc::P_PID, id, &mut mem::zeroed(), flags) };
+    }
+
+    /// Asks it to stop, which it does as soon as it has a processor.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn interrupt(&self) -> io::Result<()> {
+        // SAFETY: it takes no argument.
+        unsafe { self.request(libc::PTRACE_INTERRUPT, 0, 0) }
+    }
+
     /// Stops it.
     ///
     /// # Errors
     /// The system's.
     pub fn stop(&self, within: Duration) -> io::Result<Stopped> {
-        // SAFETY: it takes no argument.
-        let interrupt = || unsafe { self.request(libc::PTRACE_INTERRUPT, 0, 0) };
-        interrupt()?;
+        self.interrupt()?;
+        wait(within, |before| self.is_stopped(before))
+    }
+
+    /// Returns whether it has stopped, after [`interrupt`](Self::interrupt); `None` if not yet. It
+    /// was not at an earlier look.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_stopped(&self, before: Instant) -> io::Result<Option<Stopped>> {
         let go_on = |signal| {
             self.go_on(libc::PTRACE_CONT, signal)?;
             // A thread that was about to take a signal may have forgotten it.
-            interrupt()
+            self.interrupt()
         };
-        self.wait(within, go_on, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
+        self.look(before, go_on, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
     }
 
     /// Lets it go on until the interrupted system call ends in which it is, which has a limit in
@@ -110,7 +156,8 @@ impl Thread {
         // others.
         for _ in 0..2 {
             go_on(0)?;
-            let found = self.wait(within, go_on, |status| libc::WSTOPSIG(status) & AT_CALL != 0)?;
+            let is_it = |status| libc::WSTOPSIG(status) & AT_CALL != 0;
+            let found = wait(within, |before| self.look(before, go_on, is_it))?;
             if found != Stopped::Here {
                 return Ok(found);
             }
@@ -137,42 +184,35 @@ impl Thread {
         Ok(())
     }
 
-    /// Waits for a stop. Passes on the signals that arrive before.
-    fn wait(
+    /// Looks for a stop. Passes on the signals that arrived before.
+    fn look(
         &self,
-        within: Duration,
+        before: Instant,
         go_on: impl Fn(c_int) -> io::Result<()>,
         is_it: impl Fn(c_int) -> bool,
-    ) -> io::Result<Stopped> {
-        let begun = Instant::now();
-        let mut looked = begun;
+    ) -> io::Result<Option<Stopped>> {
         loop {
-            let before = mem::replace(&mut looked, Instant::now());
             let mut status = 0;
             // SAFETY: it writes one number.
             let found = unsafe { libc::waitpid(self.id, &raw mut status, libc::WNOHANG | libc::__WALL) };
             if found == -1 {
                 let error = io::Error::last_os_error();
                 return if error.raw_os_error() == Some(libc::ECHILD) {
-                    Ok(Stopped::Ended)
+                    Ok(Some(Stopped::Ended))
                 } else {
                     Err(error)
                 };
             }
             if found == 0 {
-                if begun.elapsed() > within {
-                    return Ok(Stopped::NotYet);
-                }
-                thread::sleep(LOOK);
-                continue;
+                return Ok(None);
             }
             self.since.set(Some(before));
             if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-                return Ok(Stopped::Ended);
+                return Ok(Some(Stopped::Ended));
             } else if status >> 16 == libc::PTRACE_EVENT_STOP && libc::WSTOPSIG(status) != libc::SIGTRAP {
-                return Ok(Stopped::ByJobControl);
+                return Ok(Some(Stopped::ByJobControl));
             } else if is_it(status) {
-                return Ok(Stopped::Here);
+                return Ok(Some(Stopped::Here));
             }
             // A signal, which it shall get, or an event.
             let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_CALL == 0;
@@ -247,6 +287,28 @@ impl Thread {
         // SAFETY: 24 bytes are there.
         let read = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.id, 24_usize, at) };
         (read > 0 && configuration[0] != 0).then_some(configuration[0])
+    }
+
+    /// Returns its filters of system calls, the newest first.
+    ///
+    /// # Errors
+    /// The system's: only root may read them (`CAP_SYS_ADMIN`), if it has no filter itself.
+    pub fn filters(&self) -> io::Result<Filters> {
+        let mut filters = Vec::new();
+        for index in 0..MOST_FILTERS {
+            let mut filter = vec![Instruction::default(); MOST_OF_FILTER];
+            let into = filter.as_mut_ptr().cast::<c_void>();
+            // SAFETY: it writes a filter's instructions, of which there are no more than room.
+            let read = unsafe { libc::ptrace(GET_FILTER, self.id, index as *mut c_void, into) };
+            let Ok(length) = usize::try_from(read) else {
+                let error = io::Error::last_os_error();
+                return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
+            };
+            filter.truncate(length);
+            filter.shrink_to_fit();
+            filters.push(filter);
+        }
+        Err(io::Error::other("it has no end of filters"))
     }
 
     /// Lets it go. It goes on where its registers lead.

@@ -128,6 +128,35 @@ static void *waits(void *unused) {
     return 0;
 }
 
+/* Begins the next one, and ends. */
+static void *chain(void *unused) {
+    pthread_t next;
+    pthread_attr_t alone;
+    pthread_attr_init(&alone);
+    pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
+    if (!ends && pthread_create(&next, &alone, chain, 0) != 0) wrong = 1;
+    pthread_attr_destroy(&alone);
+    return unused;
+}
+
+static char **again;
+static void *execs(void *unused) {
+    execv("/proc/self/exe", again);
+    wrong = 1;
+    return unused;
+}
+
+static void restrict_calls(unsigned number, unsigned action) {
+    /* Another architecture ends the program, too. */
+    struct sock_filter filter[] = {
+        {.code = 0x20, .k = 4}, {.code = 0x15, .k = 0xc000003e, .jt = 1}, {.code = 0x06, .k = 0x80000000},
+        {.code = 0x20, .k = 0}, {.code = 0x15, .k = number, .jf = 1}, {.code = 0x06, .k = action},
+        {.code = 0x06, .k = 0x7fff0000},
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+    wrong |= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0;
+}
+
 int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "read";
     struct sigaction action = {.sa_handler = on_end};
@@ -138,7 +167,7 @@ int main(int count, char **arguments) {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     if (!strcmp(mode, "sigwait")) sigprocmask(SIG_BLOCK, &set, 0);
-    printf("%p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads);
+    if (count < 3) printf("%p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads);
     fflush(stdout);
     if (!strcmp(mode, "read")) {
         char byte;
@@ -207,12 +236,33 @@ int main(int count, char **arguments) {
     } else if (!strcmp(mode, "handler")) {
         char byte;
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
-    } else if (!strcmp(mode, "filtered")) {
-        /* A filter that allows all. */
-        struct sock_filter all = {.code = 0x06, .k = 0x7fff0000};
-        struct sock_fprog program = {.len = 1, .filter = &all};
-        wrong |= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0;
-        coroutine();
+    } else if (!strcmp(mode, "container") || !strcmp(mode, "sandbox") || !strcmp(mode, "handlers")) {
+        /* `unshare` gets an error, or ends the program; no handler may return. */
+        restrict_calls(*mode == 'h' ? 15 : 272, *mode == 's' ? 0x80000000 : 0x50001);
+        char byte;
+        while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
+    } else if (!strcmp(mode, "restart")) {
+        /* The call by which the kernel goes on with another one ends the program. */
+        restrict_calls(219, 0x80000000);
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        while (poll(&input, 1, 20) <= 0) {
+            struct timespec time = {.tv_nsec = 20000000};
+            double begun = now();
+            wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.02;
+        }
+    } else if (!strcmp(mode, "chain")) {
+        for (int at = 0; at < 4; at++) chain(0);
+        char byte;
+        while (read(0, &byte, 1) == 1) { }
+        ends = 1;
+    } else if (!strcmp(mode, "exec")) {
+        pthread_t threads[17];
+        int left = count > 2 ? atoi(arguments[2]) : 100;
+        char text[20];
+        snprintf(text, sizeof text, "%d", left - 1);
+        again = (char *[]){arguments[0], "exec", text, 0};
+        for (int at = 0; left && at < 17; at++) pthread_create(&threads[at], 0, at == 16 ? execs : at % 2 ? spin : waits, 0);
+        while (left) pause();
     } else if (!strcmp(mode, "coroutine")) {
         static char stack[1 << 16];
         getcontext(&of_coroutine);

@@ -1,0 +1,189 @@
+//! `count --ptrace`, and `enable`, `status` and `disable` with it: hits of a program without a
+//! runtime, counted from outside.
+
+use std::fmt::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_runtime::__tools::{Table, Time};
+use probe_runtime::Selector;
+use serde::Serialize;
+
+use super::measure::written;
+use crate::args::{Disable, Enable, Measure, Status};
+use crate::json::{Made, SCHEMA, document};
+use crate::live::{LOOK, Screen, Stop};
+use crate::output::{Failure, Shown};
+use crate::outside::{Counters, Counting};
+use crate::tables::Probe;
+use crate::text::{clean, count};
+
+const COUNT: &str = "count";
+
+#[derive(Serialize)]
+struct Head<'a> {
+    schema: u64,
+    command: &'a str,
+    pid: u32,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    probe: &'a str,
+    kind: &'a str,
+    file: &'a str,
+    line: u32,
+    sites: u64,
+    hits: u64,
+}
+
+pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
+    let pid = id(args.target.which.pid)?;
+    let selector = parsed(&args.selector)?;
+    let stop = Stop::on_signals()?;
+    let mut counting = Counting::begin(pid, &selector)?;
+    let mut screen = Screen::stdout(is_json);
+    let mut last = None;
+    let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
+    // Sites become latent however that has ended.
+    let rested = counting.rest();
+    let counters = counting.read();
+    let Ok(counters) = counters else {
+        let Some(last) = last else {
+            return Err(Failure::Input(format!("process {pid} has ended before there was a report")));
+        };
+        written(screen.finish(&report(COUNT, &counting, &last, is_json)?))?;
+        let notes = vec![format!("process {pid} has ended; this is the last report before")];
+        return Ok(Shown { notes, ..Shown::text(String::new()) });
+    };
+    let report = report(COUNT, &counting, &counters, is_json);
+    let closed = rested.and_then(|()| close(&mut counting));
+    let shown = shown.and_then(|()| written(screen.finish(&report?)));
+    closed?;
+    shown?;
+    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+}
+
+/// Shows reports until a time, a signal or the program's end.
+fn watch(
+    counting: &Counting,
+    args: &Measure,
+    stop: &Stop,
+    (screen, is_json): (&mut Screen, bool),
+    last: &mut Option<Counters>,
+) -> Result<(), Failure> {
+    let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
+    let begun = Instant::now();
+    let mut next = every;
+    while !stop.is_set() && args.time.is_none_or(|time| begun.elapsed() < time) {
+        thread::sleep(LOOK);
+        let Ok(counters) = counting.read() else { break };
+        if next.is_some_and(|next| begun.elapsed() >= next) {
+            next = every.map(|every| begun.elapsed() + every);
+            written(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
+        }
+        *last = Some(counters);
+    }
+    Ok(())
+}
+
+pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
+    let pid = id(args.running.which.pid)?;
+    if !args.keep {
+        return Err(Failure::Usage(
+            "with --ptrace, `enable` needs --keep; `count --ptrace` counts for a while".to_owned(),
+        ));
+    }
+    let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
+    let mut counting = Counting::begin(pid, &parsed(spec)?)?;
+    let done = format!("{} are counted", count(counting.sites(), "site"));
+    let text = if is_json {
+        Made::to_process("enable", pid, &done).document()?
+    } else {
+        format!("process {pid}: {done} until `probectl disable --ptrace -p {pid}`\n")
+    };
+    tell(&mut counting);
+    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
+}
+
+pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
+    let counting = Counting::found(id(args.running.which.pid)?)?;
+    let text = report("status", &counting, &counting.read()?, is_json)?;
+    Ok(Shown { notes: counting.notes, ..Shown::text(text) })
+}
+
+pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
+    let pid = id(args.running.which.pid)?;
+    if !args.attachments.is_empty() {
+        return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
+    }
+    let mut counting = Counting::found(pid)?;
+    let rested = counting.rest();
+    let report = report("disable", &counting, &counting.read()?, is_json)?;
+    // An error of the rest loses no number.
+    let shown = written(Screen::stdout(is_json).finish(&report));
+    rested.and_then(|()| close(&mut counting))?;
+    shown?;
+    Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+}
+
+/// Gives the memory back.
+fn close(counting: &mut Counting) -> Result<(), Failure> {
+    counting.end()?;
+    tell(counting);
+    Ok(())
+}
+
+/// Notes the time for which threads stood.
+fn tell(counting: &mut Counting) {
+    let longest = u64::try_from(counting.longest_stop().as_nanos()).unwrap_or(u64::MAX);
+    counting.notes.push(format!("all threads stood for {} at most at a time", Time(longest)));
+}
+
+fn id(pid: Option<u32>) -> Result<u32, Failure> {
+    pid.ok_or_else(|| Failure::Usage("--ptrace is about a process: give `-p PID`".to_owned()))
+}
+
+fn parsed(text: &str) -> Result<Selector, Failure> {
+    Selector::parse(text).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn report(command: &str, counting: &Counting, counters: &Counters, is_json: bool) -> Result<String, Failure> {
+    let mut hits = counting.hits(counters);
+    hits.sort_by(|a, b| {
+        let [one, other] = [a, b].map(|it| &it.row.probe);
+        let place = |it: &Probe| (it.kind, it.line);
+        b.count
+            .cmp(&a.count)
+            .then_with(|| one.path.cmp(&other.path))
+            .then_with(|| place(one).cmp(&place(other)))
+    });
+    if is_json {
+        let rows = hits.iter().map(|it| Row {
+            probe: &it.row.probe.path,
+            kind: it.row.probe.kind.name(),
+            file: &it.row.probe.file,
+            line: it.row.probe.line,
+            sites: it.sites,
+            hits: it.count,
+        });
+        return document(&Head { schema: SCHEMA, command, pid: counting.pid() }, rows);
+    }
+    let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
+    let (hit, others): (Vec<_>, Vec<_>) = hits.into_iter().partition(|it| it.count != 0);
+    for it in hit {
+        let probe = &it.row.probe;
+        table.row(vec![
+            clean(&probe.path).into_owned(),
+            probe.kind.name().to_owned(),
+            it.sites.to_string(),
+            it.count.to_string(),
+        ]);
+    }
+    let mut text = format!("{table}\n");
+    if !others.is_empty() {
+        // Writing to a string never fails.
+        let _ = writeln!(text, "{} never hit", count(others.len() as u64, "probe"));
+    }
+    Ok(text)
+}

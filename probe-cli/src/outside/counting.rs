@@ -1,0 +1,328 @@
+//! Counting hits in a program that runs: its sites are switched from here, and undone from here.
+//!
+//! ```text
+//! begin: objects ▸ probes ▸ regions are mapped and written ▸ sites lead to them
+//! end:   sites are latent ▸ threads are led out of the stubs ▸ counts ▸ regions are unmapped
+//! ```
+//! A region is whole before a site leads to it, and no site and no thread is in it when it goes. So
+//! a command that is killed in between leaves a program that counts, and [`Counting::found`] ends
+//! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
+//! leaves zeros that nobody uses and nobody knows.
+
+use std::collections::{HashMap, HashSet};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use probe_inject::{InjectError, Memory, Process};
+use probe_protocol::{Client, ClientError};
+use probe_runtime::Selector;
+
+use super::chosen::{Probes, probes};
+use super::leave::leave;
+use super::region::{MOST, Region, place};
+use super::switch::{Change, switch};
+use crate::elf::Runtime;
+use crate::output::Failure;
+use crate::tables::NOP;
+use crate::text::count;
+
+/// The time for handlers that have interrupted a stub to end.
+const ENDS: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A program whose hits are counted.
+pub struct Counting {
+    process: Process,
+    regions: Vec<Region>,
+    probes: Probes,
+    /// The sites that lead to counters.
+    counted: HashSet<u64>,
+    /// Lines about sites that are not counted.
+    pub notes: Vec<String>,
+}
+
+/// The counters of each region, at one moment.
+pub type Counters = Vec<Vec<u64>>;
+
+/// The hits of a probe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hits<'a> {
+    /// The probe.
+    pub row: &'a super::chosen::Row,
+    /// Number of its sites that are counted.
+    pub sites: u64,
+    /// Number of its hits.
+    pub count: u64,
+}
+
+impl Counting {
+    /// Opens a program, and begins to count the hits of a selector's probes.
+    ///
+    /// # Errors
+    /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
+    /// latent then, unless the error tells otherwise.
+    pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let mut counting = Self::open(pid)?;
+        if !counting.regions.is_empty() {
+            let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
+            return Err(Failure::Input(format!(
+                "{} of process {pid} are counted from outside already; end that first: probectl disable -p {pid} --ptrace",
+                count(sites, "site")
+            )));
+        }
+        if !counting.probes.keep(selector) {
+            let terms = selector.unmatched(counting.probes.rows().map(|it| &it.probe)).join(", ");
+            return Err(Failure::NoMatch(format!("no probe of process {pid} matches `{terms}`")));
+        }
+        let armed = counting.arm().map_err(Failure::input);
+        let armed = armed.and_then(|()| {
+            if !counting.counted.is_empty() {
+                return Ok(());
+            }
+            let why = counting.notes.join("; ");
+            Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
+        });
+        if let Err(error) = armed {
+            let undone = counting.rest().and_then(|()| counting.end());
+            return Err(match undone {
+                Ok(()) => error,
+                Err(other) => Failure::Input(format!("{error}; {other}")),
+            });
+        }
+        Ok(counting)
+    }
+
+    /// Opens a program whose hits are counted already.
+    ///
+    /// # Errors
+    /// If it can't be traced, or nothing is counted.
+    pub fn found(pid: u32) -> Result<Self, Failure> {
+        let mut counting = Self::open(pid)?;
+        if counting.regions.is_empty() {
+            return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
+        }
+        let memory = counting.process.memory();
+        let active = counting.regions.iter().flat_map(changes_of).filter(|it| leads(memory, *it));
+        counting.counted = active.map(|(site, _)| site).collect();
+        Ok(counting)
+    }
+
+    fn open(pid: u32) -> Result<Self, Failure> {
+        match Client::connect(pid) {
+            Err(ClientError::NoAgent { .. }) => (),
+            Err(error) => return Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
+            Ok(_) => {
+                return Err(Failure::Input(format!(
+                    "process {pid} has an agent, which switches its sites; leave out --ptrace"
+                )));
+            }
+        }
+        let process = Process::open(pid).map_err(Failure::input)?;
+        let probes = probes(pid, process.memory()).map_err(Failure::input)?;
+        let mut notes = probes.notes.clone();
+        match &probes.owner {
+            Some((object, Runtime { entry: Some(_), .. })) => {
+                return Err(Failure::Input(format!(
+                    "process {pid} has a runtime of its own, whose agent can be started; leave out --ptrace ({object})"
+                )));
+            }
+            Some((object, _)) => notes.push(format!(
+                "{object} has a runtime of its own, which can't attach to these sites meanwhile"
+            )),
+            None => (),
+        }
+        let maps = process.maps().map_err(Failure::input)?;
+        let regions = Region::find(process.memory(), &maps);
+        Ok(Self { process, regions, probes, counted: HashSet::new(), notes })
+    }
+
+    /// Returns the process's id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Returns the number of sites that are counted.
+    pub fn sites(&self) -> u64 {
+        self.counted.len() as u64
+    }
+
+    fn arm(&mut self) -> Result<(), InjectError> {
+        let mut changes = Vec::new();
+        let mut refused = 0;
+        for object in 0..self.probes.objects.len() {
+            let rows = self.probes.objects[object].iter();
+            let sites = rows.flat_map(|it| it.sites.iter().zip(&it.probe.sites));
+            let (fit, others): (Vec<_>, Vec<_>) =
+                sites.partition(|(_, site)| site.is_in_one_word() && site.bytes == NOP);
+            refused += others.len() as u64;
+            let mut sites: Vec<u64> = fit.into_iter().map(|(at, _)| *at).collect();
+            sites.sort_unstable();
+            // Functions that the linker has folded into one have one site.
+            sites.dedup();
+            match self.mapped(sites)? {
+                Ok(region) => {
+                    changes.extend(changes_of(&region).map(|(site, jump)| Change {
+                        site,
+                        from: NOP,
+                        to: jump,
+                    }));
+                    self.regions.push(region);
+                }
+                Err(sites) => {
+                    refused += sites;
+                    self.notes.push(format!("{} have no room for counters near them", count(sites, "site")));
+                }
+            }
+        }
+        let kept = switch(&mut self.process, &changes)?;
+        refused += kept.len() as u64;
+        self.counted = changes.iter().map(|it| it.site).collect();
+        kept.iter().for_each(|it| _ = self.counted.remove(&it.site));
+        if refused != 0 {
+            self.notes.push(format!("{} are not counted: they are not latent", count(refused, "site")));
+        }
+        Ok(())
+    }
+
+    /// Maps a region for sites of one object; an error inside is the number of sites that can't
+    /// have one.
+    fn mapped(&mut self, sites: Vec<u64>) -> Result<Result<Region, u64>, InjectError> {
+        let number = sites.len() as u64;
+        let (Some(first), Some(last)) = (sites.first().copied(), sites.last().copied()) else {
+            return Ok(Err(0));
+        };
+        let mut region = Region { base: 0, sites };
+        let maps = self.process.maps()?;
+        let length = region.code_length() + region.data_length();
+        // A place that was another region's may still be asked to be unmapped, by a thread that got
+        // no processor.
+        let salt = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
+        let code = place(&maps, first, last, length, salt.into()).and_then(|base| {
+            region.base = base;
+            region.code()
+        });
+        let Some(code) = code.filter(|_| number <= MOST) else { return Ok(Err(number)) };
+        // It is known by its first bytes, so these come at once.
+        self.process.map(region.base, region.code_length(), true)?;
+        self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
+            pid: self.process.pid(),
+            step: "its memory can't be written",
+            error,
+        })?;
+        self.process.map(region.data(), region.data_length(), false)?;
+        Ok(Ok(region))
+    }
+
+    /// Reads all counters. Nothing stops for that.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn read(&self) -> Result<Counters, Failure> {
+        let memory = self.process.memory();
+        let counters = self.regions.iter().map(|region| {
+            let bytes = memory.bytes(region.data(), 8 * region.sites.len());
+            // One whose `probectl` was killed may have no counters yet. No site leads to it then.
+            let bytes = bytes.or_else(|_| memory.bytes(region.base, 1).map(|_| Vec::new()));
+            let bytes = bytes.map_err(|_| Failure::input(InjectError::NoProcess(self.process.pid())))?;
+            let words = bytes.chunks_exact(8);
+            Ok(words.map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect())
+        });
+        counters.collect()
+    }
+
+    /// Returns the hits of each probe that has counted sites.
+    pub fn hits(&self, counters: &Counters) -> Vec<Hits<'_>> {
+        let of_regions = self.regions.iter().zip(counters);
+        let counts: HashMap<_, _> =
+            of_regions.flat_map(|(it, counters)| it.sites.iter().zip(counters)).collect();
+        let hits = self.probes.rows().filter_map(|row| {
+            let is_counted = |site: &&u64| self.counted.contains(site);
+            let own: Vec<u64> = row
+                .sites
+                .iter()
+                .filter(is_counted)
+                .filter_map(|it| counts.get(it).copied().copied())
+                .collect();
+            (!own.is_empty()).then(|| Hits { row, sites: own.len() as u64, count: own.iter().sum() })
+        });
+        hits.collect()
+    }
+
+    /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
+    /// then, but for those whose thread is in a handler that has interrupted a stub.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the text can't be written.
+    pub fn rest(&mut self) -> Result<(), Failure> {
+        let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
+        let changes: Vec<_> =
+            changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
+        // Sites that never became active, or that somebody else has written, are left alone.
+        let led = switch(&mut self.process, &changes).and_then(|_| self.leave());
+        led.map(drop).map_err(|error| {
+            Failure::Input(format!(
+                "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
+            ))
+        })
+    }
+
+    /// Leads threads out of all stubs. Returns whether none can come back to each region.
+    fn leave(&mut self) -> Result<Vec<bool>, InjectError> {
+        let maps = self.process.maps()?;
+        let (process, regions) = (&mut self.process, &self.regions[..]);
+        // A thread without registers is one that has ended.
+        process.halt(|halted| leave(halted, regions, &maps).unwrap_or_else(|_| vec![false; regions.len()]))
+    }
+
+    /// Gives the memory of counters back, once no thread can come back to it.
+    ///
+    /// # Errors
+    /// If threads can't be stopped.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            let are_left = self.leave().map_err(Failure::input)?;
+            for (region, is_left) in std::mem::take(&mut self.regions).into_iter().zip(are_left) {
+                if is_left && self.is_latent(&region) {
+                    let length = region.code_length() + region.data_length();
+                    self.process.unmap(region.base, length).map_err(Failure::input)?;
+                } else {
+                    self.regions.push(region);
+                }
+            }
+            if self.regions.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > ENDS {
+                let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
+                self.notes.push(format!(
+                    "the memory of {} stays: a site leads to it, or a thread may come back to it from the handler \
+                     of a signal; `probectl disable --ptrace` tries again",
+                    count(counters, "counter")
+                ));
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Returns whether no site leads to a region. One that can't be read is in an object that has
+    /// gone.
+    fn is_latent(&self, region: &Region) -> bool {
+        !changes_of(region).any(|it| leads(self.process.memory(), it))
+    }
+
+    /// Returns the longest time for which a thread stood.
+    pub fn longest_stop(&self) -> Duration {
+        self.process.longest_stop()
+    }
+}
+
+fn leads(memory: &Memory, (site, jump): (u64, [u8; 5])) -> bool {
+    memory.bytes(site, jump.len()).is_ok_and(|bytes| bytes == jump)
+}
+
+/// The sites of a region, and the instruction that leads each to its stub.
+fn changes_of(region: &Region) -> impl Iterator<Item = (u64, [u8; 5])> {
+    region.sites.iter().enumerate().filter_map(|(at, site)| Some((*site, region.jump(at)?)))
+}

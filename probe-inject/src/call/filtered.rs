@@ -1,0 +1,82 @@
+//! Whether all threads of a process outlive any system call.
+//!
+//! A function that is called may have an effect on other threads: these may run code of the library
+//! that it loads. A thread of a sandbox may have a filter that ends the program at a system call
+//! which that code makes.
+
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::Duration;
+
+use super::moment::repeat;
+use super::target::Process;
+use crate::error::InjectError;
+use crate::process::{Filters, Status, Stopped, all_survive, seize, threads};
+
+/// Time for a thread to stop.
+const STOP: Duration = Duration::from_millis(100);
+
+const MIGHT: &str = "which might end the program when that makes a call it did not make before";
+
+impl Process {
+    /// Checks that no thread has a filter of system calls (seccomp) that may end the program, for
+    /// any call that the thread may make. A filter that refuses calls with an error does not end
+    /// it. Each thread that has a filter is stopped for that, for 0.1 ms.
+    ///
+    /// # Errors
+    /// [`InjectError::Unable`] if there is such a filter, or if this process may not read filters:
+    /// only root may (`CAP_SYS_ADMIN`).
+    pub fn check_filters(&mut self) -> Result<(), InjectError> {
+        for id in threads(self.pid) {
+            if !Status::of_thread(self.pid, id).is_some_and(|it| it.is_filtered) {
+                continue;
+            }
+            let pid = self.pid;
+            let unable = |why: &str| InjectError::Unable {
+                pid,
+                problem: format!("has a filter of system calls (seccomp) on thread {id}, {why}"),
+            };
+            let Some(read) = self.filters(id)? else { continue };
+            let filters = read.map_err(|why| unable(&why))?;
+            if !self.judged.contains(&filters) {
+                if !all_survive(&filters) {
+                    return Err(unable(MIGHT));
+                }
+                self.judged.push(filters);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the filters of a thread; `None` if it has ended.
+    fn filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
+        let pid = self.pid;
+        let read = move || {
+            let thread = match seize(pid, id)? {
+                Ok(thread) => thread,
+                Err("has ended") => return Ok((Duration::ZERO, None)),
+                Err(why) => return Ok((Duration::ZERO, Some(Err(format!("and {why}"))))),
+            };
+            let filters = match thread.stop(STOP) {
+                Ok(Stopped::Ended) | Err(_) => None,
+                Ok(Stopped::NotYet) => Some(Err("and does not stop: it waits uninterruptibly".to_owned())),
+                Ok(_) => {
+                    let read = thread.filters();
+                    repeat(pid, id, &thread);
+                    // One that was killed needs nothing.
+                    let _ = thread.let_go();
+                    Some(read.map_err(|error| {
+                        format!("which can't be read ({error}); that needs root without a filter")
+                    }))
+                }
+            };
+            Ok((thread.longest_stop(), filters))
+        };
+        // The kernel lets the thread go, too, when the one ends that has stopped it.
+        let read = thread::scope(|scope| scope.spawn(read).join());
+        let (stopped, filters) = read.unwrap_or_else(|panic| resume_unwind(panic))?;
+        self.longest = self.longest.max(stopped);
+        self.stops += 1;
+        Ok(filters)
+    }
+}

@@ -1,0 +1,50 @@
+//! All threads of a program, stopped at once.
+
+use probe_inject::Process;
+
+use crate::target::{Target, states, until};
+
+/// Halts a process many times. Returns the most threads that stood at once.
+pub fn halted(process: &mut Process, times: usize) -> usize {
+    let stood = (0..times).map(|_| {
+        let mut stood = 0;
+        let counted = process.halt(|halted| {
+            stood = 0;
+            halted.each(|stand| {
+                assert_ne!((stand.instruction, stand.stack), (0, 0));
+                stood += 1;
+                Ok(None)
+            })
+        });
+        counted.unwrap().unwrap();
+        stood
+    });
+    stood.max().unwrap()
+}
+
+#[test]
+fn all_threads_stand_at_once() {
+    for (mode, least) in [("threads", 17), ("chain", 1), ("signals", 1), ("limited", 1), ("spin", 1)] {
+        let mut target = Target::start(mode);
+        let Some(mut process) = target.open() else { return };
+        until(|| states(target.child.id()).len() >= least);
+        assert!(halted(&mut process, 50) >= least, "{mode}");
+        drop(process);
+        assert_eq!(target.end(mode), "0 right", "{mode}");
+    }
+}
+
+/// A thread that becomes another program waits for the end of all others, which this process must
+/// notice.
+#[test]
+fn a_program_becomes_another_one_all_the_time() {
+    let mut target = Target::start("exec");
+    let Some(mut process) = target.open() else { return };
+    let mut stood = 0;
+    while process.halt(|halted| halted.each(|_| Ok(None)).is_ok()).is_ok() {
+        stood += 1;
+    }
+    assert_ne!(stood, 0);
+    drop(process);
+    assert_eq!(target.end("exec"), "0 right");
+}
