@@ -13,6 +13,7 @@ mod later;
 mod names;
 mod preloaded;
 mod program;
+mod progress;
 mod refreshed;
 mod run;
 mod screens;
