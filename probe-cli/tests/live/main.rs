@@ -5,6 +5,7 @@
 mod commands;
 mod contained;
 mod endings;
+mod flicker;
 mod hostile;
 mod injected;
 mod injected_into;
