@@ -13,4 +13,4 @@ mod stop;
 pub use program::{Process, Program, bring, failure};
 pub use recorders::{ending, recorder, recorders};
 pub use screen::Screen;
-pub use stop::{LOOK, Stop, Watched, watch};
+pub use stop::{LOOK, Stop, Watched, watch, watch_from};
