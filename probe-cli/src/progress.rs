@@ -7,6 +7,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use terminal_size::{Width, terminal_size_of};
+
+use crate::narrow::ending;
 use crate::text::clean;
 
 const AFTER: Duration = Duration::from_secs(1);
@@ -31,6 +34,7 @@ impl Progress {
             let mut is_shown = false;
             while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let line = line(&what, counted.load(Ordering::Relaxed), total, begin.elapsed());
+                let line = ending(&line, width());
                 let _ = write!(io::stderr(), "\r\x1b[K{line}");
                 (wait, is_shown) = (EVERY, true);
             }
@@ -55,6 +59,11 @@ impl Drop for Progress {
             let _ = thread.join();
         }
     }
+}
+
+/// Returns the columns for a line, which must not become two: only the last one is erased.
+fn width() -> usize {
+    terminal_size_of(io::stderr()).map_or(80, |(Width(width), _)| usize::from(width)).saturating_sub(1)
 }
 
 fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {

@@ -1,4 +1,4 @@
-//! System calls that fail from some moment on, as in a sandbox.
+//! System calls that fail from some moment on, or end the process, as in a sandbox.
 
 /// One instruction of a classic BPF program.
 fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
@@ -22,12 +22,43 @@ pub fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
         bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
         bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
     ];
-    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
+    install(&mut program, libc::SECCOMP_FILTER_FLAG_TSYNC);
+}
+
+/// From here on, the kernel ends the process by `SIGSYS` at any system call of this thread but
+/// `exit`, by which [`end_thread`] ends the thread.
+///
+/// # Panics
+/// If the system refuses.
+pub fn allow_only_the_threads_end() {
+    let exit = u32::try_from(libc::SYS_exit).expect("a number");
+    let mut program = [
+        bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), 0),
+        bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, 1), exit),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_KILL_PROCESS),
+    ];
+    install(&mut program, 0);
+}
+
+/// Ends this thread at once, without destructors, as the C library would with more system calls.
+/// Its stack stays.
+pub fn end_thread() -> ! {
+    loop {
+        // SAFETY: no pointers; the thread's stack stays mapped, since nobody joins the thread.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+}
+
+/// Installs a program of BPF as a filter of system calls.
+fn install(program: &mut [libc::sock_filter], flags: libc::c_ulong) {
+    let len = program.len().try_into().expect("a short program");
+    let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
     // SAFETY: no pointers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
     // SAFETY: the program and its description are alive for the call, which copies them.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 

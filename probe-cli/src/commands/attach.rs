@@ -3,9 +3,8 @@
 use probe_protocol::{Client, ClientError};
 
 use crate::args::{AttachTo, Detach};
-use crate::inject::serve;
 use crate::json::Made;
-use crate::live::{Program, failure};
+use crate::live::{Program, bring, failure};
 use crate::output::{Failure, Shown};
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
@@ -15,7 +14,7 @@ pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
             client.stay().map_err(|error| failure(&error))?;
             format!("an agent serves {} already", client.path().display())
         }
-        Err(ClientError::NoAgent { .. }) => serve(pid, args.agent.as_deref(), args.plugins, true)?.note,
+        Err(ClientError::NoAgent { .. }) => bring(pid, args.agent.as_deref(), args.plugins, true)?,
         Err(error) => return Err(failure(&error)),
     };
     if is_json {

@@ -6,11 +6,14 @@ use std::time::Duration;
 use probe_protocol::{Attach, Attached, Client, ClientError};
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Screen, Stop, Watched, failure, watch};
+use crate::live::{Program, Screen, Stop, Watched, failure, watch_from};
 use crate::output::{Failure, Shown};
 
 /// The time between two reports of a program that may end before it can be asked once more.
 const UNSEEN: Duration = Duration::from_millis(100);
+
+/// The time until a first table on a terminal, for people who wait for it.
+const FIRST: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
@@ -23,7 +26,8 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
     let mut latest = None;
-    let watched = watch(&mut program.client, &stop, args.time, every, |client, _| {
+    let first = every.map(|every| if screen.is_terminal() { every.min(FIRST) } else { every });
+    let watched = watch_from(&mut program.client, &stop, args.time, first, every, |client, _| {
         let Some(report) = report(client, attached.id, 0, format)? else { return Ok(()) };
         if shows.is_some() {
             written(screen.show(&report))?;

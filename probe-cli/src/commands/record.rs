@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use probe_protocol::{Attach, ClientError};
@@ -11,10 +12,31 @@ use crate::args::{Record, Snapshot};
 use crate::json::Made;
 use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
 use crate::output::{Failure, Shown};
+use crate::progress::Progress;
 use crate::staged::Staged;
 
 /// The time for the program to finish a file.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The time between two looks at how much is done.
+const STEP: Duration = Duration::from_millis(100);
+
+/// The progress of a recording: by its time, if that is known.
+struct Recording(Progress);
+
+impl Recording {
+    fn begin(out: &Path, time: Option<Duration>) -> Self {
+        Self(Progress::start(&format!("recording to {}", out.display()), time.map_or(0, milliseconds)))
+    }
+
+    fn recorded(&self, elapsed: Duration) {
+        self.0.done().store(milliseconds(elapsed), Ordering::Relaxed);
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
@@ -38,9 +60,15 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     let attached = program.client.record(&attach, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
+    // A program that was started here may write to the same terminal.
+    let progress = (!program.is_own()).then(|| Recording::begin(&args.out, args.time));
     let client = &mut program.client;
     let mut text = String::new();
-    if watch(client, &stop, args.time, None, |_, _| Ok(()))? == Watched::Stopped {
+    let watched = watch(client, &stop, args.time, Some(STEP), |_, elapsed| {
+        progress.iter().for_each(|it| it.recorded(elapsed));
+        Ok(())
+    })?;
+    if watched == Watched::Stopped {
         match client.pause(attached.id) {
             Ok(_) => {
                 text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
@@ -50,6 +78,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
             Err(error) => return Err(failure(&error)),
         }
     }
+    drop(progress);
     if text.is_empty() {
         notes.push(format!("{}; {out} has the events until about then", program.end()));
     }
@@ -67,6 +96,7 @@ pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure>
     let format = ending(&name)?;
     let mut program = running(&args.running)?;
     let client = &mut program.client;
+    let _progress = Progress::start(&format!("writing {}", args.out.display()), 0);
     let status = client.status().map_err(|error| failure(&error))?;
     let (attachment, consumer) = match args.attachment {
         // Without a recorder there, the program says so.

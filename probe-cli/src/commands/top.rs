@@ -58,7 +58,7 @@ fn look(mut screen: FullScreen, asking: &Asking, stop: &Stop) -> Result<(), Fail
             Err(()) => return Ok(()),
         }
         if is_new {
-            screen.0.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
+            screen.draw(|frame| draw(&mut view, frame)).map_err(closed)?;
             if view.shown != shown {
                 shown.clone_from(&view.shown);
                 asking.wish(Wish::Look(shown.clone()));

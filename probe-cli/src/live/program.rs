@@ -14,6 +14,7 @@ use super::stop::Stop;
 use crate::inject::serve;
 use crate::output::{Failure, note};
 use crate::preload::{Preload, Starting, library};
+use crate::progress::Progress;
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
@@ -46,7 +47,7 @@ impl Program {
     /// If it can't be asked.
     pub fn by_id(pid: u32) -> Result<Self, Failure> {
         let begun = seen(pid).map(|it| it.begun);
-        let client = Client::connect(pid).map_err(|error| failure(&error))?;
+        let client = connect(pid).map_err(|error| failure(&error))?;
         Ok(Self { client, process: Process { pid, begun, started: None, brought: None } })
     }
 
@@ -57,20 +58,20 @@ impl Program {
     /// If it can't be asked.
     pub fn reached(pid: u32) -> Result<Self, Failure> {
         let begun = seen(pid).map(|it| it.begun);
-        let no_agent = match Client::connect(pid) {
+        let no_agent = match connect(pid) {
             Err(error @ ClientError::NoAgent { .. }) => error,
             Err(error) => return Err(failure(&error)),
             Ok(client) => {
                 return Ok(Self { client, process: Process { pid, begun, started: None, brought: None } });
             }
         };
-        let agent = serve(pid, None, false, false).map_err(|why| match why {
+        let how = bring(pid, None, false, false).map_err(|why| match why {
             Failure::Input(why) => {
                 Failure::Input(format!("{no_agent}\nno agent can be brought to it: {why}"))
             }
             other => other,
         })?;
-        note(&format!("process {pid} had no agent: {}", agent.note));
+        note(&format!("process {pid} had no agent: {how}"));
         let brought = Brought::new(pid, begun);
         let mut program = Self::by_id(pid)?;
         program.process.brought = Some(brought);
@@ -251,6 +252,22 @@ impl Process {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
         threads.flatten().all(|thread| seen_at(&thread.path()).is_none_or(|it| it.is_stopped))
     }
+}
+
+/// Connects to a process, which may be busy or stopped.
+fn connect(pid: u32) -> Result<Client, ClientError> {
+    let _progress = Progress::start(&format!("waiting for an answer of process {pid}"), 0);
+    Client::connect(pid)
+}
+
+/// Brings an agent to a process, which waits for a thread that can be stopped. Returns a line about
+/// how; the parameters are those of [`serve`].
+///
+/// # Errors
+/// If it can't get one, and the reason.
+pub fn bring(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Result<String, Failure> {
+    let _progress = Progress::start(&format!("bringing an agent to process {pid}"), 0);
+    Ok(serve(pid, given, plugins, stays)?.note)
 }
 
 /// Lets a program without an agent of its own get one. Returns what to look at if it serves no

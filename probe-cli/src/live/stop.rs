@@ -111,10 +111,25 @@ pub fn watch(
     stop: &Stop,
     time: Option<Duration>,
     every: Option<Duration>,
+    show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
+) -> Result<Watched, Failure> {
+    watch_from(client, stop, time, every, every, show)
+}
+
+/// The same, with the first call of `show` at another time.
+///
+/// # Errors
+/// Those of [`watch`].
+pub fn watch_from(
+    client: &mut Client,
+    stop: &Stop,
+    time: Option<Duration>,
+    first: Option<Duration>,
+    every: Option<Duration>,
     mut show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
 ) -> Result<Watched, Failure> {
     let begin = Instant::now();
-    let mut next = every;
+    let mut next = first;
     loop {
         let elapsed = begin.elapsed();
         if stop.is_set() || time.is_some_and(|time| elapsed >= time) {

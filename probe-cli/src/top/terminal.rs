@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
+use ratatui::{Frame, Terminal};
 
 /// The time for a terminal to take its last bytes, if the process is to end at once.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal of this process.
-pub struct FullScreen(pub Terminal<CrosstermBackend<Stdout>>);
+pub struct FullScreen(Terminal<CrosstermBackend<Stdout>>);
 
 impl FullScreen {
     /// Takes the terminal.
@@ -42,9 +43,19 @@ impl FullScreen {
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         taken.map(Self).inspect_err(|_| restore())
     }
-}
 
-impl FullScreen {
+    /// Draws: writes the cells that have changed. A terminal that knows synchronized updates shows
+    /// them at once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        queue!(stdout(), BeginSynchronizedUpdate)?;
+        let drawn = self.0.draw(draw).map(drop);
+        execute!(stdout(), EndSynchronizedUpdate)?;
+        drawn
+    }
+
     /// Gives the terminal back before the process ends, whatever its owner does: it may wait for a
     /// terminal that takes nothing.
     pub fn give_back() {
@@ -70,7 +81,7 @@ impl Drop for FullScreen {
 fn restore() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         let _ = disable_raw_mode();
-        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        let _ = execute!(stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
     }
 }
 

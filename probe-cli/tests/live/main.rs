@@ -5,6 +5,7 @@
 mod commands;
 mod contained;
 mod endings;
+mod flicker;
 mod hostile;
 mod injected;
 mod injected_into;
@@ -14,6 +15,7 @@ mod names;
 mod outside;
 mod preloaded;
 mod program;
+mod progress;
 mod refreshed;
 mod run;
 mod screens;

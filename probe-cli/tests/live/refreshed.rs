@@ -1,4 +1,4 @@
-//! A table on a terminal replaces the one before.
+//! A table on a terminal replaces the one before. The first one comes at once.
 
 use crate::program::{Folder, Program};
 use crate::terminal::Terminal;
@@ -23,5 +23,21 @@ fn a_table_is_refreshed() {
             assert_eq!(lines[lines.len() - 1], format!("\x1b[{}A", lines.len() - 1), "{table:?}");
         }
     }
+    program.is_as_before();
+}
+
+/// Before the second that is between two others.
+#[test]
+fn a_first_table_comes_at_once() {
+    let folder = Folder::new("terminal-first");
+    let mut program = Program::start(&folder);
+    let arguments = format!("count -p {} 'live::program::**' --for 900ms", program.pid());
+    let has_two = || {
+        let terminal = Terminal::probectl(&folder, (60, 20), &arguments)?;
+        Some(terminal.ran().out.split("\x1b[J").count() == 2)
+    };
+    // A loaded machine may take the whole time away.
+    let mut tries = (0..20).map(|_| has_two());
+    assert!(tries.any(|it| it != Some(false)));
     program.is_as_before();
 }

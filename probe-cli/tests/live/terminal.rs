@@ -85,6 +85,11 @@ impl Terminal {
         lines.join("\n").trim_end().to_owned() + "\n"
     }
 
+    /// Returns all that was written so far.
+    pub fn written(&self) -> Vec<u8> {
+        self.shown.lock().unwrap().text.clone()
+    }
+
     /// Waits until the screen is as it should be, or for some seconds.
     pub fn becomes(&self, mut is_so: impl FnMut(&str) -> bool) -> bool {
         let begin = Instant::now();

@@ -4,6 +4,7 @@
 //! its own, so it finds its own sockets only.
 #![cfg(all(target_os = "linux", not(probe_portable), not(probe_off)))]
 
+mod bounded;
 mod hostile;
 mod idle;
 mod killed;
@@ -12,6 +13,7 @@ mod own;
 mod places;
 mod ruled;
 mod sessions;
+mod strict;
 mod target;
 mod traces;
 

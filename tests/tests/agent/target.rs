@@ -21,7 +21,7 @@ use probe_tests::scenario;
 use probe_tests::text::Text;
 
 use crate::own::{Leave, Own};
-use crate::worked;
+use crate::{strict, worked};
 
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
@@ -52,6 +52,7 @@ pub(crate) fn serve() {
             "work" => worked(argument.parse().unwrap()).to_string(),
             "text" => text.differences().len().to_string(),
             "busy" => busy(),
+            "strict" => strict::hits_in_a_thread(argument == "and one call").to_string(),
             "calls" => CALLS.load(Ordering::Relaxed).to_string(),
             "wrong" => WRONG.load(Ordering::Relaxed).to_string(),
             "start" => {

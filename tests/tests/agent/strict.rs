@@ -1,0 +1,180 @@
+//! A hit makes no system call, whatever clients have attached: threads hit that may make none but
+//! the one that ends them. The kernel kills the program at any other.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use probe_protocol::{Attach, Client};
+use probe_tests::folder::Folder;
+use probe_tests::sandbox;
+use probe_trace::{Item, Trace};
+use serde_json::Value;
+
+use crate::target::{Target, serve};
+use crate::work;
+
+#[test]
+#[ignore = "other tests play it, in children"]
+fn scenario() {
+    match probe_tests::scenario::to_play().as_str() {
+        "serve" => serve(),
+        other => panic!("{other}"),
+    }
+}
+
+/// Calls of a thread after its first one, with the numbers below `VALUES` in turn.
+const CALLS: u64 = 100_000;
+const VALUES: u64 = 8;
+
+/// Plays the thread in the program: its first call, and then `CALLS` without a system call, or with
+/// one. Returns the number of wrong results.
+pub(crate) fn hits_in_a_thread(calls_the_system: bool) -> u64 {
+    /// Wrong results, and one more; 0 before the thread has called everything.
+    static ANSWER: AtomicU64 = AtomicU64::new(0);
+    ANSWER.store(0, Ordering::Relaxed);
+    if calls_the_system {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a limit, which is read. The kernel leaves no memory dump behind.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) }, 0);
+    }
+    thread::spawn(move || {
+        work(0);
+        sandbox::allow_only_the_threads_end();
+        let mut wrong = 0;
+        for x in (0..CALLS).map(|call| call % VALUES) {
+            wrong += u64::from(black_box(work(black_box(x))) != x * 3 + 1);
+        }
+        if calls_the_system {
+            // SAFETY: no pointers.
+            unsafe { libc::getppid() };
+        }
+        ANSWER.store(wrong + 1, Ordering::Release);
+        sandbox::end_thread()
+    });
+    loop {
+        match ANSWER.load(Ordering::Acquire) {
+            // Its end, if the kernel kills it, is that of this thread, too.
+            0 => thread::sleep(Duration::from_millis(1)),
+            answer => return answer - 1,
+        }
+    }
+}
+
+/// Lets a thread of the program make its hits.
+#[track_caller]
+fn play(target: &mut Target) {
+    assert_eq!(target.number("strict"), 0, "wrong results");
+}
+
+/// The rows of a consumer's report.
+fn rows(client: &mut Client, attachment: u32, consumer: u32) -> Vec<Value> {
+    let text = client.report(attachment, consumer, "json").unwrap().text;
+    let report: Value = serde_json::from_str(&text).unwrap();
+    report["rows"].as_array().unwrap().clone()
+}
+
+/// A number of each row.
+fn numbers(rows: &[Value], key: &str) -> Vec<u64> {
+    rows.iter().map(|row| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"))).collect()
+}
+
+/// The filter is what this file says: a system call is the program's end.
+#[test]
+fn the_kernel_kills_the_program_at_a_system_call() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let mut target = Target::new();
+    target.tell("strict and one call");
+    assert_eq!(target.wait().signal(), Some(libc::SIGSYS));
+}
+
+/// Each consumer alone, as sites then may count or record by themselves, and all of them together.
+#[test]
+fn consumers_make_no_system_call() {
+    const HITS: &str = "agent::work kind=entry";
+    let mut target = Target::new();
+    let mut client = target.client();
+    let all = CALLS + 1;
+    // Of each value as many, and the first call's.
+    let of_each = |value: u64| CALLS / VALUES + u64::from(value == 0);
+    let specs = [
+        format!("{HITS}=count"),
+        "agent::work=latency".to_owned(),
+        format!("{HITS}[x < 4]=count"),
+        format!("{HITS}=count by(x)"),
+    ];
+    let check = |client: &mut Client, id, consumer: usize, place: u32| {
+        let rows = rows(client, id, place);
+        match consumer {
+            0 => assert_eq!(numbers(&rows, "hits"), [all]),
+            1 => assert_eq!(numbers(&rows, "calls"), [all]),
+            2 => assert_eq!(numbers(&rows, "hits"), [all / 2 + 1]),
+            _ => {
+                let mut groups: Vec<_> = rows
+                    .iter()
+                    .map(|row| {
+                        (row["keys"][0].as_str().unwrap().parse().unwrap(), row["count"].as_u64().unwrap())
+                    })
+                    .collect();
+                groups.sort_unstable();
+                let expected: Vec<_> = (0..VALUES).map(|value| (value, of_each(value))).collect();
+                assert_eq!(groups, expected);
+            }
+        }
+    };
+    for (consumer, spec) in specs.iter().enumerate() {
+        let id = client.attach(&Attach::new(spec)).unwrap().id;
+        play(&mut target);
+        check(&mut client, id, consumer, 0);
+        client.detach(id).unwrap();
+    }
+    let id = client.attach(&Attach::new(specs.join(", "))).unwrap().id;
+    play(&mut target);
+    for (consumer, place) in (0..specs.len()).zip(0..) {
+        check(&mut client, id, consumer, place);
+    }
+    client.detach(id).unwrap();
+    target.is_as_before();
+}
+
+/// Rings that hold all of a thread's events: none is lost, at whatever speed they are written.
+#[test]
+fn a_trace_makes_no_system_call() {
+    let mut target = Target::new();
+    let mut client = target.client();
+    let folder = Folder::new("strict");
+    let path = folder.join("run.probetrace");
+    let events = || {
+        let mut trace = Trace::open(&[&path]).unwrap();
+        assert_eq!(trace.problems(), [""; 0]);
+        trace.items().filter(|it| matches!(it, Ok(Item::Event(_)))).count() as u64
+    };
+    // Entries, points of the even ones, exits.
+    let all = 2 * CALLS + CALLS / 2 + 3;
+    for others in [None, Some("agent::work=latency, agent::work kind=entry=count by(x)")] {
+        let others = others.map(|spec| client.attach(&Attach::new(spec)).unwrap().id);
+        let attach = Attach {
+            output: Some("run.probetrace".to_owned()),
+            ..Attach::new("agent::*=trace(ring=16M, size=64M)")
+        };
+        let attached = client.record(&attach, &File::create(&path).unwrap()).unwrap();
+        play(&mut target);
+        client.pause(attached.id).unwrap();
+        let text = client.report(attached.id, 0, "txt").unwrap().text;
+        let start = format!("{all} events of 1 thread, and 0 lost; ");
+        assert!(text.starts_with(&start), "{text}");
+        assert_eq!(client.detach(attached.id).unwrap(), [""; 0]);
+        assert_eq!(events(), all);
+        let recorder = client.attach(&Attach::new("agent::*=trace(flight, ring=16M, size=64M)")).unwrap().id;
+        play(&mut target);
+        client.snapshot(recorder, 0, "probetrace", &File::create(&path).unwrap()).unwrap();
+        assert_eq!(events(), all);
+        for id in others.into_iter().chain([recorder]) {
+            client.detach(id).unwrap();
+        }
+    }
+    target.is_as_before();
+}
