@@ -248,6 +248,8 @@ fn a_handler_that_waits_is_left_alone() {
     let mut target = Target::start("handler");
     let Some(mut process) = target.open() else { return };
     let pid = target.child.id();
+    // A handler that comes into `fflush` makes the program print its line twice.
+    until(|| states(pid) == ['S']);
     assert!(Command::new("kill").args(["-ALRM", &pid.to_string()]).status().unwrap().success());
     assert_eq!(line(&mut target.stdout), "handles");
     until(|| states(pid) == ['S']);
