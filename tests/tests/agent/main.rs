@@ -15,7 +15,7 @@ mod sessions;
 mod target;
 mod traces;
 
-probe_tests::a_process_for_each_file!(lives, killed);
+probe_tests::a_process_for_each_file!(ruled, hostile, sessions, lives);
 
 use probe_runtime::probe;
 
