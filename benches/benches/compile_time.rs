@@ -66,7 +66,7 @@ fn runtime() -> PathBuf {
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root().join("target/runtime");
-    let status = cargo_into(&folder, &target).args(["build", "-q"]).status().expect("cargo runs");
+    let status = cargo_into(&folder, "build", &target).arg("-q").status().expect("cargo runs");
     assert!(status.success(), "probe-runtime does not build");
     let libraries = fs::read_dir(target.join("debug/deps"))
         .expect("what was built")
@@ -126,8 +126,8 @@ fn real(it: &Crate, places: Places, rounds: u64) {
             // Writing the file makes the crate out of date.
             fs::write(&source, text).expect("a file can be written");
             let target = root().join("target").join(it.name);
-            let mut cargo = cargo_into(&copy.folder, &target);
-            cost::run(cargo.args(arguments).args(["-q", "--lib"]).args(network).stderr(Stdio::null()))
+            let mut cargo = cargo_into(&copy.folder, arguments[0], &target);
+            cost::run(cargo.args(&arguments[1..]).args(["-q", "--lib"]).args(network).stderr(Stdio::null()))
         };
         // The first build includes the dependencies, and downloads those that are missing.
         let _ = (build(&plain, &[]), build(&probed, &[]));

@@ -110,8 +110,8 @@ fn build(name: &str, runtime_features: &str, main: &str) -> BTreeMap<String, u64
     fs::write(folder.join("src/main.rs"), main).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root.join("target");
-    let mut cargo = cargo_into(&folder, &target);
-    let output = cargo.args(["build", "--release", "--offline"]).output().expect("cargo runs");
+    let mut cargo = cargo_into(&folder, "build", &target);
+    let output = cargo.args(["--release", "--offline"]).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let data = fs::read(target.join("release").join(name)).expect("the program");
     let file = object::File::parse(&*data).expect("a program");

@@ -1,6 +1,6 @@
-//! Examples of latent probes. The programs are the `.rs` files beside `src/`. This library is
-//! shared by their tests: each test runs the built example as a process of its own and checks its
-//! output.
+//! Examples of latent probes. The programs are the `.rs` files and folders beside `src/`. This
+//! library is shared by their tests: each test runs the built example as a process of its own and
+//! checks its output.
 
 mod run;
 

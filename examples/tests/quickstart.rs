@@ -44,7 +44,7 @@ fn searches_the_repository_in_all_phases() {
     let run = Run::example("quickstart").finish();
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
 
-    let list = run.stdout.lines().filter(|line| line.contains("examples/quickstart.rs:"));
+    let list = run.stdout.lines().filter(|line| line.contains("examples/quickstart/main.rs:"));
     assert_eq!(list.count(), PROBES.len(), "{run:?}");
 
     let rates: Vec<_> = (run.stdout.lines())

@@ -182,8 +182,8 @@ impl Configuration {
     /// # Panics
     /// If `cargo tree` fails.
     pub fn dependencies(&self, package: &str) -> Vec<String> {
-        let mut cargo = cargo(&self.prepared_workspace());
-        cargo.args(["tree", "--offline", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}"]);
+        let mut cargo = cargo(&self.prepared_workspace(), "tree");
+        cargo.args(["--offline", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}"]);
         cargo.args(["--package", package, "--target", TARGET]).args(self.chosen_features());
         let output = cargo.output().expect("cargo runs");
         assert!(
@@ -209,8 +209,8 @@ impl Configuration {
     }
 
     fn run_cargo(&self, verb: &str, package: &str, target: &str) {
-        let mut cargo = cargo(&self.prepared_workspace());
-        cargo.args([verb, "--offline", "--target", target, "--package", package]);
+        let mut cargo = cargo(&self.prepared_workspace(), verb);
+        cargo.args(["--offline", "--target", target, "--package", package]);
         cargo.args(self.chosen_features());
         self.choose_profile(&mut cargo);
         cargo
@@ -218,7 +218,8 @@ impl Configuration {
             .env("CARGO_TARGET_DIR", self.directories().0)
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir());
         if verb == "rustc" {
-            cargo.arg("--").args(self.own_flags());
+            // Flags are for one target, and not for the package's library, if it has one.
+            cargo.args(["--bins", "--"]).args(self.own_flags());
         }
         let output = cargo.output().expect("cargo runs");
         assert!(
@@ -244,9 +245,7 @@ impl Configuration {
                 for setting in ["opt-level=3", "codegen-units=16", "debug=0"] {
                     cargo.arg(format!("--config=profile.dev.{setting}"));
                 }
-                for setting in ["opt-level=0", "codegen-units=256"] {
-                    cargo.arg(format!("--config=profile.dev.package.\"*\".{setting}"));
-                }
+                cargo.arg("--config=profile.dev.package.\"*\".opt-level=0");
                 for check in ["debug-assertions", "overflow-checks"] {
                     cargo.arg(format!("--config=profile.dev.{check}=false"));
                     for part in ["package.\"*\"", "build-override"] {
@@ -321,7 +320,7 @@ fn lend_lock_file(workspace: &Path) {
         return;
     }
     nested::lend_lock_file(workspace);
-    let output = cargo(workspace).args(["metadata", "--offline", "--format-version", "1"]).output();
+    let output = cargo(workspace, "metadata").args(["--offline", "--format-version", "1"]).output();
     let output = output.expect("cargo runs");
     assert!(output.status.success(), "the fixtures' lock file:\n{}", text(&output.stderr));
 }

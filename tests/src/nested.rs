@@ -5,22 +5,25 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns a command for the cargo that runs the test, in this folder.
+/// Returns a command for the cargo that runs the test, in this folder, to do `verb`.
 ///
 /// Builds differ in the settings that they name, and in no others: two with equal features,
 /// profiles and flags share the intermediate files of their dependencies. No test reads debug
 /// information of those, or of build scripts.
 #[must_use]
-pub fn cargo(folder: &Path) -> Command {
+pub fn cargo(folder: &Path, verb: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(folder);
+    // Clippy's own cargo gets only the arguments that follow the verb.
+    cargo.current_dir(folder).arg(verb);
     for (key, _) in env::vars_os() {
         if key.to_str().is_some_and(is_handed_down) {
             cargo.env_remove(key);
         }
     }
     for part in ["package.\"*\"", "build-override"] {
-        cargo.arg(format!("--config=profile.dev.{part}.debug=0"));
+        for setting in ["debug=0", "codegen-units=16"] {
+            cargo.arg(format!("--config=profile.dev.{part}.{setting}"));
+        }
     }
     // Configurations share the intermediate files, so incremental data would be useless.
     cargo.env("CARGO_INCREMENTAL", "0");
@@ -29,8 +32,8 @@ pub fn cargo(folder: &Path) -> Command {
 
 /// The same, for programs and intermediate files in `target`.
 #[must_use]
-pub fn cargo_into(folder: &Path, target: &Path) -> Command {
-    let mut cargo = cargo(folder);
+pub fn cargo_into(folder: &Path, verb: &str, target: &Path) -> Command {
+    let mut cargo = cargo(folder, verb);
     cargo.env("CARGO_TARGET_DIR", target);
     cargo
 }

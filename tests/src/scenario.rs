@@ -67,7 +67,9 @@ pub fn start(scenario: &str) -> Command {
     command
         .arg(processes::test("scenario"))
         .args(["--exact", "--ignored", "--nocapture"])
-        .env(VARIABLE, scenario);
+        .env(VARIABLE, scenario)
+        // Many panic on purpose, and a backtrace may take seconds.
+        .env("RUST_BACKTRACE", "0");
     command
 }
 

@@ -119,9 +119,11 @@ pub fn compiled(folder: &Folder, kind: Kind, flags: &[&str]) -> PathBuf {
 /// A Rust program that knows nothing of its library's probes.
 pub fn plain() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build =
-        || Configuration::new(env!("CARGO_TARGET_TMPDIR"), "shipped", "plain").release().build("plain");
-    BUILT.get_or_init(|| build().path("plain")).clone()
+    let plain = || {
+        let plain = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "shipped", "plain");
+        plain.release_on_plain_runtime().build("plain").path("plain")
+    };
+    BUILT.get_or_init(plain).clone()
 }
 
 /// The library, which cargo builds for this test.

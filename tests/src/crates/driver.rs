@@ -40,8 +40,8 @@ impl Driver<'_> {
         }
         fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
         lend_lock_file(folder);
-        let mut cargo = cargo_into(folder, target);
-        let output = cargo.args(["build", "--release", "--offline"]).output().expect("cargo runs");
+        let mut cargo = cargo_into(folder, "build", target);
+        let output = cargo.args(["--release", "--offline"]).output().expect("cargo runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         target.join("release/driver")
     }

@@ -31,12 +31,11 @@ pub fn warnings(
     // Cargo's own messages go to a file: no thread reads a second pipe meanwhile.
     let said = target.with_extension("stderr");
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
-    let mut command = cargo_into(folder, target);
+    let mut command = cargo_into(folder, arguments[0], target);
     let mut child = command
         .env("CARGO_BUILD_BUILD_DIR", build)
         .env("CARGO_BUILD_TARGET", TARGET)
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .arg(arguments[0])
         .args(["--offline", "--message-format=json"])
         .args(&arguments[1..])
         .stdout(Stdio::piped())

@@ -17,7 +17,7 @@ mod strict;
 mod target;
 mod traces;
 
-probe_tests::a_process_for_each_file!(lives, killed);
+probe_tests::a_process_for_each_file!(ruled, hostile, sessions, lives);
 
 use probe_runtime::probe;
 

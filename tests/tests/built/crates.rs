@@ -132,8 +132,8 @@ fn holds_at_length(it: &Crate, places: Places) {
 /// The examples in the documentation, and whether they pass: without their lines, which attributes
 /// move.
 fn examples(folder: &Path, target: &Path) -> Vec<String> {
-    let mut cargo = cargo_into(folder, target);
-    let output = cargo.args(["test", "--offline", "--doc"]).output().expect("cargo runs");
+    let mut cargo = cargo_into(folder, "test", target);
+    let output = cargo.args(["--offline", "--doc"]).output().expect("cargo runs");
     let stdout = String::from_utf8_lossy(&output.stdout);
     let outcomes = stdout.lines().filter(|line| line.starts_with("test src"));
     sorted(

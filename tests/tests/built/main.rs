@@ -29,4 +29,6 @@ mod usdt;
 mod versions;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(link, c_matrix, codegen, real_cpp, shipped, versions, real_c);
+probe_tests::a_process_for_each_file!(
+    link, c_matrix, shipped, mixed, usdt, codegen, real_cpp, versions, crates, c_toggle, real_c
+);

@@ -29,4 +29,4 @@ mod profiler_fork;
 mod serialized;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(profiler_coverage, profiler);
+probe_tests::a_process_for_each_file!(profiler_coverage, counting, profiler, latency);

@@ -48,4 +48,6 @@ mod finstrument_tails;
 mod finstrument_threads;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(finstrument_linked);
+probe_tests::a_process_for_each_file!(
+    finstrument_linked, finstrument_signals, finstrument_blocked, finstrument_threads
+);

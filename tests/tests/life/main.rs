@@ -13,4 +13,4 @@ mod signals;
 mod threads;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(life_exit);
+probe_tests::a_process_for_each_file!(life_cancel, life_exit, life_text);

@@ -48,4 +48,6 @@ mod usdt;
 mod word;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(stress, live, debugged, counted_in_place);
+probe_tests::a_process_for_each_file!(
+    stress, usdt, uprobes, truth_table, debugged, unrelated, call, live, counted_in_place
+);

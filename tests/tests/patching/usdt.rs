@@ -7,11 +7,12 @@
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};
 
 use probe_runtime::{Attachment, Count, Kind, TextPolicy, probe, probes, select};
-use probe_tests::fixture::stapsdt::usdt_notes;
+use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
 use probe_tests::text::Text;
 use probe_tests::turn::turn;
 use probe_tests::uprobe::{self, Uprobe};
@@ -32,16 +33,24 @@ fn hit(times: u64) {
     });
 }
 
+/// The notes of this program, and the address that it is loaded to. They are read once.
+fn notes() -> &'static (usize, Vec<UsdtNote>) {
+    static NOTES: OnceLock<(usize, Vec<UsdtNote>)> = OnceLock::new();
+    NOTES.get_or_init(|| {
+        let program = fs::read_link("/proc/self/exe").expect("this program");
+        let maps = fs::read_to_string("/proc/self/maps").expect("mappings");
+        let first =
+            maps.lines().find(|line| line.ends_with(program.to_str().expect("text"))).expect("mapped");
+        let start = first.split('-').next().and_then(|start| usize::from_str_radix(start, 16).ok());
+        (start.expect("an address"), usdt_notes(&fs::read(&program).expect("the program's file")))
+    })
+}
+
 /// The places of a USDT probe in this process: the copies of its function.
 fn places(name: &str) -> Vec<usize> {
-    let program = fs::read_link("/proc/self/exe").expect("this program");
-    let maps = fs::read_to_string("/proc/self/maps").expect("mappings");
-    let first = maps.lines().find(|line| line.ends_with(program.to_str().expect("text"))).expect("mapped");
-    let start = first.split('-').next().and_then(|start| usize::from_str_radix(start, 16).ok());
-    let notes = usdt_notes(&fs::read(&program).expect("the program's file"));
+    let (start, notes) = notes();
     let ours = notes.iter().filter(|note| (note.provider.as_str(), note.name.as_str()) == ("patching", name));
-    let at = |addr: u64| start.expect("an address") + usize::try_from(addr).expect("64 bits");
-    let found: Vec<_> = ours.map(|note| at(note.addr)).collect();
+    let found: Vec<_> = ours.map(|note| start + usize::try_from(note.addr).expect("64 bits")).collect();
     assert!(!found.is_empty(), "no note of {name}");
     found
 }

@@ -43,4 +43,4 @@ mod tables;
 mod ways;
 
 #[cfg(unix)]
-probe_tests::a_process_for_each_file!(futures_threads);
+probe_tests::a_process_for_each_file!(backtrace, ways, futures_threads);

@@ -2,6 +2,7 @@
 //! nothing else happens.
 
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use probe_runtime::{Trace, probe, select};
@@ -50,6 +51,8 @@ pub fn cut_off_anywhere(path: &Path) {
 /// Changes bytes of a file, and reads what became of it, so many times.
 pub fn change_anywhere(path: &Path, inputs: usize) {
     let good = fs::read(path).unwrap();
+    // A file that is emptied first waits for the disk when it is closed (ext4).
+    let file = OpenOptions::new().write(true).open(path).unwrap();
     let mut random = Random::new(0xbad);
     let mut read = 0;
     for _ in 0..inputs {
@@ -64,7 +67,7 @@ pub fn change_anywhere(path: &Path, inputs: usize) {
                 _ => bytes[at] ^= 1 << random.below(8),
             }
         }
-        fs::write(path, &bytes).unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
         read += readable(path).unwrap_or_default();
     }
     assert!(read > 0);

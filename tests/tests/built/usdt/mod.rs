@@ -77,7 +77,7 @@ const NAMES: [(&str, &str); 27] = [
 /// arguments' sizes in every copy. The function without callers has a note only where it is there.
 #[test]
 fn each_configuration_has_each_name() {
-    let gnu = |name| configuration(name).linker(Linker::Gnu).with_shared_libraries();
+    let gnu = |name| configuration(name).linker(Linker::Gnu);
     let mut configurations = vec![configuration("debug"), gnu("gnu").release_on_plain_runtime()];
     if whole::has("usdt with each setting of the optimiser") {
         configurations.extend([
