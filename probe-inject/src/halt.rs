@@ -26,10 +26,14 @@ use crate::process::{LOOK, Registers, Status, Stopped, Thread, seize, threads, w
 
 /// The time for all threads to stop. Each needs a processor for that, so the time doubles with each
 /// try, up to the other one.
-const STOP: Duration = Duration::from_millis(20);
+const STOP: Duration = Duration::from_millis(5);
 const MOST_STOP: Duration = Duration::from_millis(160);
+/// The time after which it is looked seldom, and the time between two looks then: threads need the
+/// processor that looks.
+const SOON: Duration = Duration::from_micros(500);
+const SELDOM: Duration = Duration::from_micros(200);
 /// The time after which nobody waits for a thread that is in an uninterruptible wait.
-const SLEEPS: Duration = Duration::from_millis(5);
+const SLEEPS: Duration = Duration::from_millis(2);
 /// The time after which the process may wait for a thread's end to be noticed here.
 const EXECS: Duration = Duration::from_millis(10);
 /// The time between two tries.
@@ -124,11 +128,12 @@ impl Process {
             // The kernel lets all threads go when the one ends that has stopped them.
             let attempted = thread::scope(|scope| {
                 let attempt = scope.spawn(attempt);
-                let begun = Instant::now();
+                let mut begun = Instant::now();
                 while !attempt.is_finished() {
-                    thread::sleep(LOOK);
+                    thread::sleep(SELDOM);
                     if begun.elapsed() > EXECS {
                         reap(pid);
+                        begun = Instant::now();
                     }
                 }
                 attempt.join()
@@ -208,7 +213,7 @@ impl Halted<'_> {
             if Instant::now() > end {
                 return Err(NotHalted::Now(format!("{id} does not stop: it gets no processor")));
             }
-            thread::sleep(LOOK);
+            thread::sleep(if begun.elapsed() > SOON { SELDOM } else { LOOK });
         }
     }
 

@@ -1,24 +1,24 @@
 //! Switching sites of a program whose threads all stand.
 //!
 //! ```text
-//! halt ▸ each site: its bytes are those expected? ▸ its word is written ▸ 8 ms are over: let go ▸ halt …
+//! halt ▸ of each page: each site has the bytes expected? ▸ one write ▸ 8 ms are over: let go ▸ halt …
 //! ```
-//! A site lies in one aligned word, and a word is written at once, so a site is whole whenever the
-//! writer is killed. All threads stand meanwhile, and go on by way of the kernel, after
-//! which a processor executes the new bytes.
+//! The kernel copies the bytes of one page at once, and a site lies in one page. So a site is whole
+//! whenever the writer is killed. All threads stand meanwhile, and go on by way of the kernel. A
+//! processor executes the new bytes then. A uprobe that the kernel places into the page between
+//! reading and writing is lost.
 
 use std::io;
 use std::thread;
 use std::time::Duration;
 
-use probe_inject::{Halted, InjectError, Process};
+use probe_inject::{Halted, InjectError, Memory, Process};
 
 use super::stub::SITE;
 
 /// The time for which threads stand at a time.
 const STAND: Duration = Duration::from_millis(8);
-/// Sites between two looks at the time.
-const OFTEN: usize = 64;
+const PAGE: u64 = 4096;
 
 /// A site, and the instruction to write in place of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
     Ok(refused)
 }
 
-/// Makes as many changes as there is time for, at least one.
+/// Makes as many changes as there is time for, those of one page at least.
 fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> io::Result<usize> {
     let mut places = Vec::new();
     // A thread without registers is one that has ended.
@@ -59,26 +59,39 @@ fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> i
         places.push(stand.instruction);
         Ok(None)
     });
-    for (at, change) in changes.iter().enumerate() {
-        if at % OFTEN == 0 && at != 0 && halted.elapsed() > STAND {
-            return Ok(at);
+    let mut done = 0;
+    for changes in changes.chunk_by(|one, other| one.site / PAGE == other.site / PAGE) {
+        if done != 0 && halted.elapsed() > STAND {
+            break;
         }
-        // Neither instruction has a place inside of it where a thread could stand.
-        let is_inside = places.iter().any(|it| it.wrapping_sub(change.site.wrapping_add(1)) < SITE - 1);
-        if is_inside || !is_made(halted, change)? {
-            refused.push(*change);
-        }
+        of_page(halted.memory(), changes, &places, refused)?;
+        done += changes.len();
     }
-    Ok(changes.len())
+    Ok(done)
 }
 
-fn is_made(halted: &Halted<'_>, change: &Change) -> io::Result<bool> {
-    let word = change.site & !7;
-    let at = usize::try_from(change.site - word).unwrap_or(usize::MAX);
-    let mut bytes = [0; 8];
-    if at > 3 || halted.memory().read(word, &mut bytes).is_err() || bytes[at..at + 5] != change.from {
-        return Ok(false);
+/// Makes the changes of one page, by one write from the first word to the last one.
+fn of_page(memory: &Memory, changes: &[Change], places: &[u64], refused: &mut Vec<Change>) -> io::Result<()> {
+    let sites = changes.iter().map(|it| it.site);
+    let (Some(first), Some(last)) = (sites.clone().min(), sites.max()) else { return Ok(()) };
+    let (first, last) = (first & !7, last & !7);
+    let mut bytes = vec![0; usize::try_from(last - first).unwrap_or_default() + 8];
+    if memory.read(first, &mut bytes).is_err() {
+        refused.extend_from_slice(changes);
+        return Ok(());
     }
-    bytes[at..at + 5].copy_from_slice(&change.to);
-    halted.memory().write(word, &bytes).map(|()| true)
+    let mut is_changed = false;
+    for change in changes {
+        // Neither instruction has a place inside of it where a thread could stand.
+        let is_inside = places.iter().any(|it| it.wrapping_sub(change.site.wrapping_add(1)) < SITE - 1);
+        let at = usize::try_from(change.site - first).unwrap_or_default();
+        match bytes.get_mut(at..at + change.to.len()) {
+            Some(bytes) if !is_inside && change.site % 8 <= 3 && *bytes == change.from => {
+                bytes.copy_from_slice(&change.to);
+                is_changed = true;
+            }
+            _ => refused.push(*change),
+        }
+    }
+    if is_changed { memory.write(first, &bytes) } else { Ok(()) }
 }
