@@ -6,10 +6,10 @@ use super::target::Process;
 use crate::error::InjectError;
 use crate::process::Mapping;
 
-const READ_WRITE: u64 = 3;
-const READ_EXECUTE: u64 = 5;
+pub const READ_WRITE: u64 = 3;
+pub const READ_EXECUTE: u64 = 5;
 /// Private, of no file, and at this address or not at all.
-const FLAGS: u64 = 0x2 | 0x20 | 0x10_0000;
+pub const FLAGS: u64 = 0x2 | 0x20 | 0x10_0000;
 
 impl Process {
     /// Maps zeros at an address, where nothing is. The process can write to data, and not to code;

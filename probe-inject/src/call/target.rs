@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::asked::{Call, Returned};
 use super::code::Code;
 use super::lead::lead;
+use super::map::{FLAGS, READ_EXECUTE, READ_WRITE};
 use super::moment::{Look, Places};
 use super::restart::{Rank, rank};
 use super::scratch::{Regions, Scratch, place};
@@ -158,10 +159,6 @@ impl Process {
 
     /// Returns the memory of calls there, which the first one maps.
     fn scratch(&mut self, places: &Places) -> Result<Scratch, InjectError> {
-        const READ_WRITE: u64 = 3;
-        const READ_EXECUTE: u64 = 5;
-        // Private, of no file, and at this address or not at all.
-        const FLAGS: u64 = 0x2 | 0x20 | 0x10_0000;
         self.settle()?;
         let maps = self.maps()?;
         let regions = Regions::find(&self.memory, &maps);
