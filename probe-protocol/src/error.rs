@@ -134,7 +134,7 @@ impl fmt::Display for ClientError {
                 write!(
                     f,
                     "process {pid} can't be asked; start it with PROBE_AGENT=1, and the feature `agent`, or by \
-                     `probectl run`"
+                     `probectl run`, or bring it an agent by `probectl attach`"
                 )?;
                 for (at, path) in looked.iter().enumerate() {
                     let before = if at == 0 { "; there is no " } else { ", nor " };

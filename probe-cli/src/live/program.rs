@@ -113,7 +113,7 @@ impl Program {
                 };
                 Err(Failure::Input(format!(
                     "no process called `{name}` can be asked; start it with PROBE_AGENT=1, and the feature \
-                     `agent`, or by `probectl run`{others}"
+                     `agent`, or by `probectl run`, or name one that runs by `-p PID`{others}"
                 )))
             }
             _ => {
