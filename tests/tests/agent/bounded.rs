@@ -6,16 +6,9 @@ use std::thread;
 
 use probe_protocol::{Attach, Client, ClientError, FailureKind};
 
-use crate::target::{Target, serve};
+use crate::target::Target;
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 /// Clients that are served at a time.
 const CLIENTS: usize = 8;

@@ -14,16 +14,9 @@ use probe_protocol::{
 use probe_tests::folder::Folder;
 use probe_tests::random::Random;
 
-use crate::target::{Target, serve};
+use crate::target::Target;
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 const LONG: Duration = Duration::from_secs(100);
 

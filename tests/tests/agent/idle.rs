@@ -2,16 +2,9 @@
 
 use probe_protocol::Attach;
 
-use crate::target::{Target, serve, until};
+use crate::target::{Target, until};
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 /// Calls that take some time, on any machine.
 const CALLS: u64 = 50_000_000;

@@ -10,16 +10,9 @@ use probe_protocol::{Attach, Client, ClientError, sockets};
 use probe_tests::fixture::{Built, Configuration};
 use serde_json::Value;
 
-use crate::target::{Target, serve, until};
+use crate::target::{Target, until};
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 const HITS: &str = "agent::work kind=entry=count";
 const LONG: Duration = Duration::from_secs(100);

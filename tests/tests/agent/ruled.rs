@@ -7,16 +7,9 @@ use std::path::Path;
 use probe_protocol::OwnRules;
 use probe_tests::folder::Folder;
 
-use crate::target::{Target, serve, until};
+use crate::target::{Target, until};
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 /// Starts a program with rules, which log to `log` in the folder.
 fn follow(folder: &Folder, rules: &str) -> Target {

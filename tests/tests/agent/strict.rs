@@ -13,17 +13,10 @@ use probe_tests::sandbox;
 use probe_trace::{Item, Trace};
 use serde_json::Value;
 
-use crate::target::{Target, serve};
+use crate::target::Target;
 use crate::work;
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 /// Calls of a thread after its first one, with the numbers below `VALUES` in turn.
 const CALLS: u64 = 100_000;

@@ -23,6 +23,21 @@ use probe_tests::text::Text;
 use crate::own::{Leave, Own};
 use crate::{strict, worked};
 
+/// The scenario of a file whose programs only serve.
+macro_rules! serves {
+    () => {
+        #[test]
+        #[ignore = "other tests play it, in children"]
+        fn scenario() {
+            match probe_tests::scenario::to_play().as_str() {
+                "serve" => $crate::target::serve(),
+                other => panic!("{other}"),
+            }
+        }
+    };
+}
+pub(crate) use serves;
+
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
 

@@ -6,16 +6,9 @@ use probe_protocol::{Attach, ClientError, FailureKind};
 use probe_tests::folder::Folder;
 use probe_trace::{Item, Trace};
 
-use crate::target::{Target, serve};
+use crate::target::Target;
 
-#[test]
-#[ignore = "other tests play it, in children"]
-fn scenario() {
-    match probe_tests::scenario::to_play().as_str() {
-        "serve" => serve(),
-        other => panic!("{other}"),
-    }
-}
+crate::target::serves!();
 
 /// The hits in a file.
 fn hits(path: &std::path::Path) -> usize {
