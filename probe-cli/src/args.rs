@@ -1,6 +1,7 @@
 //! The command line.
 
 mod agent;
+mod enable;
 mod program;
 mod values;
 mod watch;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 use probe_runtime::__tools::interval;
 
 pub use agent::{AttachTo, Detach, Run};
+pub use enable::{Disable, Enable, Status};
 pub use program::{AnyProgram, Running, RunningProgram, Target};
 pub use values::Percent;
 use values::percent;
@@ -344,46 +346,6 @@ pub struct Snapshot {
     /// The file to write
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: PathBuf,
-}
-
-/// The arguments of `enable`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Enable {
-    /// Selectors and consumers: `net::**=latency, db::**=count`
-    pub spec: String,
-    /// The program.
-    #[command(flatten)]
-    pub running: Running,
-    /// Leaves them attached
-    #[arg(long)]
-    pub keep: bool,
-    /// Counts from outside, without any agent, as `count --ptrace` does
-    #[arg(long, conflicts_with = "no_inject")]
-    pub ptrace: bool,
-}
-
-/// The arguments of `disable`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Disable {
-    /// Numbers of attachments, as `status` shows them [default: all that were kept]
-    pub attachments: Vec<u32>,
-    /// The program.
-    #[command(flatten)]
-    pub running: Running,
-    /// Ends what `--ptrace` has begun, also if its `probectl` was killed
-    #[arg(long, conflicts_with = "no_inject")]
-    pub ptrace: bool,
-}
-
-/// The arguments of `status`.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct Status {
-    /// The program.
-    #[command(flatten)]
-    pub running: Running,
-    /// Shows what `--ptrace` counts
-    #[arg(long, conflicts_with = "no_inject")]
-    pub ptrace: bool,
 }
 
 /// The arguments of `completions`.
