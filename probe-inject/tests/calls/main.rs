@@ -52,9 +52,17 @@ fn a_thread_that_waits_for_events_or_signals() {
 }
 
 #[test]
-fn a_thread_that_waits_with_a_limit() {
+fn a_thread_that_waits_for_events_with_a_limit() {
     calls("limited");
+}
+
+#[test]
+fn a_thread_that_waits_until_a_time() {
     calls("until");
+}
+
+#[test]
+fn a_thread_that_sleeps() {
     calls("sleep");
 }
 

@@ -187,15 +187,15 @@ int main(int count, char **arguments) {
         struct pollfd input = {.fd = 0, .events = POLLIN};
         for (int got = 0; got == 0;) {
             double begun = now();
-            got = poll(&input, 1, 300);
-            wrong |= got < 0 || (got == 0 && now() - begun < 0.3);
+            got = poll(&input, 1, 100);
+            wrong |= got < 0 || (got == 0 && now() - begun < 0.1);
         }
     } else if (!strcmp(mode, "sleep")) {
         struct pollfd input = {.fd = 0, .events = POLLIN};
         while (poll(&input, 1, 0) == 0) {
-            struct timespec time = {.tv_nsec = 300000000};
+            struct timespec time = {.tv_nsec = 100000000};
             double begun = now();
-            wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.3;
+            wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.1;
         }
     } else if (!strcmp(mode, "signals")) {
         struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
@@ -225,10 +225,12 @@ int main(int count, char **arguments) {
         while (!ends) {
             struct timespec time;
             clock_gettime(CLOCK_REALTIME, &time);
-            time.tv_sec += 1;
+            time.tv_nsec += 200000000;
+            time.tv_sec += time.tv_nsec / 1000000000;
+            time.tv_nsec %= 1000000000;
             double begun = now();
             int result = pthread_cond_timedwait(&condition, &lock, &time);
-            wrong |= result != ETIMEDOUT || now() - begun < 0.99;
+            wrong |= result != ETIMEDOUT || now() - begun < 0.19;
         }
         pthread_mutex_unlock(&lock);
     } else if (!strcmp(mode, "sigwait")) {
