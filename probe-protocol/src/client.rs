@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::frame::{decode_reply, decode_welcome, encode_call, greeting};
 use crate::message::{Attach, Attached, Body, Call, Done, Hello, Probe, Reply, Request};
 use crate::status::Status;
-use crate::target::{PATIENCE, Target, at};
+use crate::target::{ANSWER, PATIENCE, Target, at};
 
 /// A connection to a running program.
 ///
@@ -110,7 +110,7 @@ impl Client {
         let received = channel.receive(Some(PATIENCE), PATIENCE).map_err(|error| at(&path, error))?;
         let welcome = decode_welcome(&received.ok_or(ClientError::Ended)?.payload)?;
         let hello = welcome.map_err(ClientError::Failed)?;
-        Ok(Self { channel, hello, path, last: 0, patience: PATIENCE, answered: 0 })
+        Ok(Self { channel, hello, path, last: 0, patience: ANSWER, answered: 0 })
     }
 
     /// Returns who answers.
@@ -123,7 +123,7 @@ impl Client {
         &self.path
     }
 
-    /// Sets how long to wait for an answer, or for a part of one; ten seconds by default. A program
+    /// Sets how long to wait for an answer, or for a part of one; 30 seconds by default. A program
     /// with a million probes may take a second to switch them all.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;

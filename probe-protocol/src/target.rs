@@ -17,8 +17,11 @@ use crate::directory::{RUNTIME, candidates, file_name, is_running, pid_of, unsaf
 use crate::error::{ClientError, DirectoryError};
 use crate::stale::Opened;
 
-/// The time that a client waits for an answer, unless told otherwise.
+/// The time that a client waits for a program to take its connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// The time that a client waits for an answer, unless told otherwise. The first operation of a
+/// runtime waits for the kernel (membarrier(2) waits for RCU), on a loaded machine for ten seconds.
+pub(crate) const ANSWER: Duration = Duration::from_secs(30);
 
 /// A socket in a user's folder, and the process whose it is.
 ///
