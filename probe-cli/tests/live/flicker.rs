@@ -69,29 +69,36 @@ fn play(pictures: &[&str], (columns, rows): Size) -> Vec<usize> {
 
 #[test]
 fn top_writes_only_the_cells_that_change() {
-    let folder = Folder::new("flicker");
+    shows("flicker", SMALL);
+}
+
+#[test]
+fn top_writes_only_the_cells_that_change_on_a_large_terminal() {
+    shows("flicker-large", LARGE);
+}
+
+fn shows(folder: &str, size: Size) {
+    let folder = Folder::new(folder);
     let mut program = Program::start(&folder);
-    for size in [SMALL, LARGE] {
-        let arguments = format!("top -p {} 'live::**'", program.pid());
-        let Some(mut top) = Terminal::probectl(&folder, size, &arguments) else { return };
-        top.until(|screen| screen.contains("live::program::work"));
-        let count = |top: &Terminal| String::from_utf8_lossy(&top.written()).matches(END).count();
-        // Rates change; then other rows, columns, pages.
-        for keys in ["", "j", "A", "s", "k", "?", "x", "\r", "\x1b"] {
-            let before = count(&top);
-            top.press(keys);
-            until(|| count(&top) >= before + 3);
-        }
-        top.press("q");
-        let ran = top.ran();
-        let pictures = pictures(&ran.out);
-        let cells = play(&pictures, size);
-        assert!(cells.len() > 27 && cells.iter().sum::<usize>() > 1000, "{cells:?}");
-        // Most pictures are new numbers: a small part of the cells.
-        let mut sorted = cells.clone();
-        sorted.sort_unstable();
-        let all = usize::from(size.0) * usize::from(size.1);
-        assert!(sorted[sorted.len() / 2] < all / 8, "{cells:?}");
-        program.is_as_before();
+    let arguments = format!("top -p {} 'live::**'", program.pid());
+    let Some(mut top) = Terminal::probectl(&folder, size, &arguments) else { return };
+    top.until(|screen| screen.contains("live::program::work"));
+    let count = |top: &Terminal| String::from_utf8_lossy(&top.written()).matches(END).count();
+    // Rates change; then other rows, columns, pages.
+    for keys in ["", "j", "A", "s", "k", "?", "x", "\r", "\x1b"] {
+        let before = count(&top);
+        top.press(keys);
+        until(|| count(&top) >= before + 3);
     }
+    top.press("q");
+    let ran = top.ran();
+    let pictures = pictures(&ran.out);
+    let cells = play(&pictures, size);
+    assert!(cells.len() > 27 && cells.iter().sum::<usize>() > 1000, "{cells:?}");
+    // Most pictures are new numbers: a small part of the cells.
+    let mut sorted = cells.clone();
+    sorted.sort_unstable();
+    let all = usize::from(size.0) * usize::from(size.1);
+    assert!(sorted[sorted.len() / 2] < all / 8, "{cells:?}");
+    program.is_as_before();
 }

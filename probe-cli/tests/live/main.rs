@@ -1,5 +1,7 @@
 //! `probectl` on running programs. The program is a child of the test: it works all the time,
 //! checks its own results, and compares its text with its file when it is asked.
+//!
+//! Each file runs in a process of its own: see `probe_tests::processes`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(probe_portable), not(probe_off)))]
 
 mod commands;
@@ -26,3 +28,5 @@ mod top;
 mod traced;
 mod watched;
 mod watched_lost;
+
+probe_tests::a_process_for_each_file!(names, flicker, injected, run, watched, outside);

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use crate::program::{Folder, Program, out, run, until};
+use crate::program::{Folder, Program, copy, out, run, this, until};
 
 #[test]
 fn a_name_is_one_program_or_a_list() {
     let folder = Folder::new("names");
     // A name of its own: `comm` has 15 characters.
     let path = folder.0.join(format!("pn{}", std::process::id()));
-    fs::copy(crate::program::this(), &path).unwrap();
+    copy(&this(), &path);
     let name = crate::program::name(&path);
     let start = || Program::of(&folder, &path);
     let ran = run(&folder, &["count", "-n", &name, "**", "--for", "10ms"]);
@@ -32,7 +32,7 @@ fn a_name_is_one_program_or_a_list() {
 fn a_hundred_processes_have_one_name() {
     let folder = Folder::new("hundred");
     let path = folder.0.join(format!("ph{}", std::process::id()));
-    fs::copy(crate::program::this(), &path).unwrap();
+    copy(&this(), &path);
     let name = crate::program::name(&path);
     let mut all: Vec<_> = (0..100).map(|_| Program::idle(&folder, &path)).collect();
     let ran = run(&folder, &["status", "-n", &name]);

@@ -317,6 +317,12 @@ pub fn this() -> PathBuf {
     env::current_exe().unwrap()
 }
 
+/// Copies a program. Another process does: children that other threads fork meanwhile would have
+/// the copy open for writing, and a file that is can't be started.
+pub fn copy(program: &Path, to: &Path) {
+    assert!(Command::new("cp").args([program, to]).status().unwrap().success());
+}
+
 /// Returns the name of a file.
 pub fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
