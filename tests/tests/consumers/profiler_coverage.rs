@@ -10,14 +10,12 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use probe_runtime::{Budget, Estimated, FunctionProfile, Profiler, TextPolicy, probe, select};
+use probe_tests::scenario;
 
 /// The test's clock, in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
-/// One test at a time: they share the clock.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn now() -> u64 {
     NOW.load(Relaxed)
@@ -303,12 +301,12 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
     tallies
 }
 
-/// Each function's numbers, on a small budget and on a larger one.
-fn are_covered(program: fn(&mut Run<'_>)) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+/// Each function's numbers, on a small budget and on a larger one. The larger one's are returned.
+fn are_covered(program: fn(&mut Run<'_>)) -> [Tally; FUNCTIONS.len()] {
+    let [small, larger] = [2_000.0, 20_000.0].map(|budget| (budget, runs(program, budget)));
     let mut missed = String::new();
-    for budget in [2_000.0, 20_000.0] {
-        for (path, it) in PATHS.iter().zip(runs(program, budget)).filter(|(_, it)| it.shown > 0) {
+    for (budget, tallies) in [small, larger] {
+        for (path, it) in PATHS.iter().zip(tallies).filter(|(_, it)| it.shown > 0) {
             println!("{budget} calls/s, {path}: {it:?}");
             assert_eq!(u64::from(it.shown), RUNS);
             let missed_times = (it.times - it.times_covered).max(it.means - it.means_covered);
@@ -318,54 +316,75 @@ fn are_covered(program: fn(&mut Run<'_>)) {
         }
     }
     assert_eq!(missed, "", "at least {LEAST} of {RUNS} runs must be covered");
+    larger.1
 }
 
 #[test]
 fn calls_in_a_random_order() {
-    are_covered(mixture);
+    plays("mixture");
 }
 
 #[test]
 fn all_calls_at_the_start() {
-    are_covered(startup);
+    plays("startup");
 }
 
 #[test]
 fn bursts_between_silences() {
-    are_covered(bursts);
+    plays("bursts");
 }
 
 #[test]
 fn each_phase_has_its_function() {
-    are_covered(phases);
+    plays("phases");
 }
 
 #[test]
 fn bursts_as_regular_as_a_clock() {
-    are_covered(periods);
+    plays("periods");
 }
 
 #[test]
 fn calls_of_two_lengths_inside_of_calls() {
-    are_covered(lengths);
+    plays("lengths");
 }
 
 #[test]
 fn functions_that_call_each_other() {
-    are_covered(descents);
+    plays("descents");
 }
 
 #[test]
 fn work_between_pauses() {
-    are_covered(pauses);
+    plays("pauses");
 }
 
-/// Estimates are meaningful: an infinite error would cover any truth.
-#[test]
-fn estimates_are_sharp_where_calls_are_many() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let tallies = runs(mixture, 20_000.0);
+/// Estimates are meaningful where calls are many: an infinite error would cover any truth.
+fn are_sharp(tallies: &[Tally]) {
     for function in [TINY, SHORT] {
         assert!(tallies[function].sharp > LEAST, "{}: {:?}", PATHS[function], tallies[function]);
     }
+}
+
+/// Each program has a process of its own: one that runs at the same time has another clock.
+fn plays(name: &str) {
+    scenario::runs_in_a_child("scenario", name);
+}
+
+#[test]
+#[ignore = "other tests play it, in children"]
+fn scenario() {
+    let asked = scenario::to_play();
+    match asked.as_str() {
+        "mixture" => are_sharp(&are_covered(mixture)),
+        "startup" => drop(are_covered(startup)),
+        "bursts" => drop(are_covered(bursts)),
+        "phases" => drop(are_covered(phases)),
+        "periods" => drop(are_covered(periods)),
+        "lengths" => drop(are_covered(lengths)),
+        "descents" => drop(are_covered(descents)),
+        "pauses" => drop(are_covered(pauses)),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
 }
