@@ -173,7 +173,7 @@ fn uprobes_and_consumers_at_once() {
             });
             let switching = scope.spawn(|| {
                 let mut rounds = 0;
-                while !is_over.load(Ordering::Relaxed) || rounds < 20 {
+                while !is_over.load(Ordering::Relaxed) || rounds < 10 {
                     let hits = attach_with(policy);
                     hit(10);
                     // The other threads hit, too.
@@ -184,7 +184,7 @@ fn uprobes_and_consumers_at_once() {
                     rounds += 1;
                 }
             });
-            for _ in 0..20 {
+            for _ in 0..10 {
                 let uprobes = ["usdt__work__entry", "usdt__work__exit"].map(Uprobes::put);
                 let found = byte_at(place);
                 hit(10);
