@@ -18,6 +18,7 @@ use probe_protocol::{Client, ClientError};
 use probe_runtime::Selector;
 
 use super::chosen::{Probes, probes};
+use super::hurry::Hurry;
 use super::leave::leave;
 use super::region::{MOST, Region, place};
 use super::switch::{Change, switch};
@@ -62,6 +63,7 @@ impl Counting {
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
     pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let _hurry = Hurry::begin();
         let mut counting = Self::open(pid)?;
         if !counting.regions.is_empty() {
             let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
@@ -97,6 +99,7 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
+        let _hurry = Hurry::begin();
         let mut counting = Self::open(pid)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
@@ -254,6 +257,7 @@ impl Counting {
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
     pub fn rest(&mut self) -> Result<(), Failure> {
+        let _hurry = Hurry::begin();
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
@@ -279,6 +283,7 @@ impl Counting {
     /// # Errors
     /// If threads can't be stopped.
     pub fn end(&mut self) -> Result<(), Failure> {
+        let _hurry = Hurry::begin();
         let begun = Instant::now();
         loop {
             let are_left = self.leave().map_err(Failure::input)?;
