@@ -113,6 +113,7 @@ impl Counting {
     fn open(pid: u32) -> Result<Self, Failure> {
         match Client::connect(pid) {
             Err(ClientError::NoAgent { .. }) => (),
+            Err(error @ ClientError::NoProcess(_)) => return Err(Failure::input(error)),
             Err(error) => return Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
             Ok(_) => {
                 return Err(Failure::Input(format!(

@@ -208,6 +208,12 @@ fn mistakes_are_told() {
     assert!(said(&["enable", "--ptrace", "-p", &pid, "**"]).contains("needs --keep"));
     assert!(said(&["enable", "--ptrace", "--keep", "-p", &pid, "**=latency"]).contains("**=latency"));
     assert!(said(&["disable", "--ptrace", "-p", &pid, "1"]).contains("no numbers of attachments"));
+    // No process has that one.
+    let gone = u32::MAX.to_string();
+    for command in [&["count", "**"][..], &["enable", "**", "--keep"], &["status"], &["disable"]] {
+        let ran = asked(&folder, &[command, &["--ptrace", "-p", &gone]].concat());
+        assert_eq!((ran.code, ran.err), (Some(3), format!("error: there is no process {gone}\n")));
+    }
 }
 
 #[test]
