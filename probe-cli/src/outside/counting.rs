@@ -85,7 +85,7 @@ impl Counting {
             Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
         });
         if let Err(error) = armed {
-            let undone = counting.rest().and_then(|()| counting.end());
+            let undone = counting.rest().and_then(|are_left| counting.end(are_left));
             return Err(match undone {
                 Ok(()) => error,
                 Err(other) => Failure::Input(format!("{error}; {other}")),
@@ -253,18 +253,19 @@ impl Counting {
     }
 
     /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then, but for those whose thread is in a handler that has interrupted a stub.
+    /// then, but for those whose thread is in a handler that has interrupted a stub. Returns of
+    /// each region whether no thread can come back, for [`end`](Self::end).
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
-    pub fn rest(&mut self) -> Result<(), Failure> {
+    pub fn rest(&mut self) -> Result<Vec<bool>, Failure> {
         let _hurry = Hurry::begin();
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
         let led = switch(&mut self.process, &changes).and_then(|_| self.leave());
-        led.map(drop).map_err(|error| {
+        led.map_err(|error| {
             Failure::Input(format!(
                 "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
             ))
@@ -279,15 +280,15 @@ impl Counting {
         process.halt(|halted| leave(halted, regions, &maps).unwrap_or_else(|_| vec![false; regions.len()]))
     }
 
-    /// Gives the memory of counters back, once no thread can come back to it.
+    /// Gives the memory of counters back, once no thread can come back to it. That stays so while
+    /// its sites are latent.
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(&mut self) -> Result<(), Failure> {
+    pub fn end(&mut self, mut are_left: Vec<bool>) -> Result<(), Failure> {
         let _hurry = Hurry::begin();
         let begun = Instant::now();
         loop {
-            let are_left = self.leave().map_err(Failure::input)?;
             for (region, is_left) in std::mem::take(&mut self.regions).into_iter().zip(are_left) {
                 if is_left && self.is_latent(&region) {
                     let length = region.code_length() + region.data_length();
@@ -309,6 +310,7 @@ impl Counting {
                 return Ok(());
             }
             thread::sleep(LOOK);
+            are_left = self.leave().map_err(Failure::input)?;
         }
     }
 
