@@ -8,6 +8,10 @@
 //! a command that is killed in between leaves a program that counts, and [`Counting::found`] ends
 //! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
 //! leaves zeros that nobody uses and nobody knows.
+//!
+//! A library that goes takes its sites with it. One that takes its place later has none that lead
+//! to a region, so nothing is written there. If it does so in the milliseconds between reading the
+//! tables and switching, and has a latent site at the same address, its hits get the other's name.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
