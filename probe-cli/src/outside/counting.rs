@@ -8,6 +8,10 @@
 //! a command that is killed in between leaves a program that counts, and [`Counting::found`] ends
 //! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
 //! leaves zeros that nobody uses and nobody knows.
+//!
+//! A library that goes takes its sites with it. One that takes its place later has none that lead
+//! to a region, so nothing is written there. If it does so in the milliseconds between reading the
+//! tables and switching, and has a latent site at the same address, its hits get the other's name.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -18,6 +22,7 @@ use probe_protocol::{Client, ClientError};
 use probe_runtime::Selector;
 
 use super::chosen::{Probes, probes};
+use super::hurry::Hurry;
 use super::leave::leave;
 use super::region::{MOST, Region, place};
 use super::switch::{Change, switch};
@@ -62,6 +67,7 @@ impl Counting {
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
     pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
+        let _hurry = Hurry::begin();
         let mut counting = Self::open(pid)?;
         if !counting.regions.is_empty() {
             let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
@@ -83,7 +89,7 @@ impl Counting {
             Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
         });
         if let Err(error) = armed {
-            let undone = counting.rest().and_then(|()| counting.end());
+            let undone = counting.rest().and_then(|are_left| counting.end(are_left));
             return Err(match undone {
                 Ok(()) => error,
                 Err(other) => Failure::Input(format!("{error}; {other}")),
@@ -97,6 +103,7 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
+        let _hurry = Hurry::begin();
         let mut counting = Self::open(pid)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
@@ -110,6 +117,7 @@ impl Counting {
     fn open(pid: u32) -> Result<Self, Failure> {
         match Client::connect(pid) {
             Err(ClientError::NoAgent { .. }) => (),
+            Err(error @ ClientError::NoProcess(_)) => return Err(Failure::input(error)),
             Err(error) => return Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
             Ok(_) => {
                 return Err(Failure::Input(format!(
@@ -249,17 +257,19 @@ impl Counting {
     }
 
     /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then, but for those whose thread is in a handler that has interrupted a stub.
+    /// then, but for those whose thread is in a handler that has interrupted a stub. Returns of
+    /// each region whether no thread can come back, for [`end`](Self::end).
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
-    pub fn rest(&mut self) -> Result<(), Failure> {
+    pub fn rest(&mut self) -> Result<Vec<bool>, Failure> {
+        let _hurry = Hurry::begin();
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
             changes.into_iter().map(|(site, jump)| Change { site, from: jump, to: NOP }).collect();
         // Sites that never became active, or that somebody else has written, are left alone.
         let led = switch(&mut self.process, &changes).and_then(|_| self.leave());
-        led.map(drop).map_err(|error| {
+        led.map_err(|error| {
             Failure::Input(format!(
                 "{error}; its sites may be active still, which harms nothing: `probectl disable --ptrace` tries again"
             ))
@@ -274,14 +284,15 @@ impl Counting {
         process.halt(|halted| leave(halted, regions, &maps).unwrap_or_else(|_| vec![false; regions.len()]))
     }
 
-    /// Gives the memory of counters back, once no thread can come back to it.
+    /// Gives the memory of counters back, once no thread can come back to it. That stays so while
+    /// its sites are latent.
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(&mut self) -> Result<(), Failure> {
+    pub fn end(&mut self, mut are_left: Vec<bool>) -> Result<(), Failure> {
+        let _hurry = Hurry::begin();
         let begun = Instant::now();
         loop {
-            let are_left = self.leave().map_err(Failure::input)?;
             for (region, is_left) in std::mem::take(&mut self.regions).into_iter().zip(are_left) {
                 if is_left && self.is_latent(&region) {
                     let length = region.code_length() + region.data_length();
@@ -303,6 +314,7 @@ impl Counting {
                 return Ok(());
             }
             thread::sleep(LOOK);
+            are_left = self.leave().map_err(Failure::input)?;
         }
     }
 

@@ -10,6 +10,8 @@ mod chosen;
 #[cfg(target_arch = "x86_64")]
 mod counting;
 #[cfg(target_arch = "x86_64")]
+mod hurry;
+#[cfg(target_arch = "x86_64")]
 mod leave;
 #[cfg(target_arch = "x86_64")]
 mod region;

@@ -10,7 +10,7 @@ use probe_tests::c_library;
 use probe_tests::instrumented;
 
 use crate::preloaded::with_agent;
-use crate::program::{Folder, Ran, name, until};
+use crate::program::{Folder, Ran, name, signal, until};
 
 /// Sixteen threads work, check their results, and get signals; or the program forks all the time;
 /// or it is busy with all that takes locks. It ends with its input.
@@ -237,16 +237,20 @@ impl Target {
         line.trim_end().to_owned()
     }
 
+    /// Tells it something. Returns its answer.
+    pub fn asked(&mut self, byte: u8) -> String {
+        self.stdin.as_mut().unwrap().write_all(&[byte]).unwrap();
+        self.line()
+    }
+
     /// Lets it become itself anew.
     pub fn execs(&mut self) {
-        self.stdin.as_mut().unwrap().write_all(b"e").unwrap();
-        assert_eq!(self.line(), "ready");
+        assert_eq!(self.asked(b'e'), "ready");
     }
 
     /// Lets it have a child that works until the end. Returns the child's id.
     pub fn forks(&mut self) -> u32 {
-        self.stdin.as_mut().unwrap().write_all(b"f").unwrap();
-        self.line().parse().unwrap()
+        self.asked(b'f').parse().unwrap()
     }
 
     /// Ends its input. Returns its verdict.
@@ -286,12 +290,25 @@ impl Target {
     /// Waits until no thread is stopped.
     #[track_caller]
     pub fn is_running(&self) {
-        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|it| it.1.starts_with(['t', 'T']));
-        until(|| {
-            let threads = fs::read_dir(format!("/proc/{}/task", self.id)).unwrap().flatten();
-            let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
-            !stats.into_iter().any(is_stopped)
-        });
+        until(|| !self.states().contains(&'t') && !self.states().contains(&'T'));
+    }
+
+    /// Stops it as Ctrl-Z does.
+    #[track_caller]
+    pub fn stop(&self) {
+        signal("-STOP", &self.child);
+        until(|| self.states().iter().all(|it| *it == 'T'));
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        signal("-CONT", &self.child);
+    }
+
+    fn states(&self) -> Vec<char> {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.id)).unwrap().flatten();
+        let stats = threads.filter_map(|it| fs::read_to_string(it.path().join("stat")).ok());
+        stats.filter_map(|it| it.rsplit_once(") ")?.1.chars().next()).collect()
     }
 }
 

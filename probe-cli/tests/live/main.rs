@@ -15,6 +15,8 @@ mod injected_life;
 mod later;
 mod names;
 mod outside;
+mod outside_meanwhile;
+mod outside_stub;
 mod preloaded;
 mod program;
 mod progress;

@@ -16,13 +16,14 @@ use crate::preloaded::{differing, with_agent};
 use crate::program::{Folder, Program, Ran, until, words};
 
 /// Returns the executable mappings of no file.
-fn code_of_no_file(target: &Target) -> Vec<Mapping> {
-    let mut maps = probe_inject::maps(target.id()).unwrap();
+pub fn code_of_no_file(pid: u32) -> Vec<Mapping> {
+    let mut maps = probe_inject::maps(pid).unwrap();
     maps.retain(|it| it.is_anonymous() && it.is_executable);
     maps
 }
 
-fn hits(document: &str) -> u64 {
+/// Returns the hits of all rows.
+pub fn hits(document: &str) -> u64 {
     let document: Value = serde_json::from_str(document).unwrap();
     document["rows"].as_array().unwrap().iter().map(|it| it["hits"].as_u64().unwrap()).sum()
 }
@@ -40,7 +41,7 @@ fn a_static_program_is_counted() {
     assert_eq!(lines[0], ["probe", "kind", "sites", "hits"]);
     assert_eq!(lines[1][..2], ["working", "point"]);
     assert_ne!(lines[1][3], "0", "{counted}");
-    assert_eq!((code_of_no_file(&target), differing(target.id(), &program)), (vec![], 0));
+    assert_eq!((code_of_no_file(target.id()), differing(target.id(), &program)), (vec![], 0));
     let ran = asked(&folder, &["count", "--ptrace", "-p", &pid, "nothing::**"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
 
@@ -52,7 +53,7 @@ fn a_static_program_is_counted() {
     assert!(again.code == Some(3) && again.err.contains("are counted from outside already"), "{again:?}");
     let counted = done(&folder, &["--json", "disable", "--ptrace", "-p", &pid]).unwrap();
     assert_ne!(hits(&counted), 0, "{counted}");
-    assert_eq!((code_of_no_file(&target), differing(target.id(), &program)), (vec![], 0));
+    assert_eq!((code_of_no_file(target.id()), differing(target.id(), &program)), (vec![], 0));
     let again = asked(&folder, &["disable", "--ptrace", "-p", &pid]);
     assert!(again.code == Some(3) && again.err.contains("nothing of process"), "{again:?}");
     target.is_running();
@@ -171,7 +172,7 @@ fn nobody_reads_any_further() {
         return println!("left out: {ran:?}");
     }
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!((code_of_no_file(&target), differing(target.id(), &program)), (vec![], 0));
+    assert_eq!((code_of_no_file(target.id()), differing(target.id(), &program)), (vec![], 0));
     assert_eq!(target.end(), "right");
 }
 
@@ -208,6 +209,12 @@ fn mistakes_are_told() {
     assert!(said(&["enable", "--ptrace", "-p", &pid, "**"]).contains("needs --keep"));
     assert!(said(&["enable", "--ptrace", "--keep", "-p", &pid, "**=latency"]).contains("**=latency"));
     assert!(said(&["disable", "--ptrace", "-p", &pid, "1"]).contains("no numbers of attachments"));
+    // No process has that one.
+    let gone = u32::MAX.to_string();
+    for command in [&["count", "**"][..], &["enable", "**", "--keep"], &["status"], &["disable"]] {
+        let ran = asked(&folder, &[command, &["--ptrace", "-p", &gone]].concat());
+        assert_eq!((ran.code, ran.err), (Some(3), format!("error: there is no process {gone}\n")));
+    }
 }
 
 #[test]
@@ -239,9 +246,9 @@ fn a_command_that_is_killed_leaves_whole_sites() {
         assert_eq!(differing(target.id(), &program), 0);
     }
     // One that was killed between two steps has left zeros that are nobody's, and no more.
-    assert!(code_of_no_file(&target).len() <= rounds);
+    assert!(code_of_no_file(target.id()).len() <= rounds);
     let memory = Memory::open(target.id()).unwrap();
-    for it in code_of_no_file(&target) {
+    for it in code_of_no_file(target.id()) {
         let length = usize::try_from(it.end - it.start).unwrap();
         assert_eq!(memory.bytes(it.start, length).unwrap(), vec![0; length]);
     }

@@ -4,14 +4,12 @@
 //! that it loads. A thread of a sandbox may have a filter that ends the program at a system call
 //! which that code makes.
 
-use std::panic::resume_unwind;
-use std::thread;
 use std::time::Duration;
 
 use super::moment::repeat;
 use super::target::Process;
 use crate::error::InjectError;
-use crate::process::{Filters, Status, Stopped, all_survive, seize, threads};
+use crate::process::{Filters, Status, Stopped, all_survive, briefly, threads};
 
 /// Time for a thread to stop.
 const STOP: Duration = Duration::from_millis(100);
@@ -51,32 +49,29 @@ impl Process {
     /// Reads the filters of a thread; `None` if it has ended.
     fn filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
         let pid = self.pid;
-        let read = move || {
-            let thread = match seize(pid, id)? {
-                Ok(thread) => thread,
-                Err("has ended") => return Ok((Duration::ZERO, None)),
-                Err(why) => return Ok((Duration::ZERO, Some(Err(format!("and {why}"))))),
-            };
-            let filters = match thread.stop(STOP) {
-                Ok(Stopped::Ended) | Err(_) => None,
-                Ok(Stopped::NotYet) => Some(Err("and does not stop: it waits uninterruptibly".to_owned())),
+        let (stopped, read) = briefly(pid, id, |thread| {
+            Ok(match thread.stop(STOP) {
+                Ok(Stopped::Ended) | Err(_) => Err("has ended"),
+                Ok(Stopped::NotYet) => Err("does not stop: it waits uninterruptibly"),
                 Ok(_) => {
                     let read = thread.filters();
-                    repeat(pid, id, &thread);
+                    repeat(pid, id, thread);
                     // One that was killed needs nothing.
                     let _ = thread.let_go();
-                    Some(read.map_err(|error| {
-                        format!("which can't be read ({error}); that needs root without a filter")
-                    }))
+                    Ok(read)
                 }
-            };
-            Ok((thread.longest_stop(), filters))
-        };
-        // The kernel lets the thread go, too, when the one ends that has stopped it.
-        let read = thread::scope(|scope| scope.spawn(read).join());
-        let (stopped, filters) = read.unwrap_or_else(|panic| resume_unwind(panic))?;
+            })
+        })?;
         self.longest = self.longest.max(stopped);
         self.stops += 1;
-        Ok(filters)
+        Ok(match read {
+            Ok(read) => {
+                Some(read.map_err(|error| {
+                    format!("which can't be read ({error}); that needs root without a filter")
+                }))
+            }
+            Err("has ended") => None,
+            Err(why) => Some(Err(format!("and {why}"))),
+        })
     }
 }

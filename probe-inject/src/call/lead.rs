@@ -1,13 +1,11 @@
 //! Leading a stopped thread to other code, from which it returns by itself.
 
-use std::time::Duration;
-
 use super::code::Code;
 use super::extended::size_of;
 use super::frame::frame;
 use super::moment::{Look, NotNow, repeat};
 use crate::error::InjectError;
-use crate::process::{Registers, seize};
+use crate::process::{Registers, Thread};
 
 /// Signals that stay as they are during the call: those that an instruction raises, which would end
 /// the process if they were blocked, and the one by which the C library changes the user of all
@@ -17,19 +15,16 @@ const NOT_BLOCKED: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30 |
 /// Trap after each instruction, direction, alignment: off when a function is called.
 const FLAGS_OFF: u64 = 1 << 8 | 1 << 10 | 1 << 16 | 1 << 18;
 
-/// Stops a thread, and leads it to other code if that is possible now. Returns how long it was
-/// stopped at a time, and why it was not led.
+/// Stops a thread, and leads it to other code if that is possible now. The error inside is the
+/// reason why not.
 pub fn lead(
     look: &Look<'_>,
+    thread: &Thread,
     code: Code,
     busy: Option<u64>,
     told: &(dyn Fn(&mut Registers) + Sync),
-) -> Result<(Duration, Result<(), &'static str>), InjectError> {
-    let thread = match seize(look.pid, look.id)? {
-        Ok(thread) => thread,
-        Err(why) => return Ok((Duration::ZERO, Err(why))),
-    };
-    let led = match look.stop(&thread) {
+) -> Result<Result<(), &'static str>, InjectError> {
+    let led = match look.stop(thread) {
         Ok(moment) => {
             let made = frame(&moment.registers, moment.mask, moment.extended, code.restorer, size_of);
             let Some(frame) = made else {
@@ -59,12 +54,12 @@ pub fn lead(
         }
         Err(NotNow(why, true)) => Err(why),
         // It can't be let go, and is when this thread ends.
-        Err(NotNow(why, false)) => return Ok((thread.longest_stop(), Err(why))),
+        Err(NotNow(why, false)) => return Ok(Err(why)),
     };
     if led.is_err() {
-        repeat(look.pid, look.id, &thread);
+        repeat(look.pid, look.id, thread);
     }
     // One that has ended needs nothing.
     let _ = thread.let_go();
-    Ok((thread.longest_stop(), led))
+    Ok(led)
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code 
 use super::turn::Turn;
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{Filters, Mapping, Registers, Status, activity, check, maps, threads};
+use crate::process::{Filters, Mapping, Registers, Status, activity, briefly, check, maps, threads};
 
 /// The time for all that is waited for, as long as nobody sets another one.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -258,10 +257,7 @@ impl Process {
                 let (pid, memory) = (self.pid, &*self.memory);
                 let judged = &self.judged[..];
                 let look = Look { pid, id, memory, places, scratch, makes, judged, later };
-                let attempt = move || lead(&look, code, busy, told);
-                // The kernel lets a thread go, too, when the one ends that has stopped it.
-                let attempted = thread::scope(|scope| scope.spawn(attempt).join());
-                let (stopped, led) = attempted.unwrap_or_else(|panic| resume_unwind(panic))?;
+                let (stopped, led) = briefly(pid, id, |thread| lead(&look, thread, code, busy, told))?;
                 self.longest = self.longest.max(stopped);
                 self.stops += 1;
                 match led {

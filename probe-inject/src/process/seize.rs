@@ -1,6 +1,9 @@
 //! Beginning to trace a thread, and the reason why not.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use super::rights::refused;
 use super::status::Status;
@@ -29,4 +32,23 @@ pub fn seize(pid: u32, id: u32) -> Result<Result<Thread, &'static str>, InjectEr
     }
     let name = Status::of(status.tracer).unwrap_or_default().name;
     Err(InjectError::Traced { pid, tracer: status.tracer, name })
+}
+
+/// Lets a short-lived thread here trace a thread, and does something with it there. Returns for how
+/// long it was stopped at a time, and the result. The error inside is that of this moment.
+///
+/// # Errors
+/// As those of [`seize`], and those of the work.
+pub fn briefly<R: Send>(
+    pid: u32,
+    id: u32,
+    work: impl FnOnce(&Thread) -> Result<Result<R, &'static str>, InjectError> + Send,
+) -> Result<(Duration, Result<R, &'static str>), InjectError> {
+    let attempt = move || match seize(pid, id)? {
+        Ok(thread) => work(&thread).map(|done| (thread.longest_stop(), done)),
+        Err(why) => Ok((Duration::ZERO, Err(why))),
+    };
+    // The kernel lets a thread go, too, when the one ends that has stopped it.
+    let attempted = thread::scope(|scope| scope.spawn(attempt).join());
+    attempted.unwrap_or_else(|panic| resume_unwind(panic))
 }

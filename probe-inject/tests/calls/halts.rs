@@ -1,8 +1,10 @@
 //! All threads of a program, stopped at once.
 
+use std::fs;
+
 use probe_inject::Process;
 
-use crate::target::{Target, states, until};
+use crate::target::{CALLS, Target, line, states, until};
 
 /// Halts a process many times. Returns the most threads that stood at once.
 pub fn halted(process: &mut Process, times: usize) -> usize {
@@ -47,4 +49,31 @@ fn a_program_becomes_another_one_all_the_time() {
     assert_ne!(stood, 0);
     drop(process);
     assert_eq!(target.end("exec"), "0 right");
+}
+
+/// It runs no code of the program's, and has no registers. Its filters are those of the program.
+#[test]
+fn a_worker_of_the_kernel_does_not_stand() {
+    let mut target = Target::start("ring");
+    let Some(mut process) = target.open() else { return };
+    if line(&mut target.stdout) != "works" {
+        return println!("left out: there is no io_uring");
+    }
+    let names = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", target.child.id())).unwrap().flatten();
+        threads.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok()).collect::<Vec<_>>()
+    };
+    until(|| names().iter().any(|it| it.starts_with("iou-wrk-")));
+    assert_eq!(halted(&mut process, 50), 1);
+    match process.check_filters() {
+        Err(error) if error.to_string().contains("that needs root") => println!("left out: {error}"),
+        checked => {
+            checked.unwrap();
+            (0..CALLS).for_each(|number| target.call(&mut process, number));
+            assert_eq!(names().len(), 2);
+        }
+    }
+    drop(process);
+    let line = target.end("ring");
+    assert!([format!("{CALLS} right"), "0 right".to_owned()].contains(&line), "{line}");
 }

@@ -10,12 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#if __has_include(<linux/io_uring.h>)
+#include <linux/io_uring.h>
+#endif
 
 static atomic_long calls, alarms;
 static atomic_int ends;
@@ -157,6 +162,32 @@ static void restrict_calls(unsigned number, unsigned action) {
     wrong |= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0;
 }
 
+/* Lets a worker of the kernel read, a thread of this process. Returns 0 if that is refused. */
+static int begins_worker(void) {
+#ifdef IORING_OFF_SQES
+    static char byte;
+    int ends_of_pipe[2];
+    struct io_uring_params made = {0};
+    int ring = syscall(SYS_io_uring_setup, 4, &made);
+    if (ring < 0 || pipe(ends_of_pipe) != 0) return 0;
+    size_t length = made.sq_off.array + made.sq_entries * sizeof(unsigned);
+    char *queue = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    length = made.sq_entries * sizeof(struct io_uring_sqe);
+    struct io_uring_sqe *entry = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+    if (queue == MAP_FAILED || entry == MAP_FAILED) return 0;
+    entry->opcode = IORING_OP_READ;
+    entry->flags = IOSQE_ASYNC;
+    entry->fd = ends_of_pipe[0];
+    entry->addr = (unsigned long)&byte;
+    entry->len = 1;
+    *(unsigned *)(queue + made.sq_off.array) = 0;
+    atomic_store((atomic_uint *)(queue + made.sq_off.tail), 1);
+    return syscall(SYS_io_uring_enter, ring, 1, 0, 0, 0, 0) == 1;
+#else
+    return 0;
+#endif
+}
+
 int main(int count, char **arguments) {
     const char *mode = count > 1 ? arguments[1] : "read";
     struct sigaction action = {.sa_handler = on_end};
@@ -242,6 +273,13 @@ int main(int count, char **arguments) {
         /* `unshare` gets an error, or ends the program; no handler may return. */
         restrict_calls(*mode == 'h' ? 15 : 272, *mode == 's' ? 0x80000000 : 0x50001);
         char byte;
+        while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
+    } else if (!strcmp(mode, "ring")) {
+        /* The worker has the filter, too. */
+        char byte;
+        restrict_calls(272, 0x50001);
+        puts(begins_worker() ? "works" : "refused");
+        fflush(stdout);
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "restart")) {
         /* The call by which the kernel goes on with another one ends the program. */

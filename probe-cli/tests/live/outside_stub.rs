@@ -1,0 +1,200 @@
+//! Threads that stand in the code that counts from outside, at each of its instructions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use probe_tests::{c_library, instrumented};
+
+use crate::injected_into::{Target, asked};
+use crate::outside::{code_of_no_file, hits};
+use crate::preloaded::{differing, with_agent};
+use crate::program::{Folder, Ran, signal, until};
+
+/// A program, and its parent, which steps it to an instruction of the stub of its fourth hit.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <probe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char __executable_start, etext;
+static int tells[2], releases[2];
+static volatile int handled;
+/* Uses flags, all of the red zone and a register across the site. */
+__attribute__((noinline)) static int work(void) {
+    unsigned char is_zero, is_carry;
+    unsigned long same;
+    __asm__ volatile("movq $12, -8(%%rsp); movq $13, -128(%%rsp); mov $14, %%rdi; xor %%eax, %%eax; stc" ::: "rax", "rdi");
+    PROBE("hit");
+    __asm__ volatile(
+        "setz %0; setc %1; xor $14, %%rdi; mov -8(%%rsp), %2; xor $12, %2; or %%rdi, %2\n"
+        "mov -128(%%rsp), %%rdi; xor $13, %%rdi; or %%rdi, %2"
+        : "=&r"(is_zero), "=&r"(is_carry), "=&r"(same) : : "rdi");
+    return is_zero && is_carry && same == 0;
+}
+static void on_signal(int number) {
+    char byte;
+    handled = read(releases[0], &byte, 1) == 1 && number == SIGUSR1;
+}
+/* Works once for each byte, ten times. */
+static int works(void) {
+    int right = 1;
+    char byte;
+    while (read(tells[0], &byte, 1) == 1) for (int at = 0; at < 10; at++) right &= work();
+    return right;
+}
+static int is_own(unsigned long at) {
+    return at >= (unsigned long)&__executable_start && at < (unsigned long)&etext;
+}
+/* Steps the child to an instruction of the stub of its fourth hit, and leaves it with a signal. */
+static void steps_to(int child, int instruction, int number) {
+    struct user_regs_struct registers;
+    unsigned long stub = 0, site = 0;
+    int hits = 0, steps = 0;
+    if (ptrace(PTRACE_SEIZE, child, 0, 0) || ptrace(PTRACE_INTERRUPT, child, 0, 0)) exit(2);
+    if (waitpid(child, 0, 0) != child || write(tells[1], "x", 1) != 1) exit(3);
+    do {
+        if (ptrace(PTRACE_SINGLESTEP, child, 0, 0) || waitpid(child, 0, 0) != child) exit(4);
+        if (ptrace(PTRACE_GETREGS, child, 0, &registers)) exit(5);
+        if (is_own(registers.rip)) {
+            stub = 0;
+            site = registers.rip;
+        } else if (stub == 0) {
+            stub = registers.rip;
+            steps = 0;
+            hits++;
+        } else if (++steps == 2) {
+            /* The flags that it has pushed have the trap flag of the step. */
+            long flags = ptrace(PTRACE_PEEKDATA, child, registers.rsp, 0);
+            if (ptrace(PTRACE_POKEDATA, child, registers.rsp, flags & ~0x100L)) exit(7);
+        }
+    } while (hits != 4 || steps != instruction);
+    /* After a step over `popfq`, the kernel takes the trap flag for the child's own. */
+    registers.eflags &= ~0x100UL;
+    if (ptrace(PTRACE_SETREGS, child, 0, &registers) || ptrace(PTRACE_DETACH, child, 0, (long)number)) exit(6);
+    printf("%lu %lu\n", (unsigned long)registers.rip - stub, site);
+}
+int main(void) {
+    int status = 0, child = 0;
+    puts("ready");
+    fflush(stdout);
+    for (char byte; read(0, &byte, 1) == 1; fflush(stdout)) {
+        if (byte == 'f') {
+            if (pipe(tells) || pipe(releases)) return 1;
+            child = fork();
+            if (child == 0) {
+                close(tells[1]);
+                signal(SIGUSR1, on_signal);
+                _exit(works() ? handled : 2);
+            }
+            printf("%d\n", child);
+        } else if (byte >= '0' && byte <= '5') {
+            steps_to(child, byte - '0', SIGSTOP);
+        } else if (byte >= 'A' && byte <= 'F') {
+            steps_to(child, byte - 'A', SIGUSR1);
+        } else if (byte == 'r') {
+            puts(write(releases[1], "x", 1) == 1 ? "released" : "no pipe");
+        } else if (byte == 'g') {
+            puts(kill(child, SIGCONT) == 0 ? "goes on" : "gone");
+        } else if (byte == 'q') {
+            close(tells[1]);
+            puts(waitpid(child, &status, 0) != child || !WIFEXITED(status) ? "killed"
+                : WEXITSTATUS(status) == 2 ? "wrong" : WEXITSTATUS(status) == 1 ? "handled, right" : "right");
+        }
+    }
+    puts("right");
+    return 0;
+}
+"#;
+
+/// Places in a stub at which instructions begin.
+const PLACES: [u64; 6] = [0, 5, 6, 14, 15, 23];
+
+fn compiled(folder: &Folder) -> PathBuf {
+    let (source, out) = (folder.0.join("stub.c"), folder.0.join("stub"));
+    fs::write(&source, SOURCE).unwrap();
+    c_library::compile(instrumented::compilers()[0], &["-O1", "-static"], &[&source], &out);
+    out
+}
+
+/// Begins to count hits of a child. `None` if nobody may trace here, which is said.
+fn counting(folder: &Folder, program: &Path, child: u32) -> Option<Child> {
+    let mut command = with_agent(folder, &["--json", "count", "--ptrace", "-p", &child.to_string(), "**"]);
+    let mut counting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until(|| differing(child, program) != 0 || counting.try_wait().unwrap().is_some());
+    if counting.try_wait().unwrap().is_none() {
+        return Some(counting);
+    }
+    println!("left out: {:?}", Ran::from(counting.wait_with_output().unwrap()));
+    None
+}
+
+/// Lets the child stand at a place of its stub. Returns its site.
+#[track_caller]
+fn stands(target: &mut Target, told: u8, instruction: usize) -> u64 {
+    let answer = target.asked(told + u8::try_from(instruction).unwrap());
+    let (place, site) = answer.split_once(' ').unwrap();
+    assert_eq!(place.parse(), Ok(PLACES[instruction]));
+    site.parse().unwrap()
+}
+
+/// Returns the address of the instruction before which a thread stands; `None` if it runs, or is in
+/// a system call.
+fn place(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
+    let address = text.strip_prefix("-1 ")?.trim_end().split_once(" 0x")?.1;
+    Some(u64::from_str_radix(address, 16).unwrap())
+}
+
+#[test]
+fn a_thread_in_a_stub_is_led_out() {
+    let folder = Folder::new("outside-stub");
+    let program = compiled(&folder);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    for instruction in 0..PLACES.len() {
+        let child = target.forks();
+        let Some(counting) = counting(&folder, &program, child) else { return };
+        let site = stands(&mut target, b'0', instruction);
+        signal("-INT", &counting);
+        until(|| place(child) == Some(site + 5));
+        assert_eq!(target.asked(b'g'), "goes on");
+        let ran: Ran = counting.wait_with_output().unwrap().into();
+        assert_eq!((ran.code, hits(&ran.out)), (Some(0), 4), "{ran:?}");
+        assert!(ran.err.lines().count() == 1 && ran.err.contains("all threads stood for"), "{ran:?}");
+        assert_eq!((code_of_no_file(child), differing(child, &program)), (vec![], 0));
+        // Six more calls find a latent site.
+        assert_eq!(target.asked(b'q'), "right", "{instruction}");
+    }
+    assert_eq!(target.end(), "right");
+}
+
+/// The hit is counted once the handler has ended, which may be after the report.
+#[test]
+fn a_handler_that_has_interrupted_a_stub_keeps_its_memory() {
+    let folder = Folder::new("outside-handler");
+    let program = compiled(&folder);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    for (instruction, shown) in [(2, 3), (3, 4)] {
+        let child = target.forks();
+        let Some(counting) = counting(&folder, &program, child) else { return };
+        stands(&mut target, b'A', instruction);
+        signal("-INT", &counting);
+        let ran: Ran = counting.wait_with_output().unwrap().into();
+        assert_eq!((ran.code, hits(&ran.out)), (Some(0), shown), "{ran:?}");
+        assert!(ran.err.contains("note: the memory of 1 counter stays: "), "{ran:?}");
+        assert_eq!((code_of_no_file(child).len(), differing(child, &program)), (1, 0));
+        assert_eq!(target.asked(b'r'), "released");
+        until(|| {
+            let ran = asked(&folder, &["disable", "--ptrace", "-p", &child.to_string()]);
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            code_of_no_file(child).is_empty()
+        });
+        assert_eq!(target.asked(b'q'), "handled, right", "{instruction}");
+    }
+    assert_eq!(target.end(), "right");
+}
