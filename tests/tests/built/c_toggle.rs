@@ -16,7 +16,7 @@ use probe_tests::text::Text;
 
 const THREADS: usize = 4;
 /// How long each object is toggled; `PROBE_SOAK_SECONDS` prolongs it.
-const LEAST: Duration = Duration::from_millis(800);
+const LEAST: Duration = Duration::from_millis(400);
 
 /// Returns the scenarios that threads may play concurrently: they share no state.
 fn scenarios(language: Language) -> &'static [&'static str] {
