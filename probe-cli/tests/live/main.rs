@@ -31,4 +31,4 @@ mod traced;
 mod watched;
 mod watched_lost;
 
-probe_tests::a_process_for_each_file!(names, flicker, injected, run, watched, outside);
+probe_tests::a_process_for_each_file!(names, outside_meanwhile, injected, flicker, watched, run, outside);
