@@ -8,6 +8,7 @@ mod guests;
 mod joins;
 mod late;
 mod place;
+mod rings;
 mod standing;
 
 use std::env;
@@ -164,6 +165,11 @@ fn joins_survive_forks_and_cancellation() {
 }
 
 #[test]
+fn rings_in_a_file_have_definitions_of_probes_that_join() {
+    pass("joins in a file");
+}
+
+#[test]
 fn consumers_say_what_can_not_join() {
     pass("joins impossible");
     pass("joins filtered");
@@ -203,6 +209,7 @@ fn scenario() {
             "joins cancelled" => joins::cancelled(),
             "joins impossible" => joins::impossible(),
             "joins filtered" => joins::filtered(),
+            "joins in a file" => rings::in_a_file(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },

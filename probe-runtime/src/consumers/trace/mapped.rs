@@ -2,9 +2,9 @@
 //!
 //! Life: attaching makes the file, with everything but the rings' content, and maps it ▸ threads
 //! write their rings, and the kernel keeps each store, however the process ends ▸ the end of the
-//! attachment writes the totals, and gives unused room back. A forked child has a file of its own
-//! from the first hit of one of its threads on. If that can't be made, its rings are private
-//! memory.
+//! attachment writes the totals, and gives unused room back. The definitions of probes that join
+//! come into room in front of the rings ([`later`]). A forked child has a file of its own from the
+//! first hit of one of its threads on. If that can't be made, its rings are private memory.
 //!
 //! A ring's head is private memory, which is empty in a child. So each thread of a child begins its
 //! ring anew, and no hit that begins in a child reaches its parent's file. A hit that a signal
@@ -18,6 +18,8 @@
 // the `RingFile`.
 #![expect(unsafe_code, reason = "see above")]
 
+mod later;
+
 use std::ffi::{CStr, CString};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -28,6 +30,7 @@ use std::{process, ptr, slice, thread};
 
 use probe_trace::layout::{block, header, reading, ring, state};
 
+use self::later::Later;
 use super::clocks::Moment;
 use super::file::{About, TraceFile, at, words_of};
 use super::name::Name;
@@ -49,6 +52,9 @@ pub(super) struct RingFile {
     /// Places of blocks that are written at the end, in words.
     unseen: usize,
     reading: usize,
+    /// The place of the room for later definitions, in words. It ends where the rings' block
+    /// begins.
+    later: usize,
     /// Bytes of one ring's memory.
     stride: usize,
     count: usize,
@@ -65,6 +71,11 @@ struct Control {
     file: [AtomicU64; 2],
 }
 
+/// Bytes for the definition of a probe that may join.
+const DEFINITION: usize = 128;
+/// Words that are copied at once.
+const COPIED: usize = 64;
+
 /// Nothing was written yet in this process, a child.
 const NEW: u64 = 0;
 /// A thread makes the file.
@@ -75,14 +86,20 @@ const IN_MEMORY: u64 = 3;
 const NOWHERE: u64 = 4;
 
 impl RingFile {
-    /// Makes the file, for so many rings, and replaces one of this name.
-    pub(super) fn create(path: &Path, about: &About<'_>, count: usize) -> Result<Self, Error> {
+    /// Makes the file, for so many rings and for the definitions of so many probes that may join,
+    /// and replaces one of this name.
+    pub(super) fn create(
+        path: &Path,
+        about: &About<'_>,
+        count: usize,
+        joining: usize,
+    ) -> Result<Self, Error> {
         // Opening and writing are cancellation points.
         let _whole = Uncancellable::new();
-        Self::make(path, about, count).map_err(|error| at(path, &error))
+        Self::make(path, about, count, joining).map_err(|error| at(path, &error))
     }
 
-    fn make(path: &Path, about: &About<'_>, count: usize) -> io::Result<Self> {
+    fn make(path: &Path, about: &About<'_>, count: usize, joining: usize) -> io::Result<Self> {
         let name = Name::new(path)?;
         let own = name.path(process::id(), false);
         if fs::metadata(&own).is_ok_and(|it| !it.is_file()) {
@@ -93,12 +110,12 @@ impl RingFile {
         let words = about.shape.sub_buffers * about.shape.words + ring::WORDS as u64;
         let stride = usize::try_from(words * 8).map_err(|_| too_large())?.next_multiple_of(page);
         let rings = stride.checked_mul(count).ok_or_else(too_large)?;
-        let (front, unseen, reading) = front(about, stride, rings, page)?;
+        let (front, [unseen, reading, later]) = front(about, [stride, rings, page], joining)?;
         let all = rings.checked_add(front.len()).ok_or_else(too_large)?;
         let parts = Parts { first: front.len(), other: stride, all };
         let memory = Mapped::new(page + rings, parts)?;
         let parent = FileId::default();
-        let mut file = Self { memory, name, parent, front, unseen, reading, stride, count };
+        let mut file = Self { memory, name, parent, front, unseen, reading, later, stride, count };
         // A process that has mapped a file of this name keeps it.
         file.parent = replace(&own, |beside| {
             let beside = CString::new(&*beside.to_string_lossy())?;
@@ -120,6 +137,21 @@ impl RingFile {
     fn fill(&self, file: &NewFile, began: Option<Moment>) -> Result<(), i32> {
         file.reserve(self.front.len() + self.stride * self.count)?;
         file.write(&self.front, 0)?;
+        // A child's memory has its parent's file until now.
+        if let Some((words, after)) = self.later().used() {
+            let write = |words: &[u64], at: usize| {
+                let mut bytes = [0; COPIED * 8];
+                let places = bytes.as_chunks_mut().0;
+                places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+                file.write(&bytes[..words.len() * 8], (self.later + at) * 8)
+            };
+            write(&after, words.len())?;
+            for (part, at) in words.chunks(COPIED).zip((0..).step_by(COPIED)) {
+                let mut copy = [0; COPIED];
+                copy.iter_mut().zip(part).for_each(|(to, word)| *to = word.load(Relaxed));
+                write(&copy[..part.len()], at)?;
+            }
+        }
         if let Some(began) = began {
             file.write(&u64::from(process::id()).to_le_bytes(), header::PROCESS * 8)?;
             for (word, at) in words_of(began).into_iter().zip(header::READING..) {
@@ -162,6 +194,18 @@ impl RingFile {
                 state => return state != NOWHERE,
             }
         }
+    }
+
+    /// Adds the definitions of probes that join to the file of this process, which has
+    /// [settled](Self::settle). Returns whether there was room. One thread at a time may call this.
+    pub(super) fn define(&self, definitions: &[u8]) -> bool {
+        let is_in_file = self.control().state.load(Acquire) == IN_FILE;
+        !is_in_file || self.later().add(definitions) || self.memory.is_cut_off()
+    }
+
+    fn later(&self) -> Later<'_> {
+        let words = self.words();
+        Later(&words[self.later..words.len() - block::WORDS])
     }
 
     /// Returns whether this process has [settled](Self::settle).
@@ -276,24 +320,27 @@ impl RingFile {
 }
 
 /// Returns the content before the rings, up to a page's end, and the places of the blocks that are
-/// written at the end.
-fn front(about: &About<'_>, stride: usize, rings: usize, page: usize) -> io::Result<(Vec<u8>, usize, usize)> {
+/// written at the end, and of the room for later definitions.
+fn front(
+    about: &About<'_>,
+    [stride, rings, page]: [usize; 3],
+    joining: usize,
+) -> io::Result<(Vec<u8>, [usize; 3])> {
     let mut front = Vec::new();
     TraceFile::begin(&mut front, about)?;
     let room = |words: usize, front: &mut Vec<u8>| {
         let begin = front.len() / 8;
-        let head = [block::MAGIC, block::UNUSED, words as u64 * 8, 0];
-        front.extend(head.iter().flat_map(|word| word.to_le_bytes()));
+        front.extend(later::header(words).iter().flat_map(|word| word.to_le_bytes()));
         front.resize(front.len() + words * 8, 0);
         begin
     };
     let (unseen, reading) = (room(2, &mut front), room(reading::WORDS, &mut front));
     let heads = 2 * block::WORDS * 8;
-    let until = (front.len() + heads).next_multiple_of(page) - heads;
-    room((until - front.len()) / 8, &mut front);
+    let until = (front.len() + joining * DEFINITION + heads).next_multiple_of(page) - heads;
+    let later = room((until - front.len()) / 8, &mut front);
     let head = [block::MAGIC, block::RINGS, rings as u64, stride as u64];
     front.extend(head.iter().flat_map(|word| word.to_le_bytes()));
-    Ok((front, unseen, reading))
+    Ok((front, [unseen, reading, later]))
 }
 
 const _: () = assert!(size_of::<Head>() <= 2048);

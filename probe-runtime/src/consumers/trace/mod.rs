@@ -324,12 +324,7 @@ impl Consumer for Trace {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.running.get().into_iter().for_each(|running| running.join(probes));
-        Ok(())
-    }
-
-    fn cannot_join(&self) -> Option<&'static str> {
-        self.rings_in.is_some().then_some("a file of rings begins with the definitions of all probes")
+        self.running.get().map_or(Ok(()), |running| running.join(probes))
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {

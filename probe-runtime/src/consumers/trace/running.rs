@@ -75,7 +75,7 @@ impl Running {
         let mut defined = BTreeSet::new();
         let definitions = definitions::encode(probes, &mut defined);
         let about = About { shape, began, boot, definitions: &definitions, is_whole: false };
-        let file = path.map(|path| RingFile::create(path, &about, most)).transpose()?;
+        let file = path.map(|path| RingFile::create(path, &about, most, probes.room())).transpose()?;
         let words = usize::try_from(shape.sub_buffers * shape.words).unwrap_or(usize::MAX);
         let rings = match &file {
             Some(file) => file.rings(words + ring::WORDS)?,
@@ -117,12 +117,25 @@ impl Running {
     }
 
     /// Adds the definitions of probes that join.
-    pub(super) fn join(&self, probes: &ProbeSet) {
+    ///
+    /// # Errors
+    /// If a file of rings has no more room for them.
+    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        // A child writes to no file of its parent.
+        self.settle();
         let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        let added: Vec<_> = probes.ids().iter().filter(|id| !defined.contains(id)).collect();
         let new = definitions::encode(probes, &mut defined);
-        if !new.is_empty() {
-            self.later.lock().unwrap_or_else(PoisonError::into_inner).push(new.into());
+        if new.is_empty() {
+            return Ok(());
         }
+        if self.file.as_ref().is_some_and(|file| !file.define(&new)) {
+            added.into_iter().for_each(|id| _ = defined.remove(id));
+            let problem = "the file of rings has no more room for definitions; attach anew";
+            return Err(Error::Consumer(problem.into()));
+        }
+        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(new.into());
+        Ok(())
     }
 
     /// Records a hit.

@@ -1,0 +1,79 @@
+//! Traces whose rings lie in a file, which has the definitions of probes that join, too: at any
+//! moment, and also in the files of forked children.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, process};
+
+use probe_runtime::{Trace, look_for_probes, standing};
+use probe_tests::library::Library;
+use probe_tests::scenario::in_a_child;
+
+use super::{own, plugin};
+
+/// Returns the number of a file's events, by the last parts of their probes' paths.
+fn events(path: &Path) -> BTreeMap<String, u64> {
+    let mut trace = probe_trace::Trace::open(&[path]).unwrap();
+    let (mut events, mut items) = (BTreeMap::new(), trace.items());
+    for item in &mut items {
+        let probe_trace::Item::Event(event) = item.unwrap() else { continue };
+        let name = event.definition.path.rsplit("::").next().unwrap().to_owned();
+        *events.entry(name).or_default() += 1;
+    }
+    assert_eq!(items.undefined(), 0);
+    events
+}
+
+fn of<const N: usize>(expected: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    expected.map(|(name, events)| (name.to_owned(), events)).into()
+}
+
+/// Returns the number of a file's problems, but for those of each process that still runs.
+fn problems(path: &Path) -> usize {
+    let trace = probe_trace::Trace::open(&[path]).unwrap();
+    let is_known = |it: &&String| it.contains("did not finish the trace") || it.contains("one reading");
+    trace.problems().iter().filter(|it| !is_known(it)).count()
+}
+
+pub(super) fn in_a_file() {
+    let folder = PathBuf::from(env::var_os("TMPDIR").unwrap());
+    let file = |process: u32| folder.join(format!("rings-{process}.probetrace"));
+    let own_file = file(process::id());
+    let recorder = Trace::recorder().in_file(folder.join("rings-%p.probetrace"));
+    let attached = standing("plugin::**, caller::caller_sum, **::own").unwrap().attach(recorder).unwrap();
+    own(1);
+    let library = Library::open(&plugin("plugin"));
+    look_for_probes();
+    assert_eq!(library.function("plugin_sum")(2), 3);
+    let expected = of([("own", 2), ("plugin_sum", 2), ("each", 4), ("value", 2)]);
+    assert_eq!((events(&own_file), problems(&own_file)), (expected.clone(), 0));
+
+    // The child copies the definitions of probes that have joined, and adds to its own file.
+    let status = in_a_child(|| {
+        let child_file = file(process::id());
+        let other = Library::open(&plugin("caller"));
+        look_for_probes();
+        assert_eq!((library.function("plugin_sum")(1), other.function("caller_sum")(1)), (1, 1));
+        let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1), ("caller_sum", 2)]);
+        assert_eq!((events(&child_file), problems(&child_file)), (expected, 0));
+    });
+    assert_eq!((status, events(&own_file), problems(&own_file)), (0, expected.clone(), 0));
+
+    // A child that only hits.
+    let status = in_a_child(|| {
+        let child_file = file(process::id());
+        assert_eq!(library.function("plugin_sum")(1), 1);
+        let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1)]);
+        assert_eq!((events(&child_file), problems(&child_file)), (expected, 0));
+    });
+    assert_eq!(status, 0);
+
+    let other = Library::open(&plugin("caller"));
+    look_for_probes();
+    assert_eq!(other.function("caller_sum")(1), 1);
+    assert_eq!((attached.totals().written, attached.left_out_later()), (2 + 2 + 4 + 2 + 2, None));
+    drop(attached);
+    let mut all = expected;
+    all.insert("caller_sum".to_owned(), 2);
+    assert_eq!((events(&own_file), problems(&own_file)), (all, 0));
+}
