@@ -1,8 +1,8 @@
 //! Scenarios that need a process of their own: a test runs its own program again, with the
 //! scenario's name in the environment.
 //!
-//! Each file has one test called `scenario`, which only children run: it is ignored otherwise. A
-//! child's temporary files go with the child, however it ends.
+//! Each file, or each program, has one test called `scenario`, which only children run: it is
+//! ignored otherwise. A child's temporary files go with the child, however it ends.
 
 use std::env;
 use std::ffi::OsStr;
@@ -65,12 +65,17 @@ pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
 pub fn start(scenario: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("the test's own file"));
     command
-        .arg(processes::test("scenario"))
+        .args(names())
         .args(["--exact", "--ignored", "--nocapture"])
         .env(VARIABLE, scenario)
         // Many panic on purpose, and a backtrace may take seconds.
         .env("RUST_BACKTRACE", "0");
     command
+}
+
+/// Returns the names of the test that plays scenarios: the file's, or one for all files.
+fn names() -> [String; 2] {
+    [processes::test("scenario"), "scenario".to_owned()]
 }
 
 /// Plays a scenario under a tool: a program and its arguments; the child's command line follows.
@@ -84,11 +89,7 @@ pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
     let program = env::current_exe().expect("the test's own file");
     let folder = Folder::new("scenario");
     let mut command = Command::new(name);
-    command
-        .args(arguments)
-        .arg(program)
-        .arg(processes::test("scenario"))
-        .args(["--exact", "--ignored", "--nocapture"]);
+    command.args(arguments).arg(program).args(names()).args(["--exact", "--ignored", "--nocapture"]);
     match command.env(VARIABLE, scenario).env("TMPDIR", &*folder).output() {
         Ok(output) => {
             assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));

@@ -1,6 +1,8 @@
 //! Traces: each hit is written or lost, and readers get right events in the right order, also while
 //! threads come and go, rings are small, disks are full, and processes fork and are killed.
-//! A process of its own: it forks, and installs a signal handler.
+//! Some fork, or install signal handlers.
+//!
+//! Each file runs in a process of its own: see `probe_tests::processes`.
 #![cfg(unix)]
 
 mod armed;
@@ -20,6 +22,8 @@ mod triggers;
 mod values;
 mod when;
 mod written_and_read;
+
+probe_tests::a_process_for_each_file!(stressed, written_and_read, live, mapped, torn, nesting, triggers);
 
 use std::path::Path;
 
