@@ -1,7 +1,9 @@
 //! Hits that the way in records by itself, for a probe with a trace and no other consumer. Whatever
 //! interrupts them or takes their consumer away, each hit is written, lost or suppressed, and what
-//! was written reads the same as when the consumer is called. A process of its own: it handles
-//! `SIGTRAP` and `SIGUSR2`.
+//! was written reads the same as when the consumer is called.
+//!
+//! Each file runs in a process of its own: see `probe_tests::processes`. Some handle `SIGTRAP` and
+//! `SIGUSR2`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 mod changed;
@@ -9,6 +11,8 @@ mod detached;
 mod forked;
 mod stepped;
 mod values;
+
+probe_tests::a_process_for_each_file!(changed, forked, stepped, values);
 
 use std::hint::black_box;
 use std::path::Path;
