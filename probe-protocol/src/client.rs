@@ -5,6 +5,7 @@
 //! client ends the connection, and all of its attachments that it has not kept.
 
 use std::fs::File;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -124,9 +125,9 @@ impl Client {
     }
 
     /// Sets how long to wait for an answer, or for a part of one; 30 seconds by default. A program
-    /// with a million probes may take a second to switch them all.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// with a million probes may take a second to switch them all. Returns the time until now.
+    pub fn set_patience(&mut self, patience: Duration) -> Duration {
+        mem::replace(&mut self.patience, patience)
     }
 
     /// Lists the probes of a selector, or all if it is empty, by their numbers.

@@ -290,7 +290,7 @@ pub mod block {
     /// then nothing. The number of a ring is its place. A ring whose sub-buffers all have the
     /// sequence zero was never begun.
     pub const RINGS: u64 = 7;
-    /// Room for a block that is written later.
+    /// Room for blocks that are written later. The writer cuts it for each.
     pub const UNUSED: u64 = 8;
 }
 

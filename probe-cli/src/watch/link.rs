@@ -12,8 +12,6 @@ use probe_runtime::__tools::rules::Patience;
 
 use crate::live::Process;
 
-/// The time for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The time for an answer after a file is finished.
 const OF_FILES: Duration = Duration::from_secs(60);
 
@@ -95,9 +93,9 @@ impl Link {
         request: impl FnOnce(&mut Client) -> Result<T, ClientError>,
     ) -> Result<T, Trouble> {
         self.ask(|client| {
-            client.set_patience(OF_FILES);
+            let patience = client.set_patience(OF_FILES);
             let answer = request(client);
-            client.set_patience(PATIENCE);
+            client.set_patience(patience);
             answer
         })
     }

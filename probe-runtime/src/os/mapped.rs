@@ -19,6 +19,7 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::AtomicU64;
 
 use guarded::Guarded;
 
@@ -209,14 +210,28 @@ impl NewFile {
     ///
     /// # Errors
     /// The system's error number.
-    pub(crate) fn write(&self, mut bytes: &[u8], mut at: usize) -> Result<(), i32> {
-        while !bytes.is_empty() {
-            let place = libc::off64_t::try_from(at).map_err(|_| libc::EFBIG)?;
-            // SAFETY: an own file, and the bytes.
-            let written = unsafe { libc::pwrite64(self.0, bytes.as_ptr().cast(), bytes.len(), place) };
+    pub(crate) fn write(&self, bytes: &[u8], at: usize) -> Result<(), i32> {
+        self.write_from(bytes.as_ptr(), bytes.len(), at)
+    }
+
+    /// Writes words, into which other threads may store meanwhile, at a place of the file.
+    ///
+    /// # Errors
+    /// The system's error number.
+    pub(crate) fn write_words(&self, words: &[AtomicU64], at: usize) -> Result<(), i32> {
+        self.write_from(words.as_ptr().cast(), size_of_val(words), at)
+    }
+
+    fn write_from(&self, start: *const u8, length: usize, at: usize) -> Result<(), i32> {
+        let mut done = 0;
+        while done < length {
+            let place = libc::off64_t::try_from(at + done).map_err(|_| libc::EFBIG)?;
+            // SAFETY: an own file. The kernel alone reads the memory, which the callers have.
+            let written =
+                unsafe { libc::pwrite64(self.0, start.wrapping_add(done).cast(), length - done, place) };
             match usize::try_from(written) {
                 Ok(0) => return Err(libc::ENOSPC),
-                Ok(written) => (bytes, at) = (&bytes[written..], at + written),
+                Ok(written) => done += written,
                 Err(_) if errno() == libc::EINTR => (),
                 Err(_) => return Err(errno()),
             }

@@ -57,6 +57,8 @@ pub(super) struct TraceFile {
     pub(super) is_closed: bool,
     /// Whether the process has written its rings' memory right into the file.
     is_mapped: bool,
+    /// The unused block in front of the rings, where the process may add definitions.
+    room: Option<u64>,
     /// Nanoseconds that the machine slept before the last reading, since it was started, and how
     /// many of them were after the first reading.
     slept: (u64, u64),
@@ -132,6 +134,7 @@ impl TraceFile {
             unseen: None,
             is_closed: words[header::STATE] == state::CLOSED,
             is_mapped: false,
+            room: None,
             slept: (slept_before(first), 0),
             read: first[reading::MONOTONIC],
             sleeps: Vec::new(),
@@ -210,6 +213,7 @@ impl TraceFile {
                         self.damaged(damaged, || format!("the definitions at byte {content} are damaged"));
                     }
                 }
+                block::UNUSED if !self.is_mapped && !self.is_closed => self.room = Some(at),
                 // A later writer's.
                 _ => (),
             }
@@ -221,6 +225,24 @@ impl TraceFile {
         if at < length {
             let rest = length - at;
             self.problems.push(format!("the last {rest} bytes are no whole block, and are left out"));
+        }
+        Ok(())
+    }
+
+    /// Reads the definitions that the process has added in front of its rings since the last time.
+    pub(super) fn define_later(&mut self) -> io::Result<()> {
+        let Some(mut at) = self.room else { return Ok(()) };
+        let length = self.source.seek(SeekFrom::End(0))?;
+        while let Some(head) = block_at(&mut *self.source, at, length)?
+            && (head.magic, head.kind) == (block::MAGIC, block::DEFINITIONS)
+            && head.is_possible(0)
+            && let Some(end) = head.end(at).filter(|end| *end <= length)
+        {
+            let bytes = usize::try_from(head.bytes).unwrap_or_default();
+            let text = bytes_at(&mut *self.source, at + HEAD_BYTES, bytes)?;
+            definitions::read(&text, &mut self.definitions);
+            at = end;
+            self.room = Some(at);
         }
         Ok(())
     }

@@ -109,6 +109,8 @@ impl Stream {
                     if next.is_live {
                         // The next header tells the events of one that is gone by now.
                         let Some(words) = of.live(next)? else { continue };
+                        // Those of its events were there before.
+                        of.define_later()?;
                         (self.words, self.rest) = (words, None);
                     } else {
                         self.rest = Some(next);

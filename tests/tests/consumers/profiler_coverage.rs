@@ -301,7 +301,7 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
     tallies
 }
 
-/// Each function's numbers, on a small budget and on a larger one. The larger one's are returned.
+/// Each function's numbers, on a small budget and on a larger one. Returns those on the larger one.
 fn are_covered(program: fn(&mut Run<'_>)) -> [Tally; FUNCTIONS.len()] {
     let [small, larger] = [2_000.0, 20_000.0].map(|budget| (budget, runs(program, budget)));
     let mut missed = String::new();

@@ -8,6 +8,7 @@ use std::{env, process};
 use probe_runtime::{Trace, look_for_probes, standing};
 use probe_tests::library::Library;
 use probe_tests::scenario::in_a_child;
+use probe_trace::Item;
 
 use super::{own, plugin};
 
@@ -16,7 +17,7 @@ fn events(path: &Path) -> BTreeMap<String, u64> {
     let mut trace = probe_trace::Trace::open(&[path]).unwrap();
     let (mut events, mut items) = (BTreeMap::new(), trace.items());
     for item in &mut items {
-        let probe_trace::Item::Event(event) = item.unwrap() else { continue };
+        let Item::Event(event) = item.unwrap() else { continue };
         let name = event.definition.path.rsplit("::").next().unwrap().to_owned();
         *events.entry(name).or_default() += 1;
     }
@@ -42,29 +43,62 @@ pub(super) fn in_a_file() {
     let recorder = Trace::recorder().in_file(folder.join("rings-%p.probetrace"));
     let attached = standing("plugin::**, caller::caller_sum, **::own").unwrap().attach(recorder).unwrap();
     own(1);
+    let mut opened_before = probe_trace::Trace::open(&[&own_file]).unwrap();
     let library = Library::open(&plugin("plugin"));
     look_for_probes();
     assert_eq!(library.function("plugin_sum")(2), 3);
+    let mut items = opened_before.items();
+    assert_eq!(
+        (items.by_ref().filter(|it| matches!(it, Ok(Item::Event(_)))).count(), items.undefined()),
+        (10, 0)
+    );
     let expected = of([("own", 2), ("plugin_sum", 2), ("each", 4), ("value", 2)]);
     assert_eq!((events(&own_file), problems(&own_file)), (expected.clone(), 0));
 
-    // The child copies the definitions of probes that have joined, and adds to its own file.
+    // A child's file has the definitions of probes that have joined, before or in the child.
     let status = in_a_child(|| {
         let child_file = file(process::id());
         let other = Library::open(&plugin("caller"));
         look_for_probes();
+        assert!(!child_file.exists(), "a child that has hit nothing has no file");
         assert_eq!((library.function("plugin_sum")(1), other.function("caller_sum")(1)), (1, 1));
         let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1), ("caller_sum", 2)]);
         assert_eq!((events(&child_file), problems(&child_file)), (expected, 0));
     });
     assert_eq!((status, events(&own_file), problems(&own_file)), (0, expected.clone(), 0));
 
-    // A child that only hits.
+    // A child that hits first, and then loads.
     let status = in_a_child(|| {
         let child_file = file(process::id());
         assert_eq!(library.function("plugin_sum")(1), 1);
-        let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1)]);
+        let other = Library::open(&plugin("caller"));
+        look_for_probes();
+        assert_eq!(other.function("caller_sum")(1), 1);
+        let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1), ("caller_sum", 2)]);
         assert_eq!((events(&child_file), problems(&child_file)), (expected, 0));
+    });
+    assert_eq!(status, 0);
+
+    // A child that can have no file, and a child of that one, which can.
+    let status = in_a_child(|| {
+        let limit = |bytes| {
+            let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: an action that ignores a signal, and a limit.
+            unsafe {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+            }
+        };
+        limit(0);
+        assert_eq!(library.function("plugin_sum")(1), 1);
+        assert!(!file(process::id()).exists());
+        limit(libc::RLIM_INFINITY);
+        let status = in_a_child(|| {
+            assert_eq!(library.function("plugin_sum")(1), 1);
+            let expected = of([("plugin_sum", 2), ("each", 2), ("value", 1)]);
+            assert_eq!(events(&file(process::id())), expected);
+        });
+        assert_eq!(status, 0);
     });
     assert_eq!(status, 0);
 

@@ -12,7 +12,8 @@ impl Trace {
     /// Hits cost the same.
     ///
     /// - Attaching replaces a file of this name, and reserves room on the disk for
-    ///   [all rings](Self::total_size). The end of the attachment gives unused room back.
+    ///   [all rings](Self::total_size), and 1 MiB for definitions if the set is
+    ///   [standing](crate::ProbeSet::standing). The end of the attachment gives room of rings back.
     /// - `%p` in the name stands for the process's id, `%%` for `%`.
     /// - A forked child has a file of its own, from its first hit on. Where the name has no `%p`,
     ///   it is `NAME-ID.ENDING`. It lacks the events before the fork. If a child can't make its

@@ -24,8 +24,8 @@ use std::ffi::{CStr, CString};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, fence};
 use std::{process, ptr, slice, thread};
 
 use probe_trace::layout::{block, header, reading, ring, state};
@@ -39,6 +39,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
+use crate::os::masked::Masked;
 use crate::per_thread::{PerThread, Place};
 use crate::report::file::replace;
 
@@ -47,8 +48,8 @@ pub(super) struct RingFile {
     name: Name,
     /// The file of the process that attached.
     parent: FileId,
-    /// The content before the rings.
-    front: Vec<u8>,
+    /// The content before the rings, which is private: a child has its own.
+    front: Box<[AtomicU64]>,
     /// Places of blocks that are written at the end, in words.
     unseen: usize,
     reading: usize,
@@ -71,10 +72,9 @@ struct Control {
     file: [AtomicU64; 2],
 }
 
-/// Bytes for the definition of a probe that may join.
+/// Bytes for the definition of a probe that may join, and the most for all of them.
 const DEFINITION: usize = 128;
-/// Words that are copied at once.
-const COPIED: usize = 64;
+const MOST_DEFINITIONS: usize = 1 << 28;
 
 /// Nothing was written yet in this process, a child.
 const NEW: u64 = 0;
@@ -111,8 +111,9 @@ impl RingFile {
         let stride = usize::try_from(words * 8).map_err(|_| too_large())?.next_multiple_of(page);
         let rings = stride.checked_mul(count).ok_or_else(too_large)?;
         let (front, [unseen, reading, later]) = front(about, [stride, rings, page], joining)?;
-        let all = rings.checked_add(front.len()).ok_or_else(too_large)?;
-        let parts = Parts { first: front.len(), other: stride, all };
+        let first = size_of_val(&*front);
+        let all = rings.checked_add(first).ok_or_else(too_large)?;
+        let parts = Parts { first, other: stride, all };
         let memory = Mapped::new(page + rings, parts)?;
         let parent = FileId::default();
         let mut file = Self { memory, name, parent, front, unseen, reading, later, stride, count };
@@ -135,23 +136,12 @@ impl RingFile {
     }
 
     fn fill(&self, file: &NewFile, began: Option<Moment>) -> Result<(), i32> {
-        file.reserve(self.front.len() + self.stride * self.count)?;
-        file.write(&self.front, 0)?;
-        // A child's memory has its parent's file until now.
-        if let Some((words, after)) = self.later().used() {
-            let write = |words: &[u64], at: usize| {
-                let mut bytes = [0; COPIED * 8];
-                let places = bytes.as_chunks_mut().0;
-                places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
-                file.write(&bytes[..words.len() * 8], (self.later + at) * 8)
-            };
-            write(&after, words.len())?;
-            for (part, at) in words.chunks(COPIED).zip((0..).step_by(COPIED)) {
-                let mut copy = [0; COPIED];
-                copy.iter_mut().zip(part).for_each(|(to, word)| *to = word.load(Relaxed));
-                write(&copy[..part.len()], at)?;
-            }
-        }
+        file.reserve(self.bytes() + self.stride * self.count)?;
+        // Up to the first word of the room that is zero, and the head of the rings.
+        let head = self.front.len() - block::WORDS;
+        let used = self.later + self.later_in(&self.front).unused() + block::WORDS;
+        file.write_words(&self.front[..used], 0)?;
+        file.write_words(&self.front[head..], head * 8)?;
         if let Some(began) = began {
             file.write(&u64::from(process::id()).to_le_bytes(), header::PROCESS * 8)?;
             for (word, at) in words_of(began).into_iter().zip(header::READING..) {
@@ -166,7 +156,7 @@ impl RingFile {
         assert!(words * 8 <= self.stride, "it was made for them");
         let place = Place {
             heads: self.memory.private_start() + mapped::page(),
-            parts: self.memory.shared_start() + self.front.len(),
+            parts: self.memory.shared_start() + self.bytes(),
             stride: self.stride,
             count: self.count,
             taken: AtomicUsize::new(0),
@@ -185,6 +175,8 @@ impl RingFile {
             match control.state.load(Acquire) {
                 NEW if control.state.compare_exchange(NEW, MAKING, AcqRel, Relaxed).is_ok() => {
                     let (_errno, _whole) = (KeptErrno::new(), Uncancellable::new());
+                    // See `define`.
+                    fence(SeqCst);
                     control.inherited.iter().zip(inherited()).for_each(|(at, hits)| at.store(hits, Relaxed));
                     control.state.store(self.begin_in_child(clock), Release);
                 }
@@ -196,16 +188,35 @@ impl RingFile {
         }
     }
 
-    /// Adds the definitions of probes that join to the file of this process, which has
-    /// [settled](Self::settle). Returns whether there was room. One thread at a time may call this.
+    /// Adds the definitions of probes that join, for the file of this process and of its children.
+    /// Returns whether there was room. One thread at a time may call this, outside of hits.
     pub(super) fn define(&self, definitions: &[u8]) -> bool {
-        let is_in_file = self.control().state.load(Acquire) == IN_FILE;
-        !is_in_file || self.later().add(definitions) || self.memory.is_cut_off()
+        // A handler that forks has a child that would store into the file of this process.
+        let _masked = Masked::new();
+        let own = self.later_in(&self.front);
+        let Some(at) = own.place(definitions) else { return false };
+        own.put(at, definitions);
+        // The thread that makes a child's file finds these stores, or this one sees its state.
+        fence(SeqCst);
+        loop {
+            match self.control().state.load(Acquire) {
+                MAKING => thread::yield_now(),
+                IN_FILE => {
+                    self.later_in(self.words()).put(at, definitions);
+                    return true;
+                }
+                _ => return true,
+            }
+        }
     }
 
-    fn later(&self) -> Later<'_> {
-        let words = self.words();
-        Later(&words[self.later..words.len() - block::WORDS])
+    fn later_in<'a>(&self, front: &'a [AtomicU64]) -> Later<'a> {
+        Later(&front[self.later..front.len() - block::WORDS])
+    }
+
+    /// Returns the bytes before the rings.
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.front)
     }
 
     /// Returns whether this process has [settled](Self::settle).
@@ -297,7 +308,7 @@ impl RingFile {
         // Somebody may have moved it, or made it read-only; it is whole in any case.
         if now.and_then(|path| mapped::id(path.as_c_str())) == Some(known) {
             let file = OpenOptions::new().write(true).open(path);
-            let _ = file.and_then(|file| file.set_len(self.front.len() as u64 + bytes));
+            let _ = file.and_then(|file| file.set_len(self.bytes() as u64 + bytes));
         }
         Ok(())
     }
@@ -315,7 +326,7 @@ impl RingFile {
     fn words(&self) -> &[AtomicU64] {
         let start = ptr::with_exposed_provenance::<AtomicU64>(self.memory.shared_start());
         // SAFETY: the beginning of the file's memory, which is written by atomics alone.
-        unsafe { slice::from_raw_parts(start, self.front.len() / 8) }
+        unsafe { slice::from_raw_parts(start, self.front.len()) }
     }
 }
 
@@ -325,22 +336,37 @@ fn front(
     about: &About<'_>,
     [stride, rings, page]: [usize; 3],
     joining: usize,
-) -> io::Result<(Vec<u8>, [usize; 3])> {
+) -> io::Result<(Box<[AtomicU64]>, [usize; 3])> {
     let mut front = Vec::new();
     TraceFile::begin(&mut front, about)?;
-    let room = |words: usize, front: &mut Vec<u8>| {
+    let head = |words: usize, front: &mut Vec<u8>| {
         let begin = front.len() / 8;
         front.extend(later::header(words).iter().flat_map(|word| word.to_le_bytes()));
+        begin
+    };
+    let room = |words: usize, front: &mut Vec<u8>| {
+        let begin = head(words, front);
         front.resize(front.len() + words * 8, 0);
         begin
     };
     let (unseen, reading) = (room(2, &mut front), room(reading::WORDS, &mut front));
-    let heads = 2 * block::WORDS * 8;
-    let until = (front.len() + joining * DEFINITION + heads).next_multiple_of(page) - heads;
-    let later = room((until - front.len()) / 8, &mut front);
-    let head = [block::MAGIC, block::RINGS, rings as u64, stride as u64];
-    front.extend(head.iter().flat_map(|word| word.to_le_bytes()));
-    Ok((front, [unseen, reading, later]))
+    let (begin, heads) = (front.len(), 2 * block::WORDS * 8);
+    let joining = joining.saturating_mul(DEFINITION).min(MOST_DEFINITIONS);
+    let end = (begin + joining + heads).next_multiple_of(page);
+    let later = head((end - begin - heads) / 8, &mut front);
+    let all = zeroed(end / 8);
+    let rings = [block::MAGIC, block::RINGS, rings as u64, stride as u64];
+    let words = front.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    words.zip(&all).for_each(|(word, at)| at.store(word, Relaxed));
+    rings.into_iter().zip(&all[end / 8 - block::WORDS..]).for_each(|(word, at)| at.store(word, Relaxed));
+    Ok((all, [unseen, reading, later]))
+}
+
+/// Returns words of zeros. They take no memory before somebody stores into them.
+fn zeroed(words: usize) -> Box<[AtomicU64]> {
+    let words: *mut [u64] = Box::into_raw(vec![0; words].into_boxed_slice());
+    // SAFETY: from a box of words of the same layout and alignment.
+    unsafe { Box::from_raw(words as *mut [AtomicU64]) }
 }
 
 const _: () = assert!(size_of::<Head>() <= 2048);

@@ -121,8 +121,6 @@ impl Running {
     /// # Errors
     /// If a file of rings has no more room for them.
     pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        // A child writes to no file of its parent.
-        self.settle();
         let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
         let added: Vec<_> = probes.ids().iter().filter(|id| !defined.contains(id)).collect();
         let new = definitions::encode(probes, &mut defined);

@@ -6,63 +6,54 @@
 //! unused(n)  ▸  definitions(m) unused(n - m - header)
 //! ```
 //! The second block's header is stored first, then the definitions, then the first block's length,
-//! and its kind last. So a reader finds whole blocks at any moment, and so does a child that copies
-//! them. Definitions never change.
+//! and its kind last. So a reader of the file finds whole blocks at any moment. Definitions never
+//! change.
 //!
-//! Cost: none on hits.
+//! Cost: none on hits, but for the first one of a child, which writes the definitions so far.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use probe_trace::layout::block;
 
-/// The room's words, from the unused block's header to the end of its content.
+/// The room's words, from the header of its first block to the end of the last one's content.
 #[derive(Clone, Copy)]
 pub(super) struct Later<'a>(pub(super) &'a [AtomicU64]);
 
-impl<'a> Later<'a> {
-    /// Adds definitions, which are whole words. Returns whether there was room. One thread at a
-    /// time may call this.
-    pub(super) fn add(self, definitions: &[u8]) -> bool {
+impl Later<'_> {
+    /// Returns the place of the unused block. The room has whole blocks.
+    pub(super) fn unused(self) -> usize {
+        let mut at = 0;
+        while let [_, kind, bytes, ..] = &self.0[at..]
+            && kind.load(Relaxed) == block::DEFINITIONS
+        {
+            at += block::WORDS + usize::try_from(bytes.load(Relaxed) / 8).unwrap_or_default();
+        }
+        at
+    }
+
+    /// Returns the place of the unused block if it has room for these definitions.
+    pub(super) fn place(self, definitions: &[u8]) -> Option<usize> {
+        let at = self.unused();
+        (at + 2 * block::WORDS + definitions.len() / 8 <= self.0.len()).then_some(at)
+    }
+
+    /// Puts definitions, which are whole words, into the unused block at this [place](Self::place).
+    /// One thread at a time may call this.
+    pub(super) fn put(self, at: usize, definitions: &[u8]) {
         let words = definitions.as_chunks().0;
-        let Some((at, room)) = self.unused() else { return false };
-        let rest = room.checked_sub(words.len()).and_then(|rest| rest.checked_sub(block::WORDS));
-        let Some(rest) = rest else { return false };
-        let store = |at: usize, word: u64| self.0[at].store(word, Relaxed);
         let content = at + block::WORDS;
-        header(rest).into_iter().zip(content + words.len()..).for_each(|(word, at)| store(at, word));
+        let next = content + words.len();
+        let store = |at: usize, word: u64| self.0[at].store(word, Relaxed);
+        let header = header(self.0.len() - next - block::WORDS);
+        header.into_iter().zip(next..).for_each(|(word, at)| store(at, word));
         words.iter().zip(content..).for_each(|(word, at)| store(at, u64::from_le_bytes(*word)));
         self.0[at + block::BYTES_AT].store(words.len() as u64 * 8, Release);
         self.0[at + block::KIND_AT].store(block::DEFINITIONS, Release);
-        true
-    }
-
-    /// Returns the words that have definitions, and the header of the block behind them. It is
-    /// `None` if there are no definitions.
-    pub(super) fn used(self) -> Option<(&'a [AtomicU64], [u64; block::WORDS])> {
-        let (used, rest) = self.unused()?;
-        (used != 0).then(|| (&self.0[..used], header(rest)))
-    }
-
-    /// Returns the place of the unused block, and the words of its content; `None` if the memory
-    /// has no such block, as where another program has cut the file off.
-    fn unused(self) -> Option<(usize, usize)> {
-        let mut at = 0;
-        loop {
-            let head = self.0.get(at..at + block::WORDS)?;
-            // Before its length.
-            let kind = head[block::KIND_AT].load(Acquire);
-            let bytes = head[block::BYTES_AT].load(Acquire);
-            let words = usize::try_from(bytes / 8).ok()?;
-            let is_whole = words <= self.0.len() - at - block::WORDS;
-            match (head[block::MAGIC_AT].load(Relaxed), kind) {
-                (block::MAGIC, block::UNUSED) if is_whole => return Some((at, words)),
-                (block::MAGIC, block::DEFINITIONS) if is_whole => at += block::WORDS + words,
-                _ => return None,
-            }
-        }
     }
 }
+
+const _: () = assert!(block::KIND_AT == 1 && block::BYTES_AT == 2);
 
 /// Returns the header of an unused block of so many words.
 pub(super) fn header(words: usize) -> [u64; block::WORDS] {
@@ -96,39 +87,47 @@ mod tests {
         blocks
     }
 
+    fn add(words: &[AtomicU64], definitions: &[u8]) -> bool {
+        let place = Later(words).place(definitions);
+        place.inspect(|at| Later(words).put(*at, definitions)).is_some()
+    }
+
     #[test]
     fn each_addition_cuts_the_room() {
         let words = room(20);
-        let later = Later(&words);
-        assert!(later.used().is_none());
-        assert!(later.add(&[1; 16]) && later.add(&[2; 8]));
+        assert_eq!(Later(&words).unused(), 0);
+        assert!(add(&words, &[1; 16]) && add(&words, &[2; 8]));
         let (one, other) = (u64::from_le_bytes([1; 8]), u64::from_le_bytes([2; 8]));
         let expected = [
             (block::DEFINITIONS, vec![one; 2]),
             (block::DEFINITIONS, vec![other]),
             (block::UNUSED, vec![0; 9]),
         ];
-        assert_eq!(blocks(&words), expected);
-        let (used, after) = later.used().unwrap();
-        assert_eq!((used.len(), after), (11, header(9)));
+        assert_eq!((blocks(&words), Later(&words).unused()), (expected.into(), 11));
     }
 
     #[test]
     fn the_last_words_are_used_and_no_more() {
         let words = room(2 + block::WORDS);
         let before = blocks(&words);
-        assert!(!Later(&words).add(&[1; 24]));
+        assert!(!add(&words, &[1; 24]));
         assert_eq!(blocks(&words), before);
-        assert!(Later(&words).add(&[1; 16]));
+        assert!(add(&words, &[1; 16]));
         assert_eq!(blocks(&words)[1], (block::UNUSED, vec![]));
-        assert!(!Later(&words).add(&[]) && !Later(&words).add(&[1; 8]));
+        assert!(!add(&words, &[]) && !add(&words, &[1; 8]));
     }
 
+    /// A child's file may have a part of an addition when the whole comes.
     #[test]
-    fn memory_without_blocks_has_no_room() {
-        for words in [vec![], vec![0; 3], vec![0; 50], [header(100).to_vec(), vec![0; 9]].concat()] {
-            let words: Vec<_> = words.into_iter().map(AtomicU64::new).collect();
-            assert!(!Later(&words).add(&[1; 8]) && Later(&words).used().is_none());
+    fn an_addition_may_be_repeated() {
+        let (words, other) = (room(20), room(20));
+        assert!(add(&words, &[1; 16]) && add(&other, &[1; 16]));
+        let at = Later(&words).place(&[2; 8]).unwrap();
+        Later(&words).put(at, &[2; 8]);
+        for copied in 0..20 {
+            words.iter().zip(&other).take(copied).for_each(|(it, to)| to.store(it.load(Relaxed), Relaxed));
+            Later(&other).put(at, &[2; 8]);
+            assert_eq!(blocks(&other), blocks(&words));
         }
     }
 }
