@@ -69,7 +69,11 @@ impl Counting {
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
     pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
-        let mut counting = Self::open(pid)?;
+        let process = process(pid)?;
+        let mut counting = {
+            let _hurry = Hurry::begin();
+            Self::of(process)?
+        };
         if !counting.regions.is_empty() {
             let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
             return Err(Failure::Input(format!(
@@ -104,7 +108,7 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
-        let mut counting = Self::open(pid)?;
+        let mut counting = Self::of(process(pid)?)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }
@@ -114,18 +118,8 @@ impl Counting {
         Ok(counting)
     }
 
-    fn open(pid: u32) -> Result<Self, Failure> {
-        match Client::connect(pid) {
-            Err(ClientError::NoAgent { .. }) => (),
-            Err(error @ ClientError::NoProcess(_)) => return Err(Failure::input(error)),
-            Err(error) => return Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
-            Ok(_) => {
-                return Err(Failure::Input(format!(
-                    "process {pid} has an agent, which switches its sites; leave out --ptrace"
-                )));
-            }
-        }
-        let process = Process::open(pid).map_err(Failure::input)?;
+    fn of(process: Process) -> Result<Self, Failure> {
+        let pid = process.pid();
         let probes = probes(pid, process.memory()).map_err(Failure::input)?;
         let mut notes = probes.notes.clone();
         match &probes.owner {
@@ -343,6 +337,18 @@ impl Counting {
     /// Returns the longest time for which a thread stood.
     pub fn longest_stop(&self) -> Duration {
         self.process.longest_stop()
+    }
+}
+
+/// Opens a process without an agent.
+fn process(pid: u32) -> Result<Process, Failure> {
+    match Client::connect(pid) {
+        Err(ClientError::NoAgent { .. }) => Process::open(pid).map_err(Failure::input),
+        Err(error @ ClientError::NoProcess(_)) => Err(Failure::input(error)),
+        Err(error) => Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
+        Ok(_) => Err(Failure::Input(format!(
+            "process {pid} has an agent, which switches its sites; leave out --ptrace"
+        ))),
     }
 }
 

@@ -1,11 +1,12 @@
 //! A time in which this thread goes before other ones of its session and control group.
 //!
-//! Life cycle: [`Hurry::begin`] ▸ sites are switched, or memory is mapped ▸ drop. Threads that it
-//! starts meanwhile keep the priority. Without the right (`CAP_SYS_NICE`, or `RLIMIT_NICE`) nothing
+//! Life cycle: [`Hurry::begin`] ▸ work without waiting for others ▸ drop. Threads that it starts
+//! meanwhile keep the priority. Without the right (`CAP_SYS_NICE`, or `RLIMIT_NICE`) nothing
 //! changes.
 //!
-//! It is no real-time priority. A hostile program may have made lists of mappings large, which are
-//! read meanwhile, and other threads still get a part of the processor.
+//! It is no real-time priority. The work reads tables and lists of mappings before sites are
+//! switched. A hostile program may have made these large, so that it takes long, and other threads
+//! still get a part of the processor.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
