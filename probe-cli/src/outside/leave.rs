@@ -35,9 +35,9 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Leads threads out of the stubs of regions to which no site leads any more. Returns of each
-/// whether no thread can come back: a handler that has interrupted one there would. Any may, if the
-/// time is over.
+/// Leads threads out of the stubs of regions to which no site leads any more. Returns one flag per
+/// region: true if no thread can come back to it. A thread can if a handler has interrupted it in a
+/// stub. All flags are false if the time is over.
 ///
 /// # Errors
 /// The system's.
