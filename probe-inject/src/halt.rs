@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::call::{Process, repeat};
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{LOOK, Registers, Status, Stopped, Thread, seize, threads, worker};
+use crate::process::{LOOK, Reason, Registers, Status, Stopped, Thread, seize, threads, worker};
 
 /// The time for all threads to stop. Each needs a processor for that, so the time doubles with each
 /// try, up to the other one.
@@ -94,7 +94,7 @@ enum NotHalted {
 fn seized(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
     match seize(pid, id).map_err(NotHalted::Never)? {
         Ok(thread) => Ok(Some((id, thread))),
-        Err("has ended") => Ok(None),
+        Err(Reason::Ended) => Ok(None),
         Err(why) => Err(NotHalted::Now(format!("{id} {why}"))),
     }
 }
@@ -177,7 +177,14 @@ impl Halted<'_> {
             self.wait(asked, before, begun + limit)?;
         }
         if self.threads.is_empty() {
-            return Err(NotHalted::Never(InjectError::NoProcess(self.pid)));
+            // All of the list may have ended for one that becomes another program.
+            let status = Status::of(self.pid);
+            let is_there = status.is_some_and(|it| it.state != 'Z' || threads(self.pid).len() > 1);
+            return Err(if is_there {
+                NotHalted::Now(format!("{} becomes another program", self.pid))
+            } else {
+                NotHalted::Never(InjectError::NoProcess(self.pid))
+            });
         }
         self.since = Instant::now();
         Ok(())
@@ -204,14 +211,15 @@ impl Halted<'_> {
                 }
             }
             let Some((id, _)) = asked.first() else { return Ok(()) };
+            let not_stopped = |id| Reason::not_stopped(self.pid, id);
             if begun.elapsed() > SLEEPS {
-                let state = |id| Status::of_thread(self.pid, id).map(|it| it.state);
-                if let Some((id, _)) = asked.iter().find(|(id, _)| state(*id) == Some('D')) {
-                    return Err(NotHalted::Now(format!("{id} does not stop: it waits uninterruptibly")));
+                let mut ids = asked.iter().map(|(id, _)| *id);
+                if let Some(id) = ids.find(|id| not_stopped(*id) == Reason::Sleeps) {
+                    return Err(NotHalted::Now(format!("{id} {}", Reason::Sleeps)));
                 }
             }
             if Instant::now() > end {
-                return Err(NotHalted::Now(format!("{id} does not stop: it gets no processor")));
+                return Err(NotHalted::Now(format!("{id} {}", not_stopped(*id))));
             }
             thread::sleep(if begun.elapsed() > SOON { SELDOM } else { LOOK });
         }

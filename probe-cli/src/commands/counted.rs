@@ -57,7 +57,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
         return Ok(Shown { notes, ..Shown::text(String::new()) });
     };
     let report = report(COUNT, &counting, &counters, is_json);
-    let closed = rested.and_then(|are_left| close(&mut counting, are_left));
+    let closed = rested.and_then(|()| close(&mut counting));
     let shown = shown.and_then(|()| written(screen.finish(&report?)));
     closed?;
     shown?;
@@ -122,14 +122,14 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let report = report("disable", &counting, &counting.read()?, is_json)?;
     // An error of the rest loses no number.
     let shown = written(Screen::stdout(is_json).finish(&report));
-    rested.and_then(|are_left| close(&mut counting, are_left))?;
+    rested.and_then(|()| close(&mut counting))?;
     shown?;
     Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
 }
 
 /// Gives the memory back.
-fn close(counting: &mut Counting, are_left: Vec<bool>) -> Result<(), Failure> {
-    counting.end(are_left)?;
+fn close(counting: &mut Counting) -> Result<(), Failure> {
+    counting.end()?;
     tell(counting);
     Ok(())
 }

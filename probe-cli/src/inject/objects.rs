@@ -1,5 +1,6 @@
 //! The objects of a running program, read from its memory.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,32 +89,33 @@ impl Object {
 /// If the process is gone.
 pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectError> {
     let maps = maps(pid).map_err(|_| InjectError::NoProcess(pid))?;
-    let mut seen = Vec::new();
+    let mut files: HashMap<_, Vec<&Mapping>> = HashMap::new();
+    for mapping in maps.iter().filter(|it| it.file.1 != 0) {
+        files.entry(&mapping.file).or_default().push(mapping);
+    }
     let mut objects = Vec::new();
-    for code in maps.iter().filter(|it| it.file.1 != 0 && it.is_executable) {
-        if !seen.contains(&&code.file) {
-            seen.push(&code.file);
-            let object = first(code, &maps).and_then(|it| object(it, &maps, memory));
-            objects.extend(object);
-        }
+    for code in maps.iter().filter(|it| it.is_executable) {
+        // Each file once.
+        let Some(of_file) = files.remove(&code.file) else { continue };
+        objects.extend(first(code, &of_file).and_then(|it| object(it, &of_file, memory)));
     }
     Ok(objects)
 }
 
-/// Returns the begin of an object that has this code. A program may have mapped the file elsewhere,
-/// too, to read it: the object's own one is the nearest below.
-fn first<'a>(code: &Mapping, maps: &'a [Mapping]) -> Option<&'a Mapping> {
-    maps.iter().rfind(|it| it.file == code.file && it.offset == 0 && it.start <= code.start)
+/// Returns the begin of an object that has this code, of its file's mappings. A program may have
+/// mapped the file elsewhere, too, to read it: the object's own one is the nearest below.
+fn first<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> Option<&'a Mapping> {
+    of_file.iter().rfind(|it| it.offset == 0 && it.start <= code.start).copied()
 }
 
-/// Reads an object, if the file is one.
-fn object(first: &Mapping, maps: &[Mapping], memory: &Arc<Memory>) -> Option<Object> {
+/// Reads an object, if the file of these mappings is one.
+fn object(first: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option<Object> {
     let read = |own: &[&Mapping]| {
         let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
         let parts = own.iter().map(part).collect();
         Image::read(&first.name, Box::new(Loaded { memory: Arc::clone(memory), parts })).ok()
     };
-    let of_file: Vec<_> = maps.iter().filter(|it| it.file == first.file && it.start >= first.start).collect();
+    let of_file: Vec<_> = of_file.iter().copied().filter(|it| it.start >= first.start).collect();
     let whole = read(&of_file)?;
     let end = first.start.saturating_add(whole.end().wrapping_sub(whole.first()));
     let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
@@ -159,8 +161,9 @@ mod tests {
             mapping(0x6000, 0x1000, true),
             mapping(0x9000, 0, false),
         ];
-        assert_eq!(first(&maps[2], &maps), Some(&maps[1]));
-        assert_eq!(first(&maps[2], &maps[2..]), None);
+        let maps: Vec<_> = maps.iter().collect();
+        assert_eq!(first(maps[2], &maps), Some(maps[1]));
+        assert_eq!(first(maps[2], &maps[2..]), None);
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! that. One that is killed after its first `mmap`, before it has written the region's first bytes,
 //! leaves zeros that nobody uses and nobody knows.
 //!
-//! A library that goes takes its sites with it. One that takes its place later has none that lead
-//! to a region, so nothing is written there. If it does so in the milliseconds between reading the
-//! tables and switching, and has a latent site at the same address, its hits get the other's name.
+//! A library that is unloaded takes its sites with it. Another library that is loaded there later
+//! has no site that leads to a region, so nothing is written to it. The other library may be loaded
+//! there in the milliseconds between reading the tables and switching. If it has a latent site at
+//! the same address, hits of that site get the name of the first library's probe.
 
 use std::collections::{HashMap, HashSet};
 use std::thread;
@@ -23,8 +24,8 @@ use probe_runtime::Selector;
 
 use super::chosen::{Probes, probes};
 use super::hurry::Hurry;
-use super::leave::leave;
-use super::region::{MOST, Region, place};
+use super::leave::{STAND, leave};
+use super::region::{MOST, REGIONS, Region, place};
 use super::switch::{Change, switch};
 use crate::elf::Runtime;
 use crate::output::Failure;
@@ -33,12 +34,13 @@ use crate::text::count;
 
 /// The time for handlers that have interrupted a stub to end.
 const ENDS: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A program whose hits are counted.
 pub struct Counting {
     process: Process,
     regions: Vec<Region>,
+    /// A flag per region, once [`rest`](Self::rest) has ended: true if no thread can come back.
+    are_free: Vec<bool>,
     probes: Probes,
     /// The sites that lead to counters.
     counted: HashSet<u64>,
@@ -67,8 +69,11 @@ impl Counting {
     /// If it can't be traced, has no such probe, has an agent, or is counted already. All sites are
     /// latent then, unless the error tells otherwise.
     pub fn begin(pid: u32, selector: &Selector) -> Result<Self, Failure> {
-        let _hurry = Hurry::begin();
-        let mut counting = Self::open(pid)?;
+        let process = process(pid)?;
+        let mut counting = {
+            let _hurry = Hurry::begin();
+            Self::of(process)?
+        };
         if !counting.regions.is_empty() {
             let sites = counting.regions.iter().map(|it| it.sites.len() as u64).sum();
             return Err(Failure::Input(format!(
@@ -89,7 +94,7 @@ impl Counting {
             Err(Failure::Input(format!("no site of process {pid} can be counted: {why}")))
         });
         if let Err(error) = armed {
-            let undone = counting.rest().and_then(|are_left| counting.end(are_left));
+            let undone = counting.rest().and_then(|()| counting.end());
             return Err(match undone {
                 Ok(()) => error,
                 Err(other) => Failure::Input(format!("{error}; {other}")),
@@ -103,8 +108,7 @@ impl Counting {
     /// # Errors
     /// If it can't be traced, or nothing is counted.
     pub fn found(pid: u32) -> Result<Self, Failure> {
-        let _hurry = Hurry::begin();
-        let mut counting = Self::open(pid)?;
+        let mut counting = Self::of(process(pid)?)?;
         if counting.regions.is_empty() {
             return Err(Failure::Input(format!("nothing of process {pid} is counted from outside")));
         }
@@ -114,18 +118,8 @@ impl Counting {
         Ok(counting)
     }
 
-    fn open(pid: u32) -> Result<Self, Failure> {
-        match Client::connect(pid) {
-            Err(ClientError::NoAgent { .. }) => (),
-            Err(error @ ClientError::NoProcess(_)) => return Err(Failure::input(error)),
-            Err(error) => return Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
-            Ok(_) => {
-                return Err(Failure::Input(format!(
-                    "process {pid} has an agent, which switches its sites; leave out --ptrace"
-                )));
-            }
-        }
-        let process = Process::open(pid).map_err(Failure::input)?;
+    fn of(process: Process) -> Result<Self, Failure> {
+        let pid = process.pid();
         let probes = probes(pid, process.memory()).map_err(Failure::input)?;
         let mut notes = probes.notes.clone();
         match &probes.owner {
@@ -141,7 +135,7 @@ impl Counting {
         }
         let maps = process.maps().map_err(Failure::input)?;
         let regions = Region::find(process.memory(), &maps);
-        Ok(Self { process, regions, probes, counted: HashSet::new(), notes })
+        Ok(Self { process, regions, are_free: Vec::new(), probes, counted: HashSet::new(), notes })
     }
 
     /// Returns the process's id.
@@ -155,6 +149,7 @@ impl Counting {
     }
 
     fn arm(&mut self) -> Result<(), InjectError> {
+        let _hurry = Hurry::begin();
         let mut changes = Vec::new();
         let mut refused = 0;
         for object in 0..self.probes.objects.len() {
@@ -178,7 +173,10 @@ impl Counting {
                 }
                 Err(sites) => {
                     refused += sites;
-                    self.notes.push(format!("{} have no room for counters near them", count(sites, "site")));
+                    self.notes.push(format!(
+                        "{} have no room for counters near them, or are too many",
+                        count(sites, "site")
+                    ));
                 }
             }
         }
@@ -209,7 +207,10 @@ impl Counting {
             region.base = base;
             region.code()
         });
-        let Some(code) = code.filter(|_| number <= MOST) else { return Ok(Err(number)) };
+        // As many as a later command finds.
+        let others: u64 = self.regions.iter().map(|it| it.sites.len() as u64).sum();
+        let is_found = others + number <= MOST && self.regions.len() < REGIONS;
+        let Some(code) = code.filter(|_| is_found) else { return Ok(Err(number)) };
         // It is known by its first bytes, so these come at once.
         self.process.map(region.base, region.code_length(), true)?;
         self.process.memory().write(region.base, &code).map_err(|error| InjectError::System {
@@ -257,12 +258,11 @@ impl Counting {
     }
 
     /// Makes all sites latent again, and leads all threads out of the stubs. All hits are counted
-    /// then, but for those whose thread is in a handler that has interrupted a stub. Returns of
-    /// each region whether no thread can come back, for [`end`](Self::end).
+    /// then, but for those whose thread is in a handler that has interrupted a stub.
     ///
     /// # Errors
     /// If threads can't be stopped, or the text can't be written.
-    pub fn rest(&mut self) -> Result<Vec<bool>, Failure> {
+    pub fn rest(&mut self) -> Result<(), Failure> {
         let _hurry = Hurry::begin();
         let changes: Vec<_> = self.regions.iter().flat_map(changes_of).collect();
         let changes: Vec<_> =
@@ -276,12 +276,14 @@ impl Counting {
         })
     }
 
-    /// Leads threads out of all stubs. Returns whether none can come back to each region.
-    fn leave(&mut self) -> Result<Vec<bool>, InjectError> {
+    /// Leads threads out of all stubs, and finds out which regions are free then.
+    fn leave(&mut self) -> Result<(), InjectError> {
         let maps = self.process.maps()?;
         let (process, regions) = (&mut self.process, &self.regions[..]);
         // A thread without registers is one that has ended.
-        process.halt(|halted| leave(halted, regions, &maps).unwrap_or_else(|_| vec![false; regions.len()]))
+        let left = process.halt(|halted| leave(halted, regions, &maps).ok())?;
+        self.are_free = left.unwrap_or_default();
+        Ok(())
     }
 
     /// Gives the memory of counters back, once no thread can come back to it. That stays so while
@@ -289,33 +291,42 @@ impl Counting {
     ///
     /// # Errors
     /// If threads can't be stopped.
-    pub fn end(&mut self, mut are_left: Vec<bool>) -> Result<(), Failure> {
-        let _hurry = Hurry::begin();
+    pub fn end(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
-            for (region, is_left) in std::mem::take(&mut self.regions).into_iter().zip(are_left) {
-                if is_left && self.is_latent(&region) {
-                    let length = region.code_length() + region.data_length();
-                    self.process.unmap(region.base, length).map_err(Failure::input)?;
-                } else {
-                    self.regions.push(region);
-                }
-            }
+            self.give_back()?;
             if self.regions.is_empty() {
                 return Ok(());
             }
             if begun.elapsed() > ENDS {
                 let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
                 self.notes.push(format!(
-                    "the memory of {} stays: a site leads to it, or a thread may come back to it from the handler \
-                     of a signal; `probectl disable --ptrace` tries again",
+                    "the memory of {} stays: a site leads to it, a thread may come back to it from the handler \
+                     of a signal, or all stacks can't be read within {STAND:?}; `probectl disable --ptrace` tries \
+                     again",
                     count(counters, "counter")
                 ));
                 return Ok(());
             }
-            thread::sleep(LOOK);
-            are_left = self.leave().map_err(Failure::input)?;
+            // The program runs for as long as it stood.
+            thread::sleep(STAND);
+            self.leave().map_err(Failure::input)?;
         }
+    }
+
+    /// Gives the memory of each region back that is free, and to which no site leads.
+    fn give_back(&mut self) -> Result<(), Failure> {
+        for at in (0..self.regions.len()).rev() {
+            let region = &self.regions[at];
+            if self.are_free.get(at) == Some(&true) && self.is_latent(region) {
+                let (base, length) = (region.base, region.code_length() + region.data_length());
+                let _hurry = Hurry::begin();
+                self.process.unmap(base, length).map_err(Failure::input)?;
+                self.regions.swap_remove(at);
+                self.are_free.swap_remove(at);
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether no site leads to a region. One that can't be read is in an object that has
@@ -327,6 +338,18 @@ impl Counting {
     /// Returns the longest time for which a thread stood.
     pub fn longest_stop(&self) -> Duration {
         self.process.longest_stop()
+    }
+}
+
+/// Opens a process without an agent.
+fn process(pid: u32) -> Result<Process, Failure> {
+    match Client::connect(pid) {
+        Err(ClientError::NoAgent { .. }) => Process::open(pid).map_err(Failure::input),
+        Err(error @ ClientError::NoProcess(_)) => Err(Failure::input(error)),
+        Err(error) => Err(Failure::Input(format!("process {pid} may have an agent: {error}"))),
+        Ok(_) => Err(Failure::Input(format!(
+            "process {pid} has an agent, which switches its sites; leave out --ptrace"
+        ))),
     }
 }
 

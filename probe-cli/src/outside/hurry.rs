@@ -1,18 +1,23 @@
-//! A time in which this thread goes before ordinary ones.
+//! A time in which this thread goes before other ones of its session and control group.
 //!
-//! Life cycle: [`Hurry::begin`] ▸ work of milliseconds ▸ drop. Threads that it starts meanwhile
-//! keep the priority. Without the right (`CAP_SYS_NICE`) nothing changes.
+//! Life cycle: [`Hurry::begin`] ▸ work without waiting for others ▸ drop. Threads that it starts
+//! meanwhile keep the priority. Without the right (`CAP_SYS_NICE`, or `RLIMIT_NICE`) nothing
+//! changes.
 //!
-//! It is no real-time priority. The work reads tables that a hostile program may have made large,
-//! and other threads still get a part of the processor meanwhile.
+//! It is no real-time priority. The work reads tables and lists of mappings before sites are
+//! switched. A hostile program may have made these large, so that it takes long, and other threads
+//! still get a part of the processor.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// The nice value before which no ordinary thread goes.
+/// The lowest nice value.
 const FIRST: i32 = -20;
 
-/// This thread's nice value before.
-pub struct Hurry(i32);
+/// Ends such a time when it is dropped.
+pub struct Hurry {
+    /// The thread's nice value before.
+    before: i32,
+}
 
 impl Hurry {
     /// Begins; `None` without the right. Linux has a nice value for each thread, so others keep
@@ -20,14 +25,14 @@ impl Hurry {
     pub fn begin() -> Option<Self> {
         let before = getpriority_process(None).ok()?;
         setpriority_process(None, FIRST).ok()?;
-        Some(Self(before))
+        Some(Self { before })
     }
 }
 
 impl Drop for Hurry {
     fn drop(&mut self) {
         // A value that is not lower needs no right.
-        let _ = setpriority_process(None, self.0);
+        let _ = setpriority_process(None, self.before);
     }
 }
 

@@ -1,36 +1,67 @@
 //! Leading threads out of stubs, and finding out whether any will come back to one.
+//!
+//! Cost: all threads stand while their stacks are read, for [`STAND`] at most.
 
 use std::io;
+use std::ops::Range;
+use std::time::Duration;
 
 use probe_inject::{Halted, Mapping, Stand};
 
 use super::region::Region;
 use super::stub::{SITE, rest};
 
-/// The most bytes of a stack that are read. A larger stack counts as unknown.
-const MOST: usize = 8 << 20;
+/// The time for which threads stand while stacks are read.
+pub const STAND: Duration = Duration::from_millis(20);
+/// The bytes of a stack that are read at a time.
+const PART: u64 = 64 << 10;
 
-/// Leads threads out of the stubs of regions to which no site leads any more. Returns of each
-/// whether no thread can come back: a handler that has interrupted one there would.
+/// The code of regions, in the order of their addresses.
+struct Codes<'a>(Vec<(Range<u64>, &'a Region, usize)>);
+
+impl<'a> Codes<'a> {
+    fn new(regions: &'a [Region]) -> Self {
+        let mut codes: Vec<_> =
+            regions.iter().enumerate().map(|(at, it)| (it.base..it.data(), it, at)).collect();
+        codes.sort_unstable_by_key(|(code, ..)| code.start);
+        Self(codes)
+    }
+
+    /// Returns the region in whose code an address is, and its number.
+    fn at(&self, address: u64) -> Option<(&'a Region, usize)> {
+        let next = self.0.partition_point(|(code, ..)| code.start <= address);
+        let (code, region, number) = self.0.get(next.checked_sub(1)?)?;
+        code.contains(&address).then_some((*region, *number))
+    }
+}
+
+/// Leads threads out of the stubs of regions to which no site leads any more. Returns one flag per
+/// region: true if no thread can come back to it. A thread can if a handler has interrupted it in a
+/// stub. All flags are false if the time is over.
 ///
 /// # Errors
 /// The system's.
 pub fn leave(halted: &Halted<'_>, regions: &[Region], maps: &[Mapping]) -> io::Result<Vec<bool>> {
-    let mut are_left = vec![true; regions.len()];
+    let codes = Codes::new(regions);
+    let mut are_free = vec![true; regions.len()];
     halted.each(|stand| {
-        let there = regions.iter().find_map(|it| Some((it, it.site_at(stand.instruction)?)));
+        let there = codes.at(stand.instruction);
+        let there = there.and_then(|(region, _)| Some((region, region.site_at(stand.instruction)?)));
         let led = match there {
             Some((region, (site, place))) => Some(led(halted, region, site, place, stand)?),
             None => None,
         };
-        let words = stack(halted, stand, maps);
-        for (region, is_left) in regions.iter().zip(&mut are_left) {
-            let code = region.base..region.data();
-            *is_left &= words.as_ref().is_some_and(|it| !it.iter().any(|word| code.contains(word)));
+        let is_read = stack(halted, stand, maps, |word| {
+            if let Some((_, number)) = codes.at(word) {
+                are_free[number] = false;
+            }
+        });
+        if is_read.is_none() {
+            are_free.fill(false);
         }
         Ok(led)
     })?;
-    Ok(are_left)
+    Ok(are_free)
 }
 
 /// Does the rest of a stub for a thread in it, and returns the place behind its site.
@@ -42,21 +73,110 @@ fn led(halted: &Halted<'_>, region: &Region, site: usize, place: u64, stand: Sta
         memory.write(counter, &memory.word(counter)?.wrapping_add(1).to_le_bytes())?;
     }
     Ok(Stand {
-        instruction: region.sites[site] + SITE,
+        instruction: region.sites[site].wrapping_add(SITE),
         stack: stand.stack.wrapping_add(rest.stack),
         flags: if rest.has_flags { memory.word(stand.stack)? } else { stand.flags },
         ..stand
     })
 }
 
-/// Returns the words of a thread's stack, which has the places to which its handlers return; `None`
-/// for a stack that is not the thread's own one, as it hides others.
-fn stack(halted: &Halted<'_>, stand: Stand, maps: &[Mapping]) -> Option<Vec<u64>> {
-    let mapping = maps.iter().find(|it| it.holds(stand.stack) && it.is_writable)?;
+/// Passes on the words of a thread's stack, which has the places to which its handlers return;
+/// `None` if there is no time to read all, and for a stack that is not the thread's own one, as it
+/// hides others.
+fn stack(halted: &Halted<'_>, stand: Stand, maps: &[Mapping], mut each: impl FnMut(u64)) -> Option<()> {
+    let mapping = maps.get(maps.partition_point(|it| it.end <= stand.stack))?;
     let is_own =
         mapping.name == "[stack]" || (mapping.holds(stand.descriptor) && stand.stack < stand.descriptor);
-    let begin = stand.stack & !7;
-    let length = usize::try_from(mapping.end - begin).ok().filter(|it| is_own && *it <= MOST)?;
-    let bytes = halted.memory().bytes(begin, length).ok()?;
-    Some(bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default())).collect())
+    if !(is_own && mapping.is_writable && mapping.holds(stand.stack)) {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(PART).ok()?];
+    let mut at = stand.stack & !7;
+    while at < mapping.end {
+        let length = PART.min(mapping.end - at);
+        let part = &mut bytes[..usize::try_from(length).ok()?];
+        halted.memory().read(at, part).ok().filter(|()| halted.elapsed() <= STAND)?;
+        for word in part.chunks_exact(8) {
+            each(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+        at += length;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+    use std::time::Instant;
+
+    use probe_inject::{InjectError, Process};
+
+    use super::*;
+
+    /// A program that waits for its input; `None` if nobody may trace here, which is said.
+    fn waiting() -> Option<(Child, Process)> {
+        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        match Process::open(child.id()) {
+            Ok(process) => Some((child, process)),
+            Err(error @ InjectError::NotAllowed { .. }) => {
+                println!("left out: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Regions to which no word leads, and between them one that holds the stack itself, to which
+    /// its words lead.
+    fn regions(maps: &[Mapping]) -> [Region; 3] {
+        let region = |base, sites| Region { base, sites: vec![0; sites] };
+        let stack = maps.iter().find(|it| it.name == "[stack]").unwrap();
+        let held = region(stack.start, usize::try_from((stack.end - stack.start) / 32).unwrap());
+        [region(1 << 41, 1), held, region(1 << 40, 1)]
+    }
+
+    #[test]
+    fn words_of_a_stack_lead_to_regions() {
+        let Some((mut child, mut process)) = waiting() else { return };
+        let begun = Instant::now();
+        loop {
+            let maps = process.maps().unwrap();
+            let regions = regions(&maps);
+            let are_free = process.halt(|halted| leave(halted, &regions, &maps)).unwrap().unwrap();
+            // There was no time.
+            if are_free == [false; 3] && begun.elapsed() < Duration::from_secs(100) {
+                continue;
+            }
+            assert_eq!(are_free, [true, false, true]);
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn no_stack_is_read_once_the_time_is_over() {
+        let Some((mut child, mut process)) = waiting() else { return };
+        let maps = process.maps().unwrap();
+        let are_free = process.halt(|halted| {
+            while halted.elapsed() <= STAND {
+                std::thread::yield_now();
+            }
+            leave(halted, &regions(&maps), &maps).unwrap()
+        });
+        assert_eq!(are_free.unwrap(), [false; 3]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_region_is_found_by_an_address_of_its_code() {
+        let region = |base| Region { base, sites: vec![0; 3] };
+        let regions = [region(0x9000), region(0x1000), region(0x5000)];
+        let codes = Codes::new(&regions);
+        let at = |address| codes.at(address).map(|(region, number)| (region.base, number));
+        let page = [0xfff, 0x1000, 0x1fff, 0x2000].map(at);
+        assert_eq!(page, [None, Some((0x1000, 1)), Some((0x1000, 1)), None]);
+        assert_eq!([at(0x5001), at(0x9fff), at(u64::MAX)], [Some((0x5000, 2)), Some((0x9000, 0)), None]);
+    }
 }

@@ -17,8 +17,10 @@ const MAGIC: [u8; 16] = *b"probectl counts1";
 const HEAD: u64 = 24;
 /// The address of a site that is none: no JMP reaches from there.
 const NOWHERE: u64 = u64::MAX / 2;
-/// The most sites of a region.
+/// The most sites of a program.
 pub const MOST: u64 = 1 << 22;
+/// The most regions of a program.
+pub const REGIONS: usize = 1 << 12;
 /// How far a region may be from its sites, of 2 GiB.
 const NEAR: u64 = 0x7000_0000;
 /// Bytes at least between a region and its neighbours, with which the kernel would join it.
@@ -33,14 +35,24 @@ pub struct Region {
     pub sites: Vec<u64>,
 }
 
+/// Returns the place of the first stub in a region of so many sites.
+fn stubs(sites: u64) -> u64 {
+    (HEAD + 8 * sites).next_multiple_of(STUB)
+}
+
+/// Returns the bytes of the code of a region of so many sites.
+fn code_length(sites: u64) -> u64 {
+    (stubs(sites) + STUB * sites).next_multiple_of(PAGE)
+}
+
 impl Region {
     fn stubs(&self) -> u64 {
-        (HEAD + 8 * self.sites.len() as u64).next_multiple_of(STUB)
+        stubs(self.sites.len() as u64)
     }
 
     /// Returns the bytes of its code.
     pub fn code_length(&self) -> u64 {
-        (self.stubs() + STUB * self.sites.len() as u64).next_multiple_of(PAGE)
+        code_length(self.sites.len() as u64)
     }
 
     /// Returns the bytes of its data.
@@ -87,40 +99,46 @@ impl Region {
         Some(bytes)
     }
 
-    /// Finds those of a program, which may hold anything else: all of them have no more sites than
-    /// one may have.
+    /// Finds those of a program, which may hold anything else: at most [`REGIONS`] of them, with at
+    /// most [`MOST`] sites in all. A mapping that only begins as a region counts, too, so a hostile
+    /// program can't make this read more.
     pub fn find(memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
+        Self::up_to(MOST, memory, maps)
+    }
+
+    fn up_to(mut left: u64, memory: &Memory, maps: &[Mapping]) -> Vec<Self> {
         let is_code = |it: &&Mapping| it.is_anonymous() && it.is_executable && !it.is_writable;
-        let mut left = MOST;
         let mut found = Vec::new();
         for mapping in maps.iter().filter(is_code) {
-            if let Some(region) = Self::read(memory, mapping, left) {
-                left -= region.sites.len() as u64;
-                found.push(region);
+            let Some(number) = Self::number(memory, mapping).filter(|it| *it <= left) else { continue };
+            left -= number;
+            found.extend(Self::read(memory, mapping.start, number));
+            if found.len() == REGIONS {
+                break;
             }
         }
         found
     }
 
-    /// Reads one, of which each byte must be as its sites demand; a writer that was killed may have
-    /// written its first pages only.
-    fn read(memory: &Memory, mapping: &Mapping, most: u64) -> Option<Self> {
-        let base = mapping.start;
-        let head = memory.bytes(base, MAGIC.len()).ok()?;
-        let number = memory.word(base + MAGIC.len() as u64).ok()?;
-        if head != MAGIC || number > most {
-            return None;
-        }
+    /// Reads the number of sites that a mapping has room for, if it begins as a region does.
+    fn number(memory: &Memory, mapping: &Mapping) -> Option<u64> {
+        let head = memory.bytes(mapping.start, usize::try_from(HEAD).ok()?).ok()?;
+        let number = u64::from_le_bytes(head.strip_prefix(&MAGIC)?.try_into().ok()?);
+        let has_room = || code_length(number) <= mapping.end - mapping.start;
+        ((1..=MOST).contains(&number) && has_room()).then_some(number)
+    }
+
+    /// Reads one, of which each byte must be as its sites demand, and each site must be behind the
+    /// one before. A writer that was killed may have written its first pages only.
+    fn read(memory: &Memory, base: u64, number: u64) -> Option<Self> {
         let bytes = memory.bytes(base + HEAD, usize::try_from(8 * number).ok()?).ok()?;
         let sites = bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
         let mut region = Self { base, sites: sites.collect() };
-        if region.data() > mapping.end {
-            return None;
-        }
-        let whole = region.code().filter(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == *it));
-        if whole.is_none() {
+        let is_sorted = region.sites.is_sorted_by(|one, next| one < next);
+        let code = if is_sorted { region.code() } else { None };
+        if !code.is_some_and(|it| memory.bytes(base, it.len()).is_ok_and(|read| read == it)) {
             // No site leads to it yet: its writer was killed. All that it covers can go.
-            region.sites = vec![NOWHERE; region.sites.len()];
+            region.sites.fill(NOWHERE);
         }
         Some(region)
     }
@@ -163,32 +181,124 @@ mod tests {
         assert_eq!(region.code().unwrap().len(), 1632 + 200 * 32);
     }
 
+    /// A region's code in this process, from the begin of a page on.
+    struct Made {
+        bytes: Vec<u8>,
+        from: usize,
+        memory: Memory,
+    }
+
+    impl Made {
+        fn new(pages: usize) -> Self {
+            let page = usize::try_from(PAGE).unwrap();
+            let bytes = vec![0; (pages + 1) * page];
+            let from = bytes.as_ptr().align_offset(page);
+            Self { bytes, from, memory: Memory::open(std::process::id()).unwrap() }
+        }
+
+        fn base(&self) -> u64 {
+            self.bytes[self.from..].as_ptr().addr() as u64
+        }
+
+        fn write(&mut self, at: usize, bytes: &[u8]) {
+            self.bytes[self.from + at..][..bytes.len()].copy_from_slice(bytes);
+        }
+
+        /// Writes the code of a region with these sites, as distances from its begin.
+        fn region(&mut self, sites: impl Iterator<Item = u64>) -> Region {
+            let base = self.base();
+            let region = Region { base, sites: sites.map(|it| base - 0x1000 + it).collect() };
+            self.write(0, &region.code().unwrap());
+            region
+        }
+
+        fn mapping(&self, length: u64) -> Mapping {
+            Mapping {
+                start: self.base(),
+                end: self.base() + length,
+                is_writable: false,
+                is_executable: true,
+                offset: 0,
+                file: ("00:00".to_owned(), 0),
+                name: String::new(),
+            }
+        }
+
+        fn find(&self, maps: &[Mapping]) -> Vec<Region> {
+            Region::find(&self.memory, maps)
+        }
+    }
+
     #[test]
     fn a_region_is_read_again() {
-        let mut bytes = vec![0; 4096];
-        let base = bytes.as_ptr().addr() as u64;
-        let region = Region { base, sites: (0..3).map(|it| base - 0x1000 + 8 * it).collect() };
-        let code = region.code().unwrap();
-        bytes[..code.len()].copy_from_slice(&code);
-        let memory = Memory::open(std::process::id()).unwrap();
-        let mapping = Mapping {
-            start: base,
-            end: base + PAGE,
-            is_writable: false,
-            is_executable: true,
-            offset: 0,
-            file: ("00:00".to_owned(), 0),
-            name: String::new(),
-        };
-        let read = |mapping: &Mapping, most| Region::read(&memory, mapping, most);
-        assert_eq!(read(&mapping, 3).as_ref(), Some(&region));
-        assert_eq!(read(&mapping, 2), None);
-        assert_eq!(read(&Mapping { end: base + 64, ..mapping.clone() }, 3), None);
-        assert_eq!(read(&Mapping { start: base + 8, ..mapping.clone() }, 3), None);
+        let mut made = Made::new(1);
+        let region = made.region((0..3).map(|it| 8 * it));
+        let mapping = made.mapping(PAGE);
+        assert_eq!(made.find(std::slice::from_ref(&mapping)), std::slice::from_ref(&region));
+        let others = [
+            Mapping { end: mapping.start + 64, ..mapping.clone() },
+            Mapping { start: mapping.start + 8, ..mapping.clone() },
+            Mapping { is_writable: true, ..mapping.clone() },
+            Mapping { name: "[vdso]".to_owned(), ..mapping.clone() },
+        ];
+        assert_eq!(made.find(&others), []);
         // Its writer was killed.
-        bytes[code.len() - 32..code.len()].fill(0);
-        assert_eq!(read(&mapping, 3), Some(Region { sites: vec![NOWHERE; 3], ..region }));
-        assert_eq!(jump(NOWHERE, base), None);
+        made.write(region.code().unwrap().len() - 32, &[0; 32]);
+        assert_eq!(made.find(&[mapping]), [Region { sites: vec![NOWHERE; 3], ..region }]);
+        assert_eq!(jump(NOWHERE, made.base()), None);
+    }
+
+    #[test]
+    fn a_region_has_no_site_twice() {
+        let mut made = Made::new(1);
+        for sites in [[0, 8, 8], [0, 16, 8]] {
+            let region = made.region(sites.into_iter());
+            assert_eq!(made.find(&[made.mapping(PAGE)]), [Region { sites: vec![NOWHERE; 3], ..region }]);
+        }
+    }
+
+    #[test]
+    fn a_hostile_program_has_no_more_regions_than_others() {
+        let mut made = Made::new(1);
+        made.region((0..3).map(|it| 8 * it));
+        assert_eq!(made.find(&vec![made.mapping(PAGE); REGIONS + 1]).len(), REGIONS);
+        // One without sites, which would use up nothing, is none.
+        made.region(std::iter::empty());
+        assert_eq!(made.find(&[made.mapping(PAGE)]), []);
+    }
+
+    #[test]
+    fn a_hostile_program_has_no_more_sites_than_others() {
+        let mut made = Made::new(1);
+        let maps = vec![made.mapping(PAGE); 3];
+        let region = made.region((0..3).map(|it| 8 * it));
+        let of = |made: &Made, most| Region::up_to(most, &made.memory, &maps);
+        assert_eq!(of(&made, 6), [region.clone(), region.clone()]);
+        assert_eq!(of(&made, 5), [region]);
+        assert_eq!(of(&made, 2), []);
+        // Those of which a writer has written a part only count, too.
+        let region = made.region([0, 8, 8].into_iter());
+        assert_eq!(of(&made, 6), [(); 2].map(|()| Region { sites: vec![NOWHERE; 3], ..region.clone() }));
+    }
+
+    /// Returns the bytes that this thread has read by system calls, and those that this look adds.
+    fn read_bytes() -> Option<(u64, u64)> {
+        let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
+        let before = text.lines().find_map(|it| it.strip_prefix("rchar: "))?.parse().ok()?;
+        Some((before, text.len() as u64))
+    }
+
+    /// One page says that millions of sites follow, and memory of something else does.
+    #[test]
+    fn a_mapping_without_room_for_its_sites_is_not_read() {
+        let sites = MOST / 8;
+        let mut made = Made::new(usize::try_from(code_length(sites) / PAGE).unwrap());
+        made.write(0, &MAGIC);
+        made.write(MAGIC.len(), &sites.to_le_bytes());
+        let maps = vec![made.mapping(PAGE); 10];
+        let Some((before, own)) = read_bytes() else { return println!("left out: the kernel does not tell") };
+        assert_eq!(made.find(&maps), []);
+        assert_eq!(read_bytes().unwrap().0 - before - own, 10 * HEAD);
     }
 
     #[test]

@@ -59,6 +59,7 @@ fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> i
         places.push(stand.instruction);
         Ok(None)
     });
+    let places = Places::new(places);
     let mut done = 0;
     for changes in changes.chunk_by(|one, other| one.site / PAGE == other.site / PAGE) {
         if done != 0 && halted.elapsed() > STAND {
@@ -70,8 +71,30 @@ fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> i
     Ok(done)
 }
 
+/// The places at which threads stand, sorted.
+struct Places(Vec<u64>);
+
+impl Places {
+    fn new(mut places: Vec<u64>) -> Self {
+        places.sort_unstable();
+        Self(places)
+    }
+
+    /// Returns whether a thread stands inside of a site's instruction. Neither instruction has a
+    /// place there where one could stand.
+    fn are_inside(&self, site: u64) -> bool {
+        let next = self.0.partition_point(|it| *it <= site);
+        self.0.get(next).is_some_and(|it| it - site < SITE)
+    }
+}
+
 /// Makes the changes of one page, by one write from the first word to the last one.
-fn of_page(memory: &Memory, changes: &[Change], places: &[u64], refused: &mut Vec<Change>) -> io::Result<()> {
+fn of_page(
+    memory: &Memory,
+    changes: &[Change],
+    places: &Places,
+    refused: &mut Vec<Change>,
+) -> io::Result<()> {
     let sites = changes.iter().map(|it| it.site);
     let (Some(first), Some(last)) = (sites.clone().min(), sites.max()) else { return Ok(()) };
     let (first, last) = (first & !7, last & !7);
@@ -82,11 +105,11 @@ fn of_page(memory: &Memory, changes: &[Change], places: &[u64], refused: &mut Ve
     }
     let mut is_changed = false;
     for change in changes {
-        // Neither instruction has a place inside of it where a thread could stand.
-        let is_inside = places.iter().any(|it| it.wrapping_sub(change.site.wrapping_add(1)) < SITE - 1);
         let at = usize::try_from(change.site - first).unwrap_or_default();
         match bytes.get_mut(at..at + change.to.len()) {
-            Some(bytes) if !is_inside && change.site % 8 <= 3 && *bytes == change.from => {
+            Some(bytes)
+                if !places.are_inside(change.site) && change.site % 8 <= 3 && *bytes == change.from =>
+            {
                 bytes.copy_from_slice(&change.to);
                 is_changed = true;
             }
@@ -94,4 +117,19 @@ fn of_page(memory: &Memory, changes: &[Change], places: &[u64], refused: &mut Ve
         }
     }
     if is_changed { memory.write(first, &bytes) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stands_before_an_instruction_or_inside_of_it() {
+        let places = Places::new(vec![0x1010, u64::MAX, 0x1000, 0x100a, 0x1007]);
+        let inside: Vec<_> = (0xffa..0x1018).filter(|it| places.are_inside(*it)).collect();
+        let expected = [0xffc..=0xfff, 0x1003..=0x1009, 0x100c..=0x100f];
+        assert_eq!(inside, expected.into_iter().flatten().collect::<Vec<u64>>());
+        assert!(places.are_inside(u64::MAX - 4) && !places.are_inside(u64::MAX));
+        assert!(!Places::new(Vec::new()).are_inside(0x1000));
+    }
 }

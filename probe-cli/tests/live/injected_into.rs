@@ -10,7 +10,7 @@ use probe_tests::c_library;
 use probe_tests::instrumented;
 
 use crate::preloaded::with_agent;
-use crate::program::{Folder, Ran, name, signal, until};
+use crate::program::{Folder, Ran, name, signal_to, until};
 
 /// Sixteen threads work, check their results, and get signals; or the program forks all the time;
 /// or it is busy with all that takes locks. It ends with its input.
@@ -290,19 +290,19 @@ impl Target {
     /// Waits until no thread is stopped.
     #[track_caller]
     pub fn is_running(&self) {
-        until(|| !self.states().contains(&'t') && !self.states().contains(&'T'));
+        until(|| !self.states().iter().any(|it| matches!(it, 't' | 'T')));
     }
 
-    /// Stops it as Ctrl-Z does.
+    /// Stops it as `kill -STOP` does.
     #[track_caller]
     pub fn stop(&self) {
-        signal("-STOP", &self.child);
+        signal_to("-STOP", self.id);
         until(|| self.states().iter().all(|it| *it == 'T'));
     }
 
     /// Lets it go on.
     pub fn go_on(&self) {
-        signal("-CONT", &self.child);
+        signal_to("-CONT", self.id);
     }
 
     fn states(&self) -> Vec<char> {
@@ -325,12 +325,19 @@ pub fn asked(folder: &Folder, arguments: &[&str]) -> Ran {
     with_agent(folder, arguments).output().unwrap().into()
 }
 
+/// Says that nobody may trace here, which must be the reason why a run has ended.
+#[track_caller]
+pub fn left_out(ran: &Ran) {
+    assert!(ran.err.contains("can't be traced"), "{ran:?}");
+    println!("left out: {}", ran.err);
+}
+
 /// Returns the output of a run that ends well. `None` if nobody may trace here, which is said.
 #[track_caller]
 pub fn done(folder: &Folder, arguments: &[&str]) -> Option<String> {
     let ran = asked(folder, arguments);
     if ran.err.contains("can't be traced") {
-        println!("left out: {}", ran.err);
+        left_out(&ran);
         return None;
     }
     assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use probe_inject::{Mapping, Memory};
@@ -11,7 +11,7 @@ use probe_tests::random::Random;
 use probe_tests::whole;
 use serde_json::Value;
 
-use crate::injected_into::{Target, asked, compiled, compiled_by, done};
+use crate::injected_into::{Target, asked, compiled, compiled_by, done, left_out};
 use crate::preloaded::{differing, with_agent};
 use crate::program::{Folder, Program, Ran, until, words};
 
@@ -26,6 +26,25 @@ pub fn code_of_no_file(pid: u32) -> Vec<Mapping> {
 pub fn hits(document: &str) -> u64 {
     let document: Value = serde_json::from_str(document).unwrap();
     document["rows"].as_array().unwrap().iter().map(|it| it["hits"].as_u64().unwrap()).sum()
+}
+
+/// Counts until it is interrupted.
+pub fn counting(folder: &Folder, arguments: &[&str]) -> Child {
+    let mut command = with_agent(folder, arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Counts until it is interrupted, and waits for a condition. `None` if nobody may trace here,
+/// which is said.
+#[track_caller]
+pub fn counting_until(folder: &Folder, arguments: &[&str], is_so: impl Fn() -> bool) -> Option<Child> {
+    let mut counting = counting(folder, arguments);
+    until(|| is_so() || counting.try_wait().unwrap().is_some());
+    if counting.try_wait().unwrap().is_none() {
+        return Some(counting);
+    }
+    left_out(&counting.wait_with_output().unwrap().into());
+    None
 }
 
 #[test]
@@ -131,13 +150,12 @@ fn a_program_ends_meanwhile() {
     let pid = target.pid();
     let command = ["count", "--ptrace", "-p", &pid, "**", "--every", "5ms"];
     for is_last in [false, true] {
-        let mut counting = with_agent(&folder, &command);
-        let mut counting = counting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut counting = counting(&folder, &command);
         let mut out = BufReader::new(counting.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         if line.is_empty() {
-            return println!("left out: {:?}", Ran::from(counting.wait_with_output().unwrap()));
+            return left_out(&counting.wait_with_output().unwrap().into());
         }
         if is_last {
             assert_eq!(target.end(), "right");
@@ -162,14 +180,12 @@ fn nobody_reads_any_further() {
     let folder = Folder::new("outside-closed");
     let program = compiled(&folder, &["-static", "-DSTATIC"]);
     let mut target = Target::start(&folder, &mut Command::new(&program));
-    let mut command =
-        with_agent(&folder, &["count", "--ptrace", "-p", &target.pid(), "**", "--every", "5ms"]);
-    let mut counting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut counting = counting(&folder, &["count", "--ptrace", "-p", &target.pid(), "**", "--every", "5ms"]);
     let mut line = String::new();
     BufReader::new(counting.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ran: Ran = counting.wait_with_output().unwrap().into();
     if line.is_empty() {
-        return println!("left out: {ran:?}");
+        return left_out(&ran);
     }
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!((code_of_no_file(target.id()), differing(target.id(), &program)), (vec![], 0));

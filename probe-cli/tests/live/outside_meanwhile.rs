@@ -3,21 +3,15 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use probe_tests::{c_library, instrumented};
 use serde_json::Value;
 
-use crate::injected_into::{Target, asked, compiled, done};
-use crate::outside::code_of_no_file;
-use crate::preloaded::{differing, with_agent};
-use crate::program::{Folder, Ran, signal, until, words};
-
-/// Counts until it is interrupted.
-fn counting(folder: &Folder, arguments: &[&str]) -> Child {
-    let mut command = with_agent(folder, arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
+use crate::injected_into::{Target, asked, compiled, done, left_out};
+use crate::outside::{code_of_no_file, counting, counting_until};
+use crate::preloaded::differing;
+use crate::program::{Folder, Ran, signal, words};
 
 /// Returns the hits of each report.
 fn reported(text: &str) -> Vec<u64> {
@@ -36,7 +30,7 @@ fn a_program_is_stopped_meanwhile() {
     let mut out = BufReader::new(counting.stdout.take().unwrap());
     let mut text = String::new();
     if out.read_line(&mut text).unwrap() == 0 {
-        return println!("left out: {:?}", Ran::from(counting.wait_with_output().unwrap()));
+        return left_out(&counting.wait_with_output().unwrap().into());
     }
     target.stop();
     // Reports of before may be on their way.
@@ -198,14 +192,9 @@ fn a_library_goes_meanwhile() {
     let [program, first, other] = &files.0;
     for is_replaced in [false, true] {
         let mut target = files.start(&folder);
-        let mut counting = counting(&folder, &["--json", "count", "--ptrace", "-p", &target.pid(), "**"]);
-        until(|| {
-            let are_active = [program, first].iter().all(|it| differing(target.id(), it) != 0);
-            are_active || counting.try_wait().unwrap().is_some()
-        });
-        if counting.try_wait().unwrap().is_some() {
-            return println!("left out: {:?}", Ran::from(counting.wait_with_output().unwrap()));
-        }
+        let command = ["--json", "count", "--ptrace", "-p", &target.pid(), "**"];
+        let are_active = || [program, first].iter().all(|it| differing(target.id(), it) != 0);
+        let Some(counting) = counting_until(&folder, &command, are_active) else { return };
         assert_eq!(target.asked(b'w'), "done");
         assert_eq!(target.asked(b'c'), "closed");
         let mut remaining = vec![program.as_path()];

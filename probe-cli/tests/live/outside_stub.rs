@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use probe_tests::{c_library, instrumented};
 
 use crate::injected_into::{Target, asked};
-use crate::outside::{code_of_no_file, hits};
-use crate::preloaded::{differing, with_agent};
+use crate::outside::{code_of_no_file, counting_until, hits};
+use crate::preloaded::differing;
 use crate::program::{Folder, Ran, signal, until};
 
 /// A program, and its parent, which steps it to an instruction of the stub of its fourth hit.
@@ -122,16 +122,19 @@ fn compiled(folder: &Folder) -> PathBuf {
     out
 }
 
-/// Begins to count hits of a child. `None` if nobody may trace here, which is said.
+/// Returns whether a process has a tracer.
+fn is_traced(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    !text.contains("\nTracerPid:\t0\n")
+}
+
+/// Begins to count hits of a child, which has no tracer then. `None` if nobody may trace here,
+/// which is said.
+#[track_caller]
 fn counting(folder: &Folder, program: &Path, child: u32) -> Option<Child> {
-    let mut command = with_agent(folder, &["--json", "count", "--ptrace", "-p", &child.to_string(), "**"]);
-    let mut counting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    until(|| differing(child, program) != 0 || counting.try_wait().unwrap().is_some());
-    if counting.try_wait().unwrap().is_none() {
-        return Some(counting);
-    }
-    println!("left out: {:?}", Ran::from(counting.wait_with_output().unwrap()));
-    None
+    let command = ["--json", "count", "--ptrace", "-p", &child.to_string(), "**"];
+    // Its site is written while it is traced.
+    counting_until(folder, &command, || differing(child, program) != 0 && !is_traced(child))
 }
 
 /// Lets the child stand at a place of its stub. Returns its site.

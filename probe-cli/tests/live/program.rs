@@ -303,7 +303,12 @@ pub fn spawn(folder: &Folder, arguments: &[&str]) -> Child {
 
 /// Sends a signal.
 pub fn signal(name: &str, child: &Child) {
-    let status = Command::new("kill").args([name, &child.id().to_string()]).status();
+    signal_to(name, child.id());
+}
+
+/// Sends a signal to a process of this id.
+pub fn signal_to(name: &str, id: u32) {
+    let status = Command::new("kill").args([name, &id.to_string()]).status();
     assert!(status.unwrap().success());
 }
 

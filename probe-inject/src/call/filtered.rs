@@ -4,12 +4,13 @@
 //! that it loads. A thread of a sandbox may have a filter that ends the program at a system call
 //! which that code makes.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::moment::repeat;
-use super::target::Process;
+use super::target::{Process, ROUND};
 use crate::error::InjectError;
-use crate::process::{Filters, Status, Stopped, all_survive, briefly, threads};
+use crate::process::{Filters, Reason, Status, Stopped, all_survive, briefly, threads};
 
 /// Time for a thread to stop.
 const STOP: Duration = Duration::from_millis(100);
@@ -46,32 +47,39 @@ impl Process {
         Ok(())
     }
 
-    /// Reads the filters of a thread; `None` if it has ended.
+    /// Reads the filters of a thread; `None` if it has ended. One that gets no processor is tried
+    /// again.
     fn filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
         let pid = self.pid;
-        let (stopped, read) = briefly(pid, id, |thread| {
-            Ok(match thread.stop(STOP) {
-                Ok(Stopped::Ended) | Err(_) => Err("has ended"),
-                Ok(Stopped::NotYet) => Err("does not stop: it waits uninterruptibly"),
-                Ok(_) => {
-                    let read = thread.filters();
-                    repeat(pid, id, thread);
-                    // One that was killed needs nothing.
-                    let _ = thread.let_go();
-                    Ok(read)
+        let begun = Instant::now();
+        loop {
+            let (stopped, read) = briefly(pid, id, |thread| {
+                Ok(match thread.stop(STOP) {
+                    Ok(Stopped::Ended) | Err(_) => Err(Reason::Ended),
+                    Ok(Stopped::NotYet) => Err(Reason::not_stopped(pid, id)),
+                    Ok(_) => {
+                        let read = thread.filters();
+                        repeat(pid, id, thread);
+                        // One that was killed needs nothing.
+                        let _ = thread.let_go();
+                        Ok(read)
+                    }
+                })
+            })?;
+            self.longest = self.longest.max(stopped);
+            self.stops += 1;
+            match read {
+                Ok(read) => {
+                    return Ok(Some(read.map_err(|error| {
+                        format!("which can't be read ({error}); that needs root without a filter")
+                    })));
                 }
-            })
-        })?;
-        self.longest = self.longest.max(stopped);
-        self.stops += 1;
-        Ok(match read {
-            Ok(read) => {
-                Some(read.map_err(|error| {
-                    format!("which can't be read ({error}); that needs root without a filter")
-                }))
+                Err(Reason::Ended) => return Ok(None),
+                Err(why) if why == Reason::Sleeps || begun.elapsed() > self.patience => {
+                    return Ok(Some(Err(format!("and {why}"))));
+                }
+                Err(_) => thread::sleep(ROUND),
             }
-            Err("has ended") => None,
-            Err(why) => Some(Err(format!("and {why}"))),
-        })
+        }
     }
 }

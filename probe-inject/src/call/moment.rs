@@ -21,8 +21,8 @@ use super::frame::MOST;
 use super::restart::{RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, rank, resumed};
 use crate::memory::Memory;
 use crate::process::{
-    Activity, Filters, Mapping, RESTART, RETURN, Registers, Status, Stopped, Thread, all_survive, maps,
-    passes,
+    Activity, Filters, Mapping, RESTART, RETURN, Reason, Registers, Status, Stopped, Thread, all_survive,
+    maps, passes,
 };
 
 /// The places in a process where a thread must not be interrupted.
@@ -86,15 +86,15 @@ pub struct NotNow(pub &'static str, pub bool);
 impl Look<'_> {
     /// Stops a thread, and returns it if it is in a suitable place. If not, it is to be let go.
     pub fn stop(&self, thread: &Thread) -> Result<Moment, NotNow> {
-        let here = |stopped, not_yet| match stopped {
+        let here = |stopped, not_yet: &dyn Fn() -> &'static str| match stopped {
             Ok(Stopped::Here) => Ok(()),
             Ok(Stopped::Ended) => Err(NotNow("has ended", false)),
             Ok(Stopped::ByJobControl) => Err(NotNow("is stopped by a signal", true)),
             Ok(Stopped::Elsewhere) => Err(NotNow("runs the handler of a signal", true)),
-            Ok(Stopped::NotYet) => Err(NotNow(not_yet, false)),
+            Ok(Stopped::NotYet) => Err(NotNow(not_yet(), false)),
             Err(_) => Err(NotNow("is gone", false)),
         };
-        here(thread.stop(STOP), "does not stop: it waits uninterruptibly")?;
+        here(thread.stop(STOP), &|| Reason::not_stopped(self.pid, self.id).text())?;
         let registers = thread.registers().map_err(|_| NotNow("has registers of 32 bits", true))?;
         // It may have gone on since it was chosen.
         let activity = Activity::of(&registers);
@@ -113,7 +113,7 @@ impl Look<'_> {
                 Err(NotNow("waits, with a limit in time", true))
             }
             None => {
-                here(thread.finish_call(self.later), "waits, with a limit in time")?;
+                here(thread.finish_call(self.later), &|| "waits, with a limit in time")?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
                 match resumed(registers) {
                     Some(registers) => self.judge(thread, registers, activity),

@@ -17,16 +17,16 @@ use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code 
 use super::turn::Turn;
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{Filters, Mapping, Registers, Status, activity, briefly, check, maps, threads};
+use crate::process::{Filters, Mapping, Reason, Registers, Status, activity, briefly, check, maps, threads};
 
 /// The time for all that is waited for, as long as nobody sets another one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time for a thread to be let go whose tracer ends.
+/// The time for a thread to be let go whose tracer ends, and for a program to become another one.
 const LET_GO: Duration = Duration::from_millis(100);
 /// The time between two looks at the end of a call.
 pub(super) const LOOK: Duration = Duration::from_micros(200);
 /// The time between two looks at all threads.
-const ROUND: Duration = Duration::from_millis(2);
+pub(super) const ROUND: Duration = Duration::from_millis(2);
 /// The time after which threads are taken whose calls have limits in time.
 const PREFERENCE: Duration = Duration::from_millis(200);
 /// The time for the end of a system call with a limit. It doubles with each round, up to this power
@@ -75,7 +75,10 @@ impl Process {
         let memory = loop {
             match check(pid) {
                 // A caller that was killed may have given back its turn, and not yet its thread.
-                Err(InjectError::Traced { .. }) if begun.elapsed() < LET_GO => thread::sleep(LOOK),
+                // The first thread of a program that becomes another one has ended for a moment.
+                Err(InjectError::Traced { .. } | InjectError::Unable { .. }) if begun.elapsed() < LET_GO => {
+                    thread::sleep(LOOK);
+                }
                 checked => break Arc::new(checked?),
             }
         };
@@ -257,7 +260,9 @@ impl Process {
                 let (pid, memory) = (self.pid, &*self.memory);
                 let judged = &self.judged[..];
                 let look = Look { pid, id, memory, places, scratch, makes, judged, later };
-                let (stopped, led) = briefly(pid, id, |thread| lead(&look, thread, code, busy, told))?;
+                let (stopped, led) = briefly(pid, id, |thread| {
+                    Ok(lead(&look, thread, code, busy, told)?.map_err(Reason::Other))
+                })?;
                 self.longest = self.longest.max(stopped);
                 self.stops += 1;
                 match led {

@@ -11,6 +11,6 @@ mod thread;
 pub use filter::{Filters, RESTART, RETURN, all_survive, passes};
 pub use maps::{Mapping, maps};
 pub use rights::check;
-pub use seize::{briefly, seize};
+pub use seize::{Reason, briefly, seize};
 pub use status::{Activity, Status, System, activity, threads, worker};
 pub use thread::{LOOK, Registers, Stopped, Thread};

@@ -67,7 +67,7 @@ pub enum Stopped {
 
 /// Lets this thread have a processor as soon as it asks for one, if it has the right. Otherwise a
 /// stop lasts until the program's other threads leave it one: tens of milliseconds if all are busy.
-fn hurry() {
+fn take_priority() {
     // SAFETY: zeros are a parameter.
     let mut first: libc::sched_param = unsafe { mem::zeroed() };
     first.sched_priority = 1;
@@ -99,7 +99,7 @@ impl Thread {
     /// The system's.
     pub fn seize(id: u32) -> io::Result<Self> {
         let id = pid_t::try_from(id).map_err(io::Error::other)?;
-        hurry();
+        take_priority();
         let thread = Self { id, since: Cell::default(), longest: Cell::default() };
         // SAFETY: it takes numbers.
         unsafe { thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD)) }?;

@@ -162,19 +162,22 @@ static void restrict_calls(unsigned number, unsigned action) {
     wrong |= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0;
 }
 
-/* Lets a worker of the kernel read, a thread of this process. Returns 0 if that is refused. */
-static int begins_worker(void) {
-#ifdef IORING_OFF_SQES
+/* Makes the kernel start an io_uring worker, which is a thread of this process. */
+static const char *begins_worker(void) {
+#ifdef IOSQE_ASYNC
+    /* Since Linux 5.12. Before, workers are threads of the kernel. */
+    const unsigned native_workers = 1 << 9;
     static char byte;
     int ends_of_pipe[2];
     struct io_uring_params made = {0};
     int ring = syscall(SYS_io_uring_setup, 4, &made);
-    if (ring < 0 || pipe(ends_of_pipe) != 0) return 0;
+    if (ring < 0 || !(made.features & native_workers)) return "refused";
+    if (pipe(ends_of_pipe) != 0) return "has no pipe";
     size_t length = made.sq_off.array + made.sq_entries * sizeof(unsigned);
     char *queue = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
     length = made.sq_entries * sizeof(struct io_uring_sqe);
     struct io_uring_sqe *entry = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
-    if (queue == MAP_FAILED || entry == MAP_FAILED) return 0;
+    if (queue == MAP_FAILED || entry == MAP_FAILED) return "has no memory";
     entry->opcode = IORING_OP_READ;
     entry->flags = IOSQE_ASYNC;
     entry->fd = ends_of_pipe[0];
@@ -182,9 +185,9 @@ static int begins_worker(void) {
     entry->len = 1;
     *(unsigned *)(queue + made.sq_off.array) = 0;
     atomic_store((atomic_uint *)(queue + made.sq_off.tail), 1);
-    return syscall(SYS_io_uring_enter, ring, 1, 0, 0, 0, 0) == 1;
+    return syscall(SYS_io_uring_enter, ring, 1, 0, 0, 0, 0) == 1 ? "works" : "has not entered";
 #else
-    return 0;
+    return "refused";
 #endif
 }
 
@@ -278,7 +281,7 @@ int main(int count, char **arguments) {
         /* The worker has the filter, too. */
         char byte;
         restrict_calls(272, 0x50001);
-        puts(begins_worker() ? "works" : "refused");
+        puts(begins_worker());
         fflush(stdout);
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "restart")) {
