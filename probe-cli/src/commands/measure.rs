@@ -19,7 +19,10 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let stop = Stop::on_signals()?;
     let mut program = target(&args.target, &stop)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
-    let attached = attached.map_err(|error| failure(&error))?;
+    let attached = attached.map_err(|error| match error {
+        ClientError::Ended => unreported(program.end()),
+        error => failure(&error),
+    })?;
     let mut screen = Screen::stdout(is_json);
     let shows = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
@@ -41,8 +44,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     };
     let end = last.is_none().then(|| program.end());
     let Some(report) = last.or(latest) else {
-        let end = end.unwrap_or_default();
-        return Err(Failure::Input(format!("{end} before there was a report; ask for some by --every")));
+        return Err(unreported(end.unwrap_or_default()));
     };
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
     written(screen.finish(&report))?;
@@ -51,6 +53,11 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         notes.extend(program.finish());
     }
     Ok(Shown { notes, ..Shown::text(String::new()) })
+}
+
+/// The failure of a program whose connection ended too soon.
+fn unreported(end: &str) -> Failure {
+    Failure::Input(format!("{end} before there was a report; ask for some by --every"))
 }
 
 /// Connects to the program that is meant, or starts it.

@@ -1,5 +1,6 @@
 //! The life of agents that were brought: with the last client, unless somebody has said otherwise.
 
+use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use probe_inject::{Mapping, Memory, maps};
@@ -7,12 +8,12 @@ use probe_protocol::Client;
 
 use crate::injected_into::{Target, compiled, done};
 use crate::preloaded::{differing, with_agent};
-use crate::program::{Folder, signal, until, words};
+use crate::program::{Folder, Ran, signal, this, until, words};
 
 /// Starts a command that counts until it is ended, and waits for its attachment.
-fn counts(folder: &Folder, target: &Target) -> Child {
-    let mut command = with_agent(folder, &["count", "-p", &target.pid(), "**"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+fn counts(folder: &Folder, target: &Target, selector: &str) -> Child {
+    let mut command = with_agent(folder, &["count", "-p", &target.pid(), selector]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until(|| {
         let status = Client::connect(target.id()).ok().and_then(|mut it| it.status().ok());
         status.is_some_and(|it| !it.attachments.is_empty())
@@ -29,7 +30,7 @@ fn an_agent_goes_with_a_command_that_is_killed() {
     if done(&folder, &["status", "-p", &target.pid()]).is_none() {
         return;
     }
-    let mut counting = counts(&folder, &target);
+    let mut counting = counts(&folder, &target, "**");
     counting.kill().unwrap();
     counting.wait().unwrap();
     until(|| target.traces() == before);
@@ -46,7 +47,7 @@ fn an_agent_stays_that_somebody_attaches_during_a_command() {
     if done(&folder, &["status", "-p", &pid]).is_none() {
         return;
     }
-    let mut counting = counts(&folder, &target);
+    let mut counting = counts(&folder, &target, "**");
     assert!(done(&folder, &["attach", "-p", &pid]).unwrap().ends_with("already\n"));
     signal("-INT", &counting);
     assert!(counting.wait().unwrap().success());
@@ -55,6 +56,33 @@ fn an_agent_stays_that_somebody_attaches_during_a_command() {
     assert!(done(&folder, &["detach", "-p", &pid]).is_some());
     target.is_alone(&program);
     assert_eq!(target.end(), "right");
+}
+
+/// The example, which the tests of all packages build. It has an agent, which nobody has started.
+#[test]
+fn a_search_service_of_the_examples() {
+    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
+    if !file.exists() {
+        return println!("skipped: build the examples by `cargo build --examples`");
+    }
+    let folder = Folder::new("injected-example");
+    let text = folder.0.join("text.txt");
+    fs::write(&text, "latent probes cost one instruction").unwrap();
+    let mut target = Target::start(&folder, Command::new(&file).arg("--serve").arg(&text));
+    let (before, answer) = (target.traces(), target.asked(b'\n'));
+    for _ in 0..3 {
+        if done(&folder, &["attach", "-p", &target.pid()]).is_none() {
+            return;
+        }
+        let counting = counts(&folder, &target, "quickstart::query kind=entry");
+        assert_eq!(target.asked(b'\n'), answer);
+        signal("-INT", &counting);
+        let ran: Ran = counting.wait_with_output().unwrap().into();
+        assert_eq!(words(&ran.out)[1], ["quickstart::query", "entry", "1", "1"], "{ran:?}");
+        assert!(done(&folder, &["detach", "-p", &target.pid()]).is_some());
+        assert_eq!((target.traces(), differing(target.id(), &file)), (before.clone(), 0));
+    }
+    assert_eq!(target.end(), "");
 }
 
 /// The pages that nobody may write, with the words by which the program calls functions of
