@@ -137,10 +137,13 @@ impl RingFile {
 
     fn fill(&self, file: &NewFile, began: Option<Moment>) -> Result<(), i32> {
         file.reserve(self.bytes() + self.stride * self.count)?;
-        // Up to the first word of the room that is zero, and the head of the rings.
-        let head = self.front.len() - block::WORDS;
-        let used = self.later + self.later_in(&self.front).unused() + block::WORDS;
-        file.write_words(&self.front[..used], 0)?;
+        let (head, later) = (self.front.len() - block::WORDS, self.later_in(&self.front));
+        let unused = self.later + later.unused();
+        file.write_words(&self.front[..unused], 0)?;
+        // Another thread may have been in the middle of an addition when this process was forked.
+        for (word, at) in later::header(head - unused - block::WORDS).into_iter().zip(unused..) {
+            file.write(&word.to_le_bytes(), at * 8)?;
+        }
         file.write_words(&self.front[head..], head * 8)?;
         if let Some(began) = began {
             file.write(&u64::from(process::id()).to_le_bytes(), header::PROCESS * 8)?;
