@@ -292,6 +292,9 @@ pub mod block {
     pub const RINGS: u64 = 7;
     /// Room for blocks that are written later. The writer cuts it for each.
     pub const UNUSED: u64 = 8;
+
+    /// The most bytes of definitions in a block that readers believe, as of a million probes.
+    pub const MOST_DEFINITIONS: u64 = 1 << 28;
 }
 
 /// Flags of a definition.

@@ -7,8 +7,6 @@ use crate::layout::{block, reading, ring, sub_buffer};
 
 /// Bytes of a block's header.
 pub(super) const HEAD_BYTES: u64 = block::WORDS as u64 * 8;
-/// The most bytes of definitions that are believed, as of a million probes.
-pub(super) const MOST_DEFINITIONS: u64 = 1 << 28;
 
 /// A block's header.
 #[derive(Clone, Copy)]
@@ -34,7 +32,7 @@ impl Head {
             block::READING => words >= reading::WORDS as u64,
             block::RING => words >= ring::WORDS as u64,
             block::UNSEEN => words >= 2,
-            block::DEFINITIONS => self.bytes <= MOST_DEFINITIONS,
+            block::DEFINITIONS => self.bytes <= block::MOST_DEFINITIONS,
             _ => true,
         }
     }

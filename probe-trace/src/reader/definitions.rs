@@ -5,8 +5,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use std::sync::Arc;
 
+use super::block::bytes_at;
+use super::file::Source;
 use crate::definition::{Definition, Kind};
 use crate::layout::flag;
 
@@ -26,6 +29,17 @@ pub(super) fn read(block: &[u8], into: &mut HashMap<u32, Arc<Definition>>) -> bo
         rest = &rest[padding..];
     }
     true
+}
+
+/// Adds the definitions of a block with this content. Returns whether it was read to its end.
+pub(super) fn read_at(
+    source: &mut dyn Source,
+    content: u64,
+    bytes: u64,
+    into: &mut HashMap<u32, Arc<Definition>>,
+) -> io::Result<bool> {
+    let block = bytes_at(source, content, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    Ok(read(&block, into))
 }
 
 fn one(rest: &mut &[u8]) -> Option<Definition> {

@@ -207,8 +207,9 @@ impl TraceFile {
                     self.program = String::from_utf8_lossy(&name).into();
                 }
                 block::DEFINITIONS => {
-                    let text = bytes_at(&mut *self.source, content, bytes)?;
-                    if !definitions::read(&text, &mut self.definitions) {
+                    let into = &mut self.definitions;
+                    let is_read = definitions::read_at(&mut *self.source, content, head.bytes, into)?;
+                    if !is_read {
                         damaged += 1;
                         self.damaged(damaged, || format!("the definitions at byte {content} are damaged"));
                     }
@@ -238,9 +239,7 @@ impl TraceFile {
             && head.is_possible(0)
             && let Some(end) = head.end(at).filter(|end| *end <= length)
         {
-            let bytes = usize::try_from(head.bytes).unwrap_or_default();
-            let text = bytes_at(&mut *self.source, at + HEAD_BYTES, bytes)?;
-            definitions::read(&text, &mut self.definitions);
+            definitions::read_at(&mut *self.source, at + HEAD_BYTES, head.bytes, &mut self.definitions)?;
             at = end;
             self.room = Some(at);
         }

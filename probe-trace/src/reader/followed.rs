@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::block::{HEAD_BYTES, Head, MOST_DEFINITIONS, block_at, bytes_at};
+use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
 use super::definitions;
 use super::file::{Source, real, words_of};
 use super::growing::{LiveItems, Rings};
@@ -162,9 +162,7 @@ impl Followed {
                 self.until = Some(self.last);
             }
             block::DEFINITIONS => {
-                let bytes = usize::try_from(head.bytes).unwrap_or_default();
-                let text = bytes_at(&mut *self.source, content, bytes)?;
-                definitions::read(&text, self.items.definitions());
+                definitions::read_at(&mut *self.source, content, head.bytes, self.items.definitions())?;
             }
             // A later writer's.
             _ => (),
@@ -181,7 +179,9 @@ fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
         let is_of_head = matches!(head.kind, block::PROGRAM | block::DEFINITIONS);
         match head.end(end) {
             Some(next)
-                if is_of_head && head.magic == block::MAGIC && next <= length.min(MOST_DEFINITIONS) =>
+                if is_of_head
+                    && head.magic == block::MAGIC
+                    && next <= length.min(block::MOST_DEFINITIONS) =>
             {
                 end = next;
             }

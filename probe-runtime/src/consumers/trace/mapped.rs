@@ -72,9 +72,8 @@ struct Control {
     file: [AtomicU64; 2],
 }
 
-/// Bytes for the definition of a probe that may join, and the most for all of them.
+/// Bytes for the definition of a probe that may join.
 const DEFINITION: usize = 128;
-const MOST_DEFINITIONS: usize = 1 << 28;
 
 /// Nothing was written yet in this process, a child.
 const NEW: u64 = 0;
@@ -354,7 +353,8 @@ fn front(
     };
     let (unseen, reading) = (room(2, &mut front), room(reading::WORDS, &mut front));
     let (begin, heads) = (front.len(), 2 * block::WORDS * 8);
-    let joining = joining.saturating_mul(DEFINITION).min(MOST_DEFINITIONS);
+    let most = usize::try_from(block::MOST_DEFINITIONS).unwrap_or(usize::MAX);
+    let joining = joining.saturating_mul(DEFINITION).min(most);
     let end = (begin + joining + heads).next_multiple_of(page);
     let later = head((end - begin - heads) / 8, &mut front);
     let all = zeroed(end / 8);
