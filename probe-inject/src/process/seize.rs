@@ -69,10 +69,10 @@ pub fn seize(pid: u32, id: u32) -> Result<Result<Thread, Reason>, InjectError> {
         // The system gives the same error for a thread that is about to end.
         let status = Status::of_thread(pid, id).filter(|it| !matches!(it.state, 'Z' | 'X'));
         let Some(status) = status else { return Ok(Err(Reason::Ended)) };
-        if status.tracer == 0 && tries < TRIES {
-            continue;
-        }
         if status.tracer == 0 {
+            if tries < TRIES {
+                continue;
+            }
             return Err(refused(pid, &status, error));
         }
         if Path::new(&format!("/proc/self/task/{}", status.tracer)).exists() {
