@@ -301,9 +301,9 @@ impl Counting {
             if begun.elapsed() > ENDS {
                 let counters = self.regions.iter().map(|it| it.sites.len() as u64).sum();
                 self.notes.push(format!(
-                    "the memory of {} stays: a site leads to it, a thread may come back to it from the handler \
-                     of a signal, or all stacks can't be read within {STAND:?}; `probectl disable --ptrace` tries \
-                     again",
+                    "the memory of {} stays: a site leads to it, a thread may come back to it from the \
+                     handler of a signal, or all stacks can't be read within {STAND:?}; \
+                     `probectl disable --ptrace` tries again",
                     count(counters, "counter")
                 ));
                 return Ok(());

@@ -8,7 +8,7 @@ use probe_protocol::Client;
 
 use crate::injected_into::{Target, compiled, done};
 use crate::preloaded::{differing, with_agent};
-use crate::program::{Folder, Ran, signal, this, until, words};
+use crate::program::{Folder, Ran, search_service, signal, until, words};
 
 /// Starts a command that counts until it is ended, and waits for its attachment.
 fn counts(folder: &Folder, target: &Target, selector: &str) -> Child {
@@ -58,13 +58,10 @@ fn an_agent_stays_that_somebody_attaches_during_a_command() {
     assert_eq!(target.end(), "right");
 }
 
-/// The example, which the tests of all packages build. It has an agent, which nobody has started.
+/// It has an agent, which nobody has started.
 #[test]
 fn a_search_service_of_the_examples() {
-    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
-    if !file.exists() {
-        return println!("skipped: build the examples by `cargo build --examples`");
-    }
+    let Some(file) = search_service() else { return };
     let folder = Folder::new("injected-example");
     let text = folder.0.join("text.txt");
     fs::write(&text, "latent probes cost one instruction").unwrap();

@@ -29,7 +29,9 @@ static volatile int handled;
 __attribute__((noinline)) static int work(void) {
     unsigned char is_zero, is_carry;
     unsigned long same;
-    __asm__ volatile("movq $12, -8(%%rsp); movq $13, -128(%%rsp); mov $14, %%rdi; xor %%eax, %%eax; stc" ::: "rax", "rdi");
+    __asm__ volatile(
+        "movq $12, -8(%%rsp); movq $13, -128(%%rsp); mov $14, %%rdi; xor %%eax, %%eax; stc"
+        ::: "rax", "rdi");
     PROBE("hit");
     __asm__ volatile(
         "setz %0; setc %1; xor $14, %%rdi; mov -8(%%rsp), %2; xor $12, %2; or %%rdi, %2\n"
@@ -76,7 +78,8 @@ static void steps_to(int child, int instruction, int number) {
     } while (hits != 4 || steps != instruction);
     /* After a step over `popfq`, the kernel takes the trap flag for the child's own. */
     registers.eflags &= ~0x100UL;
-    if (ptrace(PTRACE_SETREGS, child, 0, &registers) || ptrace(PTRACE_DETACH, child, 0, (long)number)) exit(6);
+    if (ptrace(PTRACE_SETREGS, child, 0, &registers)) exit(6);
+    if (ptrace(PTRACE_DETACH, child, 0, (long)number)) exit(8);
     printf("%lu %lu\n", (unsigned long)registers.rip - stub, site);
 }
 int main(void) {

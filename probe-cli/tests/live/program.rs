@@ -328,6 +328,17 @@ pub fn copy(program: &Path, to: &Path) {
     assert!(Command::new("cp").args([program, to]).status().unwrap().success());
 }
 
+/// Returns the file of the search service, an example that the tests of all packages build. `None`
+/// if nobody has built it, which is said.
+pub fn search_service() -> Option<PathBuf> {
+    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
+    if !file.exists() {
+        println!("skipped: build the examples by `cargo build --examples`");
+        return None;
+    }
+    Some(file)
+}
+
 /// Returns the name of a file.
 pub fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()

@@ -14,7 +14,7 @@ use probe_protocol::Client;
 use crate::preloaded::{
     Kind, Served, agent, compiled, differing, output, plain, ran, threads, with_agent, with_loader,
 };
-use crate::program::{Folder, Ran, out, run, this, until, words};
+use crate::program::{Folder, Ran, out, run, search_service, this, until, words};
 
 /// The sum of a hundred calls in C.
 const SUM: &str = "14950";
@@ -89,14 +89,9 @@ fn a_rust_program_whose_library_ships_probes() {
     is_toured(&Folder::new("plain"), &plain(), "leaf::decode kind=entry", "200");
 }
 
-/// The example, which the tests of all packages build.
 #[test]
 fn a_search_service_of_the_examples() {
-    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
-    if !file.exists() {
-        println!("skipped: build the examples by `cargo build --examples`");
-        return;
-    }
+    let Some(file) = search_service() else { return };
     let folder = Folder::new("quickstart");
     let text = folder.0.join("text.txt");
     fs::write(&text, "latent probes cost one instruction, until somebody needs the probes").unwrap();
