@@ -13,10 +13,12 @@ use probe_tests::c::{Compiler, Language, Object, Recipe, strategies};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::random::Random;
 use probe_tests::text::Text;
+use probe_tests::whole;
 
 const THREADS: usize = 4;
-/// How long each object is toggled; `PROBE_SOAK_SECONDS` prolongs it.
-const LEAST: Duration = Duration::from_millis(400);
+/// How long each object is toggled, in a slice and in the whole; `PROBE_SOAK_SECONDS` prolongs it.
+const SLICE: Duration = Duration::from_millis(400);
+const WHOLE: Duration = Duration::from_millis(800);
 
 /// Returns the scenarios that threads may play concurrently: they share no state.
 fn scenarios(language: Language) -> &'static [&'static str] {
@@ -29,7 +31,8 @@ fn scenarios(language: Language) -> &'static [&'static str] {
 #[test]
 fn results_are_right_while_sites_are_toggled() {
     let soak = std::env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
-    let time = LEAST.max(Duration::from_secs(soak));
+    let least = if whole::is_asked_for() { WHOLE } else { SLICE };
+    let time = least.max(Duration::from_secs(soak));
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
             let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");

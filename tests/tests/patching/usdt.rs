@@ -16,6 +16,7 @@ use probe_tests::fixture::stapsdt::{UsdtNote, usdt_notes};
 use probe_tests::text::Text;
 use probe_tests::turn::turn;
 use probe_tests::uprobe::{self, Uprobe};
+use probe_tests::whole;
 
 const HITS: u64 = 1_000;
 const NOP: u8 = 0x90;
@@ -161,6 +162,7 @@ fn uprobes_and_consumers_at_once() {
     if !has_uprobes() {
         return;
     }
+    let rounds = if whole::is_asked_for() { 20 } else { 10 };
     for policy in [TextPolicy::Alias, TextPolicy::Sealed] {
         let is_over = AtomicBool::new(false);
         let place = places("usdt__work__entry")[0];
@@ -172,8 +174,8 @@ fn uprobes_and_consumers_at_once() {
                 }
             });
             let switching = scope.spawn(|| {
-                let mut rounds = 0;
-                while !is_over.load(Ordering::Relaxed) || rounds < 10 {
+                let mut done = 0;
+                while !is_over.load(Ordering::Relaxed) || done < rounds {
                     let hits = attach_with(policy);
                     hit(10);
                     // The other threads hit, too.
@@ -181,10 +183,10 @@ fn uprobes_and_consumers_at_once() {
                     assert!(entries >= 10 && exits >= 10, "{entries} entries, {exits} exits");
                     let left = hits.detach();
                     assert_eq!((left.refused(), left.foreign().len()), (0, 0), "{left}");
-                    rounds += 1;
+                    done += 1;
                 }
             });
-            for _ in 0..10 {
+            for _ in 0..rounds {
                 let uprobes = ["usdt__work__entry", "usdt__work__exit"].map(Uprobes::put);
                 let found = byte_at(place);
                 hit(10);
