@@ -167,13 +167,6 @@ impl Selected {
         Self { functions: vec![function], acts: acts.into(), ..Self::default() }
     }
 
-    /// Returns the numbers of the functions that have any of these probes, in their order.
-    #[cfg(feature = "profiler")]
-    pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
-        let acts = probes.iter().filter_map(|probe| self.acts.get(probe.index()));
-        in_order(acts.map(|act| (act.function, act.step)))
-    }
-
     /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
     /// ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {

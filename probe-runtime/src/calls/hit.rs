@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-#[cfg(feature = "latency")]
-use super::functions::in_order;
 use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
 use super::known::{Known, PackedAct};
@@ -114,7 +112,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// # Errors
     /// [`Error::Consumer`] if there is no room for them. Nothing has changed then.
     pub fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.known.join(probes)
+        self.known.join(probes).map(drop)
     }
 
     /// Returns the period from its creation until now.
@@ -132,8 +130,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Returns the numbers of the functions that have any of these probes, in their order.
     #[cfg(feature = "latency")]
     pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
-        let acts = probes.iter().map(|probe| self.known.act(*probe));
-        in_order(acts.map(|act| (act.function(), act.step())))
+        self.known.functions_with(probes)
     }
 
     /// Returns the functions whose calls are not paired, because not all of their probes were

@@ -3,6 +3,8 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(any(feature = "latency", feature = "profiler"))]
+use super::functions::in_order;
 use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
 use crate::by_probe::{Appended, Numbers, numbers};
 use crate::control::ProbeSet;
@@ -10,8 +12,8 @@ use crate::error::Error;
 use crate::registry::ProbeId;
 
 /// The functions, and the effects of their probes.
-pub(super) struct Known {
-    pub(super) functions: Appended<Function>,
+pub(crate) struct Known {
+    pub(crate) functions: Appended<Function>,
     /// By probe, see [`PackedAct`].
     acts: Numbers,
     incomplete: Mutex<Incomplete>,
@@ -30,7 +32,7 @@ const BITS: u32 = 3;
 /// An act as an integer, which is 0 if the act is nothing. Hits compare it as it is: a `match` that
 /// makes it an effect again becomes a jump through a table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PackedAct(u32);
+pub(crate) struct PackedAct(u32);
 
 impl PackedAct {
     fn new(act: Act) -> Self {
@@ -38,13 +40,21 @@ impl PackedAct {
     }
 
     #[inline(always)]
-    pub(super) fn function(self) -> u32 {
+    pub(crate) fn function(self) -> u32 {
         self.0 >> BITS
     }
 
     #[inline(always)]
-    pub(super) fn is(self, step: CallEffect) -> bool {
+    pub(crate) fn is(self, step: CallEffect) -> bool {
         self.0 & ((1 << BITS) - 1) == step as u32
+    }
+
+    /// Returns whether it is one of these.
+    #[inline(always)]
+    #[cfg(feature = "profiler")]
+    pub(crate) fn is_among(self, steps: &[CallEffect]) -> bool {
+        let set = steps.iter().fold(0_u32, |set, step| set | 1 << *step as u32);
+        set >> (self.0 & ((1 << BITS) - 1)) & 1 != 0
     }
 
     pub(super) fn step(self) -> CallEffect {
@@ -62,11 +72,21 @@ impl PackedAct {
 }
 
 impl Known {
-    pub(super) fn new(probes: &ProbeSet) -> Self {
-        let Selected { functions, left_out, incomplete, acts } = Selected::of(probes);
+    pub(crate) fn new(probes: &ProbeSet) -> Self {
+        Self::of(Selected::of(probes), probes.room().div_ceil(2), numbers(probes))
+    }
+
+    /// Creates those of a single function, with the probes 0 and 1 as its entry and exit.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn rehearsed() -> Self {
+        Self::of(Selected::rehearsed(), 0, 2)
+    }
+
+    fn of(selected: Selected, room: usize, numbers: usize) -> Self {
+        let Selected { functions, left_out, incomplete, acts } = selected;
         let known = Self {
-            functions: Appended::new(functions, probes.room().div_ceil(2)),
-            acts: Numbers::new(numbers(probes)),
+            functions: Appended::new(functions, room),
+            acts: Numbers::new(numbers),
             incomplete: Mutex::new(Incomplete { probes: incomplete, left_out }),
         };
         known.set(&acts, 0);
@@ -74,17 +94,24 @@ impl Known {
     }
 
     /// Returns the number of functions that there is room for.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.functions.len() + self.functions.room()
     }
 
     #[inline(always)]
-    pub(super) fn act(&self, id: ProbeId) -> PackedAct {
+    pub(crate) fn act(&self, id: ProbeId) -> PackedAct {
         PackedAct(self.acts.get(id))
     }
 
-    /// Adds the functions of which these are the last probes.
-    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+    /// Returns the numbers of the functions that have any of these probes, in their order.
+    #[cfg(any(feature = "latency", feature = "profiler"))]
+    pub(crate) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
+        let acts = probes.iter().map(|probe| self.act(*probe));
+        in_order(acts.map(|act| (act.function(), act.step())))
+    }
+
+    /// Adds the functions of which these are the last probes. Returns all of their probes.
+    pub(crate) fn join(&self, probes: &ProbeSet) -> Result<ProbeSet, Error> {
         let waiting = self.incomplete().probes.clone();
         let is_new = |id: &ProbeId| self.acts.get(*id) == 0;
         let set = probes.only(&is_new).with(&waiting);
@@ -101,11 +128,11 @@ impl Known {
         let later = Incomplete { probes: joined.incomplete, left_out: joined.left_out };
         let before = mem::replace(&mut *self.incomplete(), later);
         drop(before);
-        Ok(())
+        Ok(set.only(&|id| self.acts.get(*id) != 0))
     }
 
     /// Returns the functions of which some probes are missing.
-    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
         self.incomplete().left_out.clone()
     }
 

@@ -47,5 +47,7 @@ pub use frames::add_single_writer;
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
+#[cfg(feature = "profiler")]
+pub(crate) use known::{Known, PackedAct};
 pub use lazy::LazyCalls;
 pub use meter::{CallEnd, CompletedCall, Meter, Unpaired};

@@ -123,10 +123,6 @@ impl<C: Consumer> Consumer for Filtered<C> {
         self.inner.join(probes)
     }
 
-    fn cannot_join(&self) -> Option<&'static str> {
-        self.inner.cannot_join()
-    }
-
     fn start(&self, probe: ProbeId) -> Start {
         self.judge.start(probe, self.inner.start(probe))
     }

@@ -135,13 +135,6 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the reason if no probes can join the consumer. It can't be attached to a
-    /// [standing](ProbeSet::standing) set then, and `PROBES` and `probectl` attach it to the probes
-    /// that there are.
-    fn cannot_join(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Returns whether [`join`](Self::join) and [`start`](Self::start) are those of this trait, so
     /// that probes join without a call of the consumer, also inside of a hit.
     #[doc(hidden)]
@@ -232,10 +225,6 @@ macro_rules! pointed_at {
 
         fn joins_at_once(&self) -> bool {
             (**self).joins_at_once()
-        }
-
-        fn cannot_join(&self) -> Option<&'static str> {
-            (**self).cannot_join()
         }
 
         fn start(&self, probe: ProbeId) -> Start {

@@ -154,6 +154,14 @@ impl Switch {
         }
     }
 
+    /// Returns whether the attachment has all of these probes.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn has(&self, probes: &[ProbeId]) -> bool {
+        let locked = lock();
+        let has = |id: &ProbeId| locked.attachments.has_part(self.number, *id);
+        self.find(&locked).is_some() && probes.iter().all(has)
+    }
+
     /// Returns for each of these probes whether its sites have their own code for hits that are
     /// only counted.
     #[cfg(feature = "profiler")]

@@ -90,10 +90,6 @@ impl Untyped {
         if set.policy.is_of_parent {
             subscription.stay_in_parent();
         }
-        if let (Some(_), Some(why)) = (set.standing_rule(), consumer.cannot_join()) {
-            let problem = format!("a standing attachment is not possible: {why}");
-            return Err(Error::Consumer(problem.into()));
-        }
         if subscription.needs_thread() {
             // A process's first barrier registers it with the kernel. That takes microseconds while
             // it has one thread, and tens of milliseconds from its second thread on.

@@ -24,8 +24,6 @@ pub(super) struct Made {
     pub(super) attach: Attach,
     /// Whether triggers may take snapshots of it.
     pub(super) is_recorder: bool,
-    /// Whether probes that appear later may join it.
-    pub(super) can_join: bool,
     /// The reason why a client may not attach it without a file.
     #[cfg(probe_agent)]
     pub(super) confined: Result<(), Error>,
@@ -39,7 +37,7 @@ type Attach = Box<
 
 pub(super) fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseError> {
     let mut consumer = C::from_settings(settings)?;
-    let (is_recorder, can_join) = (is_recorder(&consumer), consumer.cannot_join().is_none());
+    let is_recorder = is_recorder(&consumer);
     #[cfg(probe_agent)]
     let confined = confine(&mut consumer, None);
     let attach: Attach = Box::new(move |set, writes, more, predicate| {
@@ -67,7 +65,6 @@ pub(super) fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Made, ParseE
     Ok(Made {
         attach,
         is_recorder,
-        can_join,
         #[cfg(probe_agent)]
         confined,
     })
@@ -110,7 +107,6 @@ pub(super) fn made_of(text: &str) -> Result<Made, ParseError> {
     Ok(Made {
         attach,
         is_recorder: false,
-        can_join: true,
         #[cfg(probe_agent)]
         confined: Ok(()),
     })

@@ -7,7 +7,7 @@ use super::made::{Made, made_of};
 use super::reported::Reported;
 use super::table::ConsumerRow;
 use super::writes::Writes;
-use crate::control::{select, standing};
+use crate::control::standing;
 use crate::error::Error;
 use crate::expression::Predicate;
 use crate::patch::{TextPolicy, UnmatchedTerm};
@@ -63,7 +63,7 @@ impl Request<'_> {
     /// also has the probes that triggers attach for a while, which are off at first.
     pub(super) fn attach(&self, writes: Writes<'_>, more: &[ProbeId]) -> Result<Listening, Error> {
         let (made, text) = self.made()?;
-        let set = if made.can_join { standing(self.selector)? } else { select(self.selector)? };
+        let set = standing(self.selector)?;
         #[cfg(probe_agent)]
         let set = if matches!(writes, Writes::Only(_)) { set.of_parent() } else { set };
         let (unmatched, has_probes) = (set.unmatched(), !set.is_empty());

@@ -3,6 +3,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 mod named;
+mod profiled;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -57,6 +58,11 @@ fn a_function_is_whole_with_the_last_of_its_probes() {
 }
 
 #[test]
+fn a_profiler_has_a_function_with_the_last_of_its_probes() {
+    scenario::runs_in_a_child("scenario", "profiled");
+}
+
+#[test]
 fn memory_grows_with_the_functions_that_join() {
     scenario::runs_in_a_child("scenario", "memory");
 }
@@ -74,6 +80,7 @@ fn scenario() {
         "start" => named::start(),
         "memory" => memory(),
         "whole" => whole(),
+        "profiled" => profiled::profiled(),
         "open" => open(),
         other => panic!("no scenario {other}"),
     }

@@ -8,6 +8,7 @@ mod guests;
 mod joins;
 mod late;
 mod place;
+mod profiles;
 mod rings;
 mod standing;
 
@@ -170,6 +171,11 @@ fn rings_in_a_file_have_definitions_of_probes_that_join() {
 }
 
 #[test]
+fn functions_of_plugins_join_profilers() {
+    pass("joins profilers");
+}
+
+#[test]
 fn consumers_say_what_can_not_join() {
     pass("joins impossible");
     pass("joins filtered");
@@ -209,6 +215,7 @@ fn scenario() {
             "joins cancelled" => joins::cancelled(),
             "joins impossible" => joins::impossible(),
             "joins filtered" => joins::filtered(),
+            "joins profilers" => profiles::joined(),
             "joins in a file" => rings::in_a_file(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),

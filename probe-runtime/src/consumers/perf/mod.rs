@@ -295,11 +295,10 @@ impl Consumer for Perf {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.calls.join(probes)
-    }
-
-    fn cannot_join(&self) -> Option<&'static str> {
-        self.profiler().and_then(Profiler::cannot_join)
+        match self.profiler() {
+            Some(profiler) => profiler.join(probes),
+            None => self.calls.join(probes),
+        }
     }
 
     fn start(&self, probe: ProbeId) -> Start {

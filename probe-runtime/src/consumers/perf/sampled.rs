@@ -41,7 +41,7 @@ impl Sampled {
 
     pub(super) fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.profiler.prepare(probes)?;
-        let _ = self.memory.set(PerThread::new(self.profiler.functions().len())?);
+        let _ = self.memory.set(PerThread::new(self.profiler.room())?);
         Ok(())
     }
 

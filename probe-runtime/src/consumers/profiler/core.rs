@@ -44,6 +44,8 @@ pub(super) struct Core {
 /// rough scale.
 pub(super) struct Running {
     pub(super) states: Vec<FunctionState>,
+    /// Functions whose probes have not all joined yet, when that was last seen.
+    pub(super) joining: Vec<usize>,
     pub(super) loads: Loads,
     /// Functions that windows sample, and those of the current window whose calls are counted
     /// there.
@@ -198,7 +200,7 @@ impl Core {
         self.with(|sampler, running| {
             running.has_given_up = true;
             sampler.close();
-            let all: Vec<_> = (0..running.states.len()).collect();
+            let all: Vec<_> = (0..sampler.len()).collect();
             running.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
         });
     }
@@ -215,12 +217,14 @@ impl Running {
         besides: f64,
     ) -> Result<Self, Error> {
         let (time, began, scale) = (core.time, core.time.now(), core.time.nanoseconds_per_tick(true));
-        let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
-        let states: Vec<_> = Switch::counted_in_place(&entries).into_iter().map(FunctionState::new).collect();
+        let entries = core.sampler.get().map(|sampler| sampler.first_entries(0..sampler.len()));
+        let in_place = Switch::counted_in_place(&entries.unwrap_or_default());
+        let states: Vec<_> = in_place.into_iter().map(FunctionState::new).collect();
         let functions = states.len();
         let bucket = Bucket::new(options.budget);
         Ok(Self {
             states,
+            joining: Vec::new(),
             loads: Loads::new(functions),
             in_windows: Vec::new(),
             estimated: Vec::new(),
@@ -248,7 +252,12 @@ impl Running {
     }
 
     pub(super) fn now(&self) -> f64 {
-        self.time.now().saturating_sub(self.began) as f64 * self.scale
+        self.since_began(self.time.now())
+    }
+
+    /// Converts a time in ticks to nanoseconds since the profiler began.
+    pub(super) fn since_began(&self, ticks: u64) -> f64 {
+        ticks.saturating_sub(self.began) as f64 * self.scale
     }
 
     /// Returns the costs of hits, as far as they are known. A counted hit costs more if many
@@ -272,7 +281,7 @@ impl Running {
             seen.calls = seen.delivered;
             for (&entry, counted) in sampler.probes(function).0.iter().zip(counted.by_ref()) {
                 seen.calls += counted as f64;
-                seen.resumed += if sampler.step(entry) == CallEffect::Resume { counted as f64 } else { 0.0 };
+                seen.resumed += if sampler.act(entry).is(CallEffect::Resume) { counted as f64 } else { 0.0 };
             }
             seen
         })

@@ -108,6 +108,27 @@ pub(super) fn hidden(seen: f64, windows: f64) -> f64 {
     if windows > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / windows).min(1.0) } else { 1.0 }
 }
 
+/// How long calls of any function have gone untimed, and how many windows there were by then.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct Untimed {
+    pub(super) time: f64,
+    pub(super) windows: f64,
+}
+
+impl Untimed {
+    /// Returns how much of the time since `before` may have been inside of calls that are each
+    /// timed, without a window having seen it. Infinite if windows can't tell.
+    pub(super) fn unseen_since(self, before: Self) -> f64 {
+        let time = self.time - before.time;
+        let windows = self.windows - before.windows;
+        match time {
+            _ if time <= 0.0 => 0.0,
+            _ if windows.is_nan() => f64::INFINITY,
+            _ => time * hidden(0.0, windows),
+        }
+    }
+}
+
 /// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
 fn reach(freedom: f64) -> f64 {
     const FIRST: [f64; 4] = [12.71, 4.30, 3.18, 2.78];

@@ -1,7 +1,7 @@
 //! The knowledge about one function: sums from the beginning until its last reading. Pure.
 
 use super::costs::Costs;
-use super::estimate::{Estimated, Rates, Ratio, hidden};
+use super::estimate::{Estimated, Rates, Ratio, Untimed, hidden};
 use super::part::FunctionTotals;
 use super::plan::MeasureMode;
 
@@ -19,6 +19,9 @@ pub(super) struct FunctionState {
     pub(super) mode: MeasureMode,
     /// Whether the code of its own sites counts its calls.
     pub(super) is_in_place: bool,
+    /// Whether its probes have not all joined yet, as far as is known; and when it was added.
+    pub(super) is_joining: bool,
+    added: f64,
     /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
     /// of the accounts.)
     pub(super) surveyed: f64,
@@ -42,14 +45,18 @@ pub(super) struct MeasuredSums {
     timed: CallTimes,
     /// Calls while they were counted in windows only, if they ever were; and how long the program
     /// worked meanwhile.
-    pub(super) rates: Rates,
+    rates: Rates,
     is_sampled: bool,
     worked: f64,
+    /// Before the first window of such a time: the rate until then, and since when.
+    before_windows: Option<(f64, f64)>,
+    /// Calls that these windows may have missed, since they were made before.
+    missed: f64,
     /// How long not every call was timed, and until when that is known.
     untimed: f64,
     from: Moment,
-    /// How long calls of any function had gone untimed when this function's first calls were timed.
-    others: f64,
+    /// The untimed calls of any function when this function's first calls were timed.
+    others: Untimed,
     /// Windows for this function, one for each thread that was hit in any window.
     thread_windows: f64,
     /// Times from windows.
@@ -115,9 +122,20 @@ impl FunctionState {
         Self { is_in_place, ..Self::default() }
     }
 
+    /// Creates the state of a function that was added at this time, and whose probes join.
+    pub(super) fn joining(added: f64) -> Self {
+        Self { is_joining: true, added, ..Self::default() }
+    }
+
     /// Returns the function's sums, created by the first call of this method.
     pub(super) fn measured(&mut self) -> &mut MeasuredSums {
-        self.measured.get_or_insert_default()
+        let first = self.first();
+        self.measured.get_or_insert_with(|| Box::new(first))
+    }
+
+    /// Returns its sums before its first reading.
+    fn first(&self) -> MeasuredSums {
+        MeasuredSums { from: Moment { time: self.added, worked: 0.0 }, ..MeasuredSums::default() }
     }
 
     /// Adds a reading. `weight` is the number of calls that each call of the last window stands
@@ -139,12 +157,15 @@ impl FunctionState {
         }
     }
 
-    /// Begins a mode, after the function was read in the mode before. `others` is how long calls of
-    /// any function may have gone untimed so far.
-    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: f64) {
+    /// Begins a mode, after the function was read in the mode before. `others` says how long calls
+    /// of any function went untimed so far.
+    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed) {
         self.mode = mode;
+        let rate = self.rate;
         let measured = self.measured();
         measured.from = now;
+        measured.missed = measured.missed_until(now.time, 0.0);
+        measured.before_windows = (mode == MeasureMode::Sampled).then_some((rate, now.time));
         if measured.timed.ended == 0.0 {
             measured.others = others;
         }
@@ -157,23 +178,22 @@ impl FunctionState {
     /// it may have 100 million calls until the next survey.
     pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
-        !is_short && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
+        !is_short && !self.is_joining && (self.is_known || self.mode == MeasureMode::Timed || !is_dear)
     }
 
     /// Returns the knowledge as of a reading that is not added, in a program of at most so many
-    /// threads. `others` is how long calls of any function were untimed, and the largest part of
-    /// that time that may have been unseen inside of calls of this function.
+    /// threads. `others` are the untimed calls of any function.
     pub(super) fn known(
         &self,
         seen: FunctionTotals,
         now: Moment,
         weight: f64,
-        (costs, threads, others): (Costs, f64, [f64; 2]),
+        (costs, threads, others): (Costs, f64, Untimed),
     ) -> FunctionEstimate {
         if self.measured.is_none() && seen.delivered == 0.0 {
             return FunctionEstimate { calls: Estimated::exactly(seen.calls), ..FunctionEstimate::default() };
         }
-        let mut measured = self.measured.as_deref().copied().unwrap_or_default();
+        let mut measured = self.measured.as_deref().copied().unwrap_or_else(|| self.first());
         measured.read(self.mode, seen, now, weight);
         measured.known(costs, threads, others)
     }
@@ -214,13 +234,29 @@ impl MeasuredSums {
         self.thread_windows += self.last.threads.max(1.0);
     }
 
+    /// Adds a window that has counted `calls` from `since` to `now`; see [`Rates::add`].
+    pub(super) fn add_window(&mut self, weight: f64, calls: f64, [since, now]: [Moment; 2], hits: f64) {
+        self.missed = self.missed_until(since.time, calls / (now.time - since.time).max(1.0));
+        self.before_windows = None;
+        self.rates.add(weight, calls, now.worked - since.worked, hits);
+    }
+
+    /// Returns how many calls windows may have missed by then, in whose first one was this rate.
+    /// The rate before them may have gone on until that window.
+    fn missed_until(&self, time: f64, rate: f64) -> f64 {
+        let missed = |(before, since): (f64, f64)| (before - rate).max(0.0) * (time - since).max(0.0);
+        self.missed + self.before_windows.map_or(0.0, missed)
+    }
+
     /// Returns the number of calls so far.
     fn calls(&self) -> Estimated {
         let least = self.last.calls;
         if !self.is_sampled {
             return Estimated::exactly(least);
         }
-        match self.rates.over(self.worked) {
+        let sampled =
+            self.rates.over(self.worked).map(|it| it.or_more(self.missed_until(self.from.time, 0.0)));
+        match sampled {
             Some(sampled) if self.counted_calls + sampled.value + sampled.error >= least => {
                 let value = (self.counted_calls + sampled.value).max(least);
                 Estimated { value, error: sampled.error }
@@ -229,7 +265,7 @@ impl MeasuredSums {
         }
     }
 
-    fn known(&self, costs: Costs, threads: f64, [untimed, part]: [f64; 2]) -> FunctionEstimate {
+    fn known(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = FunctionEstimate { calls, samples, ..FunctionEstimate::default() };
@@ -240,8 +276,7 @@ impl MeasuredSums {
         }
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
-        let untimed = untimed - self.others;
-        let unseen = if untimed > 0.0 { untimed * part } else { 0.0 };
+        let unseen = others.unseen_since(self.others);
         let own = self.own(ended, costs).filter(|_| unseen.is_finite());
         let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
@@ -324,7 +359,8 @@ mod tests {
 
     #[test]
     fn untimed_calls_may_be_inside() {
-        let own = |others: f64| {
+        let own = |time: f64, windows: f64| {
+            let others = Untimed { time, windows };
             let mut state = FunctionState::default();
             state.begin(MeasureMode::Timed, Moment::default(), others);
             let seen = FunctionTotals {
@@ -336,11 +372,14 @@ mod tests {
             };
             let (seen, now) =
                 (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 });
-            state.known(seen, now, 1.0, (Costs::default(), 1.0, [60.0, 0.5])).own.unwrap()
+            let others = Untimed { time: 60.0, windows: 12.0 };
+            state.known(seen, now, 1.0, (Costs::default(), 1.0, others)).own.unwrap()
         };
-        // Calls were untimed for 60, of which 20 were before the function was timed: half of the
-        // rest.
-        assert_eq!(own(20.0), Estimated { value: 100.0, error: 20.0 });
-        assert_eq!(own(60.0), Estimated::exactly(100.0));
+        // Calls were untimed for 60, of which 20 were before the function was timed. Of the rest,
+        // windows that have met none leave 3 parts of their number: of 6, of 12, and of none.
+        assert_eq!(own(20.0, 6.0), Estimated { value: 100.0, error: 20.0 });
+        assert_eq!(own(20.0, 0.0), Estimated { value: 100.0, error: 10.0 });
+        assert_eq!(own(20.0, 12.0), Estimated { value: 100.0, error: 40.0 });
+        assert_eq!(own(60.0, 0.0), Estimated::exactly(100.0));
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! hits ▶ timing ▶ part, stack (each thread's sums)
 //!            ▲ sampler: modes, windows        ▼ read
-//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure)
+//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure); late (functions that join)
 //!                            windows ▶ stretch (when, pure)
 //!                                             ▼
 //!                    function_state (sums) ▶ estimate (pure) ▶ report
@@ -15,6 +15,7 @@ mod costs;
 mod daemon;
 mod estimate;
 mod function_state;
+mod late;
 mod part;
 mod plan;
 mod report;
@@ -90,6 +91,10 @@ use crate::registry::ProbeId;
 ///   if there are too many functions for one window (256).
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
+/// - Functions that join a [standing](ProbeSet::standing) attachment are counted from then on, and
+///   timed from the next look at all functions on: after a tenth of a second, or up to 4 s on a
+///   small budget. The time of letting them join belongs to the thread that has found them, and is
+///   not in the budget.
 /// - Calls are not seen while the attachment is [paused](crate::Attachment::pause), or a probe is
 ///   [held](crate::ProbeSet::hold); `rate` is per second of all the time.
 ///
@@ -255,12 +260,12 @@ impl Consumer for Profiler {
         Ok(())
     }
 
-    fn cannot_join(&self) -> Option<&'static str> {
-        Some("a profiler plans for the functions that it begins with")
+    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.core.sampler.get().map_or(Ok(()), |sampler| sampler.join(probes))
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.step(probe)));
+        let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.act(probe)));
         if begins { Start::Counted } else { Start::Off }
     }
 
@@ -299,9 +304,14 @@ impl Profiler {
         self.core.sampler.get()?.sample(event)
     }
 
+    /// Returns the number of functions that there is room for.
+    pub(super) fn room(&self) -> usize {
+        self.core.sampler.get().map_or(0, Sampler::room)
+    }
+
     /// Returns the functions, indexed by the numbers of [`Timed`].
     pub(super) fn functions(&self) -> &[Function] {
-        self.core.sampler.get().map_or(&[], |it| &it.selected.functions)
+        self.core.sampler.get().map_or(&[], Sampler::functions)
     }
 }
 

@@ -64,6 +64,11 @@ impl Loads {
         Self { calls: vec![0.0; functions], ..Self::default() }
     }
 
+    /// Makes room for so many functions. Those added last have not been called.
+    pub(super) fn extend(&mut self, functions: usize) {
+        self.calls.resize(functions, 0.0);
+    }
+
     /// Adds the income and the calls of each function between two moments.
     pub(super) fn add(&mut self, from: f64, to: f64, income: f64, calls: impl Iterator<Item = f64>) {
         let half = HALF.min(OF_ALL * to).max(1.0);

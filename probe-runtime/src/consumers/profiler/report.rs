@@ -53,9 +53,12 @@ impl Profile {
             // The scale at the beginning was accurate to a thousandth.
             let scale = scale / running.scale;
             let elapsed = core.now_for(running) * scale;
-            let of = &sampler.selected.functions;
-            let all = || (0..of.len()).collect();
-            let chosen = only.map_or_else(all, |probes| sampler.selected.functions_with(probes));
+            running.take_in(sampler);
+            let (of, len) = (sampler.functions(), running.states.len());
+            let chosen = match only {
+                Some(probes) => sampler.functions_with(probes).into_iter().filter(|it| *it < len).collect(),
+                None => (0..len).collect::<Vec<_>>(),
+            };
             let mut functions = Vec::with_capacity(chosen.len());
             core.known(sampler, running, &chosen, |function, known, seen| {
                 functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
@@ -64,7 +67,7 @@ impl Profile {
             crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
             Self {
                 functions,
-                left_out: sampler.selected.left_out.clone(),
+                left_out: sampler.left_out(),
                 lost: sampler.memory.lost(),
                 refused: running.refused,
                 has_given_up: running.has_given_up,

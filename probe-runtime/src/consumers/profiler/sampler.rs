@@ -13,6 +13,9 @@
 //! ```
 //! A window ends by the clock, so only a call's beginning decides whether it is timed. Entries and
 //! exits stay active for as long again, so that the call can end. All data belongs to the thread.
+//!
+//! Functions of probes that [join](crate::Consumer::join) are added at the end, without a lock that
+//! polls hold. The next poll or report [takes them in](super::core::Running::take_in).
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -21,7 +24,8 @@ use super::part::{FunctionSums, FunctionTotals};
 use super::plan::MeasureMode;
 use super::stack::ThreadStack;
 use super::time::TimeSource;
-use crate::calls::{CallEffect, Selected};
+use crate::by_probe::Appended;
+use crate::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
 use crate::control::ProbeSet;
 use crate::error::Error;
 use crate::per_thread::PerThread;
@@ -36,19 +40,28 @@ pub(super) const ALWAYS: u32 = 1;
 struct Probes {
     all: Vec<ProbeId>,
     beginning: usize,
+    /// When they were added, in ticks.
+    added: u64,
+}
+
+impl Probes {
+    fn add(&mut self, id: ProbeId, begins: bool) {
+        self.all.insert(if begins { self.beginning } else { self.all.len() }, id);
+        self.beginning += usize::from(begins);
+    }
 }
 
 /// Returns whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
-pub(super) fn begins(step: CallEffect) -> bool {
-    matches!(step, CallEffect::Begin | CallEffect::Enter | CallEffect::Resume)
+pub(super) fn begins(act: PackedAct) -> bool {
+    act.is_among(&[CallEffect::Begin, CallEffect::Enter, CallEffect::Resume])
 }
 
 /// Returns whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays
 /// off, as points do.
 #[inline(always)]
-pub(super) fn is_of_call(step: CallEffect) -> bool {
-    !matches!(step, CallEffect::Nothing | CallEffect::Cancel)
+pub(super) fn is_of_call(act: PackedAct) -> bool {
+    !act.is_among(&[CallEffect::Nothing, CallEffect::Cancel])
 }
 
 /// The window, in which functions are timed whose calls are not always timed.
@@ -75,13 +88,13 @@ impl Window {
 
 /// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
-    pub(super) selected: Selected,
-    /// Indexed by function.
-    probes: Vec<Probes>,
+    known: Known,
     /// Indexed by function. The number changes with the function's mode.
-    pub(super) modes: Vec<AtomicU32>,
+    pub(super) modes: Appended<AtomicU32>,
     /// Indexed by function: when its mode last began or ceased to be `Timed`.
-    pub(super) since: Vec<AtomicU64>,
+    pub(super) since: Appended<AtomicU64>,
+    /// Indexed by function. Added last: a function that has probes has all of the above.
+    probes: Appended<Probes>,
     pub(super) window: Window,
     pub(super) memory: PerThread<ThreadStack, FunctionSums>,
     pub(super) time: TimeSource,
@@ -90,30 +103,73 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub(super) fn new(probes: &ProbeSet, time: TimeSource) -> Result<Self, Error> {
-        let selected = Selected::of(probes);
-        let mut of_functions = vec![Probes::default(); selected.functions.len()];
-        for id in probes.ids() {
-            let Some(act) = selected.acts.get(id.index()).filter(|act| is_of_call(act.step)) else {
-                continue;
-            };
-            let Probes { all, beginning } = &mut of_functions[act.function as usize];
-            all.insert(if begins(act.step) { *beginning } else { all.len() }, *id);
-            *beginning += usize::from(begins(act.step));
-        }
-        Self::of(selected, of_functions, time)
+        let sampler = Self::of(Known::new(probes), time)?;
+        sampler.add(probes.ids());
+        Ok(sampler)
     }
 
     /// Creates a sampler of a single function, with the entry as probe 0 and the exit as probe 1.
     pub(super) fn rehearsed(time: TimeSource) -> Result<Self, Error> {
-        Self::of(Selected::rehearsed(), vec![Probes::default()], time)
+        let sampler = Self::of(Known::rehearsed(), time)?;
+        sampler.add(&[]);
+        Ok(sampler)
     }
 
-    fn of(selected: Selected, probes: Vec<Probes>, time: TimeSource) -> Result<Self, Error> {
-        let functions = selected.functions.len();
-        let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
-        let since = (0..functions).map(|_| AtomicU64::new(0)).collect();
-        let (window, memory) = (Window::default(), PerThread::new(functions)?);
-        Ok(Self { selected, probes, modes, since, window, memory, time, made: Since::now() })
+    fn of(known: Known, time: TimeSource) -> Result<Self, Error> {
+        let room = known.room();
+        let (window, memory) = (Window::default(), PerThread::new(room)?);
+        let (modes, since) = (Appended::new(Vec::new(), room), Appended::new(Vec::new(), room));
+        let probes = Appended::new(Vec::new(), room);
+        Ok(Self { known, modes, since, probes, window, memory, time, made: Since::now() })
+    }
+
+    /// Adds the functions of which these are the last probes.
+    pub(super) fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.add(self.known.join(probes)?.ids());
+        Ok(())
+    }
+
+    /// Adds the known functions that it does not have yet; `ids` has their probes.
+    fn add(&self, ids: &[ProbeId]) {
+        let (first, added) = (self.len(), self.time.now());
+        let more = self.known.functions.len() - first;
+        let mut probes = vec![Probes { added, ..Probes::default() }; more];
+        for id in ids {
+            let act = self.known.act(*id);
+            if is_of_call(act) {
+                probes[act.function() as usize - first].add(*id, begins(act));
+            }
+        }
+        // There is as much room as for functions.
+        self.modes.add((0..more).map(|_| AtomicU32::new(0)).collect());
+        self.since.add((0..more).map(|_| AtomicU64::new(0)).collect());
+        self.probes.add(probes);
+    }
+
+    /// Returns the number of functions.
+    pub(super) fn len(&self) -> usize {
+        self.probes.len()
+    }
+
+    /// Returns the functions. There may be more of them than [`len`](Self::len) for a moment.
+    pub(super) fn functions(&self) -> &[Function] {
+        &self.known.functions
+    }
+
+    /// Returns the number of functions that there is room for.
+    #[cfg(feature = "perf")]
+    pub(super) fn room(&self) -> usize {
+        self.known.room()
+    }
+
+    /// Returns the numbers of the functions that have any of these probes, in their order.
+    pub(super) fn functions_with(&self, probes: &[ProbeId]) -> Vec<usize> {
+        self.known.functions_with(probes)
+    }
+
+    /// Returns the functions of which some probes are missing.
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        self.known.left_out()
     }
 
     /// Returns a function's probes that begin calls, and the others.
@@ -122,14 +178,19 @@ impl Sampler {
         all.split_at(*beginning)
     }
 
+    /// Returns the time at which a function was added, in ticks.
+    pub(super) fn added(&self, function: usize) -> u64 {
+        self.probes[function].added
+    }
+
     /// Returns the probes of these functions that begin calls.
     pub(super) fn entries(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).0).copied().collect()
     }
 
-    /// Returns the first such probe of each function.
-    pub(super) fn first_entries(&self) -> Vec<ProbeId> {
-        self.probes.iter().filter_map(|probes| probes.all.first().copied()).collect()
+    /// Returns the first such probe of each of these functions.
+    pub(super) fn first_entries(&self, functions: impl IntoIterator<Item = usize>) -> Vec<ProbeId> {
+        functions.into_iter().filter_map(|function| self.probes[function].all.first().copied()).collect()
     }
 
     /// Returns the other probes of these functions.
@@ -138,8 +199,9 @@ impl Sampler {
     }
 
     /// Returns the effect of a probe's hits on calls.
-    pub(super) fn step(&self, probe: ProbeId) -> CallEffect {
-        self.selected.acts.get(probe.index()).map_or(CallEffect::Nothing, |act| act.step)
+    #[inline(always)]
+    pub(super) fn act(&self, probe: ProbeId) -> PackedAct {
+        self.known.act(probe)
     }
 
     /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time

@@ -4,6 +4,7 @@
 //! less often. None is made during a window.
 
 use super::core::Running;
+use super::estimate::Untimed;
 use super::function_state::FunctionState;
 use super::plan::{MeasureMode, Now};
 use super::sampler::Sampler;
@@ -73,6 +74,7 @@ impl Surveys {
 impl Running {
     /// Reads all functions, and chooses their modes anew.
     pub(super) fn survey(&mut self, sampler: &Sampler) {
+        self.admit(sampler);
         self.book(sampler);
         let own_before = self.cost.own;
         let at = self.moment();
@@ -152,7 +154,11 @@ impl Running {
             // far.
             state.measured();
             state.read(seen, now, self.windows.weight);
-            state.begin(chosen[function], now, self.surveys.untimed);
+            state.begin(
+                chosen[function],
+                now,
+                Untimed { time: self.surveys.untimed, windows: self.windows.timed },
+            );
         }
         self.cost.toggles += changed.len() as u64;
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::part::FunctionSums;
 use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
-use crate::calls::{Act, CallEffect, add_single_writer};
+use crate::calls::{CallEffect, add_single_writer};
 use crate::dispatch::Event;
 use crate::per_thread::Local;
 
@@ -27,11 +27,11 @@ impl Sampler {
     /// Handles a hit. Returns whether it is one of a timed call.
     #[inline(always)]
     pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
-        let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
-        if !is_of_call(step) {
+        let act = self.act(event.probe());
+        if !is_of_call(act) {
             return None;
         }
-        let function = function as usize;
+        let function = act.function() as usize;
         let local = self.memory.of(event)?;
         let part = local.parts().get(function)?;
         let head = local.head();
@@ -43,12 +43,12 @@ impl Sampler {
         head.belongs_to(local.thread());
         let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if let Some(stack_pointer) = mark {
-            head.drop_dead(stack_pointer, begins(step));
+            head.drop_dead(stack_pointer, begins(act));
         }
         let call = SampledCall { function, mode, key, mark: mark.unwrap_or_default(), is_first };
-        if begins(step) {
+        if begins(act) {
             add_single_writer(&part.delivered, 1);
-            add_single_writer(&part.resumed, u64::from(step == CallEffect::Resume));
+            add_single_writer(&part.resumed, u64::from(act.is(CallEffect::Resume)));
             if is_first {
                 part.hit_window(0);
             }

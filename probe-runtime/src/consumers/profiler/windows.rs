@@ -5,7 +5,7 @@
 //! is active for the whole call, or the call is forgotten.
 
 use super::core::Running;
-use super::estimate::hidden;
+use super::estimate::Untimed;
 use super::function_state::Moment;
 use super::part::FunctionTotals;
 use super::plan::MeasureMode;
@@ -85,7 +85,6 @@ impl Running {
     fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[f64]) {
         let (now, readings) = self.read_at(sampler, &self.estimated);
         let took = (now.time - since.time).max(1.0);
-        let worked = now.worked - since.worked;
         let calls: Vec<_> = readings.zip(before).map(|(seen, before)| seen.calls - before).collect();
         let costs = self.costs();
         let of_each =
@@ -93,7 +92,8 @@ impl Running {
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let state = &mut self.states[*function];
-            state.measured().rates.add(self.windows.weight / took, *calls, worked, OF_WINDOWS * time);
+            let weight = self.windows.weight / took;
+            state.measured().add_window(weight, *calls, [since, now], OF_WINDOWS * time);
             state.rate += LATELY * (calls / took - state.rate);
         }
         let counts = self.windows.counts();
@@ -137,10 +137,9 @@ impl Running {
         self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.surveys.last)
     }
 
-    /// Returns how long calls may have gone untimed; and the largest part of that time that may
-    /// have been inside of calls that are each timed, without a window having seen it. That part is
-    /// infinite if windows can't tell.
-    pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
+    /// Returns how long calls may have gone untimed, and the number of windows so far. It is NaN if
+    /// windows can't tell what ran meanwhile.
+    pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> Untimed {
         let of_mode = |mode| (0..self.states.len()).filter(move |it| self.states[*it].mode == mode);
         let is_called = || {
             let counted: Vec<_> = of_mode(MeasureMode::Counted).collect();
@@ -152,9 +151,8 @@ impl Running {
         };
         // In most cases, this needs no reading.
         let lately = of_mode(MeasureMode::Sampled).next().is_some() || is_called();
-        let untimed = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
-        let part = if self.windows.is_partial { f64::INFINITY } else { hidden(0.0, self.windows.timed) };
-        [untimed, part]
+        let time = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
+        Untimed { time, windows: if self.windows.is_partial { f64::NAN } else { self.windows.timed } }
     }
 
     /// Reads the sums of these functions, with the moment of the reading.

@@ -8,11 +8,15 @@
 // Nothing is ever latent there.
 #![cfg(not(any(probe_portable, probe_off)))]
 
+mod plugin;
+mod tally;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, Estimated, FunctionProfile, Profiler, TextPolicy, probe, select};
+use probe_runtime::{Budget, Profiler, TextPolicy, probe, standing};
 use probe_tests::scenario;
+use tally::Tally;
 
 /// The test's clock, in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +36,9 @@ macro_rules! functions {
         )*
         /// By their number.
         const FUNCTIONS: [fn(&mut dyn FnMut()); [$(stringify!($name)),*].len()] = [$($name),*];
-        const PATHS: [&str; FUNCTIONS.len()] = [$(concat!("consumers::profiler_coverage::", stringify!($name))),*];
+        /// Those of the plugin follow.
+        const PATHS: [&str; FUNCTIONS.len() + plugin::PATHS.len()] =
+            plugin::behind([$(concat!("consumers::profiler_coverage::", stringify!($name))),*]);
     };
 }
 functions!(tiny short middling long rare hot other late outer inner);
@@ -54,8 +60,9 @@ struct Run<'a> {
     profiler: &'a Profiler,
     due: u64,
     random: u64,
-    calls: [u64; FUNCTIONS.len()],
-    times: [u64; FUNCTIONS.len()],
+    calls: [u64; PATHS.len()],
+    times: [u64; PATHS.len()],
+    library: Option<plugin::Plugin>,
 }
 
 impl Run<'_> {
@@ -75,7 +82,10 @@ impl Run<'_> {
     /// Calls it, and there does what `body` does.
     fn within(&mut self, function: usize, mut body: impl FnMut(&mut Self)) {
         let start = now();
-        FUNCTIONS[function](&mut || body(self));
+        match FUNCTIONS.get(function) {
+            Some(function) => function(&mut || body(self)),
+            None => plugin::call(self, function - FUNCTIONS.len(), &mut body),
+        }
         self.calls[function] += 1;
         self.times[function] += now() - start;
     }
@@ -217,92 +227,43 @@ fn pauses(run: &mut Run<'_>) {
     }
 }
 
-/// The results of a function's rows.
-#[derive(Clone, Copy, Default, Debug)]
-struct Tally {
-    shown: u32,
-    exact: u32,
-    covered: u32,
-    times: u32,
-    times_covered: u32,
-    means: u32,
-    means_covered: u32,
-    /// Rows whose error is less than half of the calls.
-    sharp: u32,
-}
-
-impl Tally {
-    fn add(&mut self, shown: &FunctionProfile, calls: u64, time: u64) {
-        let Estimated { value, error } = shown.calls();
-        let is_within = if is_at_least(shown) {
-            value <= calls as f64
-        } else {
-            let is_exact = error == 0.0;
-            self.exact += u32::from(is_exact);
-            self.sharp += u32::from(error < value / 2.0);
-            let off = (value - calls as f64).abs();
-            assert!(off == 0.0 || !is_exact, "{}: {value} is said to be exact, not {calls}", shown.path());
-            off <= error + 0.5
-        };
-        self.shown += 1;
-        self.covered += u32::from(is_within);
-        let is_within = |it: Estimated, truth: f64| {
-            let off = it.value - truth;
-            // As far as floating point goes.
-            let error = it.error + 1e-9 * truth;
-            if it.is_at_least() { off <= 1e-9 * truth } else { off.abs() <= error }
-        };
-        if let Some(total) = shown.total() {
-            self.times += 1;
-            self.times_covered += u32::from(is_within(total, time as f64));
-        }
-        if let Some(mean) = shown.mean() {
-            self.means += 1;
-            self.means_covered += u32::from(is_within(mean, time as f64 / calls as f64));
-        }
-    }
-}
-
-/// Whether a profile shows a lower bound of the calls only.
-fn is_at_least(shown: &FunctionProfile) -> bool {
-    shown.calls().is_at_least()
-}
-
 const RUNS: u64 = 100;
 const LEAST: u32 = 78;
 
 /// All runs of a program with this budget, in calls a second.
-fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
-    let mut tallies = [Tally::default(); FUNCTIONS.len()];
+fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; PATHS.len()] {
+    let mut tallies = [Tally::default(); PATHS.len()];
     for seed in 1..=RUNS {
         // Each run begins at another time.
         NOW.store(seed * 0x9e37_79b9_7f4a, Relaxed);
         let profiler = Profiler::with_clock(now).stepped().budget(Budget::calls_per_second(budget));
-        let set = select("consumers::profiler_coverage::*").unwrap().text_policy(TextPolicy::Open);
+        let set = standing("consumers::profiler_coverage::*, late::*").unwrap().text_policy(TextPolicy::Open);
         let profiler = set.attach(profiler).unwrap();
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut run = Run {
             profiler: &profiler,
             due: now(),
             random,
-            calls: [0; FUNCTIONS.len()],
-            times: [0; FUNCTIONS.len()],
+            calls: [0; PATHS.len()],
+            times: [0; PATHS.len()],
+            library: None,
         };
         program(&mut run);
-        let Run { calls, times, .. } = run;
+        let Run { calls, times, library, .. } = run;
         let profile = profiler.profile();
         for (function, tally) in tallies.iter_mut().enumerate() {
-            let shown = profile.function(PATHS[function]).unwrap();
+            let Some(shown) = profile.function(PATHS[function]) else { continue };
             if calls[function] > 0 || shown.calls().value > 0.0 {
                 tally.add(shown, calls[function], times[function]);
             }
         }
+        drop((profiler, library));
     }
     tallies
 }
 
 /// Each function's numbers, on a small budget and on a larger one. Returns those on the larger one.
-fn are_covered(program: fn(&mut Run<'_>)) -> [Tally; FUNCTIONS.len()] {
+fn are_covered(program: fn(&mut Run<'_>)) -> [Tally; PATHS.len()] {
     let [small, larger] = [2_000.0, 20_000.0].map(|budget| (budget, runs(program, budget)));
     let mut missed = String::new();
     for (budget, tallies) in [small, larger] {
@@ -359,9 +320,14 @@ fn work_between_pauses() {
     plays("pauses");
 }
 
+#[test]
+fn functions_of_a_plugin_that_is_loaded_later() {
+    scenario::pass("plugin", &[(plugin::FOLDER, plugin::built().path("").as_os_str())]);
+}
+
 /// Estimates are meaningful where calls are many: an infinite error would cover any truth.
-fn are_sharp(tallies: &[Tally]) {
-    for function in [TINY, SHORT] {
+fn are_sharp(tallies: &[Tally], functions: [usize; 2]) {
+    for function in functions {
         assert!(tallies[function].sharp > LEAST, "{}: {:?}", PATHS[function], tallies[function]);
     }
 }
@@ -384,11 +350,14 @@ fn scenario() {
         "lengths" => lengths,
         "descents" => descents,
         "pauses" => pauses,
+        "plugin" => plugin::loaded_later,
         other => panic!("no scenario {other}"),
     };
     let tallies = are_covered(program);
-    if asked == "mixture" {
-        are_sharp(&tallies);
+    match asked.as_str() {
+        "mixture" => are_sharp(&tallies, [TINY, SHORT]),
+        "plugin" => are_sharp(&tallies, [plugin::TINY, plugin::LONG]),
+        _ => (),
     }
     println!("done: {asked}");
 }

@@ -1,0 +1,83 @@
+//! Profilers with a thread of their own, whose functions come with a plugin.
+
+use std::cell::Cell;
+use std::thread;
+
+use probe_runtime::{
+    Budget, Estimated, FunctionEvents, FunctionProfile, Perf, PerfEvent, Profiler, Spec, look_for_probes,
+    standing,
+};
+use probe_tests::library::Library;
+use probe_tests::text::Text;
+
+use super::{own, plugin};
+
+thread_local! {
+    static READINGS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts one event more at each reading of a thread.
+fn readings(event: PerfEvent) -> Result<u64, i32> {
+    if event != PerfEvent::TaskClock {
+        return Err(libc::ENOENT);
+    }
+    READINGS.set(READINGS.get() + 1);
+    Ok(READINGS.get())
+}
+
+/// Plays until the profiler's thread has admitted the function, whose calls are each timed then.
+/// Returns how often it has played.
+fn until_timed(play: impl Fn(), samples: impl Fn() -> u64) -> u64 {
+    for times in 1.. {
+        play();
+        if samples() > 0 {
+            return times;
+        }
+        thread::yield_now();
+    }
+    unreachable!()
+}
+
+pub(super) fn joined() {
+    let set = || standing("plugin::**, **::own").unwrap();
+    let each = set().attach(Profiler::new().budget(Budget::UNLIMITED)).unwrap();
+    let within = set().attach(Profiler::new()).unwrap();
+    let events = Perf::new().with_counts(readings).budget(Budget::UNLIMITED);
+    let events = set().attach(events).unwrap();
+    // As `PROBES` and `probectl` attach.
+    let named = "plugin::each=profile".parse::<Spec>().unwrap().attach().unwrap();
+    own(1);
+    let library = Library::open(&plugin("plugin"));
+    look_for_probes();
+    let sum = library.function("plugin_sum");
+    let known = |it: &Profiler| it.profile().function("plugin::each").cloned();
+    let samples = |it: &Profiler| known(it).map_or(0, |it| it.samples());
+    let times = until_timed(|| assert_eq!(sum(5), 15), || samples(&each));
+    let counted = || events.event_counts().function("plugin::each").map_or(0, FunctionEvents::counted);
+    let more = until_timed(|| assert_eq!(sum(5), 15), counted);
+    let calls = |it: FunctionProfile| it.calls();
+    let all = Estimated { value: 5.0 * (times + more) as f64, error: 0.0 };
+    assert_eq!([known(&each).map(calls), known(&within).map(calls)], [Some(all); 2]);
+    let counts = events.event_counts();
+    let of_each = counts.function("plugin::each").unwrap();
+    assert_eq!(of_each.calls(), all);
+    // A call's two hits read it once each.
+    assert_eq!(of_each.total(PerfEvent::TaskClock), Some(of_each.counted()));
+    let text = within.to_string();
+    assert!(text.contains("plugin::each") && text.contains("life_plugins::own"), "{text}");
+    assert_eq!(known(named[0].attachment::<Profiler>().unwrap()).map(calls), Some(all));
+    assert_eq!([each.left_out_later(), within.left_out_later(), events.left_out_later()], [None, None, None]);
+
+    // Unloaded and loaded again, it is the same function.
+    library.close();
+    look_for_probes();
+    let library = Library::open(&plugin("plugin"));
+    look_for_probes();
+    assert_eq!(library.function("plugin_sum")(3), 6);
+    let again = Estimated { value: all.value + 3.0, ..all };
+    assert_eq!([known(&each).map(calls), known(&within).map(calls)], [Some(again); 2]);
+    assert_eq!(each.profile().len(), 3);
+    drop((each, within, events, named));
+    library.close();
+    Text::of_this_process().assert_as_in_file();
+}
