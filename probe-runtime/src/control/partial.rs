@@ -154,12 +154,13 @@ impl Switch {
         }
     }
 
-    /// Returns whether the attachment has all of these probes.
+    /// Returns for each of these lists whether the attachment has all of its probes.
     #[cfg(feature = "profiler")]
-    pub(crate) fn has(&self, probes: &[ProbeId]) -> bool {
+    pub(crate) fn has_all(&self, lists: &[Vec<ProbeId>]) -> Vec<bool> {
         let locked = lock();
         let has = |id: &ProbeId| locked.attachments.has_part(self.number, *id);
-        self.find(&locked).is_some() && probes.iter().all(has)
+        let is_attached = self.find(&locked).is_some();
+        lists.iter().map(|probes| is_attached && probes.iter().all(has)).collect()
     }
 
     /// Returns for each of these probes whether its sites have their own code for hits that are

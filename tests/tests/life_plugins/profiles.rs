@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use probe_runtime::{
-    Budget, Estimated, FunctionEvents, FunctionProfile, Perf, PerfEvent, Profiler, Spec, look_for_probes,
-    standing,
+    Budget, Estimated, FunctionEvents, Perf, PerfEvent, Profiler, Spec, look_for_probes, standing,
 };
 use probe_tests::library::Library;
 use probe_tests::text::Text;
@@ -28,24 +28,37 @@ fn readings(event: PerfEvent) -> Result<u64, i32> {
 /// Plays until the profiler's thread has admitted the function, whose calls are each timed then.
 /// Returns how often it has played.
 fn until_timed(play: impl Fn(), samples: impl Fn() -> u64) -> u64 {
-    for times in 1.. {
+    let (start, mut times) = (Instant::now(), 0);
+    while samples() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "no call is timed");
         play();
-        if samples() > 0 {
-            return times;
-        }
+        times += 1;
         thread::yield_now();
     }
-    unreachable!()
+    times
+}
+
+/// Waits until the profiler's thread has admitted the function.
+fn until_admitted(calls: impl Fn() -> Estimated) -> Estimated {
+    let start = Instant::now();
+    loop {
+        let known = calls();
+        if !known.is_at_least() {
+            return known;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{known:?}");
+        thread::yield_now();
+    }
 }
 
 pub(super) fn joined() {
     let set = || standing("plugin::**, **::own").unwrap();
     let each = set().attach(Profiler::new().budget(Budget::UNLIMITED)).unwrap();
-    let within = set().attach(Profiler::new()).unwrap();
+    let within = set().attach(Profiler::new().budget(Budget::percent(50.0))).unwrap();
     let events = Perf::new().with_counts(readings).budget(Budget::UNLIMITED);
     let events = set().attach(events).unwrap();
     // As `PROBES` and `probectl` attach.
-    let named = "plugin::each=profile".parse::<Spec>().unwrap().attach().unwrap();
+    let named = "plugin::each=profile(budget=50%)".parse::<Spec>().unwrap().attach().unwrap();
     own(1);
     let library = Library::open(&plugin("plugin"));
     look_for_probes();
@@ -55,9 +68,9 @@ pub(super) fn joined() {
     let times = until_timed(|| assert_eq!(sum(5), 15), || samples(&each));
     let counted = || events.event_counts().function("plugin::each").map_or(0, FunctionEvents::counted);
     let more = until_timed(|| assert_eq!(sum(5), 15), counted);
-    let calls = |it: FunctionProfile| it.calls();
+    let calls = |it: &Profiler| until_admitted(|| known(it).unwrap().calls());
     let all = Estimated { value: 5.0 * (times + more) as f64, error: 0.0 };
-    assert_eq!([known(&each).map(calls), known(&within).map(calls)], [Some(all); 2]);
+    assert_eq!([calls(&each), calls(&within)], [all; 2]);
     let counts = events.event_counts();
     let of_each = counts.function("plugin::each").unwrap();
     assert_eq!(of_each.calls(), all);
@@ -65,7 +78,7 @@ pub(super) fn joined() {
     assert_eq!(of_each.total(PerfEvent::TaskClock), Some(of_each.counted()));
     let text = within.to_string();
     assert!(text.contains("plugin::each") && text.contains("life_plugins::own"), "{text}");
-    assert_eq!(known(named[0].attachment::<Profiler>().unwrap()).map(calls), Some(all));
+    assert_eq!(calls(named[0].attachment::<Profiler>().unwrap()), all);
     assert_eq!([each.left_out_later(), within.left_out_later(), events.left_out_later()], [None, None, None]);
 
     // Unloaded and loaded again, it is the same function.
@@ -75,7 +88,7 @@ pub(super) fn joined() {
     look_for_probes();
     assert_eq!(library.function("plugin_sum")(3), 6);
     let again = Estimated { value: all.value + 3.0, ..all };
-    assert_eq!([known(&each).map(calls), known(&within).map(calls)], [Some(again); 2]);
+    assert_eq!([calls(&each), calls(&within)], [again; 2]);
     assert_eq!(each.profile().len(), 3);
     drop((each, within, events, named));
     library.close();

@@ -3,7 +3,7 @@
 //! A *poll* does everything that is due, and returns when to poll again. Polls are made by the
 //! daemon, or by the program that steps the profiler. Their work is in [`windows`](super::windows).
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(super) struct Core {
     pub(super) sampler: OnceLock<Sampler>,
     running: Mutex<Option<Running>>,
     pub(super) is_over: AtomicBool,
+    /// Whether the daemon has panicked.
+    pub(super) has_given_up: AtomicBool,
     /// The number of the process that the daemon runs in.
     process: u64,
 }
@@ -74,8 +76,6 @@ pub(super) struct Running {
     pub(super) cost: Cost,
     /// Sites that could not be switched at the last attempt.
     pub(super) refused: usize,
-    /// Whether the daemon has panicked.
-    pub(super) has_given_up: bool,
 }
 
 /// The cost so far: nanoseconds, calls, functions.
@@ -108,6 +108,7 @@ impl Core {
             sampler: OnceLock::new(),
             running: Mutex::new(None),
             is_over: AtomicBool::new(false),
+            has_given_up: AtomicBool::new(false),
             process: process(),
         }
     }
@@ -197,8 +198,8 @@ impl Core {
 
     /// Makes all sites latent after the daemon has panicked. Reports say so.
     pub(super) fn give_up(&self) {
+        self.has_given_up.store(true, Ordering::SeqCst);
         self.with(|sampler, running| {
-            running.has_given_up = true;
             sampler.close();
             let all: Vec<_> = (0..sampler.len()).collect();
             running.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
@@ -247,7 +248,6 @@ impl Running {
             totals: [0.0; 2],
             cost: Cost::default(),
             refused: 0,
-            has_given_up: false,
         })
     }
 

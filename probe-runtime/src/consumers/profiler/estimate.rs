@@ -112,6 +112,8 @@ pub(super) fn hidden(seen: f64, windows: f64) -> f64 {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Untimed {
     pub(super) time: f64,
+    /// How much of it windows did not look at.
+    pub(super) unwatched: f64,
     pub(super) windows: f64,
 }
 
@@ -119,12 +121,12 @@ impl Untimed {
     /// Returns how much of the time since `before` may have been inside of calls that are each
     /// timed, without a window having seen it. Infinite if windows can't tell.
     pub(super) fn unseen_since(self, before: Self) -> f64 {
-        let time = self.time - before.time;
+        let [time, unwatched] = [self.time - before.time, self.unwatched - before.unwatched];
         let windows = self.windows - before.windows;
         match time {
             _ if time <= 0.0 => 0.0,
             _ if windows.is_nan() => f64::INFINITY,
-            _ => time * hidden(0.0, windows),
+            _ => unwatched + (time - unwatched).max(0.0) * hidden(0.0, windows),
         }
     }
 }

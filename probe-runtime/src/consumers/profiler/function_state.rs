@@ -1,7 +1,8 @@
 //! The knowledge about one function: sums from the beginning until its last reading. Pure.
 
 use super::costs::Costs;
-use super::estimate::{Estimated, Rates, Ratio, Untimed, hidden};
+use super::estimate::{Estimated, Untimed};
+use super::measured::MeasuredSums;
 use super::part::FunctionTotals;
 use super::plan::MeasureMode;
 
@@ -21,82 +22,18 @@ pub(super) struct FunctionState {
     pub(super) is_in_place: bool,
     /// Whether its probes have not all joined yet, as far as is known; and when it was added.
     pub(super) is_joining: bool,
-    added: f64,
+    pub(super) added: f64,
     /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
     /// of the accounts.)
     pub(super) surveyed: f64,
     /// Whether it had been called before that survey.
     pub(super) is_known: bool,
     pub(super) booked: (f64, f64),
-    /// Calls per nanosecond, when it was last surveyed or counted.
+    /// Calls per nanosecond, when it was last counted: between two surveys, or in a window.
     pub(super) rate: f64,
     /// `None` while all calls were counted and no hit was delivered, as for most of thousands of
     /// functions.
     measured: Option<Box<MeasuredSums>>,
-}
-
-/// The sums of a function whose hits were delivered, or whose mode has changed.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct MeasuredSums {
-    last: FunctionTotals,
-    /// Calls while each was counted.
-    counted_calls: f64,
-    /// Calls in the mode [`MeasureMode::Timed`], with their times.
-    timed: CallTimes,
-    /// Calls while they were counted in windows only, if they ever were; and how long the program
-    /// worked meanwhile.
-    rates: Rates,
-    is_sampled: bool,
-    worked: f64,
-    /// Before the first window of such a time: the rate until then, and since when.
-    before_windows: Option<(f64, f64)>,
-    /// Calls that these windows may have missed, since they were made before.
-    missed: f64,
-    /// How long not every call was timed, and until when that is known.
-    untimed: f64,
-    from: Moment,
-    /// The untimed calls of any function when this function's first calls were timed.
-    others: Untimed,
-    /// Windows for this function, one for each thread that was hit in any window.
-    thread_windows: f64,
-    /// Times from windows.
-    windows: Ratio,
-    in_windows: CallTimes,
-}
-
-/// Times of calls, and the hits inside of them.
-#[derive(Clone, Copy, Default, Debug)]
-struct CallTimes {
-    begun: f64,
-    ended: f64,
-    time: f64,
-    hits: f64,
-}
-
-impl CallTimes {
-    fn add(&mut self, seen: &FunctionTotals, last: &FunctionTotals) -> Self {
-        let new = Self {
-            begun: seen.begun - last.begun,
-            ended: seen.ended - last.ended,
-            time: seen.time - last.time,
-            hits: seen.hits - last.hits,
-        };
-        self.begun += new.begun;
-        self.ended += new.ended;
-        self.time += new.time;
-        self.hits += new.hits;
-        new
-    }
-
-    /// Returns the time of hits in a call.
-    fn of_hits(&self, costs: Costs) -> f64 {
-        costs.inside + self.hits / self.ended.max(1.0) * costs.hit()
-    }
-
-    /// Returns the mean time of a call, without the hits.
-    fn mean(&self, costs: Costs) -> f64 {
-        (self.time / self.ended.max(1.0) - self.of_hits(costs)).max(0.0)
-    }
 }
 
 /// The knowledge about a function.
@@ -108,14 +45,6 @@ pub(super) struct FunctionEstimate {
     pub(super) total: Option<Estimated>,
     pub(super) samples: f64,
 }
-
-/// Relative uncertainty of the time of hits inside of a call.
-const HITS: f64 = 0.2;
-/// The uncertainty of the calls that windows have seen, as a multiple of the random error of their
-/// number: some are longer than others.
-const BELOW: f64 = 3.0;
-/// The number of calls that is enough to tell whether they are short.
-const TELLING: f64 = 10.0;
 
 impl FunctionState {
     pub(super) fn new(is_in_place: bool) -> Self {
@@ -129,13 +58,8 @@ impl FunctionState {
 
     /// Returns the function's sums, created by the first call of this method.
     pub(super) fn measured(&mut self) -> &mut MeasuredSums {
-        let first = self.first();
-        self.measured.get_or_insert_with(|| Box::new(first))
-    }
-
-    /// Returns its sums before its first reading.
-    fn first(&self) -> MeasuredSums {
-        MeasuredSums { from: Moment { time: self.added, worked: 0.0 }, ..MeasuredSums::default() }
+        let added = self.added;
+        self.measured.get_or_insert_with(|| Box::new(MeasuredSums::since(added)))
     }
 
     /// Adds a reading. `weight` is the number of calls that each call of the last window stands
@@ -158,19 +82,11 @@ impl FunctionState {
     }
 
     /// Begins a mode, after the function was read in the mode before. `others` says how long calls
-    /// of any function went untimed so far.
-    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed) {
+    /// of any function went untimed so far, and `pace` how long the program works per time.
+    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed, pace: f64) {
         self.mode = mode;
-        let rate = self.rate;
-        let measured = self.measured();
-        measured.from = now;
-        measured.missed = measured.missed_until(now.time, 0.0);
-        measured.before_windows = (mode == MeasureMode::Sampled).then_some((rate, now.time));
-        if measured.timed.ended == 0.0 {
-            measured.others = others;
-        }
-        // Calls under way are forgotten.
-        measured.timed.begun = measured.timed.ended;
+        let rate = self.rate / pace;
+        self.measured().begin(mode, rate, now, others);
     }
 
     /// Returns whether each call may be timed. Calls shorter than `short` nanoseconds may not. If
@@ -190,150 +106,18 @@ impl FunctionState {
         weight: f64,
         (costs, threads, others): (Costs, f64, Untimed),
     ) -> FunctionEstimate {
+        if self.is_joining {
+            // An entry that was there before the other probes is latent until all have joined.
+            let calls = Estimated::at_least(seen.calls);
+            return FunctionEstimate { calls, ..FunctionEstimate::default() };
+        }
         if self.measured.is_none() && seen.delivered == 0.0 {
             return FunctionEstimate { calls: Estimated::exactly(seen.calls), ..FunctionEstimate::default() };
         }
-        let mut measured = self.measured.as_deref().copied().unwrap_or_else(|| self.first());
+        let first = || MeasuredSums::since(self.added);
+        let mut measured = self.measured.as_deref().copied().unwrap_or_else(first);
         measured.read(self.mode, seen, now, weight);
         measured.known(costs, threads, others)
-    }
-}
-
-impl MeasuredSums {
-    fn read(&mut self, mode: MeasureMode, seen: FunctionTotals, now: Moment, weight: f64) {
-        let calls = seen.calls - self.last.calls;
-        let from = std::mem::replace(&mut self.from, now);
-        let passed = (now.time - from.time).max(0.0);
-        if mode == MeasureMode::Sampled {
-            self.is_sampled = true;
-            self.worked += (now.worked - from.worked).max(0.0);
-        } else {
-            self.counted_calls += calls;
-        }
-        if mode == MeasureMode::Timed {
-            let new = self.timed.add(&seen, &self.last);
-            // There were more calls than can be timed at once.
-            self.untimed += if new.begun < calls { passed } else { 0.0 };
-        } else {
-            self.untimed += passed;
-            let new = self.in_windows.add(&seen, &self.last);
-            self.windows.add(weight, new.ended, new.time);
-        }
-        self.last = seen;
-    }
-
-    /// Returns whether its calls take less than `short` nanoseconds.
-    fn is_short(&self, short: f64) -> bool {
-        let of_both = |of: fn(&CallTimes) -> f64| of(&self.timed) + of(&self.in_windows);
-        let ended = of_both(|it| it.ended);
-        ended >= TELLING && of_both(|it| it.time) < short * ended
-    }
-
-    /// Notes that a window for this function has ended and was read.
-    pub(super) fn note_window(&mut self) {
-        self.thread_windows += self.last.threads.max(1.0);
-    }
-
-    /// Adds a window that has counted `calls` from `since` to `now`; see [`Rates::add`].
-    pub(super) fn add_window(&mut self, weight: f64, calls: f64, [since, now]: [Moment; 2], hits: f64) {
-        self.missed = self.missed_until(since.time, calls / (now.time - since.time).max(1.0));
-        self.before_windows = None;
-        self.rates.add(weight, calls, now.worked - since.worked, hits);
-    }
-
-    /// Returns how many calls windows may have missed by then, in whose first one was this rate.
-    /// The rate before them may have gone on until that window.
-    fn missed_until(&self, time: f64, rate: f64) -> f64 {
-        let missed = |(before, since): (f64, f64)| (before - rate).max(0.0) * (time - since).max(0.0);
-        self.missed + self.before_windows.map_or(0.0, missed)
-    }
-
-    /// Returns the number of calls so far.
-    fn calls(&self) -> Estimated {
-        let least = self.last.calls;
-        if !self.is_sampled {
-            return Estimated::exactly(least);
-        }
-        let sampled =
-            self.rates.over(self.worked).map(|it| it.or_more(self.missed_until(self.from.time, 0.0)));
-        match sampled {
-            Some(sampled) if self.counted_calls + sampled.value + sampled.error >= least => {
-                let value = (self.counted_calls + sampled.value).max(least);
-                Estimated { value, error: sampled.error }
-            }
-            _ => Estimated::at_least(least),
-        }
-    }
-
-    fn known(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
-        let calls = self.calls();
-        let samples = self.timed.ended + self.in_windows.ended;
-        let known = FunctionEstimate { calls, samples, ..FunctionEstimate::default() };
-        // Calls that are being timed have not ended.
-        let ended = calls.value - (self.timed.begun - self.timed.ended);
-        if samples == 0.0 || ended < 1.0 {
-            return known;
-        }
-        let (sure, total) = self.total(calls, ended, costs, threads);
-        let Some(total) = total.or_at_least(sure) else { return known };
-        let unseen = others.unseen_since(self.others);
-        let own = self.own(ended, costs).filter(|_| unseen.is_finite());
-        let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
-        let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
-        // If the number of calls is unknown, so is the mean.
-        let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
-        FunctionEstimate { mean, own, total: Some(total), ..known }
-    }
-
-    /// Returns the time of all calls that have ended: extrapolated from the timed ones, without and
-    /// with the time that unseen calls may have taken.
-    fn total(&self, calls: Estimated, ended: f64, costs: Costs, threads: f64) -> (Estimated, Estimated) {
-        let (timed, samples) = (&self.timed, self.timed.ended + self.in_windows.ended);
-        let rest = (ended - timed.ended).max(0.0);
-        let each = timed.mean(costs);
-        let (of_rest, more) = match self.windows.mean() {
-            _ if rest < 1.0 => (Estimated::default(), 0.0),
-            Some(mean) => {
-                let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
-                let of_rest = Estimated { value, ..mean }.times(rest);
-                (of_rest, self.hidden())
-            }
-            None => {
-                // The time in which untimed calls can have run.
-                let room = self.untimed * threads + self.last.spanned;
-                let value = (rest * each).min(room);
-                (Estimated { value, error: value }, room - value)
-            }
-        };
-        let hits = (timed.hits + self.in_windows.hits) / samples;
-        let doubt = ended * (costs.doubt + HITS * hits * costs.hit());
-        let (value, error) = (timed.ended * each + of_rest.value, doubt.hypot(of_rest.error));
-        let by_calls = calls.known_error().unwrap_or_default() * value / ended;
-        let sure = Estimated { value, error: error + by_calls };
-        // Calls inside of each other can take more than all of the time.
-        let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
-        (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
-    }
-
-    /// Returns the most time that may have been spent in calls longer than any that windows have
-    /// timed.
-    fn hidden(&self) -> f64 {
-        let FunctionTotals { windows, threads, .. } = self.last;
-        let met = (self.thread_windows - windows).max(0.0);
-        hidden(met, self.thread_windows) * self.untimed * threads.max(1.0)
-    }
-
-    /// Returns the part of the time of all calls that is in no other function with probes. Its
-    /// error is that of the calls that windows have seen inside.
-    fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
-        let FunctionTotals { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
-        if whole == 0.0 {
-            return None;
-        }
-        let each = (own / whole - costs.inside - inside / whole * costs.outside()).max(0.0);
-        let below = (below - below_calls * costs.inside).max(0.0);
-        let value = (each * ended - below).max(0.0);
-        Some(Estimated { value, error: BELOW * below / below_seen.max(1.0).sqrt() })
     }
 }
 
@@ -359,10 +143,10 @@ mod tests {
 
     #[test]
     fn untimed_calls_may_be_inside() {
-        let own = |time: f64, windows: f64| {
-            let others = Untimed { time, windows };
+        let own = |time: f64, windows: f64, unwatched: f64| {
+            let others = Untimed { time, windows, unwatched: 0.0 };
             let mut state = FunctionState::default();
-            state.begin(MeasureMode::Timed, Moment::default(), others);
+            state.begin(MeasureMode::Timed, Moment::default(), others, 1.0);
             let seen = FunctionTotals {
                 calls: 1.0,
                 begun: 1.0,
@@ -372,14 +156,16 @@ mod tests {
             };
             let (seen, now) =
                 (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 });
-            let others = Untimed { time: 60.0, windows: 12.0 };
+            let others = Untimed { time: 60.0, windows: 12.0, unwatched };
             state.known(seen, now, 1.0, (Costs::default(), 1.0, others)).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed. Of the rest,
         // windows that have met none leave 3 parts of their number: of 6, of 12, and of none.
-        assert_eq!(own(20.0, 6.0), Estimated { value: 100.0, error: 20.0 });
-        assert_eq!(own(20.0, 0.0), Estimated { value: 100.0, error: 10.0 });
-        assert_eq!(own(20.0, 12.0), Estimated { value: 100.0, error: 40.0 });
-        assert_eq!(own(60.0, 0.0), Estimated::exactly(100.0));
+        assert_eq!(own(20.0, 6.0, 0.0), Estimated { value: 100.0, error: 20.0 });
+        assert_eq!(own(20.0, 0.0, 0.0), Estimated { value: 100.0, error: 10.0 });
+        assert_eq!(own(20.0, 12.0, 0.0), Estimated { value: 100.0, error: 40.0 });
+        assert_eq!(own(60.0, 0.0, 0.0), Estimated::exactly(100.0));
+        // Windows have looked at a half of the rest only.
+        assert_eq!(own(20.0, 6.0, 20.0), Estimated { value: 100.0, error: 30.0 });
     }
 }

@@ -5,16 +5,16 @@
 //!
 //! ```text
 //! Consumer::join     ▶ the sampler has the function: hits find it
-//! ▸ the runtime adds the probes to the attachment; entries are counted from now on
+//! ▸ the runtime adds the probes to the attachment, and counts the function's entries, but for one
+//!   that joined before the function's other probes
 //! ▸ take_in          ▶ it has a state, and is in reports
-//! ▸ admit (surveys)  ▶ its probes have all joined: it may be timed
+//! ▸ admit (surveys)  ▶ its probes have all joined: entries are counted, and it may be timed
 //! ```
-//! Windows before that have none of its calls, and are not read for it. Its calls are those since
-//! its probes joined. So its estimates are made as those of other functions.
+//! Until then its mode is `Counted`, and no window has it, so its estimates are made as those of
+//! other functions.
 
 use super::core::Running;
 use super::function_state::FunctionState;
-use super::plan::MeasureMode;
 use super::sampler::Sampler;
 use crate::control::Switch;
 use crate::patch::Visibility;
@@ -31,20 +31,21 @@ impl Running {
         self.loads.extend(self.states.len());
     }
 
-    /// Takes in functions, and lets those be timed whose probes have all joined.
-    pub(super) fn admit(&mut self, sampler: &Sampler) {
+    /// Takes in functions, and lets those be timed whose probes have all joined. Returns these.
+    pub(super) fn admit(&mut self, sampler: &Sampler) -> Vec<usize> {
         self.take_in(sampler);
         if self.joining.is_empty() {
-            return;
+            return Vec::new();
         }
-        let has_all = |function: &usize| {
-            let (entries, exits) = sampler.probes(*function);
-            self.switch.has(entries) && self.switch.has(exits)
-        };
-        let (joined, joining): (Vec<_>, Vec<_>) = self.joining.iter().copied().partition(has_all);
+        let probes: Vec<_> = self.joining.iter().map(|it| sampler.probes(*it)).collect();
+        let probes: Vec<_> = probes.iter().map(|(entries, exits)| [*entries, *exits].concat()).collect();
+        let has_all = self.switch.has_all(&probes);
+        let mut has_all = has_all.into_iter();
+        let (joined, joining): (Vec<_>, Vec<_>) =
+            self.joining.iter().partition(|_| has_all.next() == Some(true));
         self.joining = joining;
         if joined.is_empty() {
-            return;
+            return joined;
         }
         // An entry that was there before the function's other probes is still latent.
         let entries = sampler.entries(&joined);
@@ -55,8 +56,6 @@ impl Running {
             let state = &mut self.states[*function];
             (state.is_in_place, state.is_joining) = (is_in_place, false);
         }
-        if self.bucket.is_unlimited() {
-            self.change(sampler, &joined, &vec![MeasureMode::Timed; self.states.len()]);
-        }
+        joined
     }
 }

@@ -16,6 +16,7 @@ mod daemon;
 mod estimate;
 mod function_state;
 mod late;
+mod measured;
 mod part;
 mod plan;
 mod report;
@@ -27,6 +28,7 @@ mod time;
 mod timing;
 mod windows;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -91,10 +93,11 @@ use crate::registry::ProbeId;
 ///   if there are too many functions for one window (256).
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
-/// - Functions that join a [standing](ProbeSet::standing) attachment are counted from then on, and
-///   timed from the next look at all functions on: after a tenth of a second, or up to 4 s on a
-///   small budget. The time of letting them join belongs to the thread that has found them, and is
-///   not in the budget.
+/// - Functions that join a [standing](ProbeSet::standing) attachment are timed from the next look
+///   at all functions on: after a tenth of a second, or up to 4 s on a small budget. They are
+///   counted from the join on, but for functions of `-finstrument-functions` code whose entry is
+///   found before the exit. Until that look, the table shows a lower bound of their calls. The time
+///   of letting them join belongs to the thread that has found them, and is not in the budget.
 /// - Calls are not seen while the attachment is [paused](crate::Attachment::pause), or a probe is
 ///   [held](crate::ProbeSet::hold); `rate` is per second of all the time.
 ///
@@ -261,6 +264,9 @@ impl Consumer for Profiler {
     }
 
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
+        if self.core.has_given_up.load(Ordering::SeqCst) {
+            return Err(Error::Consumer("the profiler's thread has panicked".into()));
+        }
         self.core.sampler.get().map_or(Ok(()), |sampler| sampler.join(probes))
     }
 

@@ -4,6 +4,7 @@ mod cost;
 mod function;
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::budget::Budget;
@@ -63,14 +64,17 @@ impl Profile {
             core.known(sampler, running, &chosen, |function, known, seen| {
                 functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
             });
-            // Functions of the same weight stay in the order of their paths.
-            crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
+            // Functions of the same weight are in the order of their paths, late ones, too.
+            let by_path = |a: &FunctionProfile, b: &FunctionProfile| a.path().cmp(b.path());
+            crate::order::sort_by(&mut functions, |a, b| {
+                b.weight().total_cmp(&a.weight()).then_with(|| by_path(a, b))
+            });
             Self {
                 functions,
                 left_out: sampler.left_out(),
                 lost: sampler.memory.lost(),
                 refused: running.refused,
-                has_given_up: running.has_given_up,
+                has_given_up: core.has_given_up.load(Ordering::Relaxed),
                 cost: ProfileCost::new(&running.cost, running.used_until(core.time.used()), elapsed),
                 budget: Some(budget),
                 period: sampler.made.period(),

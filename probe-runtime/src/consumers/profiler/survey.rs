@@ -5,7 +5,7 @@
 
 use super::core::Running;
 use super::estimate::Untimed;
-use super::function_state::FunctionState;
+use super::function_state::{FunctionState, Moment};
 use super::plan::{MeasureMode, Now};
 use super::sampler::Sampler;
 use super::stretch::MOST;
@@ -37,8 +37,12 @@ const SWITCHED: f64 = 400.0;
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
     pub(super) last: f64,
-    /// How long calls may have gone untimed by then.
+    /// How long the program had worked by then; and how long it worked before, per time.
+    worked: f64,
+    pace: f64,
+    /// How long calls may have gone untimed by then, and how much of it windows did not look at.
     pub(super) untimed: f64,
+    pub(super) unwatched: f64,
     /// The time of all hits by then.
     pub(super) hits: f64,
     between: f64,
@@ -49,7 +53,16 @@ pub(super) struct Surveys {
 impl Surveys {
     /// Plans surveys of so many functions.
     pub(super) fn new(functions: usize) -> Self {
-        Self { last: 0.0, untimed: 0.0, hits: 0.0, between: FIRST, took: functions as f64 * READING }
+        Self {
+            last: 0.0,
+            worked: 0.0,
+            pace: 1.0,
+            untimed: 0.0,
+            unwatched: 0.0,
+            hits: 0.0,
+            between: FIRST,
+            took: functions as f64 * READING,
+        }
     }
 
     /// Returns the latest time of the next survey.
@@ -63,10 +76,14 @@ impl Surveys {
     }
 
     /// Notes that a survey is made now. `price` returns the cost of a time.
-    fn plan(&mut self, now: f64, income: f64, price: impl Fn(f64) -> f64) {
+    fn plan(&mut self, at: Moment, income: f64, price: impl Fn(f64) -> f64) {
+        let now = at.time;
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
         let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
         let least = (OF_ALL * now).clamp(FIRST, ENOUGH);
+        // If it hardly works, its rates say nothing about the time when it does.
+        self.pace = ((at.worked - self.worked) / (now - self.last).max(1.0)).max(0.01);
+        self.worked = at.worked;
         (self.last, self.between) = (now, least.max(paid).min(LONGEST));
     }
 }
@@ -74,13 +91,13 @@ impl Surveys {
 impl Running {
     /// Reads all functions, and chooses their modes anew.
     pub(super) fn survey(&mut self, sampler: &Sampler) {
-        self.admit(sampler);
         self.book(sampler);
         let own_before = self.cost.own;
-        let at = self.moment();
-        let elapsed = at.time - self.surveys.last;
+        let joined = self.admit(sampler);
+        let (at, last) = (self.moment(), self.surveys.last);
+        let elapsed = at.time - last;
         let mut lately = Vec::with_capacity(self.states.len());
-        let (weight, mut has_untimed) = (self.windows.weight, false);
+        let (weight, mut has_untimed) = (self.windows.weight, !joined.is_empty());
         let all: Vec<_> = (0..self.states.len()).collect();
         self.read_and_book(sampler, &all, |_, state, seen| {
             has_untimed |= state.has_untimed(&seen);
@@ -88,14 +105,18 @@ impl Running {
             state.is_known = before != 0.0;
             state.read(seen, at, weight);
             // For `Sampled` functions, windows give the rate.
-            if state.mode != MeasureMode::Sampled {
-                state.rate = (seen.calls - before) / elapsed.max(1.0);
+            let calls = seen.calls - before;
+            if state.mode == MeasureMode::Sampled {
+                lately.push(state.rate * elapsed);
+            } else {
+                state.rate = calls / (at.time - last.max(state.added)).max(1.0);
+                lately.push(calls);
             }
-            lately.push(state.rate * elapsed);
         });
         self.surveys.untimed += if has_untimed { elapsed } else { 0.0 };
+        self.surveys.unwatched += if joined.is_empty() { 0.0 } else { elapsed };
         self.loads.add(self.surveys.last, at.time, self.income * elapsed, lately.into_iter());
-        self.surveys.plan(at.time, self.income, |time| self.bucket.price(time, 0.0));
+        self.surveys.plan(at, self.income, |time| self.bucket.price(time, 0.0));
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());
         let is_dear = timed > price(costs.counted);
@@ -107,7 +128,10 @@ impl Running {
         let arming = timed + self.bucket.price(SWITCHED, 0.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
         let more = (self.bucket.level / arming.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize;
-        let chosen = self.loads.choose(&now, timed, more);
+        let mut chosen = self.loads.choose(&now, timed, more);
+        let is_unlimited = self.bucket.is_unlimited();
+        joined.iter().filter(|_| is_unlimited).for_each(|it| chosen[*it] = MeasureMode::Timed);
+        self.joining.iter().for_each(|it| chosen[*it] = MeasureMode::Counted);
         let is_new = |it: &usize| self.states[*it].mode != chosen[*it];
         let changed: Vec<_> = (0..self.states.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
@@ -145,6 +169,8 @@ impl Running {
             &on,
             if delivered.is_empty() { Visibility::Eventual } else { Visibility::Synchronous },
         );
+        let Surveys { untimed: time, unwatched, .. } = self.surveys;
+        let others = Untimed { time, unwatched, windows: self.windows.timed };
         // Everything seen until now was seen in the earlier mode.
         let (now, readings) = self.read_at(sampler, changed);
         for (&function, seen) in changed.iter().zip(readings) {
@@ -154,11 +180,7 @@ impl Running {
             // far.
             state.measured();
             state.read(seen, now, self.windows.weight);
-            state.begin(
-                chosen[function],
-                now,
-                Untimed { time: self.surveys.untimed, windows: self.windows.timed },
-            );
+            state.begin(chosen[function], now, others, self.surveys.pace);
         }
         self.cost.toggles += changed.len() as u64;
     }
@@ -167,6 +189,7 @@ impl Running {
     fn list(&mut self) {
         let (states, loads) = (&self.states, &self.loads);
         let is_for = |it: &usize| match states[*it].mode {
+            _ if states[*it].is_joining => false,
             MeasureMode::Timed => false,
             MeasureMode::Counted => loads.is_called(*it),
             MeasureMode::Sampled => true,

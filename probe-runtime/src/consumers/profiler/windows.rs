@@ -151,8 +151,14 @@ impl Running {
         };
         // In most cases, this needs no reading.
         let lately = of_mode(MeasureMode::Sampled).next().is_some() || is_called();
-        let time = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
-        Untimed { time, windows: if self.windows.is_partial { f64::NAN } else { self.windows.timed } }
+        // Windows have no function that has joined since the last survey.
+        let has_new = self.joining.iter().any(|it| self.states[*it].added > self.surveys.last);
+        let since = |is_so| if is_so { now - self.surveys.last } else { 0.0 };
+        Untimed {
+            time: self.surveys.untimed + since(lately || has_new),
+            unwatched: self.surveys.unwatched + since(has_new),
+            windows: if self.windows.is_partial { f64::NAN } else { self.windows.timed },
+        }
     }
 
     /// Reads the sums of these functions, with the moment of the reading.

@@ -14,7 +14,7 @@ mod tally;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use probe_runtime::{Budget, Profiler, TextPolicy, probe, standing};
+use probe_runtime::{Budget, Error, ProbeSet, Profiler, TextPolicy, probe, select, standing};
 use probe_tests::scenario;
 use tally::Tally;
 
@@ -65,7 +65,13 @@ struct Run<'a> {
     library: Option<plugin::Plugin>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(profiler: &'a Profiler, seed: u64) -> Self {
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let none = [0; PATHS.len()];
+        Self { profiler, due: now(), random, calls: none, times: none, library: None }
+    }
+
     fn random(&mut self) -> u64 {
         // xorshift64*
         self.random ^= self.random >> 12;
@@ -230,29 +236,36 @@ fn pauses(run: &mut Run<'_>) {
 const RUNS: u64 = 100;
 const LEAST: u32 = 78;
 
+/// The probes that are measured, and the calls.
+type Program = (fn() -> Result<ProbeSet, Error>, fn(&mut Run<'_>));
+
+fn own() -> Result<ProbeSet, Error> {
+    select("consumers::profiler_coverage::*")
+}
+
+fn with_plugin() -> Result<ProbeSet, Error> {
+    standing("consumers::profiler_coverage::*, late::*")
+}
+
 /// All runs of a program with this budget, in calls a second.
-fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; PATHS.len()] {
+fn runs(program: Program, budget: f64) -> [Tally; PATHS.len()] {
+    let (selected, play) = program;
     let mut tallies = [Tally::default(); PATHS.len()];
     for seed in 1..=RUNS {
         // Each run begins at another time.
         NOW.store(seed * 0x9e37_79b9_7f4a, Relaxed);
         let profiler = Profiler::with_clock(now).stepped().budget(Budget::calls_per_second(budget));
-        let set = standing("consumers::profiler_coverage::*, late::*").unwrap().text_policy(TextPolicy::Open);
+        let set = selected().unwrap().text_policy(TextPolicy::Open);
         let profiler = set.attach(profiler).unwrap();
-        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut run = Run {
-            profiler: &profiler,
-            due: now(),
-            random,
-            calls: [0; PATHS.len()],
-            times: [0; PATHS.len()],
-            library: None,
-        };
-        program(&mut run);
+        let mut run = Run::new(&profiler, seed);
+        play(&mut run);
         let Run { calls, times, library, .. } = run;
         let profile = profiler.profile();
         for (function, tally) in tallies.iter_mut().enumerate() {
-            let Some(shown) = profile.function(PATHS[function]) else { continue };
+            let Some(shown) = profile.function(PATHS[function]) else {
+                assert_eq!(calls[function], 0, "{}", PATHS[function]);
+                continue;
+            };
             if calls[function] > 0 || shown.calls().value > 0.0 {
                 tally.add(shown, calls[function], times[function]);
             }
@@ -263,7 +276,7 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; PATHS.len()] {
 }
 
 /// Each function's numbers, on a small budget and on a larger one. Returns those on the larger one.
-fn are_covered(program: fn(&mut Run<'_>)) -> [Tally; PATHS.len()] {
+fn are_covered(program: Program) -> [Tally; PATHS.len()] {
     let [small, larger] = [2_000.0, 20_000.0].map(|budget| (budget, runs(program, budget)));
     let mut missed = String::new();
     for (budget, tallies) in [small, larger] {
@@ -325,6 +338,11 @@ fn functions_of_a_plugin_that_is_loaded_later() {
     scenario::pass("plugin", &[(plugin::FOLDER, plugin::built().path("").as_os_str())]);
 }
 
+#[test]
+fn time_in_a_function_that_has_just_joined_is_not_its_callers() {
+    scenario::pass("inside", &[(plugin::FOLDER, plugin::built().path("").as_os_str())]);
+}
+
 /// Estimates are meaningful where calls are many: an infinite error would cover any truth.
 fn are_sharp(tallies: &[Tally], functions: [usize; 2]) {
     for function in functions {
@@ -341,16 +359,17 @@ fn plays(name: &str) {
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
-    let program = match asked.as_str() {
-        "mixture" => mixture,
-        "startup" => startup,
-        "bursts" => bursts,
-        "phases" => phases,
-        "periods" => periods,
-        "lengths" => lengths,
-        "descents" => descents,
-        "pauses" => pauses,
-        "plugin" => plugin::loaded_later,
+    let program: Program = match asked.as_str() {
+        "mixture" => (own, mixture),
+        "startup" => (own, startup),
+        "bursts" => (own, bursts),
+        "phases" => (own, phases),
+        "periods" => (own, periods),
+        "lengths" => (own, lengths),
+        "descents" => (own, descents),
+        "pauses" => (own, pauses),
+        "inside" => return plugin::inside(),
+        "plugin" => (with_plugin, plugin::loaded_later),
         other => panic!("no scenario {other}"),
     };
     let tallies = are_covered(program);

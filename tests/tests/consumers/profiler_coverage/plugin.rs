@@ -4,11 +4,11 @@ use std::env;
 use std::ffi::c_void;
 use std::path::PathBuf;
 
-use probe_runtime::look_for_probes;
+use probe_runtime::{Budget, Estimated, Profiler, look_for_probes};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::Library;
 
-use super::{FUNCTIONS, HOT, MS, OUTER, Run, SHORT};
+use super::{FUNCTIONS, HOT, MS, OUTER, Run, SHORT, now};
 
 /// The variable that tells the child the plugin's folder.
 pub(super) const FOLDER: &str = "PROBE_TEST_PLUGINS";
@@ -106,4 +106,34 @@ pub(super) fn loaded_later(run: &mut Run<'_>) {
             _ => run.call(LONG, 200_000),
         }
     }
+}
+
+/// A function is timed from the beginning. It calls one that joins, and is timed only later.
+pub(super) fn inside() {
+    let profiler = Profiler::with_clock(now).stepped().budget(Budget::UNLIMITED);
+    let profiler = super::with_plugin().unwrap().attach(profiler).unwrap();
+    let mut run = Run::new(&profiler, 1);
+    let around = |run: &mut Run<'_>, inner: fn(&mut Run<'_>)| {
+        run.within(OUTER, |run| {
+            run.compute(1_000);
+            inner(run);
+        });
+    };
+    (0..2_000).for_each(|_| around(&mut run, |run| run.compute(MS)));
+    run.library = Some(Plugin::load());
+    for calls in 1..=5_000 {
+        around(&mut run, |run| run.call(LONG, 200_000));
+        if calls % 20 == 0 {
+            let truth = (run.times[OUTER] - run.times[LONG]) as f64;
+            let own = profiler.profile().function(super::PATHS[OUTER]).unwrap().own().unwrap();
+            let off = own.value - truth;
+            let is_right = if own.is_at_least() { off <= 0.0 } else { off.abs() <= own.error };
+            assert!(is_right, "{own:?}, not {truth}, after {calls} calls");
+        }
+    }
+    let known = profiler.profile();
+    let joined = known.function(super::PATHS[LONG]).unwrap();
+    assert_eq!(joined.calls(), Estimated { value: 5_000.0, error: 0.0 });
+    // Before the next survey, a tenth of a second, calls were only counted.
+    assert!((4_000..5_000).contains(&joined.samples()), "{joined:?}");
 }
