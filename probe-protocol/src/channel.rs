@@ -307,6 +307,35 @@ impl Channel {
         }
     }
 
+    /// Waits until the other side has sent something, or has ended the connection. Returns whether
+    /// it did. The connection stays as it is.
+    ///
+    /// # Errors
+    /// [`ChannelError`], but for [`ChannelError::TimedOut`].
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
+    ///
+    /// use probe_protocol::Channel;
+    ///
+    /// let (one, mut other) = UnixStream::pair()?;
+    /// let channel = Channel::new(one.into())?;
+    /// assert!(!channel.wait_for_some(Duration::ZERO).unwrap());
+    /// other.write_all(&[1])?;
+    /// assert!(channel.wait_for_some(Duration::from_secs(1)).unwrap());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn wait_for_some(&self, at_most: Duration) -> Result<bool, ChannelError> {
+        self.socket.check()?;
+        match self.wait(PollFlags::IN, Deadline::after(Some(at_most))) {
+            Ok(()) => Ok(true),
+            Err(ChannelError::TimedOut) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Waits until the other side ends the connection. Frames that come meanwhile are dropped.
     /// Returns whether it did.
     ///

@@ -1,10 +1,13 @@
 //! Processes and probes that come later, in programs with the preloaded library: children without
 //! exec, and plugins.
 
+use std::path::Path;
 use std::process::Child;
 
+use probe_trace::Item;
+
 use crate::preloaded::{Kind, Served, compiled, differing};
-use crate::program::{Folder, out, run, spawn, words};
+use crate::program::{Folder, Ran, out, run, signal, spawn, until, words};
 
 /// The sum of a hundred calls.
 const SUM: &str = "14950";
@@ -49,7 +52,7 @@ fn forks_beside_clients_that_come_and_go() {
         end(client);
     }
     let mut client = probe_protocol::Client::connect(served.id()).unwrap();
-    crate::program::until(|| client.status().unwrap().attachments.is_empty());
+    until(|| client.status().unwrap().attachments.is_empty());
     assert_eq!(differing(served.id(), &program), 0);
     assert_eq!(served.end(), Some(7));
 }
@@ -76,4 +79,40 @@ fn a_late_plugin_joins() {
     assert_eq!([&host, &plugin].map(|file| differing(served.id(), file)), [0, 0]);
     assert_eq!(served.ask("late"), SUM);
     assert_eq!(served.end(), Some(7));
+}
+
+/// They join by themselves, while a command measures that asks for nothing meanwhile.
+#[test]
+fn a_late_plugin_joins_without_a_request() {
+    let folder = Folder::new("unasked");
+    let (host, plugin) = (compiled(&folder, Kind::Late, &[]), compiled(&folder, Kind::Plugged, &[]));
+    let trace = folder.0.join("plugged.probetrace");
+    for measuring in [&["count"][..], &["record", "-o", trace.to_str().unwrap()]] {
+        let mut served = Served::start(&folder, &[host.to_str().unwrap(), plugin.to_str().unwrap()]);
+        let (id, pid) = (served.id(), served.pid());
+        let is_patched = |file: &Path| differing(id, file) != 0;
+        let child = spawn(&folder, &[measuring, &["-p", &pid, "working, plugged"]].concat());
+        until(|| is_patched(&host));
+        assert_eq!(served.ask("late"), SUM);
+        until(|| is_patched(&plugin));
+        assert_eq!(served.ask("late"), SUM);
+        signal("-INT", &child);
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let hits = if measuring[0] == "count" { shown(&ran.out) } else { written(&trace) };
+        assert_eq!(hits, 100, "{ran:?}");
+        assert_eq!(served.end(), Some(7));
+    }
+}
+
+/// The plugin's hits in a table.
+fn shown(table: &str) -> u64 {
+    words(table).iter().find(|row| row[0] == "plugged").unwrap().last().unwrap().parse().unwrap()
+}
+
+/// The plugin's hits in a trace.
+fn written(trace: &Path) -> u64 {
+    let mut trace = probe_trace::Trace::open(&[trace]).unwrap();
+    let is_of_plugin = |item| matches!(item, Item::Event(event) if event.definition.path == "plugged");
+    trace.items().map(|item| u64::from(is_of_plugin(item.unwrap()))).sum()
 }

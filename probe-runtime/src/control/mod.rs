@@ -85,6 +85,7 @@ pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::{select, standing};
+pub(crate) use set::BETWEEN_LOOKS;
 pub(crate) use set::probe_numbers;
 pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};
 #[cfg(probe_agent)]

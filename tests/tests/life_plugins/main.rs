@@ -4,6 +4,7 @@
 #![cfg(not(probe_portable))]
 
 mod churn;
+mod forked;
 mod guests;
 mod joins;
 mod late;
@@ -13,6 +14,7 @@ mod rings;
 mod standing;
 
 use std::env;
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -20,9 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use probe_runtime::{
-    Consumer, Count, Error, Event, Kind, ProbeState, probe, probes, select, unreadable_records,
-};
+use probe_runtime::{Count, Error, Kind, ProbeState, probe, probes, select, unreadable_records};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
 use probe_tests::scenario;
@@ -39,6 +39,10 @@ fn own(x: u64) -> u64 {
 
 /// Builds the plugins and plays a scenario with them.
 fn pass(name: &str) {
+    pass_with(name, &[]);
+}
+
+fn pass_with(name: &str, more: &[(&str, &OsStr)]) {
     static BUILT: OnceLock<Built> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
         let configuration =
@@ -48,7 +52,7 @@ fn pass(name: &str) {
         configuration.build("replaced");
         configuration.build("guest")
     });
-    scenario::pass(name, &[(PLUGINS, built.path("").as_os_str())]);
+    scenario::pass(name, &[&[(PLUGINS, built.path("").as_os_str())], more].concat());
 }
 
 fn plugin(name: &str) -> PathBuf {
@@ -176,6 +180,12 @@ fn functions_of_plugins_join_profilers() {
 }
 
 #[test]
+fn probes_of_plugins_join_what_the_environment_names() {
+    let named = [("PROBES", OsStr::new("plugin::each kind=entry=joined"))];
+    pass_with("joins by themselves", &named);
+}
+
+#[test]
 fn consumers_say_what_can_not_join() {
     pass("joins impossible");
     pass("joins filtered");
@@ -193,7 +203,7 @@ fn scenario() {
             "guest" => guests::guest(),
             "idle guest" => guests::idle_guest(),
             "replaced" => guests::replaced(),
-            "fork" => fork(),
+            "fork" => forked::fork(),
             "half loaded" => half_loaded(),
             "place taken" => place::taken_by_the_program(),
             "others go" => place::others_come_and_go(),
@@ -216,6 +226,7 @@ fn scenario() {
             "joins impossible" => joins::impossible(),
             "joins filtered" => joins::filtered(),
             "joins profilers" => profiles::joined(),
+            "joins by themselves" => standing::by_themselves(),
             "joins in a file" => rings::in_a_file(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
@@ -342,51 +353,4 @@ fn half_loaded() {
         }
         println!("seen half loaded: {}", looker.join().unwrap());
     });
-}
-
-/// Counts its calls, and needs a thread.
-#[derive(Default)]
-struct Calls(AtomicU64);
-
-impl Consumer for Calls {
-    fn needs_thread(&self) -> bool {
-        true
-    }
-
-    fn hit(&self, _event: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// The child does not touch unloaded sites. It does not call consumers of loaded sites, and makes
-/// these sites latent at its first operation.
-fn fork() {
-    let library = Library::open(&plugin("plugin"));
-    let gone = Library::open(&plugin("caller"));
-    let calls = select("plugin::each, caller::**").unwrap().attach(Calls::default()).unwrap();
-    let sum = library.function("plugin_sum");
-    assert_eq!(sum(3), 6);
-    assert_eq!(calls.0.load(Ordering::Relaxed), 6);
-    // No operation has noticed the unloading when the child begins.
-    gone.close();
-    // SAFETY: the child calls the runtime alone, which takes its lock across the fork.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        assert_eq!(sum(3), 6);
-        assert_eq!(calls.0.load(Ordering::Relaxed), 6);
-        assert!(calls.failure().is_some_and(|failure| failure.starts_with("left behind")));
-        let is_active = |probe: &probe_runtime::ProbeInfo| probe.state() == ProbeState::Active;
-        assert!(!probes().iter().any(is_active));
-        assert_eq!(calls.detach().patched(), 0, "they were latent already");
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = -1;
-    // SAFETY: `status` is a place for the result.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child's assertion is on stderr");
-    assert_eq!(sum(3), 6);
-    assert_eq!((calls.0.load(Ordering::Relaxed), calls.failure()), (12, None));
-    assert_eq!(calls.detach().patched(), 2);
-    library.close();
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Weak};
 use std::thread;
 
 use probe_runtime::{
-    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Trace,
-    Tracing, Trigger, look_for_probes, select, standing,
+    Attachment, CallTree, Consumer, Count, Error, Event, Format, FunctionLatency, Kind, Latency, ParseError,
+    ProbeSet, ProbeState, Rendered, Reporter, Setting, Trace, Tracing, Trigger, init_from_env,
+    look_for_probes, register, select, standing,
 };
 use probe_tests::library::Library;
 use probe_tests::text::Text;
@@ -116,6 +117,45 @@ pub(super) fn each_consumer() {
     assert!(has("each") && has("own"));
     [native, perfetto, snapshot].iter().for_each(|path| fs::remove_file(path).unwrap());
     library.close();
+}
+
+/// Counts its hits.
+struct Joined;
+
+static HITS: AtomicU64 = AtomicU64::new(0);
+
+impl Consumer for Joined {
+    fn hit(&self, _: &Event<'_>) {
+        HITS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Reporter for Joined {
+    const NAME: &'static str = "joined";
+    const ABOUT: &'static str = "hits";
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Ok(Self)
+    }
+
+    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
+        "the report".to_owned().into()
+    }
+}
+
+/// The program makes no operation once the variable is read.
+pub(super) fn by_themselves() {
+    register::<Joined>().unwrap();
+    let guard = init_from_env().unwrap();
+    let library = Library::open(&plugin("plugin"));
+    while HITS.load(Ordering::Relaxed) == 0 {
+        assert_eq!(library.function("plugin_sum")(2), 3);
+        thread::yield_now();
+    }
+    assert_eq!(library.function("plugin_sum")(2), 3);
+    library.close();
+    drop(guard);
+    assert!(HITS.load(Ordering::Relaxed) >= 3);
 }
 
 /// Tells how often it was asked to join, and refuses if told to.

@@ -1,4 +1,8 @@
 //! A client's connection, on a thread of its own.
+//!
+//! The thread waits for requests. While a client has attached something, it also looks for probes
+//! that have appeared, ten times a second: these join, although nothing in the program says that an
+//! object was loaded.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +20,7 @@ use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
+use crate::control::{BETWEEN_LOOKS, look_for_probes};
 use crate::os::cpu;
 use crate::os::masked::Masked;
 
@@ -90,6 +95,10 @@ fn hello() -> Hello {
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut told = cpu::thread();
     loop {
+        // Those that were kept by clients that have gone count, too.
+        while lock().has_attachments() && !channel.wait_for_some(BETWEEN_LOOKS)? {
+            look_for_probes();
+        }
         let Received { payload, file } = match channel.receive(None, PATIENCE) {
             Ok(Some(received)) => received,
             Ok(None) => return Ok(()),
