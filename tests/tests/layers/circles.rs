@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
+use crate::Source;
 use crate::paths::is_item_of_tests;
-use crate::{CRATES, Source, sources};
 
 /// The most files that may name each other in a circle.
 const MOST: usize = 3;
@@ -180,18 +180,15 @@ fn circles(files: &BTreeMap<Place, Names>, most: usize) -> BTreeSet<Vec<String>>
     files.keys().map(|file| circle_of(&file)).filter(|circle| circle.len() > most).collect()
 }
 
-#[test]
-fn no_more_than_three_files_of_a_room_name_each_other_in_a_circle() {
-    for krate in CRATES {
-        let sources = sources(krate);
-        let production = sources.iter().filter(|it| !it.is_of_tests && !it.modules.is_empty());
-        let mut files = BTreeMap::<Place, Names>::new();
-        for source in production {
-            // A build may choose between several files of one module.
-            files.entry(source.modules.clone()).or_default().read(source);
-        }
-        assert_eq!(circles(&files, MOST), BTreeSet::new(), "of {krate}");
+/// No more than three files of a room of this crate name each other in a circle.
+pub(crate) fn are_small(krate: &str, sources: &[Source]) {
+    let production = sources.iter().filter(|it| !it.is_of_tests && !it.modules.is_empty());
+    let mut files = BTreeMap::<Place, Names>::new();
+    for source in production {
+        // A build may choose between several files of one module.
+        files.entry(source.modules.clone()).or_default().read(source);
     }
+    assert_eq!(circles(&files, MOST), BTreeSet::new(), "of {krate}");
 }
 
 /// Returns the circles of these files of one room.
