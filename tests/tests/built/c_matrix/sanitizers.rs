@@ -2,7 +2,7 @@
 //! the child.
 //!
 //! Their own code is in the functions, before and after each access; the sites lie where they lie
-//! without it, and count the same. A slice has one language of each compiler for each sanitizer.
+//! without it, and count the same. A slice has one language of one compiler for each sanitizer.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn undefined_behaviour() {
             Compiler::Clang => "-fno-sanitize=function",
         };
         for (language, flags) in [(Language::C, flags), (Language::Cpp, &format!("{flags} {without}"))] {
-            if is_played(compiler, language, Language::C) {
+            if is_played(compiler, language, (Compiler::Gcc, Language::C)) {
                 with_both(compiler, language, flags, &[]);
             }
         }
@@ -40,7 +40,9 @@ fn addresses() {
             Compiler::Clang => ("libclang_rt.asan-x86_64.so", "-O1 -g -fsanitize=address -shared-libsan"),
         };
         let languages = [Language::C, Language::Cpp];
-        for language in languages.into_iter().filter(|it| is_played(compiler, *it, Language::Cpp)) {
+        for language in
+            languages.into_iter().filter(|it| is_played(compiler, *it, (Compiler::Clang, Language::Cpp)))
+        {
             let Some(first) = runtime_of(compiler, language, runtime) else { continue };
             let variables = vec![("LD_PRELOAD", first), ("ASAN_OPTIONS", options.into())];
             with_both(compiler, language, flags, &variables);
@@ -56,7 +58,9 @@ fn races() {
         "report_signal_unsafe=0:handle_segv=0:ignore_interceptors_accesses=1:exitcode=66:halt_on_error=1";
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         let languages = [Language::C, Language::Cpp];
-        for language in languages.into_iter().filter(|it| is_played(compiler, *it, Language::C)) {
+        for language in
+            languages.into_iter().filter(|it| is_played(compiler, *it, (Compiler::Gcc, Language::C)))
+        {
             // Code of either compiler calls the same functions, and the shared one of clang 14
             // crashes on kernels of today, in an empty program, too.
             let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
@@ -66,9 +70,11 @@ fn races() {
     }
 }
 
-/// Whether a language is played: each, or in a slice this one by gcc, and the other by clang.
-fn is_played(compiler: Compiler, language: Language, by_gcc: Language) -> bool {
-    whole::is_asked_for() || (language == by_gcc) == (compiler == Compiler::Gcc)
+/// Whether a language is played by a compiler: each is, and in a slice this one, or gcc's C if there
+/// is no clang.
+fn is_played(compiler: Compiler, language: Language, slice: (Compiler, Language)) -> bool {
+    let slice = if slice.0.is_there() { slice } else { (Compiler::Gcc, Language::C) };
+    whole::is_asked_for() || (compiler, language) == slice
 }
 
 /// Plays both strategies, or one for each language in a slice, with further variables.
