@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::callers::Callers;
 use super::functions::{Function, Program};
+use super::threads::Thread;
 use super::worker::Worker;
 use crate::live;
 
@@ -23,6 +24,8 @@ pub enum Wish {
     Estimate,
     /// Tells the callers of a function, or of none.
     Callers(Option<String>),
+    /// Tells the threads, or no longer.
+    Threads(bool),
     /// Asks most often about the functions that have these probes: those on the screen.
     Look(Vec<u32>),
 }
@@ -44,6 +47,8 @@ pub struct Asked {
     pub lost: u64,
     /// Neighbours of the function that somebody asked for.
     pub callers: Option<Callers>,
+    /// Its threads, while somebody looks at them.
+    pub threads: Option<Vec<Thread>>,
     /// A problem to show.
     pub problem: Option<String>,
     /// The time until the next question about all functions.

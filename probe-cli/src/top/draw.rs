@@ -27,7 +27,8 @@ const WIDE: u16 = 110;
 const WIDEST: u16 = 150;
 
 /// The keys of each page, in 80 columns.
-const KEYS: &str = "a measure  d release  A all  D off  / filter  s sort  Enter tree  ? help  q quit";
+const KEYS: &str = "a measure  A all  D off  / filter  s sort  Enter tree  t threads  ? help  q quit";
+const KEYS_OF_THREADS: &str = "Up Down PgUp PgDn scroll  Esc back  q quit";
 const KEYS_OF_CALLERS: &str = "Esc back  q quit";
 const KEYS_OF_HELP: &str = "any key: back";
 const KEYS_OF_FILTER: &str = "Enter done  Esc no filter";
@@ -40,6 +41,7 @@ pub(super) const HELP: &[&str] = &[
     "e           estimate, or no longer",
     "Enter       callers of the chosen function, and functions that it calls, from a",
     "            tree of all calls; Esc goes back and detaches it",
+    "t           the program's threads; Esc goes back",
     "/           filter: a part of the path, or a selector such as net::** group=db",
     "Esc         no filter",
     "s, r        sort by the next column; reverse",
@@ -65,6 +67,7 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
     match view.page {
         Page::Functions => functions(view, frame, body),
         Page::Callers => callers(view, frame, body),
+        Page::Threads => threads(view, frame, body),
         Page::Help => frame.render_widget(Paragraph::new(HELP.join("\n")), body),
     }
     let has_others = view.page == Page::Functions && view.asked.functions.len() > view.shown.len();
@@ -88,6 +91,7 @@ pub fn draw(view: &mut View, frame: &mut Frame<'_>) {
         _ if view.is_typing => KEYS_OF_FILTER,
         Page::Functions => KEYS,
         Page::Callers => KEYS_OF_CALLERS,
+        Page::Threads => KEYS_OF_THREADS,
         Page::Help => KEYS_OF_HELP,
     };
     frame.render_widget(Paragraph::new(Line::styled(of_page, DIM)), keys);
@@ -251,6 +255,27 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
     };
     edges("callers of", &callers.around, frame, above);
     edges("called by", &callers.called, frame, below);
+}
+
+fn threads(view: &View, frame: &mut Frame<'_>, area: Rect) {
+    let Some(threads) = &view.asked.threads else {
+        return frame.render_widget(Paragraph::new("reading the threads"), area);
+    };
+    let height = usize::from(area.height.saturating_sub(1));
+    // The last page is full.
+    let first = view.first_thread.min(threads.len().saturating_sub(height));
+    let width = usize::from(area.width.saturating_sub(5 * 10));
+    let percent = |part: Option<f64>| or_dash(part.map(Figure::exact), Figure::percent);
+    let rows = threads.iter().skip(first).take(height).map(|it| {
+        let used = or_dash(it.used.map(Figure::exact), Figure::time);
+        let numbers = [it.id.to_string(), it.state.to_owned(), percent(it.busy), percent(it.waiting), used];
+        let cells = [ending(&it.name, width)].into_iter().chain(numbers.map(|it| right(&it, 9)));
+        Row::new(cells)
+    });
+    let heading = ["id", "state", "CPU", "waits", "CPU time"].map(|it| right(it, 9));
+    let heading = ["thread".to_owned()].into_iter().chain(heading);
+    let widths = [Constraint::Fill(1)].into_iter().chain([Constraint::Length(9); 5]);
+    frame.render_widget(Table::new(rows, widths).header(Row::new(heading).style(BOLD)), area);
 }
 
 fn right(text: &str, width: usize) -> String {

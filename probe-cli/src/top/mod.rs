@@ -6,6 +6,8 @@
 //! estimated by a profiler, within a budget of the program's CPU time. Those that somebody chooses
 //! are measured: each of their calls, by a histogram.
 //!
+//! Threads are read from the kernel, not from the program.
+//!
 //! Flow: reports (JSON) ▶ functions, with rates between two of them ▶ view (rows, by keys) ▶ drawn.
 
 mod asking;
@@ -15,6 +17,7 @@ mod figure;
 mod functions;
 mod reports;
 mod terminal;
+mod threads;
 mod view;
 mod worker;
 

@@ -12,6 +12,7 @@ use super::callers::Callers;
 use super::draw;
 use super::functions::{Function, Functions, Program};
 use super::reports::Report;
+use super::threads::Thread;
 use super::view::{Column, Key, Page, View};
 
 /// Returns the screen's lines, without spaces at their ends.
@@ -102,7 +103,49 @@ cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
     let shown = screen(&mut view(), 80, 24);
     assert_eq!(shown.lines().take(7).map(|it| it.to_owned() + "\n").collect::<String>(), expected, "{shown}");
     assert_eq!(shown.lines().count(), 24);
-    assert!(shown.lines().last().unwrap().ends_with("Enter tree  ? help  q quit"));
+    assert!(shown.lines().last().unwrap().ends_with("Enter tree  t threads  ? help  q quit"));
+}
+
+#[test]
+fn threads_are_on_a_page_of_their_own() {
+    let mut view = view();
+    assert_eq!(view.press(Key::Char('t')), Some(Wish::Threads(true)));
+    assert!(screen(&mut view, 80, 24).lines().nth(2).unwrap().starts_with("reading the threads"));
+    let thread = |id, name: &str, state, busy| Thread {
+        id,
+        name: name.to_owned(),
+        state,
+        busy,
+        waiting: busy.map(|_| 0.25),
+        used: Some(1.5e9),
+    };
+    let mut threads = vec![
+        thread(11, "worker\u{1b}[2J", "running", Some(0.5)),
+        thread(4711, "shop", "sleeping", Some(0.0)),
+        thread(12, "new", "-", None),
+    ];
+    view.asked.threads = Some(threads.clone());
+    let expected = "\
+thread                                id     state       CPU     waits  CPU time
+worker\\u{1b}[2J                       11   running    50.0 %    25.0 %    1.50 s
+shop                                4711  sleeping     0.0 %    25.0 %    1.50 s
+new                                   12         -         -         -    1.50 s
+";
+    let shown = screen(&mut view, 80, 24);
+    let lines: Vec<_> = shown.lines().skip(2).take(4).collect();
+    assert_eq!(lines.join("\n") + "\n", expected, "{shown}");
+    assert!(shown.lines().last().unwrap().starts_with("Up Down PgUp PgDn scroll  Esc back"), "{shown}");
+    // Of more than fit, the last page is full.
+    threads.extend((20..60).map(|id| thread(id, "more", "sleeping", None)));
+    view.asked.threads = Some(threads);
+    assert_eq!(view.press(Key::Move(2)), None);
+    assert!(screen(&mut view, 80, 24).lines().nth(3).unwrap().starts_with("new"));
+    view.press(Key::Last);
+    let shown = screen(&mut view, 80, 24);
+    let last = shown.lines().nth(21).unwrap();
+    assert_eq!(last.split_whitespace().nth(1), Some("59"), "{shown}");
+    assert_eq!(view.press(Key::Escape), Some(Wish::Threads(false)));
+    assert_eq!(view.page, Page::Functions);
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub enum Page {
     Functions,
     /// Callers of one, and functions that it calls.
     Callers,
+    /// The program's threads.
+    Threads,
     /// The keys.
     Help,
 }
@@ -96,8 +98,9 @@ pub struct View {
     pub is_typing: bool,
     /// The chosen function.
     pub chosen: Option<String>,
-    /// The first row on the screen.
+    /// The first row on the screen, of functions and of threads.
     pub first: usize,
+    pub first_thread: usize,
     /// The probes of the rows on the screen, as last drawn.
     pub shown: Vec<u32>,
     /// The effect of the last key, or a problem.
@@ -117,6 +120,7 @@ impl Default for View {
             is_typing: false,
             chosen: None,
             first: 0,
+            first_thread: 0,
             shown: Vec::new(),
             said: "asking the program".to_owned(),
             has_ended: false,
@@ -164,6 +168,7 @@ impl View {
             return match self.page {
                 Page::Functions => self.of_functions(key),
                 Page::Callers => self.of_callers(key),
+                Page::Threads => self.of_threads(key),
                 Page::Help => {
                     self.page = Page::Functions;
                     None
@@ -196,6 +201,28 @@ impl View {
             }
             _ => (),
         }
+        None
+    }
+
+    fn of_threads(&mut self, key: Key) -> Option<Wish> {
+        let last = self.asked.threads.as_ref().map_or(0, |it| it.len().saturating_sub(1));
+        let by = |by: isize| self.first_thread.saturating_add_signed(by).min(last);
+        self.first_thread = match key {
+            Key::Char('q') => {
+                self.has_ended = true;
+                return None;
+            }
+            Key::Escape | Key::Enter | Key::Backspace | Key::Char('t') => {
+                self.page = Page::Functions;
+                return Some(Wish::Threads(false));
+            }
+            Key::Move(rows) => by(rows),
+            Key::Char('j') => by(1),
+            Key::Char('k') => by(-1),
+            Key::First => 0,
+            Key::Last => last,
+            _ => return None,
+        };
         None
     }
 
@@ -246,6 +273,10 @@ impl View {
                 let path = path?;
                 self.page = Page::Callers;
                 (Some(Wish::Callers(Some(path))), String::new())
+            }
+            Key::Char('t') => {
+                (self.page, self.first_thread) = (Page::Threads, 0);
+                (Some(Wish::Threads(true)), String::new())
             }
             Key::Char('s') => {
                 let at = Column::ALL.iter().position(|it| *it == self.column).unwrap_or(0);

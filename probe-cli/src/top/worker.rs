@@ -12,6 +12,7 @@ use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::functions::{Functions, Program};
 use super::reports::{Estimated, Measured, Node, Report};
+use super::threads::{Thread, Threads};
 use crate::live;
 
 /// The time between two questions about the same, at least and at most.
@@ -57,6 +58,7 @@ pub struct Worker {
     measurements: Option<u32>,
     tree: Option<u32>,
     callers: Option<Callers>,
+    threads: Option<(Threads, Vec<Thread>)>,
     problem: Option<String>,
     /// The probes of the functions on the screen.
     shown: Vec<u32>,
@@ -66,6 +68,8 @@ pub struct Worker {
     edges: Pace,
     /// Whether all functions have been reported.
     has_all: bool,
+    /// The program's probes when they were last listed.
+    probes: u32,
 }
 
 impl Worker {
@@ -88,12 +92,14 @@ impl Worker {
             measurements: None,
             tree: None,
             callers: None,
+            threads: None,
             problem: None,
             shown: Vec::new(),
             all: pace,
             rows: pace,
             edges: pace,
             has_all: false,
+            probes: 0,
         }
     }
 
@@ -110,6 +116,7 @@ impl Worker {
                 if let Err(error) = self.ask_for_status() {
                     return Some(self.said(&error));
                 }
+                self.read_threads();
             }
             if let Err(error) = self.ask(next) {
                 return Some(self.said(&error));
@@ -151,11 +158,7 @@ impl Worker {
     }
 
     fn begin(&mut self) -> Result<(), ClientError> {
-        let probes = self.program.client.list(&self.selector)?;
-        for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
-            self.functions.add(probe.number, &probe.path, &probe.file, probe.line, probe.group.as_deref());
-            self.paths.insert(probe.path.clone());
-        }
+        self.list()?;
         match self.estimating(true) {
             // Without estimates the rest works.
             Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
@@ -164,10 +167,34 @@ impl Worker {
         Ok(())
     }
 
+    /// Lists the functions; again when probes have come, with a plugin, say.
+    fn list(&mut self) -> Result<(), ClientError> {
+        let probes = self.program.client.list(&self.selector)?;
+        for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
+            self.functions.add(probe.number, &probe.path, &probe.file, probe.line, probe.group.as_deref());
+            self.paths.insert(probe.path.clone());
+        }
+        Ok(())
+    }
+
     fn ask_for_status(&mut self) -> Result<(), ClientError> {
         let status = self.program.client.status()?;
         (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
+        let before = std::mem::replace(&mut self.probes, status.probes);
+        if before != 0 && before != status.probes {
+            self.list()?;
+        }
         Ok(())
+    }
+
+    /// Reads the threads, if somebody looks at them. Those of a program that is gone stay: its
+    /// connection ends, too.
+    fn read_threads(&mut self) {
+        if let Some((threads, shown)) = &mut self.threads
+            && let Ok(read) = threads.read()
+        {
+            *shown = read;
+        }
     }
 
     /// Asks for the reports that are due at this time.
@@ -209,6 +236,7 @@ impl Worker {
             cost: self.functions.cost(),
             lost: self.functions.lost,
             callers: self.callers.clone(),
+            threads: self.threads.as_ref().map(|(_, shown)| shown.clone()),
             problem: self.problem.take(),
             every: self.all.every,
         }
@@ -232,6 +260,12 @@ impl Worker {
             }
             Wish::Estimate => self.estimating(self.estimates.is_none()),
             Wish::Callers(path) => self.neighbours(path),
+            Wish::Threads(is_wanted) => {
+                let of = Threads::of(self.program.process.pid);
+                self.threads = is_wanted.then(|| (of, Vec::new()));
+                self.read_threads();
+                Ok(())
+            }
             Wish::Look(shown) => {
                 self.shown = shown;
                 Ok(())

@@ -8,6 +8,7 @@ use probe_trace::Item;
 
 use crate::preloaded::{Kind, Served, compiled, differing};
 use crate::program::{Folder, Ran, out, run, signal, spawn, until, words};
+use crate::terminal::{SMALL, Terminal};
 
 /// The sum of a hundred calls.
 const SUM: &str = "14950";
@@ -103,6 +104,25 @@ fn a_late_plugin_joins_without_a_request() {
         assert_eq!(hits, 100, "{ran:?}");
         assert_eq!(served.end(), Some(7));
     }
+}
+
+/// Its functions come to the screen, without a key.
+#[test]
+fn functions_of_a_late_plugin_are_in_top() {
+    let folder = Folder::new("shown");
+    let hooks = ["-finstrument-functions"];
+    let (host, plugin) = (compiled(&folder, Kind::Late, &[]), compiled(&folder, Kind::Plugged, &hooks));
+    let mut served = Served::start(&folder, &[host.to_str().unwrap(), plugin.to_str().unwrap()]);
+    let Some(mut top) = Terminal::probectl(&folder, SMALL, &format!("top -p {}", served.pid())) else {
+        return;
+    };
+    top.until(|screen| screen.contains("no functions among the selected probes"));
+    assert_eq!(served.ask("late"), SUM);
+    top.until(|screen| screen.lines().any(|line| line.starts_with("  work ")));
+    top.press("q");
+    assert_eq!(top.last(), "\n");
+    assert_eq!(served.ask("late"), SUM);
+    assert_eq!(served.end(), Some(7));
 }
 
 /// The plugin's hits in a table.

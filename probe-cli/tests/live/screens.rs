@@ -155,7 +155,13 @@ fn top_uses_the_whole_terminal() {
         top.until(|screen| screen.contains("rate"));
         top.press("?");
         becomes(&top, size, "help");
-        top.press("xq");
+        top.press("xt");
+        top.until(|screen| screen.contains("waits") && screen.contains(" sleeping"));
+        let shown = top.screen().clone();
+        let is_row = |line: &&str| line.contains(" sleeping") || line.contains(" running");
+        assert!(shown.lines().filter(is_row).count() > 2, "{shown}");
+        assert!(shown.lines().any(|line| line.starts_with("probe-client")), "{shown}");
+        top.press("\x1bq");
         assert_eq!(top.last(), "\n");
     }
     program.is_as_before();

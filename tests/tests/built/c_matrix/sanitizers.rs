@@ -70,8 +70,8 @@ fn races() {
     }
 }
 
-/// Whether a language is played by a compiler: each is, and in a slice this one, or gcc's C if there
-/// is no clang.
+/// Whether a compiler plays a language: each is played, and in a slice this one, or gcc's C if
+/// there is no clang.
 fn is_played(compiler: Compiler, language: Language, slice: (Compiler, Language)) -> bool {
     let slice = if slice.0.is_there() { slice } else { (Compiler::Gcc, Language::C) };
     whole::is_asked_for() || (compiler, language) == slice
