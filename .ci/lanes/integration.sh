@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of whole programs, but for those of the lane `built`.
+# Tests of whole programs, but for those of the lanes `built` and `tool`.
 # `PROBE_TEST_WHOLE=1` asks for whole tests in place of slices: see tests/README.md.
 source "$(dirname "$0")/../common.sh"
 
@@ -10,4 +10,8 @@ step 'examples'
 cargo build --workspace --examples
 
 step 'integration tests'
-cargo test --workspace --test '[!b]*' --test 'b[!u]*'
+others=$(cargo metadata --no-deps --format-version 1 |
+    grep -o '"kind":\["test"\],"crate_types":\["bin"\],"name":"[^"]*"' | cut -d'"' -f 12 |
+    grep -vxF -e build -e built -e cli -e live -e shop)
+mapfile -t others < <(sort -u <<<"$others")
+cargo test --workspace "${others[@]/#/--test=}"

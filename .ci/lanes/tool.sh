@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The test programs of the command-line tool, which watch other programs, live or in files.
+# `PROBE_TEST_WHOLE=1` asks for whole tests in place of slices: see tests/README.md.
+source "$(dirname "$0")/../common.sh"
+
+tools
+
+# As in the lane `integration`.
+step 'examples'
+cargo build --workspace --examples
+
+step 'tests of the command-line tool'
+cargo test --workspace --test cli --test live --test shop
