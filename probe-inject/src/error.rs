@@ -54,7 +54,7 @@ pub enum InjectError {
         /// A line about each of some threads.
         threads: Vec<String>,
     },
-    /// Another process is calling something there.
+    /// Another process has it open, to call something there or to stop its threads.
     Busy(u32),
     /// A call was asked for, and has not returned: this one, or one whose caller has died.
     TimedOut {
@@ -93,7 +93,12 @@ impl fmt::Display for InjectError {
                 )?;
                 threads.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
-            Self::Busy(pid) => write!(f, "another process is attaching to process {pid}; try again"),
+            Self::Busy(pid) => {
+                write!(
+                    f,
+                    "another process attaches to process {pid}, or counts there from outside; try again when it has ended"
+                )
+            }
             Self::TimedOut { pid, thread, within } => write!(
                 f,
                 "thread {thread} of process {pid} was asked, and has not finished for {within:?}: it waits for another \

@@ -1,8 +1,11 @@
 //! A line on stderr, if that is a terminal, while something takes longer than a second.
 
+use std::fs::File;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::preloaded::with_agent;
 use crate::program::{Folder, PROBECTL, Program, run};
@@ -101,8 +104,11 @@ fn an_agent_may_take_a_while() {
         if String::from_utf8_lossy(&asked.stderr).contains("can't be traced") {
             return println!("left out: nobody may trace here");
         }
-        let turn = SocketAddr::from_abstract_name(format!("latent-probes/inject/{}", program.pid()));
-        let other = UnixListener::bind_addr(&turn.unwrap()).unwrap();
+        let other = File::open(format!("/proc/{}/mem", program.pid())).unwrap();
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        // Any user can have an abstract name, so none keeps a command away.
+        let name = SocketAddr::from_abstract_name(format!("latent-probes/inject/{}", program.pid()));
+        let _name = UnixListener::bind_addr(&name.unwrap()).unwrap();
         let line = format!("exec {} {command} -p {}", PROBECTL.join(" "), program.pid());
         let Some(terminal) = Terminal::start(&folder, SMALL, &line) else { return };
         let what = format!("bringing an agent to process {}: ", program.pid());
