@@ -8,6 +8,7 @@ use probe_protocol::{Attach, Attached, Client, ClientError};
 use crate::args::{Measure, Running, Target};
 use crate::live::{Program, Screen, Stop, Watched, failure, watch_from};
 use crate::output::{Failure, Shown};
+use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
 const UNSEEN: Duration = Duration::from_millis(100);
@@ -39,7 +40,10 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         Ok(())
     })?;
     let last = match watched {
-        Watched::Stopped => last(&mut program.client, attached.id, format)?,
+        Watched::Stopped => {
+            let _progress = last_answer(&program);
+            last(&mut program.client, attached.id, format)?
+        }
         Watched::Ended => None,
     };
     let end = last.is_none().then(|| program.end());
@@ -109,6 +113,13 @@ pub(super) fn report(
         Err(ClientError::Ended) => Ok(None),
         Err(error) => Err(failure(&error)),
     }
+}
+
+/// Begins to show that a program is asked for the last time. One that was started here may write to
+/// the same terminal.
+pub(super) fn last_answer(program: &Program) -> Option<Progress> {
+    let what = || format!("waiting for the last answer of process {}", program.process.pid);
+    (!program.is_own()).then(|| Progress::start(&what(), 0))
 }
 
 /// Makes the probes latent and asks for the final report.

@@ -85,6 +85,8 @@ impl Program {
     /// If it can't be ended.
     pub fn leave(self) -> Result<Vec<String>, Failure> {
         let Self { client, process } = self;
+        let what = format!("waiting for the end of the agent of process {}", process.pid);
+        let _progress = Progress::start(&what, 0);
         let notes = client.leave(false).map_err(|error| failure(&error))?;
         if !gone(process.pid) {
             let pid = process.pid;
@@ -160,6 +162,7 @@ impl Program {
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let ending = started.ending();
         stop.before_exit(move || ending.end());
+        let _progress = Progress::start(&format!("waiting for the agent of {program}"), 0);
         let begin = Instant::now();
         loop {
             let pid = asked(&started);
@@ -257,7 +260,10 @@ impl Process {
 }
 
 /// Connects to a process, which may be busy or stopped.
-fn connect(pid: u32) -> Result<Client, ClientError> {
+///
+/// # Errors
+/// If it can't be asked.
+pub fn connect(pid: u32) -> Result<Client, ClientError> {
     let _progress = Progress::start(&format!("waiting for an answer of process {pid}"), 0);
     Client::connect(pid)
 }

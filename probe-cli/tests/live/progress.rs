@@ -1,15 +1,19 @@
 //! A line on stderr, if that is a terminal, while something takes longer than a second.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 
+use probe_tests::lease::Lease;
+use probe_trace::layout::event;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::injected_into::{Target, compiled, done};
+use crate::made;
 use crate::preloaded::with_agent;
-use crate::program::{Folder, PROBECTL, Program, run};
-use crate::terminal::{SMALL, Terminal};
+use crate::program::{Folder, PROBECTL, Program, out, run};
+use crate::terminal::{LARGE, SMALL, Terminal};
 
 /// Erases the line.
 const ERASED: &str = "\r\x1b[K";
@@ -118,5 +122,111 @@ fn an_agent_may_take_a_while() {
         let (lines, rest) = shown(&ran.out, &what);
         assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
         assert!(rest.contains("serves") && !rest.contains("bringing"), "{ran:?}");
+    }
+}
+
+/// Another command has the turn here, too.
+#[test]
+fn a_program_is_waited_for_to_count_from_outside() {
+    let folder = Folder::new("progress-outside");
+    let program = compiled(&folder, &["-static", "-DSTATIC"]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let pid = target.pid();
+    if done(&folder, &["enable", "--ptrace", "--keep", "-p", &pid, "**"]).is_none() {
+        return;
+    }
+    let what = format!("waiting for process {pid}: ");
+    for command in ["status", "disable"] {
+        let other = File::open(format!("/proc/{pid}/mem")).unwrap();
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let arguments = format!("{command} --ptrace -p {pid}");
+        let Some(terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
+        terminal.until(|screen| screen.starts_with(&what));
+        drop(other);
+        let ran = terminal.ran();
+        let (lines, rest) = shown(&ran.out, &what);
+        assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
+        assert!(rest.contains("working") && !rest.contains("waiting"), "{ran:?}");
+    }
+    assert_eq!(target.end(), "right");
+}
+
+/// The last report is asked for when the program is stopped.
+#[test]
+fn a_last_answer_is_waited_for() {
+    let folder = Folder::new("progress-last");
+    let mut program = Program::start(&folder);
+    let arguments = format!("count -p {} 'live::program::**' --every 1000s", program.pid());
+    let Some(mut terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
+    terminal.until(|screen| screen.contains("live::program::work"));
+    signal("-STOP", &program);
+    terminal.press("\x03");
+    let what = format!("waiting for the last answer of process {}: ", program.pid());
+    terminal.until(|screen| screen.contains(&what));
+    signal("-CONT", &program);
+    let ran = terminal.ran();
+    let (lines, rest) = shown(&ran.out, &what);
+    assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
+    assert!(rest.contains("live::program::work") && !rest.contains("waiting"), "{ran:?}");
+    program.is_as_before();
+}
+
+/// A program that serves no socket yet: it waits for somebody to open a pipe.
+#[test]
+fn an_agent_of_a_started_program_is_waited_for() {
+    let folder = Folder::new("progress-started");
+    let pipe = folder.0.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let arguments = format!("count '**' -- sh -c ': > {}'", pipe.display());
+    let Some(terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
+    let what = "waiting for the agent of sh: ";
+    terminal.until(|screen| screen.contains(what));
+    drop(File::open(&pipe).unwrap());
+    let ran = terminal.ran();
+    let (lines, rest) = shown(&ran.out, what);
+    assert!(!lines.is_empty() && ran.code == Some(3), "{ran:?}");
+    assert!(rest.contains("error: ") && !rest.contains("waiting"), "{ran:?}");
+}
+
+/// Returns a trace of one call.
+fn trace() -> Vec<u8> {
+    let mut file = made::File::new();
+    file.definitions(&[made::definition(0, 1, 0, "a::f", &[]), made::definition(1, 2, 0, "a::f", &[])]);
+    file.sub_buffer(0, 0, &[], &[event::word(0, 0, 5), event::word(1, 0, 6)]);
+    file.reading(1 << 30);
+    file.0
+}
+
+/// Opening a file takes a while.
+#[test]
+fn files_that_are_read_slowly() {
+    let folder = Folder::new("progress-read");
+    let program = compiled(&folder, &[]);
+    let [first, other, report] =
+        ["first.probetrace", "other.probetrace", "report.json"].map(|name| folder.0.join(name));
+    [&first, &other].iter().for_each(|it| fs::write(it, trace()).unwrap());
+    let [slow, text] = [&first, &other].map(|it| it.display().to_string());
+    fs::write(&report, out(&folder, &["--json", "report", &text])).unwrap();
+    let file = program.display();
+    for (path, arguments, part) in [
+        (&program, format!("list {file}"), "working"),
+        (&program, format!("audit {file}"), "0 findings"),
+        (&first, format!("report {slow}"), "a::f"),
+        (&first, format!("convert {slow} {slow}.json"), ""),
+        (&first, format!("diff {slow} {text}"), "a::f"),
+        (&report, format!("diff {} {text}", report.display()), "a::f"),
+    ] {
+        let lease = match Lease::take(path) {
+            Ok(lease) => lease,
+            Err(error) => return println!("left out: no file can be slow here: {error}"),
+        };
+        let Some(terminal) = Terminal::probectl(&folder, LARGE, &arguments) else { return };
+        let what = format!("reading {}: ", path.display());
+        terminal.until(|screen| screen.starts_with(&what));
+        drop(lease);
+        let ran = terminal.ran();
+        let (lines, rest) = shown(&ran.out, &what);
+        assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
+        assert!(rest.contains(part) && !rest.contains("reading"), "{ran:?}");
     }
 }
