@@ -52,11 +52,10 @@ impl Turn {
                 File::open(&path).map_err(|error| check(pid).err().unwrap_or_else(|| system(error)))?;
             match lock(&file) {
                 Ok(()) if is_at(&file, &path) => return Ok(Self { _locked: file }),
-                // Another process has got the id meanwhile.
-                Ok(()) => (),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(system(error)),
-                Err(_) if begun.elapsed() > within => return Err(InjectError::Busy(pid)),
-                Err(_) => thread::sleep(LOOK),
+                // Somebody has the turn, or another process has got the id meanwhile.
+                _ if begun.elapsed() > within => return Err(InjectError::Busy(pid)),
+                _ => thread::sleep(LOOK),
             }
         }
     }
