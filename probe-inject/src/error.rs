@@ -55,7 +55,12 @@ pub enum InjectError {
         threads: Vec<String>,
     },
     /// Another process has it open, to call something there or to stop its threads.
-    Busy(u32),
+    Busy {
+        /// The process.
+        pid: u32,
+        /// The other process and its name, if the system tells.
+        holder: Option<(u32, String)>,
+    },
     /// A call was asked for, and has not returned: this one, or one whose caller has died.
     TimedOut {
         /// The process.
@@ -93,10 +98,14 @@ impl fmt::Display for InjectError {
                 )?;
                 threads.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
-            Self::Busy(pid) => {
+            Self::Busy { pid, holder } => {
+                match holder {
+                    Some((holder, name)) => write!(f, "process {holder} ({name})")?,
+                    None => f.write_str("another process")?,
+                }
                 write!(
                     f,
-                    "another process attaches to process {pid}, or counts there from outside; try again when it has ended"
+                    " attaches to process {pid}, or counts there from outside; try again when it has ended"
                 )
             }
             Self::TimedOut { pid, thread, within } => write!(

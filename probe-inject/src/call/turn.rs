@@ -29,7 +29,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::InjectError;
-use crate::process::check;
+use crate::process::{Status, check};
 
 /// The time between two tries.
 const LOOK: Duration = Duration::from_millis(2);
@@ -54,7 +54,11 @@ impl Turn {
                 Ok(()) if is_at(&file, &path) => return Ok(Self { _locked: file }),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(system(error)),
                 // Somebody has the turn, or another process has got the id meanwhile.
-                _ if begun.elapsed() > within => return Err(InjectError::Busy(pid)),
+                _ if begun.elapsed() > within => {
+                    let holder = holder(&file);
+                    let name = |it| Status::of(it).unwrap_or_default().name;
+                    return Err(InjectError::Busy { pid, holder: holder.map(|it| (it, name(it))) });
+                }
                 _ => thread::sleep(LOOK),
             }
         }
@@ -68,6 +72,22 @@ fn lock(file: &File) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Returns the process that has locked a file, if the system tells.
+fn holder(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    let (major, minor) = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
+    held(&fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", metadata.ino()))
+}
+
+/// Finds it in the system's list of locks, by the file's key there.
+fn held(locks: &str, key: &str) -> Option<u32> {
+    locks.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        // Before one that only waits for a lock, there is an arrow.
+        [_, "FLOCK", _, _, pid, file, ..] if file == key => pid.parse().ok(),
+        _ => None,
+    })
 }
 
 /// Returns whether others find this file there.
@@ -106,7 +126,10 @@ mod tests {
     fn is_busy(pid: u32) -> bool {
         match Turn::take(pid, SOON) {
             Ok(_) => false,
-            Err(InjectError::Busy(of)) if of == pid => true,
+            Err(InjectError::Busy { pid: of, holder }) if of == pid => {
+                assert!(holder.is_some());
+                true
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -126,6 +149,25 @@ mod tests {
         end(&mut other);
         assert!(matches!(Turn::take(0, SOON), Err(InjectError::NoProcess(0))));
         assert!(matches!(Turn::take(u32::MAX, SOON), Err(InjectError::NoProcess(u32::MAX))));
+    }
+
+    #[test]
+    fn an_error_names_the_holder() {
+        let locks = "1: POSIX  ADVISORY  WRITE 5 00:15:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 6 00:16:77 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 7 00:15:77 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 8 00:15:77 0 EOF\n";
+        assert_eq!([held(locks, "00:15:77"), held(locks, "00:15:78")], [Some(7), None]);
+        let Some(mut one) = waiting() else { return };
+        let _turn = Turn::take(one.id(), SOON).unwrap();
+        let error = Turn::take(one.id(), SOON).unwrap_err();
+        let InjectError::Busy { holder: Some((holder, name)), .. } = &error else { panic!("{error}") };
+        assert_eq!(*holder, std::process::id());
+        let said = format!(
+            "process {holder} ({name}) attaches to process {}, or counts there from outside; try again when it \
+             has ended",
+            one.id()
+        );
+        assert_eq!(error.to_string(), said);
+        end(&mut one);
     }
 
     /// A shell with the turn, in other namespaces; `None` if they need more rights.
