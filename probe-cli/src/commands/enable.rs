@@ -5,7 +5,7 @@ use std::fmt::Write;
 use probe_protocol::{Attach, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
 
-use super::measure::{last_answer, notes, running, written};
+use super::measure::{Asked, notes, running, written};
 use crate::args::{Disable, Enable};
 use crate::live::{Screen, Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     if !args.keep {
         match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
             Watched::Stopped => {
-                let _progress = last_answer(&program);
+                let _progress = Asked::of(&program).wait();
                 program.client.pause(attached.id).map_err(|error| failure(&error))?;
                 let formats = attached.consumers.iter().map(|it| &it.formats[..]);
                 text = reports(&mut program.client, attached.id, formats, is_json)?.concat();
@@ -59,7 +59,7 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let mut screen = Screen::stdout(is_json);
     let mut notes = Vec::new();
     for id in &ids {
-        let progress = last_answer(&program);
+        let progress = Asked::of(&program).wait();
         let client = &mut program.client;
         client.pause(*id).map_err(|error| failure(&error))?;
         let known = status.attachments.iter().filter(|it| it.id == *id);

@@ -29,10 +29,14 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
+    let asked = Asked::of(&program);
     let mut latest = None;
     let first = every.map(|every| if screen.is_terminal() { every.min(FIRST) } else { every });
     let watched = watch_from(&mut program.client, &stop, args.time, first, every, |client, _| {
-        let Some(report) = report(client, attached.id, 0, format)? else { return Ok(()) };
+        let progress = asked.wait();
+        let report = report(client, attached.id, 0, format)?;
+        drop(progress);
+        let Some(report) = report else { return Ok(()) };
         if shows.is_some() {
             written(screen.show(&report))?;
         }
@@ -41,7 +45,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     })?;
     let last = match watched {
         Watched::Stopped => {
-            let _progress = last_answer(&program);
+            let _progress = asked.wait();
             last(&mut program.client, attached.id, format)?
         }
         Watched::Ended => None,
@@ -115,11 +119,20 @@ pub(super) fn report(
     }
 }
 
-/// Begins to show that a program is asked for the last time. One that was started here may write to
-/// the same terminal.
-pub(super) fn last_answer(program: &Program) -> Option<Progress> {
-    let what = || format!("waiting for the last answer of process {}", program.process.pid);
-    (!program.is_own()).then(|| Progress::start(&what(), 0))
+/// The process of a program that is asked; `None` if it was started here, since it may write to the
+/// same terminal.
+pub(super) struct Asked(Option<u32>);
+
+impl Asked {
+    /// Takes that of a program.
+    pub(super) fn of(program: &Program) -> Self {
+        Self((!program.is_own()).then_some(program.process.pid))
+    }
+
+    /// Begins to show that an answer is waited for.
+    pub(super) fn wait(&self) -> Option<Progress> {
+        self.0.map(|pid| Progress::start(&format!("waiting for an answer of process {pid}"), 0))
+    }
 }
 
 /// Makes the probes latent and asks for the final report.

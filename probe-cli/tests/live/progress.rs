@@ -151,24 +151,32 @@ fn a_program_is_waited_for_to_count_from_outside() {
     assert_eq!(target.end(), "right");
 }
 
-/// The last report is asked for when the program is stopped.
+/// A program that is stopped gives no report: neither one of many, nor the last one.
 #[test]
-fn a_last_answer_is_waited_for() {
+fn a_report_is_waited_for() {
     let folder = Folder::new("progress-last");
     let mut program = Program::start(&folder);
-    let arguments = format!("count -p {} 'live::program::**' --every 1000s", program.pid());
-    let Some(mut terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
-    terminal.until(|screen| screen.contains("live::program::work"));
-    signal("-STOP", &program);
-    terminal.press("\x03");
-    let what = format!("waiting for the last answer of process {}: ", program.pid());
-    terminal.until(|screen| screen.contains(&what));
-    signal("-CONT", &program);
-    let ran = terminal.ran();
-    let (lines, rest) = shown(&ran.out, &what);
-    assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
-    assert!(rest.contains("live::program::work") && !rest.contains("waiting"), "{ran:?}");
-    program.is_as_before();
+    let what = format!("waiting for an answer of process {}: ", program.pid());
+    for every in ["1s", "1000s"] {
+        let arguments = format!("count -p {} 'live::program::**' --every {every}", program.pid());
+        let Some(mut terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
+        terminal.until(|screen| screen.contains("live::program::work"));
+        signal("-STOP", &program);
+        if every == "1000s" {
+            terminal.press("\x03");
+        }
+        terminal.until(|screen| screen.contains(&what));
+        signal("-CONT", &program);
+        if every == "1s" {
+            terminal.until(|screen| !screen.contains(&what) && screen.contains("live::program::work"));
+            terminal.press("\x03");
+        }
+        let ran = terminal.ran();
+        let (lines, rest) = shown(&ran.out, &what);
+        assert!(!lines.is_empty() && ran.code == Some(0), "{ran:?}");
+        assert!(rest.contains("live::program::work") && !rest.contains("waiting"), "{ran:?}");
+        program.is_as_before();
+    }
 }
 
 /// A program that serves no socket yet: it waits for somebody to open a pipe.
