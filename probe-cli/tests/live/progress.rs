@@ -43,8 +43,9 @@ fn a_recording_tells_how_much_of_its_time_is_over() {
     };
     let parts: Vec<_> = lines.iter().map(|line| of(line)).collect();
     assert!(parts.len() >= 2 && parts.is_sorted(), "{ran:?}");
-    // The first one comes after a second.
-    assert!(parts[0].0 >= 30 && parts[0].1 >= 1, "{ran:?}");
+    // The first one comes after a second. A part is that of a moment before, on a loaded machine.
+    assert!(parts[0].0 > 0 && parts[0].1 >= 1, "{ran:?}");
+    assert!(parts.iter().all(|(percent, seconds)| percent * 3 <= (seconds + 1) * 100), "{ran:?}");
     assert!(rest.contains(" events of ") && !rest.contains("recording to"), "{ran:?}");
 
     // Into a pipe, nothing of it.
