@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,20 +28,11 @@ impl Progress {
         let done = Arc::new(AtomicU64::new(0));
         let (sender, receiver) = mpsc::channel::<()>();
         let (what, counted) = (clean(what).into_owned(), Arc::clone(&done));
-        let show = move || {
-            let begin = Instant::now();
-            let mut wait = AFTER;
-            let mut is_shown = false;
-            while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                let line = line(&what, counted.load(Ordering::Relaxed), total, begin.elapsed());
-                let line = ending(&line, width());
-                let _ = write!(io::stderr(), "\r\x1b[K{line}");
-                (wait, is_shown) = (EVERY, true);
-            }
-            if is_shown {
-                let _ = write!(io::stderr(), "\r\x1b[K");
-            }
+        let line = move |elapsed| {
+            let line = line(&what, counted.load(Ordering::Relaxed), total, elapsed);
+            ending(&line, width()).to_string()
         };
+        let show = move || show(&receiver, (AFTER, EVERY), line, &mut io::stderr());
         let shown = io::stderr().is_terminal().then(|| (sender, thread::spawn(show)));
         Self { done, shown }
     }
@@ -61,6 +52,28 @@ impl Drop for Progress {
     }
 }
 
+/// Shows lines in place of each other, the first one `after` a time, until the sender is dropped.
+/// The last one is erased then.
+fn show(
+    ended: &Receiver<()>,
+    (after, every): (Duration, Duration),
+    line: impl Fn(Duration) -> String,
+    out: &mut impl Write,
+) {
+    const ERASE: &str = "\r\x1b[K";
+    let begin = Instant::now();
+    let mut wait = after;
+    let mut is_shown = false;
+    // A terminal that is gone shows nothing.
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        let _ = write!(out, "{ERASE}{}", line(begin.elapsed()));
+        (wait, is_shown) = (every, true);
+    }
+    if is_shown {
+        let _ = write!(out, "{ERASE}");
+    }
+}
+
 /// Returns the columns for a line, which must not become two: only the last one is erased.
 fn width() -> usize {
     terminal_size_of(io::stderr()).map_or(80, |(Width(width), _)| usize::from(width)).saturating_sub(1)
@@ -76,7 +89,39 @@ fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// Returns all that is written for work that ends with its third line, or at once.
+    fn written(after: Duration, ends_at_once: bool) -> String {
+        let (sender, receiver) = mpsc::channel();
+        let sender = Cell::new(Some(sender).filter(|_| !ends_at_once));
+        let lines = Cell::new(0);
+        let line = |elapsed| {
+            assert!(elapsed >= after);
+            lines.set(lines.get() + 1);
+            if lines.get() == 3 {
+                sender.take();
+            }
+            format!("line {}", lines.get())
+        };
+        let mut out = Vec::new();
+        show(&receiver, (after, Duration::from_millis(1)), line, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_replace_each_other_and_the_last_one_goes() {
+        let three = "\r\x1b[Kline 1\r\x1b[Kline 2\r\x1b[Kline 3\r\x1b[K";
+        assert_eq!(written(Duration::from_millis(20), false), three);
+    }
+
+    /// This would last for a day otherwise.
+    #[test]
+    fn work_that_ends_soon_shows_nothing() {
+        assert_eq!(written(Duration::from_secs(86_400), true), "");
+    }
 
     #[test]
     fn a_part_is_shown_where_the_whole_is_known() {

@@ -54,8 +54,13 @@ pub enum InjectError {
         /// A line about each of some threads.
         threads: Vec<String>,
     },
-    /// Another process is calling something there.
-    Busy(u32),
+    /// Another process has it open, to call something there or to stop its threads.
+    Busy {
+        /// The process.
+        pid: u32,
+        /// The other process and its name, if the system tells.
+        holder: Option<(u32, String)>,
+    },
     /// A call was asked for, and has not returned: this one, or one whose caller has died.
     TimedOut {
         /// The process.
@@ -93,7 +98,16 @@ impl fmt::Display for InjectError {
                 )?;
                 threads.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
-            Self::Busy(pid) => write!(f, "another process is attaching to process {pid}; try again"),
+            Self::Busy { pid, holder } => {
+                match holder {
+                    Some((holder, name)) => write!(f, "process {holder} ({name})")?,
+                    None => f.write_str("another process")?,
+                }
+                write!(
+                    f,
+                    " attaches to process {pid}, or counts there from outside; try again when it has ended"
+                )
+            }
             Self::TimedOut { pid, thread, within } => write!(
                 f,
                 "thread {thread} of process {pid} was asked, and has not finished for {within:?}: it waits for another \

@@ -1,6 +1,8 @@
-//! Parts for the tools of the same version: of reports, so that both look alike, and the engine of
-//! rules. Not public API: it changes with any version.
+//! Parts for the tools of the same version: of reports, so that both look alike, the engine of
+//! rules, and a test of the kernel's events. Not public API: it changes with any version.
 
+#[cfg(feature = "perf")]
+pub use crate::consumers::try_event;
 pub use crate::report::{Table, Time, count, was};
 pub use crate::syntax::interval;
 

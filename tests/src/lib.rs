@@ -23,6 +23,8 @@ pub mod futures;
 #[cfg(target_os = "linux")]
 pub mod instrumented;
 #[cfg(target_os = "linux")]
+pub mod lease;
+#[cfg(target_os = "linux")]
 pub mod library;
 #[cfg(target_arch = "x86_64")]
 pub mod machine_state;

@@ -1,15 +1,15 @@
 //! `attach` and `detach`: an agent for a running program, and its end.
 
-use probe_protocol::{Client, ClientError};
+use probe_protocol::ClientError;
 
 use crate::args::{AttachTo, Detach};
 use crate::json::Made;
-use crate::live::{Program, bring, failure};
+use crate::live::{Program, bring, connect, failure};
 use crate::output::{Failure, Shown};
 
 pub(super) fn run(args: &AttachTo, is_json: bool) -> Result<Shown, Failure> {
     let pid = args.pid;
-    let said = match Client::connect(pid) {
+    let said = match connect(pid) {
         Ok(mut client) => {
             client.stay().map_err(|error| failure(&error))?;
             format!("an agent serves {} already", client.path().display())

@@ -15,6 +15,7 @@ use crate::json::{Made, SCHEMA, document};
 use crate::live::{LOOK, Screen, Stop};
 use crate::output::{Failure, Shown};
 use crate::outside::{Counters, Counting};
+use crate::progress::Progress;
 use crate::tables::Probe;
 use crate::text::{clean, count};
 
@@ -41,14 +42,16 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
     let pid = id(args.target.which.pid)?;
     let selector = parsed(&args.selector)?;
     let stop = Stop::on_signals()?;
-    let mut counting = Counting::begin(pid, &selector)?;
+    let mut counting = begin(pid, &selector)?;
     let mut screen = Screen::stdout(is_json);
     let mut last = None;
     let shown = watch(&counting, args, &stop, (&mut screen, is_json), &mut last);
+    let progress = waiting(pid);
     // Sites become latent however that has ended.
     let rested = counting.rest();
     let counters = counting.read();
     let Ok(counters) = counters else {
+        drop(progress);
         let Some(last) = last else {
             return Err(Failure::Input(format!("process {pid} has ended before there was a report")));
         };
@@ -58,6 +61,7 @@ pub(super) fn run(args: &Measure, is_json: bool) -> Result<Shown, Failure> {
     };
     let report = report(COUNT, &counting, &counters, is_json);
     let closed = rested.and_then(|()| close(&mut counting));
+    drop(progress);
     let shown = shown.and_then(|()| written(screen.finish(&report?)));
     closed?;
     shown?;
@@ -95,7 +99,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
         ));
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
-    let mut counting = Counting::begin(pid, &parsed(spec)?)?;
+    let mut counting = begin(pid, &parsed(spec)?)?;
     let done = format!("{} are counted", count(counting.sites(), "site"));
     let text = if is_json {
         Made::to_process("enable", pid, &done).document()?
@@ -107,7 +111,7 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
 }
 
 pub(super) fn status(args: &Status, is_json: bool) -> Result<Shown, Failure> {
-    let counting = Counting::found(id(args.running.which.pid)?)?;
+    let counting = found(id(args.running.which.pid)?)?;
     let text = report("status", &counting, &counting.read()?, is_json)?;
     Ok(Shown { notes: counting.notes, ..Shown::text(text) })
 }
@@ -117,14 +121,36 @@ pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     if !args.attachments.is_empty() {
         return Err(Failure::Usage("with --ptrace there are no numbers of attachments".to_owned()));
     }
-    let mut counting = Counting::found(pid)?;
+    let mut counting = found(pid)?;
+    let progress = waiting(pid);
     let rested = counting.rest();
+    drop(progress);
     let report = report("disable", &counting, &counting.read()?, is_json)?;
     // An error of the rest loses no number.
     let shown = written(Screen::stdout(is_json).finish(&report));
-    rested.and_then(|()| close(&mut counting))?;
+    let progress = waiting(pid);
+    let closed = rested.and_then(|()| close(&mut counting));
+    drop(progress);
+    closed?;
     shown?;
     Ok(Shown { notes: counting.notes, ..Shown::text(String::new()) })
+}
+
+/// Begins to show that a process is waited for: for another command, or for its threads.
+fn waiting(pid: u32) -> Progress {
+    Progress::start(&format!("waiting for process {pid}"), 0)
+}
+
+/// Begins to count.
+fn begin(pid: u32, selector: &Selector) -> Result<Counting, Failure> {
+    let _progress = waiting(pid);
+    Counting::begin(pid, selector)
+}
+
+/// Finds counters that another command has left.
+fn found(pid: u32) -> Result<Counting, Failure> {
+    let _progress = waiting(pid);
+    Counting::found(pid)
 }
 
 /// Gives the memory back.

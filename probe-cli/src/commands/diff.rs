@@ -14,6 +14,7 @@ use crate::compared::{Compared, Comparison, compare};
 use crate::json::{SCHEMA, document};
 use crate::measured::{FunctionRow, Report, measure};
 use crate::output::{Exit, Failure, Shown};
+use crate::progress::Progress;
 use crate::text::{clean, count};
 
 pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
@@ -54,14 +55,23 @@ pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
 
 /// Reads a trace, or a report that was made of one; with its problems, a line each.
 fn load(path: &Path) -> Result<(Vec<FunctionRow>, Vec<String>), Failure> {
+    if let Some(rows) = load_report(path)? {
+        return Ok((rows, Vec::new()));
+    }
+    let measured = measure(&[path.to_owned()]).map_err(Failure::Input)?;
+    Ok((measured.rows, measured.problems))
+}
+
+/// Reads a report; `None` if the file is none, but may be a trace.
+fn load_report(path: &Path) -> Result<Option<Vec<FunctionRow>>, Failure> {
+    let _progress = Progress::start(&format!("reading {}", path.display()), 0);
     let unreadable =
         |error: std::io::Error| Failure::Input(format!("{} can't be read: {error}", path.display()));
     let mut file = File::open(path).map_err(unreadable)?;
     let mut first = [0];
     let is_report = file.read(&mut first).map_err(unreadable)? == 1 && first == *b"{";
     if !is_report {
-        let measured = measure(&[path.to_owned()]).map_err(Failure::Input)?;
-        return Ok((measured.rows, measured.problems));
+        return Ok(None);
     }
     file.rewind().map_err(unreadable)?;
     let mut text = String::new();
@@ -77,7 +87,7 @@ fn load(path: &Path) -> Result<(Vec<FunctionRow>, Vec<String>), Failure> {
         let what = format!("it is a `{}` of schema {}", report.command, report.schema);
         return Err(foreign(what));
     }
-    Ok((report.rows, Vec::new()))
+    Ok(Some(report.rows))
 }
 
 fn table(compared: &Compared) -> String {

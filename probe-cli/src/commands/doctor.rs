@@ -4,7 +4,7 @@ use std::env;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use probe_runtime::__tools::Table;
+use probe_runtime::__tools::{Table, try_event};
 use serde::Serialize;
 
 use crate::doctor::{Check, Machine, Verdict, checks};
@@ -29,7 +29,8 @@ struct Row<'a> {
 
 pub(super) fn run(is_json: bool) -> Result<Shown, Failure> {
     let folder = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let checks = checks(&Machine::this(), &probe_runtime::self_test(), folder.as_deref());
+    let counts = |event| try_event(event).map_err(|missing| missing.to_string());
+    let checks = checks(&Machine::this(), &probe_runtime::self_test(), counts, folder.as_deref());
     let mut shown = if is_json {
         let rows = checks.iter().map(|check| Row {
             check: check.name,

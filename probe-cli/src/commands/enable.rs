@@ -5,7 +5,7 @@ use std::fmt::Write;
 use probe_protocol::{Attach, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
 
-use super::measure::{notes, running, written};
+use super::measure::{Asked, notes, running, written};
 use crate::args::{Disable, Enable};
 use crate::live::{Screen, Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
@@ -40,6 +40,7 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     if !args.keep {
         match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
             Watched::Stopped => {
+                let _progress = Asked::of(&program).wait();
                 program.client.pause(attached.id).map_err(|error| failure(&error))?;
                 let formats = attached.consumers.iter().map(|it| &it.formats[..]);
                 text = reports(&mut program.client, attached.id, formats, is_json)?.concat();
@@ -52,17 +53,19 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let mut program = running(&args.running)?;
-    let client = &mut program.client;
-    let status = client.status().map_err(|error| failure(&error))?;
+    let status = program.client.status().map_err(|error| failure(&error))?;
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
     let ids: Vec<_> = if args.attachments.is_empty() { kept.collect() } else { args.attachments.clone() };
     let mut screen = Screen::stdout(is_json);
     let mut notes = Vec::new();
     for id in &ids {
+        let progress = Asked::of(&program).wait();
+        let client = &mut program.client;
         client.pause(*id).map_err(|error| failure(&error))?;
         let known = status.attachments.iter().filter(|it| it.id == *id);
         let formats = known.flat_map(|it| &it.consumers).map(|it| &it.formats[..]);
         let reports = reports(client, *id, formats, is_json)?;
+        drop(progress);
         // Each report is written before the attachment goes: an error of a later one loses nothing.
         written(screen.finish(&reports.concat()))?;
         notes.extend(client.detach(*id).map_err(|error| failure(&error))?);

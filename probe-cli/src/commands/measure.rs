@@ -8,6 +8,7 @@ use probe_protocol::{Attach, Attached, Client, ClientError};
 use crate::args::{Measure, Running, Target};
 use crate::live::{Program, Screen, Stop, Watched, failure, watch_from};
 use crate::output::{Failure, Shown};
+use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
 const UNSEEN: Duration = Duration::from_millis(100);
@@ -28,10 +29,14 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let every = shows.or_else(|| program.is_own().then_some(UNSEEN));
     let format = if is_json { "json" } else { "txt" };
     let mut notes = notes(&attached);
+    let asked = Asked::of(&program);
     let mut latest = None;
     let first = every.map(|every| if screen.is_terminal() { every.min(FIRST) } else { every });
     let watched = watch_from(&mut program.client, &stop, args.time, first, every, |client, _| {
-        let Some(report) = report(client, attached.id, 0, format)? else { return Ok(()) };
+        let progress = asked.wait();
+        let report = report(client, attached.id, 0, format)?;
+        drop(progress);
+        let Some(report) = report else { return Ok(()) };
         if shows.is_some() {
             written(screen.show(&report))?;
         }
@@ -39,7 +44,10 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         Ok(())
     })?;
     let last = match watched {
-        Watched::Stopped => last(&mut program.client, attached.id, format)?,
+        Watched::Stopped => {
+            let _progress = asked.wait();
+            last(&mut program.client, attached.id, format)?
+        }
         Watched::Ended => None,
     };
     let end = last.is_none().then(|| program.end());
@@ -108,6 +116,22 @@ pub(super) fn report(
         Ok(report) => Ok(Some(report.text + "\n")),
         Err(ClientError::Ended) => Ok(None),
         Err(error) => Err(failure(&error)),
+    }
+}
+
+/// The process of a program that is asked; `None` if it was started here, since it may write to the
+/// same terminal.
+pub(super) struct Asked(Option<u32>);
+
+impl Asked {
+    /// Takes that of a program.
+    pub(super) fn of(program: &Program) -> Self {
+        Self((!program.is_own()).then_some(program.process.pid))
+    }
+
+    /// Begins to show that an answer is waited for.
+    pub(super) fn wait(&self) -> Option<Progress> {
+        self.0.map(|pid| Progress::start(&format!("waiting for an answer of process {pid}"), 0))
     }
 }
 

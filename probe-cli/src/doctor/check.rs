@@ -9,6 +9,8 @@ pub enum Verdict {
     Limited,
     /// Probes can't be switched.
     Bad,
+    /// An earlier check has failed, so this one had no result.
+    Unknown,
 }
 
 impl Verdict {
@@ -18,6 +20,7 @@ impl Verdict {
             Self::Good => "ok",
             Self::Limited => "limited",
             Self::Bad => "bad",
+            Self::Unknown => "not known",
         }
     }
 }
@@ -42,6 +45,10 @@ impl Check {
 
     pub(super) fn limited(name: &'static str, seen: impl Into<String>, advice: &'static str) -> Self {
         Self { name, verdict: Verdict::Limited, seen: seen.into(), advice }
+    }
+
+    pub(super) fn unknown(name: &'static str, seen: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Unknown, seen: seen.into(), advice: "" }
     }
 
     pub(super) fn bad(name: &'static str, seen: impl Into<String>, advice: &'static str) -> Self {

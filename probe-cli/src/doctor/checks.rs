@@ -2,21 +2,25 @@
 
 use std::path::Path;
 
-use probe_runtime::{Error, SelfTest};
+use probe_runtime::{Error, PerfEvent, SelfTest};
 
 use super::check::Check;
 use super::machine::Machine;
 
 const CAP_SYS_PTRACE: u32 = 19;
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
 
-/// Makes all checks. `tested` is the result of [`probe_runtime::self_test`].
-pub fn checks(machine: &Machine, tested: &Result<SelfTest, Error>, runtime_dir: Option<&Path>) -> Vec<Check> {
+/// Makes all checks. `tested` is the result of [`probe_runtime::self_test`], and `counts` tries
+/// an event, and says why it can't be counted.
+pub fn checks(
+    machine: &Machine,
+    tested: &Result<SelfTest, Error>,
+    counts: impl Fn(PerfEvent) -> Result<(), String>,
+    runtime_dir: Option<&Path>,
+) -> Vec<Check> {
     let mut checks = vec![system(machine)];
     checks.extend(patching(tested));
     checks.extend([
-        perf(machine),
+        perf(counts),
         ptrace(machine),
         uprobes(machine),
         namespaces(machine),
@@ -39,6 +43,8 @@ fn system(machine: &Machine) -> Check {
 
 /// Reads the result of the self-test, which patches code of this process.
 fn patching(tested: &Result<SelfTest, Error>) -> Vec<Check> {
+    const BARRIER: &str = "membarrier";
+    const WRITING: &str = "mprotect of text";
     match tested {
         Ok(test) if test.patches == 0 => {
             vec![Check::limited(
@@ -50,37 +56,38 @@ fn patching(tested: &Result<SelfTest, Error>) -> Vec<Check> {
         Ok(test) => {
             let seen = format!("{} patches, all as expected", test.patches);
             let barrier = if test.has_membarrier {
-                Check::good("membarrier", "threads see a change when the call returns")
+                Check::good(BARRIER, "threads see a change when the call returns")
             } else {
                 let advice =
                     "allow membarrier(2): a seccomp filter denies it, or the kernel is older than 4.16";
-                Check::limited("membarrier", "denied: pages' rights are changed in its place", advice)
+                Check::limited(BARRIER, "denied: pages' rights are changed in its place", advice)
             };
-            let writing = Check::good("mprotect of text", "code can be opened for writing");
+            let writing = Check::good(WRITING, "code can be opened for writing");
             vec![Check::good("self-test", seen), barrier, writing]
         }
         Err(error) => {
             let advice = "allow programs to change the protection of their code: SELinux's execmod, \
                           PR_SET_MDWE, or a seccomp filter denies it; or ask for `TextPolicy::Alias`";
-            vec![Check::bad("self-test", error.to_string(), advice)]
+            let unknown = |name| Check::unknown(name, "the self-test has failed");
+            vec![Check::bad("self-test", error.to_string(), advice), unknown(BARRIER), unknown(WRITING)]
         }
     }
 }
 
-fn perf(machine: &Machine) -> Check {
+/// Counts two events for a moment: one that needs no counter of the processor, and one that does.
+fn perf(counts: impl Fn(PerfEvent) -> Result<(), String>) -> Check {
     const NAME: &str = "perf events";
-    let advice = "as root: sysctl kernel.perf_event_paranoid=2; or grant CAP_PERFMON";
-    let is_capable = machine.has_capability(CAP_PERFMON) || machine.has_capability(CAP_SYS_ADMIN);
-    match machine.number("proc/sys/kernel/perf_event_paranoid") {
-        None => Check::limited(NAME, "the kernel has none", "`perf` needs a kernel with CONFIG_PERF_EVENTS"),
-        Some(level) if level <= 2 => Check::good(NAME, format!("perf_event_paranoid is {level}")),
-        Some(level) if is_capable => {
-            Check::good(NAME, format!("perf_event_paranoid is {level}, and this process may do more"))
-        }
-        Some(level) => {
-            Check::limited(NAME, format!("perf_event_paranoid is {level}: none for users"), advice)
-        }
+    if let Err(why) = counts(PerfEvent::TaskClock) {
+        let advice = "`probectl perf` needs a kernel with CONFIG_PERF_EVENTS, perf_event_open(2) in the filter of \
+                      system calls, and, as root: sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON";
+        return Check::limited(NAME, why, advice);
     }
+    if let Err(why) = counts(PerfEvent::Cycles) {
+        let advice = "`probectl perf` counts the kernel's own events here, such as task-clock and page-faults; those of \
+                      the processor need a machine, or a virtual one, with a PMU";
+        return Check::limited(NAME, why, advice);
+    }
+    Check::good(NAME, "the processor's and the kernel's are counted")
 }
 
 fn ptrace(machine: &Machine) -> Check {
@@ -93,13 +100,25 @@ fn ptrace(machine: &Machine) -> Check {
     let is_capable = machine.has_capability(CAP_SYS_PTRACE);
     match machine.number("proc/sys/kernel/yama/ptrace_scope") {
         None | Some(0) => Check::good(NAME, "a user's processes may debug each other"),
-        Some(scope) if is_capable && scope < 3 => {
+        Some(scope @ 1..=2) if is_capable => {
             Check::good(NAME, format!("ptrace_scope is {scope}, and this process may debug others"))
         }
-        Some(1) => Check::good(NAME, "ptrace_scope is 1: parents may debug their children"),
+        Some(scope @ 1..=2) => {
+            let who = if scope == 1 { "parents may debug their children" } else { "root alone may debug" };
+            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need root (CAP_SYS_PTRACE), or \
+                          sysctl kernel.yama.ptrace_scope=0; programs that were started with PROBE_AGENT=1 or by \
+                          `probectl run` don't";
+            Check::limited(NAME, format!("ptrace_scope is {scope}: {who}"), advice)
+        }
         Some(scope) => {
-            let advice = "debuggers need CAP_SYS_PTRACE, or kernel.yama.ptrace_scope=1; probes need neither";
-            Check::limited(NAME, format!("ptrace_scope is {scope}"), advice)
+            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need a boot with another \
+                          kernel.yama.ptrace_scope; programs that were started with PROBE_AGENT=1 or by \
+                          `probectl run` don't";
+            Check::limited(
+                NAME,
+                format!("ptrace_scope is {scope}: nobody may debug until the next boot"),
+                advice,
+            )
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use probe_protocol::Client;
 
 use super::program::began;
+use crate::progress::Progress;
 
 /// The time for an agent's threads to end.
 const GOING: Duration = Duration::from_secs(5);
@@ -34,6 +35,8 @@ impl Brought {
 
 impl Drop for Brought {
     fn drop(&mut self) {
+        let what = format!("waiting for the end of the agent of process {}", self.pid);
+        let _progress = Progress::start(&what, 0);
         let begun = Instant::now();
         // The program may have ended, and another client may have taken the agent away.
         while began(self.pid) == self.began

@@ -10,7 +10,7 @@ mod screen;
 mod started;
 mod stop;
 
-pub use program::{Process, Program, bring, failure};
+pub use program::{Process, Program, bring, connect, failure};
 pub use recorders::{ending, recorder, recorders};
 pub use screen::Screen;
 pub use stop::{LOOK, Stop, Watched, watch, watch_from};

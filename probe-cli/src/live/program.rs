@@ -15,6 +15,7 @@ use crate::inject::serve;
 use crate::output::{Failure, note};
 use crate::preload::{Preload, Starting, library};
 use crate::progress::Progress;
+use crate::text::clean;
 
 /// The time for a program that is started here to serve its socket.
 const START: Duration = Duration::from_secs(10);
@@ -84,6 +85,8 @@ impl Program {
     /// If it can't be ended.
     pub fn leave(self) -> Result<Vec<String>, Failure> {
         let Self { client, process } = self;
+        let what = format!("waiting for the end of the agent of process {}", process.pid);
+        let _progress = Progress::start(&what, 0);
         let notes = client.leave(false).map_err(|error| failure(&error))?;
         if !gone(process.pid) {
             let pid = process.pid;
@@ -102,6 +105,7 @@ impl Program {
     pub fn by_name(name: &str) -> Result<Self, Failure> {
         let all = sockets();
         let named: Vec<&AgentSocket> = all.iter().filter(|socket| is_called(socket.pid, name)).collect();
+        let name = clean(name);
         match named[..] {
             [one] => Self::by_id(one.pid),
             [] => {
@@ -158,6 +162,7 @@ impl Program {
             .map_err(|error| Failure::Input(format!("{program} can't be started: {error}")))?;
         let ending = started.ending();
         stop.before_exit(move || ending.end());
+        let _progress = Progress::start(&format!("waiting for the agent of {program}"), 0);
         let begin = Instant::now();
         loop {
             let pid = asked(&started);
@@ -255,7 +260,10 @@ impl Process {
 }
 
 /// Connects to a process, which may be busy or stopped.
-fn connect(pid: u32) -> Result<Client, ClientError> {
+///
+/// # Errors
+/// If it can't be asked.
+pub fn connect(pid: u32) -> Result<Client, ClientError> {
     let _progress = Progress::start(&format!("waiting for an answer of process {pid}"), 0);
     Client::connect(pid)
 }
@@ -301,7 +309,7 @@ fn asked(started: &Started) -> u32 {
 fn is_called(pid: u32, name: &str) -> bool {
     let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let shown = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let is_it = file.file_name().is_some_and(|it| it == name) || shown.trim_end() == name;
+    let is_it = file.file_name().is_some_and(|it| it == name) || shown.strip_suffix('\n') == Some(name);
     (is_it || file == Path::new(name)) && seen(pid).is_some_and(|it| it.is_running)
 }
 
@@ -340,7 +348,7 @@ fn line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let text: String = words.collect::<Vec<_>>().join(" ").trim_end().chars().take(100).collect();
-    format!("  {pid}  {text}")
+    format!("  {pid}  {}", clean(&text))
 }
 
 /// Says why a program gives no answer.

@@ -1,6 +1,6 @@
 //! Opens traces, and counts the bytes that are read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,30 +38,26 @@ impl Seek for Counted {
 /// # Errors
 /// The file, and why it can't be read.
 pub fn open(paths: &[PathBuf]) -> Result<(Trace, Progress), String> {
-    let mut files = Vec::new();
+    let unreadable = |path: &PathBuf, error| format!("{} can't be read: {error}", path.display());
     let mut total = 0;
     for path in paths {
-        let file = File::open(path);
-        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
-        match opened {
-            Ok((metadata, _)) if metadata.is_dir() => {
-                return Err(format!("{} is a folder; name the traces in it", path.display()));
-            }
-            Ok((metadata, file)) => {
-                total += metadata.len();
-                files.push((path, file));
-            }
-            Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
+        let metadata = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+        if metadata.is_dir() {
+            return Err(format!("{} is a folder; name the traces in it", path.display()));
         }
+        total += metadata.len();
     }
     let what = match paths {
         [path] => format!("reading {}", path.display()),
         _ => format!("reading {} traces", paths.len()),
     };
     let progress = Progress::start(&what, total);
-    let sources = files
-        .into_iter()
-        .map(|(path, file)| (path, Counted { file: BufReader::new(file), read: progress.done() }));
+    let mut files = Vec::new();
+    for path in paths {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        files.push((path, Counted { file: BufReader::new(file), read: progress.done() }));
+    }
+    let sources = files.into_iter();
     Ok((Trace::read(sources).map_err(|error| error.to_string())?, progress))
 }
 

@@ -2,6 +2,13 @@
 //! elsewhere. The program is this test.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -10,33 +17,93 @@ use probe_protocol::{
     Hello, Listener, Probe, ProbeField, Reply, Request, Status, decode_call, encode_reply, encode_welcome,
 };
 use probe_tests::turn::turn;
+use probe_trace::layout::{block, event, field, sub_buffer};
 
-use crate::program::{Folder, Ran, probectl};
+use crate::made::{File, definition};
+use crate::program::{Folder, Program, Ran, probectl, run, signal, this};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A title of the window, a cleared screen, a reversed direction, a path, a line, a C1 character.
 const EVIL: &str = "\u{1b}]0;it\u{7}\u{1b}[2J\u{202e}../../outside\r\n\u{9b}31m";
 
-/// Serves so many connections. With `fails`, each request fails, by the same text.
-fn serve(connections: usize, fails: bool) -> JoinHandle<()> {
-    let listener = Listener::bind(std::process::id()).unwrap();
-    thread::spawn(move || {
-        for _ in 0..connections {
+/// The same without a path, so that it can be one's last part.
+const EVIL_NAME: &str = "\u{1b}[2J\u{9b}31m\r\n";
+
+/// A trace in which all text is like that: the program, a thread, a probe, a field, and a value.
+fn trace() -> File {
+    const ENTRY: u8 = 1;
+    const EXIT: u8 = 2;
+    let mut file = File::new();
+    file.block(block::PROGRAM, 0, EVIL.as_bytes());
+    file.definitions(&[definition(0, ENTRY, 0, EVIL, &[EVIL]), definition(1, EXIT, 0, EVIL, &[])]);
+    let words = |text: &str| -> Vec<u64> {
+        let parts = text.as_bytes().chunks(8);
+        let padded = parts.map(|it| [it, &[0; 8]].concat()[..8].try_into().unwrap());
+        padded.map(u64::from_le_bytes).collect()
+    };
+    let name = words(EVIL_NAME);
+    let length = EVIL.len() as u64;
+    let payload = [&[field::STR.into(), length | length << 32][..], &words(EVIL)].concat();
+    let mut records = vec![event::word(0, payload.len(), 5)];
+    records.extend(&payload);
+    records.push(event::word(1, 0, 6));
+    let head = [(sub_buffer::NAME, name[0]), (sub_buffer::NAME + 1, name[1])];
+    file.sub_buffer(0, 0, &head, &records);
+    file.reading(1 << 30);
+    file.words(block::UNSEEN, 0, &[0, 0]);
+    file
+}
+
+/// Writes that trace in place of the one that was asked for.
+fn record(file: OwnedFd) {
+    fs::File::from(file).write_all_at(&trace().0, 0).unwrap();
+}
+
+/// Returns a report of a function that is hit more often each time, whose text is evil, too.
+fn counted(times: u64) -> String {
+    let row = serde_json::json!({
+        "probe": EVIL, "file": EVIL, "line": 1, "kind": "entry", "sites": 1, "hits": 1000 * times,
+    });
+    serde_json::json!({ "duration": times as f64, "rows": [row], "note": EVIL }).to_string()
+}
+
+/// An agent that serves one connection.
+struct Agent {
+    is_asked: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Agent {
+    /// Begins. With `fails`, each request fails, by the same text.
+    fn start(fails: bool) -> Self {
+        let listener = Listener::bind(std::process::id()).unwrap();
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let accepted = Arc::clone(&is_asked);
+        let thread = thread::spawn(move || {
             listener.wait().unwrap();
             let channel = listener.accept().unwrap().unwrap();
+            accepted.store(true, Ordering::Release);
             channel.receive(Some(PATIENCE), PATIENCE).unwrap().unwrap();
             let hello =
                 Hello { runtime: EVIL.to_owned(), pid: std::process::id(), executable: EVIL.to_owned() };
             channel.send(&encode_welcome(&Ok(hello)), None, PATIENCE).unwrap();
             answer(&channel, fails);
-        }
-        listener.remove();
-    })
+            listener.remove();
+        });
+        Self { is_asked, thread }
+    }
+
+    /// Waits for its end, which comes with that of the command.
+    fn end(self, ran: &Ran) {
+        assert!(self.is_asked.load(Ordering::Acquire), "{ran:?}");
+        self.thread.join().unwrap();
+    }
 }
 
 fn answer(channel: &Channel, fails: bool) {
     let evil = || EVIL.to_owned();
+    let mut reports = 0;
     let done = || Body::Done(Done { notes: vec![evil()], ..Done::default() });
     // A client that has shown an error goes at any moment.
     while let Ok(Some(received)) = channel.receive(Some(PATIENCE), PATIENCE) {
@@ -69,7 +136,10 @@ fn answer(channel: &Channel, fails: bool) {
                     ..Status::default()
                 }));
             }
-            Request::Attach(_) => {
+            Request::Attach(attach) => {
+                if let Some(file) = received.file.filter(|_| attach.output.is_some()) {
+                    record(file);
+                }
                 let consumer = AttachedConsumer {
                     selector: evil(),
                     consumer: evil(),
@@ -79,8 +149,10 @@ fn answer(channel: &Channel, fails: bool) {
                 };
                 send(Body::Attached(Attached { id: 1, consumers: vec![consumer] }));
             }
-            Request::Report { .. } => {
-                send(Body::Text(evil()));
+            Request::Report { format, .. } => {
+                reports += 1;
+                // One that can be read lets rules fire.
+                send(Body::Text(if format == "json" { counted(reports) } else { evil() }));
                 send(done());
             }
             _ => send(done()),
@@ -89,12 +161,18 @@ fn answer(channel: &Channel, fails: bool) {
 }
 
 /// The commands, and the files that they may write.
-const COMMANDS: [(&[&str], &[&str]); 8] = [
+const COMMANDS: [(&[&str], &[&str]); 14] = [
     (&["status"], &[]),
     (&["count", "**", "--for", "1ms"], &[]),
+    (&["latency", "**", "--for", "1ms"], &[]),
+    (&["aggregate", "count by(a)", "**", "--for", "1ms"], &[]),
     (&["calls", "**", "--for", "1ms", "--every", "1ms"], &[]),
-    (&["trace", "**", "--for", "1ms"], &[]),
+    (&["profile", "**", "--for", "1ms"], &[]),
+    (&["perf", "**", "--for", "1ms"], &[]),
     (&["enable", "**", "--keep"], &[]),
+    (&["disable", "1"], &[]),
+    (&["attach"], &[]),
+    (&["detach"], &[]),
     (&["record", "**", "--for", "1ms", "-o", "it.pftrace"], &["it.pftrace"]),
     (&["snapshot", "-o", "it.probetrace"], &["it.probetrace"]),
     (&["watch", "when rate(f) > 1 then arm f=latency", "--for", "1ms"], &[]),
@@ -106,41 +184,173 @@ fn no_program_commands_the_terminal_or_writes_elsewhere() {
     for fails in [false, true] {
         for is_json in [false, true] {
             for (command, files) in COMMANDS.into_iter().chain([(&["list"][..], &[][..])]) {
-                check(command, files, fails, is_json);
+                Asked::new(command, fails, is_json).check(files);
             }
         }
     }
 }
 
-fn check(command: &[&str], files: &[&str], fails: bool, is_json: bool) {
-    let folder = Folder::new("hostile");
-    let inner = folder.0.join("a/b");
-    fs::create_dir_all(&inner).unwrap();
-    let id = std::process::id().to_string();
-    let mut arguments = command.to_vec();
-    if is_json {
-        arguments.insert(0, "--json");
+/// The hits come from a file that the program has written.
+#[test]
+fn a_trace_as_it_comes_is_text() {
+    let _turn = turn();
+    for fails in [false, true] {
+        for is_json in [false, true] {
+            let ran = Asked::new(&["trace", "**", "--for", "1ms"], fails, is_json).check(&[]);
+            if fails {
+                continue;
+            }
+            assert!(ran.code == Some(0) && ran.err.contains("2 hits, and 0 lost"), "{ran:?}");
+            let escaped = if is_json { "\\u001b[2J" } else { "\\u{1b}[2J" };
+            assert!(ran.out.lines().count() == 2 && ran.out.contains(escaped), "{ran:?}");
+        }
     }
-    if command[0] == "list" {
-        arguments.push(&id);
-    } else {
-        arguments.extend(["-p", &id]);
+}
+
+/// Rules record and take snapshots, and then nobody else's file is written.
+#[test]
+fn a_watched_program_writes_no_file_of_its_choice() {
+    let _turn = turn();
+    let command = [
+        "watch",
+        "when rate(f) > 1 then record f for 1ms to it.pftrace",
+        "when rate(f) > 1 then snapshot to it.probetrace",
+        "--every",
+        "10ms",
+        "--for",
+        "100s",
+    ];
+    for is_json in [false, true] {
+        let asked = Asked::new(&command, false, is_json);
+        let (mut command, agent) = asked.begin();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let (mut text, mut missing) = (String::new(), vec!["it.pftrace: ", "it.probetrace"]);
+        while !missing.is_empty() {
+            let from = text.len();
+            assert_ne!(out.read_line(&mut text).unwrap(), 0, "{text}");
+            let line = &text[from..];
+            let is_done =
+                |what| line.contains(what) && (line.contains("recorded") || line.contains("snapshot"));
+            missing.retain(|what| !is_done(*what));
+        }
+        signal("-INT", &child);
+        out.read_to_string(&mut text).unwrap();
+        let ran = Ran { out: text, ..child.wait_with_output().unwrap().into() };
+        agent.end(&ran);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        asked.is_harmless(&ran, &["it.pftrace", "it.probetrace"]);
+        assert_eq!(fs::read(asked.inner().join("it.pftrace")).unwrap(), trace().0);
     }
-    let agent = serve(1, fails);
-    let mut run = probectl(&folder, &arguments);
-    // Its socket is this process's, and its files go into a folder of their own.
-    run.env_remove("XDG_RUNTIME_DIR").current_dir(&inner);
-    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR") {
-        run.env("XDG_RUNTIME_DIR", runtime);
+}
+
+/// Returns a name that no other process has, as long as the kernel's may be. The tests with it take
+/// turns.
+fn own_name() -> String {
+    format!("\u{1b}[2J\u{9b}{}\r\n", std::process::id())
+}
+
+/// The kernel shows a name as the program has set it.
+#[test]
+fn a_program_has_a_hostile_name() {
+    let _turn = turn();
+    let before = fs::read("/proc/self/comm").unwrap();
+    let name = own_name();
+    fs::write("/proc/self/comm", &name).unwrap();
+    for command in [&["status"][..], &["count", "**", "--for", "1ms"], &["detach"]] {
+        let asked = Asked { name: Some(&name), ..Asked::new(command, false, false) };
+        let ran = asked.check(&[]);
+        assert_eq!(ran.code, Some(0), "{command:?}: {ran:?}");
     }
-    let ran = Ran::from(run.output().unwrap());
-    agent.join().unwrap();
+    fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
+}
+
+/// The path by which it was started is in its command line. A line is a process.
+#[test]
+fn programs_with_hostile_names_are_listed() {
+    let _turn = turn();
+    let folder = Folder::new("hostile-names");
+    let name = own_name();
+    let path = folder.0.join(&name);
+    symlink(this(), &path).unwrap();
+    let programs = [(); 2].map(|()| Program::idle(&folder, &path));
+    let ran = run(&folder, &["status", "-n", &name]);
+    is_text(&ran);
+    let lines: Vec<_> = ran.err.lines().collect();
+    assert!(ran.code == Some(2) && lines.len() == 3, "{ran:?}");
+    for program in &programs {
+        let line = lines[1..].iter().find(|it| it.starts_with(&format!("  {}  ", program.pid())));
+        let escaped = format!("/\\u{{1b}}[2J\\u{{9b}}{}\\r\\n ", std::process::id());
+        assert!(line.unwrap().contains(&escaped), "{ran:?}");
+    }
+    // Some of all that can be asked, also of other tests.
+    let ran = run(&folder, &["status", "-n", "none"]);
+    is_text(&ran);
+    let mut lines = ran.err.lines().skip(1);
+    assert!(ran.code == Some(3) && lines.all(|it| it.starts_with("  ")), "{ran:?}");
+}
+
+/// A command about this program.
+struct Asked<'a> {
+    folder: Folder,
+    command: &'a [&'a str],
+    name: Option<&'a str>,
+    fails: bool,
+    is_json: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn new(command: &'a [&'a str], fails: bool, is_json: bool) -> Self {
+        let folder = Folder::new("hostile");
+        fs::create_dir_all(folder.0.join("a/b")).unwrap();
+        Self { folder, command, name: None, fails, is_json }
+    }
+
+    /// Returns the folder in which it runs.
+    fn inner(&self) -> PathBuf {
+        self.folder.0.join("a/b")
+    }
+
+    /// Returns the command, and the agent that it will ask.
+    fn begin(&self) -> (Command, Agent) {
+        let id = std::process::id().to_string();
+        let which = match (self.command[0], self.name) {
+            ("list", _) => &[id.as_str()][..],
+            (_, Some(name)) => &["-n", name],
+            (_, None) => &["-p", &id],
+        };
+        let json = if self.is_json { &["--json"][..] } else { &[] };
+        let agent = Agent::start(self.fails);
+        let mut run = probectl(&self.folder, &[json, self.command, which].concat());
+        // Its socket is this process's, and its files go into a folder of their own.
+        run.env_remove("XDG_RUNTIME_DIR").current_dir(self.inner());
+        if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR") {
+            run.env("XDG_RUNTIME_DIR", runtime);
+        }
+        (run, agent)
+    }
+
+    /// Runs it. It may write these files.
+    fn check(&self, files: &[&str]) -> Ran {
+        let (mut command, agent) = self.begin();
+        let ran = Ran::from(command.output().unwrap());
+        agent.end(&ran);
+        self.is_harmless(&ran, files);
+        ran
+    }
+
+    fn is_harmless(&self, ran: &Ran, files: &[&str]) {
+        is_text(ran);
+        let found = fs::read_dir(self.inner()).unwrap().map(|it| it.unwrap().file_name());
+        let found: Vec<_> = found.filter(|name| !files.contains(&name.to_str().unwrap())).collect();
+        assert!(found.is_empty(), "{:?}: {found:?}", self.command);
+        let is_there = |path| self.folder.0.join(path).exists();
+        assert!(!is_there("outside") && !is_there("a/outside"), "{:?}", self.command);
+    }
+}
+
+/// Checks that a terminal would obey nothing of it.
+fn is_text(ran: &Ran) {
     let is_obeyed = |c: char| c.is_control() && c != '\n' || ('\u{202a}'..='\u{202e}').contains(&c);
-    for text in [&ran.out, &ran.err] {
-        assert!(!text.contains(is_obeyed), "{arguments:?}: {text:?}");
-    }
-    let mut found: Vec<_> = fs::read_dir(&inner).unwrap().map(|it| it.unwrap().file_name()).collect();
-    found.retain(|name| !files.contains(&name.to_str().unwrap()));
-    assert!(found.is_empty(), "{arguments:?}: {found:?}");
-    assert!(!folder.0.join("outside").exists() && !folder.0.join("a/outside").exists(), "{arguments:?}");
+    assert!(![&ran.out, &ran.err].iter().any(|it| it.contains(is_obeyed)), "{ran:?}");
 }

@@ -13,6 +13,9 @@ mod injected;
 mod injected_into;
 mod injected_life;
 mod later;
+#[path = "../../../probe-trace/tests/hostile/made.rs"]
+#[allow(dead_code, reason = "the tests of `probe-trace` use more of it")]
+mod made;
 mod names;
 mod outside;
 mod outside_meanwhile;

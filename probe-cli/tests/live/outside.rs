@@ -1,8 +1,9 @@
 //! Counting in programs that run no code of ours, and get none. Tracing needs rights: see
 //! [`injected`](crate::injected).
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -268,6 +269,41 @@ fn a_command_that_is_killed_leaves_whole_sites() {
         let length = usize::try_from(it.end - it.start).unwrap();
         assert_eq!(memory.bytes(it.start, length).unwrap(), vec![0; length]);
     }
+    assert_eq!(target.end(), "right");
+}
+
+/// One command at a time has a program open. The next one waits, also for one that is killed then.
+#[test]
+fn commands_take_turns() {
+    let folder = Folder::new("outside-turns");
+    let program = compiled(&folder, &[]);
+    let mut target = Target::start(&folder, &mut Command::new(&program));
+    let pid = target.pid();
+    let active = || differing(target.id(), &program) != 0;
+    let count = ["count", "--ptrace", "-p", &pid, "**"];
+    let Some(mut holder) = counting_until(&folder, &count, active) else { return };
+    let waiting = counting(&folder, &["status", "--ptrace", "-p", &pid]);
+    let memory = PathBuf::from(format!("/proc/{pid}/mem"));
+    until(|| {
+        let open = fs::read_dir(format!("/proc/{}/fd", waiting.id())).unwrap().flatten();
+        open.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| it == memory)
+    });
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let ran: Ran = waiting.wait_with_output().unwrap().into();
+    assert!(ran.code == Some(0) && words(&ran.out)[1][..2] == ["working", "point"], "{ran:?}");
+    assert!(done(&folder, &["disable", "--ptrace", "-p", &pid]).is_some());
+
+    // Two at once.
+    let enable = ["enable", "--ptrace", "--keep", "-p", &pid, "**"];
+    let both = [(); 2].map(|()| counting(&folder, &enable));
+    let mut ran = both.map(|it| Ran::from(it.wait_with_output().unwrap()));
+    ran.sort_by_key(|it| it.code);
+    assert_eq!([ran[0].code, ran[1].code], [Some(0), Some(3)], "{ran:?}");
+    assert!(ran[1].err.contains("are counted from outside already"), "{ran:?}");
+    assert!(done(&folder, &["disable", "--ptrace", "-p", &pid]).is_some());
+    assert_eq!((code_of_no_file(target.id()), differing(target.id(), &program)), (vec![], 0));
+    target.is_running();
     assert_eq!(target.end(), "right");
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::os::perf::{EventConfig, paranoid};
+use crate::os::perf::{Descriptor, EventConfig, paranoid};
 
 /// An event that [`Perf`](super::Perf) counts for each thread. The processor counts the first four;
 /// the kernel counts the others, on every machine.
@@ -159,6 +159,19 @@ impl fmt::Display for MissingEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.event, self.reason())
     }
+}
+
+/// Opens an event that counts this thread, and closes it at once.
+///
+/// # Errors
+/// If it can't be counted here.
+pub fn try_event(event: PerfEvent) -> Result<(), MissingEvent> {
+    let opened =
+        Descriptor::open(event.wanted(true), None).map_err(|error| MissingEvent::new(event, error))?;
+    if let Some(id) = opened.id() {
+        opened.close(id);
+    }
+    Ok(())
 }
 
 /// The error if none of the requested events can be counted here, with the reason for each.

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use counts::CallCounts;
-pub use event::{MissingEvent, NoEvents, PerfEvent};
+pub use event::{MissingEvent, NoEvents, PerfEvent, try_event};
 pub use function::FunctionEvents;
 use group::{Group, NUMBERS, Numbers};
 use plan::{CountSource, Plan};
