@@ -324,15 +324,20 @@ impl Channel {
     /// let channel = Channel::new(one.into())?;
     /// assert!(!channel.wait_for_some(Duration::ZERO).unwrap());
     /// other.write_all(&[1])?;
-    /// assert!(channel.wait_for_some(Duration::from_secs(1)).unwrap());
+    /// assert!(channel.wait_for_some(Duration::ZERO).unwrap());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn wait_for_some(&self, at_most: Duration) -> Result<bool, ChannelError> {
         self.socket.check()?;
-        match self.wait(PollFlags::IN, Deadline::after(Some(at_most))) {
-            Ok(()) => Ok(true),
-            Err(ChannelError::TimedOut) => Ok(false),
-            Err(error) => Err(error),
+        let deadline = Deadline::after(Some(at_most));
+        loop {
+            let left = deadline.left().and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], left.as_ref()) {
+                Ok(0) if deadline.left() == Some(Duration::ZERO) => return Ok(false),
+                Ok(0) | Err(Errno::INTR) => (),
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 

@@ -257,13 +257,14 @@ fn callers(view: &View, frame: &mut Frame<'_>, area: Rect) {
     edges("called by", &callers.called, frame, below);
 }
 
-fn threads(view: &View, frame: &mut Frame<'_>, area: Rect) {
+fn threads(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     let Some(threads) = &view.asked.threads else {
         return frame.render_widget(Paragraph::new("reading the threads"), area);
     };
     let height = usize::from(area.height.saturating_sub(1));
     // The last page is full.
     let first = view.first_thread.min(threads.len().saturating_sub(height));
+    view.first_thread = first;
     let width = usize::from(area.width.saturating_sub(5 * 10));
     let percent = |part: Option<f64>| or_dash(part.map(Figure::exact), Figure::percent);
     let rows = threads.iter().skip(first).take(height).map(|it| {

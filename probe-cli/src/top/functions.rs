@@ -109,18 +109,12 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Adds a function, of which nothing is known.
+    /// Adds a function from a list.
     pub fn add(&mut self, probe: u32, path: &str, file: &str, line: u32, group: Option<&str>) {
         let key = Key { path: path.to_owned(), file: file.to_owned(), line };
-        let function = Function {
-            probe: Some(probe),
-            path: path.to_owned(),
-            file: file.to_owned(),
-            line,
-            group: group.map(str::to_owned),
-            ..Function::default()
-        };
-        self.known.entry(key).or_insert(function);
+        // A report may have named it before the list does.
+        let function = self.of(&key);
+        (function.probe, function.group) = (Some(probe), group.map(str::to_owned));
     }
 
     /// Forgets all numbers, and the reports of an attachment that estimated: a rate is of two

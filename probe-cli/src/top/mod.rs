@@ -15,6 +15,7 @@ mod callers;
 mod draw;
 mod figure;
 mod functions;
+mod pace;
 mod reports;
 mod terminal;
 mod threads;

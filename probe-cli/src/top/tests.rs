@@ -107,6 +107,17 @@ cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
 }
 
 #[test]
+fn a_function_may_be_reported_before_it_is_listed() {
+    let mut functions = Functions::default();
+    functions.estimate(&estimates(1.0, 1000.0), true);
+    functions.add(7, "shop::serve", "src/a.rs", 3, Some("net"));
+    let listed = functions.list();
+    let serve = listed.iter().find(|it| it.path == "shop::serve").unwrap();
+    assert_eq!((serve.probe, serve.group.as_deref(), listed.len()), (Some(7), Some("net"), 2));
+    assert!(serve.calls.is_some());
+}
+
+#[test]
 fn threads_are_on_a_page_of_their_own() {
     let mut view = view();
     assert_eq!(view.press(Key::Char('t')), Some(Wish::Threads(true)));
@@ -144,6 +155,9 @@ new                                   12         -         -         -    1.50 s
     let shown = screen(&mut view, 80, 24);
     let last = shown.lines().nth(21).unwrap();
     assert_eq!(last.split_whitespace().nth(1), Some("59"), "{shown}");
+    view.press(Key::Move(-1));
+    let shown = screen(&mut view, 80, 24);
+    assert_eq!(shown.lines().nth(21).unwrap().split_whitespace().nth(1), Some("58"), "{shown}");
     assert_eq!(view.press(Key::Escape), Some(Wish::Threads(false)));
     assert_eq!(view.page, Page::Functions);
 }

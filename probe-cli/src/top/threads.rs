@@ -1,13 +1,14 @@
 //! The threads of a program, as the kernel counts their time. The program takes no part in it.
 //!
 //! Life: made when somebody looks at threads, and dropped when nobody does; each reading has the
-//! differences to the one before. Cost: two small files for each thread, once a second.
+//! differences to the one before. Cost: two small files for each thread, once a second, or less
+//! often if that takes more than a twentieth of the time.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One thread.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -33,11 +34,18 @@ struct Times {
     waited: u64,
 }
 
+/// The time between two readings, at least. The kernel counts the time of a thread that runs in
+/// ticks of some milliseconds.
+const BETWEEN: Duration = Duration::from_millis(900);
+/// The same, as a multiple of the time that a reading takes.
+const OF_READING: u32 = 20;
+
 /// The threads of a process.
 #[derive(Debug)]
 pub struct Threads {
     tasks: PathBuf,
     before: BTreeMap<u32, (Instant, Times)>,
+    next: Option<Instant>,
 }
 
 impl Threads {
@@ -47,14 +55,24 @@ impl Threads {
     }
 
     fn in_folder(tasks: PathBuf) -> Self {
-        Self { tasks, before: BTreeMap::new() }
+        Self { tasks, before: BTreeMap::new(), next: None }
     }
 
-    /// Reads them, those that used most first.
+    /// Reads them if it is time to, those that used most first.
     ///
     /// # Errors
-    /// If the process is gone.
-    pub fn read(&mut self) -> io::Result<Vec<Thread>> {
+    /// If the process is gone, or hidden.
+    pub fn read_if_due(&mut self) -> Option<io::Result<Vec<Thread>>> {
+        let begun = Instant::now();
+        if self.next.is_some_and(|next| begun < next) {
+            return None;
+        }
+        let read = self.read();
+        self.next = Some(begun + BETWEEN.max(begun.elapsed() * OF_READING));
+        Some(read)
+    }
+
+    fn read(&mut self) -> io::Result<Vec<Thread>> {
         let mut threads = Vec::new();
         let mut now = BTreeMap::new();
         for entry in fs::read_dir(&self.tasks)? {
@@ -64,7 +82,7 @@ impl Threads {
             if let Some(times) = times(&path) {
                 let at = Instant::now();
                 if let Some((before, past)) = self.before.get(&thread.id) {
-                    let passed = at.duration_since(*before).as_nanos() as f64;
+                    let passed = at.duration_since(*before).as_nanos().max(1) as f64;
                     let part = |now: u64, past: u64| (now.saturating_sub(past) as f64 / passed).min(1.0);
                     thread.busy = Some(part(times.used, past.used));
                     thread.waiting = Some(part(times.waited, past.waited));
@@ -121,8 +139,12 @@ mod tests {
         let spawned = spawned.spawn(move || ended.recv()).unwrap();
         let named = |all: &[Thread]| all.iter().find(|it| it.name == "a) R (b").cloned();
         // It takes its name itself, and sleeps afterwards.
+        let begun = Instant::now();
+        let is_in_time = || assert!(begun.elapsed() < Duration::from_secs(60), "it does not come or go");
         let sleeps = |it: Thread| it.state == "sleeping";
-        while !named(&threads.read().unwrap()).is_some_and(sleeps) {}
+        while !named(&threads.read().unwrap()).is_some_and(sleeps) {
+            is_in_time();
+        }
         threads = Threads::of(std::process::id());
         let first = named(&threads.read().unwrap()).unwrap();
         assert_eq!((first.busy, first.waiting), (None, None));
@@ -133,7 +155,11 @@ mod tests {
         drop(end);
         let _ = spawned.join();
         // The kernel may list it for a moment.
-        while named(&threads.read().unwrap()).is_some() {}
+        while named(&threads.read().unwrap()).is_some() {
+            is_in_time();
+        }
+        let due = [(); 2].map(|()| threads.read_if_due().is_some());
+        assert_eq!(due, [true, false]);
     }
 
     #[test]

@@ -11,38 +11,15 @@ use serde::de::DeserializeOwned;
 use super::asking::{Asked, Latest, Wish};
 use super::callers::Callers;
 use super::functions::{Functions, Program};
+use super::pace::{EVERY, Pace};
 use super::reports::{Estimated, Measured, Node, Report};
 use super::threads::{Thread, Threads};
 use crate::live;
 
-/// The time between two questions about the same, at least and at most.
-const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
-/// The program's CPU time for an answer is this part of the time between two: 0.1 % of a processor.
-/// There are two at a time: of all functions, and of those on the screen or of the tree of calls.
-const PART: u32 = 1000;
 /// The time between two that need not be so fresh.
 const SELDOM: Duration = Duration::from_secs(1);
 /// The part of the program's CPU time for estimates. The rest of half a percent is for the reports.
 const BUDGET: &str = "0.3%";
-
-/// The pace of questions about the same.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    next: Instant,
-    every: Duration,
-}
-
-impl Pace {
-    fn new(now: Instant) -> Self {
-        Self { next: now, every: EVERY[0] }
-    }
-
-    /// Notes an answer to the question of this time, and the program's CPU time for it.
-    fn answered(&mut self, due: Instant, took: Duration) {
-        self.every = (took * PART).clamp(EVERY[0], EVERY[1]);
-        self.next = due + self.every;
-    }
-}
 
 /// The state of the thread.
 pub struct Worker {
@@ -58,7 +35,7 @@ pub struct Worker {
     measurements: Option<u32>,
     tree: Option<u32>,
     callers: Option<Callers>,
-    threads: Option<(Threads, Vec<Thread>)>,
+    threads: Option<(Threads, Option<Vec<Thread>>)>,
     problem: Option<String>,
     /// The probes of the functions on the screen.
     shown: Vec<u32>,
@@ -68,8 +45,11 @@ pub struct Worker {
     edges: Pace,
     /// Whether all functions have been reported.
     has_all: bool,
-    /// The program's probes when they were last listed.
+    /// The program's probes when they were last listed, and when they may be listed again.
     probes: u32,
+    listed: Instant,
+    /// Whether all functions are measured, those that come included.
+    measures_all: bool,
 }
 
 impl Worker {
@@ -100,6 +80,8 @@ impl Worker {
             edges: pace,
             has_all: false,
             probes: 0,
+            listed: pace.next,
+            measures_all: false,
         }
     }
 
@@ -158,7 +140,7 @@ impl Worker {
     }
 
     fn begin(&mut self) -> Result<(), ClientError> {
-        self.list()?;
+        self.ask_for_status()?;
         match self.estimating(true) {
             // Without estimates the rest works.
             Err(error @ ClientError::Failed(_)) => self.problem = Some(error.to_string()),
@@ -167,12 +149,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Lists the functions; again when probes have come, with a plugin, say.
+    /// Lists the functions, if probes have come or gone: with a plugin, say. The next list follows
+    /// after a hundred times as long as this took: a program may be discovering its functions.
     fn list(&mut self) -> Result<(), ClientError> {
-        let probes = self.program.client.list(&self.selector)?;
+        let begun = Instant::now();
+        let probes = match self.program.client.list(&self.selector) {
+            // None is there yet, or any more.
+            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::NoMatch => Vec::new(),
+            probes => probes?,
+        };
+        self.listed = Instant::now() + begun.elapsed() * 100;
         for probe in probes.iter().filter(|it| it.kind == "entry" && it.skipped.is_none()) {
             self.functions.add(probe.number, &probe.path, &probe.file, probe.line, probe.group.as_deref());
             self.paths.insert(probe.path.clone());
+        }
+        if self.measures_all {
+            self.measured.clone_from(&self.paths);
         }
         Ok(())
     }
@@ -180,20 +172,23 @@ impl Worker {
     fn ask_for_status(&mut self) -> Result<(), ClientError> {
         let status = self.program.client.status()?;
         (self.about.threads, self.about.lost_hits) = (status.threads, status.lost_hits);
-        let before = std::mem::replace(&mut self.probes, status.probes);
-        if before != 0 && before != status.probes {
+        if self.probes != status.probes && Instant::now() >= self.listed {
+            self.probes = status.probes;
             self.list()?;
         }
         Ok(())
     }
 
-    /// Reads the threads, if somebody looks at them. Those of a program that is gone stay: its
-    /// connection ends, too.
+    /// Reads the threads, if somebody looks at them and it is time. If they can't be read, those of
+    /// before stay.
     fn read_threads(&mut self) {
-        if let Some((threads, shown)) = &mut self.threads
-            && let Ok(read) = threads.read()
-        {
-            *shown = read;
+        let Some((threads, shown)) = &mut self.threads else { return };
+        match threads.read_if_due() {
+            Some(Ok(read)) => *shown = Some(read),
+            Some(Err(error)) => {
+                self.problem = Some(format!("the program's threads can't be read: {error}"));
+            }
+            None => (),
         }
     }
 
@@ -208,7 +203,7 @@ impl Worker {
                 self.functions.estimate(&report, is_all);
             }
             if let Some(report) = question.report::<Report<Measured>>(measurements, only)? {
-                self.functions.measure(&report, self.measured == self.paths);
+                self.functions.measure(&report, self.measures_all);
             }
             let pace = if is_all { &mut self.all } else { &mut self.rows };
             pace.answered(now, question.took());
@@ -236,7 +231,7 @@ impl Worker {
             cost: self.functions.cost(),
             lost: self.functions.lost,
             callers: self.callers.clone(),
-            threads: self.threads.as_ref().map(|(_, shown)| shown.clone()),
+            threads: self.threads.as_ref().and_then(|(_, shown)| shown.clone()),
             problem: self.problem.take(),
             every: self.all.every,
         }
@@ -262,7 +257,7 @@ impl Worker {
             Wish::Callers(path) => self.neighbours(path),
             Wish::Threads(is_wanted) => {
                 let of = Threads::of(self.program.process.pid);
-                self.threads = is_wanted.then(|| (of, Vec::new()));
+                self.threads = is_wanted.then_some((of, None));
                 self.read_threads();
                 Ok(())
             }
@@ -290,6 +285,7 @@ impl Worker {
     fn measuring(&mut self) -> Result<(), ClientError> {
         self.functions.forget_measurements();
         self.ask_anew();
+        self.measures_all = !self.measured.is_empty() && self.measured == self.paths;
         if let Some(id) = self.measurements.take() {
             self.detach(id)?;
         }
@@ -297,7 +293,7 @@ impl Worker {
             return Ok(());
         }
         let paths: Vec<_> = self.measured.iter().map(|path| Selector::escape(path)).collect();
-        let chosen = if self.measured == self.paths { self.selector.clone() } else { paths.join(", ") };
+        let chosen = if self.measures_all { self.selector.clone() } else { paths.join(", ") };
         let attached = self.program.client.attach(&Attach::new(format!("{chosen}=latency")));
         // No function is shown as measured then.
         self.measurements = Some(attached.inspect_err(|_| self.measured.clear())?.id);
@@ -375,23 +371,5 @@ impl Question<'_> {
     /// Returns the program's CPU time for the answers since this was last asked.
     fn took(&mut self) -> Duration {
         std::mem::take(&mut self.took)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_answers_are_asked_for_less_often() {
-        let due = Instant::now();
-        let mut pace = Pace::new(due);
-        let mut every = |micros| {
-            pace.answered(due, Duration::from_micros(micros));
-            assert_eq!(pace.next, due + pace.every);
-            pace.every.as_millis()
-        };
-        let paces = [0, 200, 300, 10_000, 60_000_000].map(&mut every);
-        assert_eq!(paces, [250, 250, 300, 10_000, 30_000]);
     }
 }

@@ -106,14 +106,14 @@ fn a_late_plugin_joins_without_a_request() {
     }
 }
 
-/// Its functions come to the screen, without a key.
+/// Its functions come to the screen, without a key. They are all that is selected.
 #[test]
 fn functions_of_a_late_plugin_are_in_top() {
     let folder = Folder::new("shown");
     let hooks = ["-finstrument-functions"];
     let (host, plugin) = (compiled(&folder, Kind::Late, &[]), compiled(&folder, Kind::Plugged, &hooks));
     let mut served = Served::start(&folder, &[host.to_str().unwrap(), plugin.to_str().unwrap()]);
-    let Some(mut top) = Terminal::probectl(&folder, SMALL, &format!("top -p {}", served.pid())) else {
+    let Some(mut top) = Terminal::probectl(&folder, SMALL, &format!("top -p {} work", served.pid())) else {
         return;
     };
     top.until(|screen| screen.contains("no functions among the selected probes"));

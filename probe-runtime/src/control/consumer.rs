@@ -122,10 +122,12 @@ pub trait Consumer: Send + Sync + 'static {
     /// of probes that [`prepare`](Self::prepare) has not seen. It may be called with a probe again,
     /// if its object was unloaded before the probe has joined.
     ///
-    /// It is called on the thread whose operation has found the probes, one thread at a time, and
-    /// is no cancellation point. It must not take a lock that a thread holds while it uses this
-    /// crate. It may use this crate; other threads' operations that look for new objects wait until
-    /// it returns, unless they are inside a hit.
+    /// It is called on the thread whose operation has found the probes, or on one of this crate's
+    /// that looks for them, one thread at a time, and is no cancellation point. It must not take a
+    /// lock that a thread holds while it uses this crate: neither one of the program's, nor, by
+    /// `dlopen` or `dlsym`, the dynamic linker's, since a constructor may attach. It may use this
+    /// crate; other threads' operations that look for new objects wait until it returns, unless
+    /// they are inside a hit.
     ///
     /// # Errors
     /// Any error that keeps these probes out. The attachment goes on without them, and

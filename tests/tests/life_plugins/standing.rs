@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use probe_runtime::{
     Attachment, CallTree, Consumer, Count, Error, Event, Format, FunctionLatency, Kind, Latency, ParseError,
@@ -75,7 +76,7 @@ pub(super) fn each_consumer() {
     let set = || standing(selector).unwrap();
     let latency = set().attach(Latency::new()).unwrap();
     let tree = set().attach(CallTree::new()).unwrap();
-    let _trigger = set().attach(Trigger::over(std::time::Duration::from_secs(3600), |_| ())).unwrap();
+    let _trigger = set().attach(Trigger::over(Duration::from_secs(3600), |_| ())).unwrap();
     let bridge = set().attach(Tracing::new()).unwrap();
     let flight = set().attach(Trace::recorder()).unwrap();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -148,7 +149,9 @@ pub(super) fn by_themselves() {
     register::<Joined>().unwrap();
     let guard = init_from_env().unwrap();
     let library = Library::open(&plugin("plugin"));
+    let begun = Instant::now();
     while HITS.load(Ordering::Relaxed) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "its probes do not join");
         assert_eq!(library.function("plugin_sum")(2), 3);
         thread::yield_now();
     }

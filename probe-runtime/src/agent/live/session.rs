@@ -1,6 +1,6 @@
 //! A client's connection, on a thread of its own.
 //!
-//! The thread waits for requests. While a client has attached something, it also looks for probes
+//! The thread waits for requests. While its client has attached something, it also looks for probes
 //! that have appeared, ten times a second: these join, although nothing in the program says that an
 //! object was loaded.
 
@@ -95,9 +95,10 @@ fn hello() -> Hello {
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut told = cpu::thread();
     loop {
-        // Those that were kept by clients that have gone count, too.
-        while lock().has_attachments() && !channel.wait_for_some(BETWEEN_LOOKS)? {
+        while lock().has_attachments_of(session.number) && !channel.wait_for_some(BETWEEN_LOOKS)? {
             look_for_probes();
+            // It is no part of an answer.
+            told = cpu::thread();
         }
         let Received { payload, file } = match channel.receive(None, PATIENCE) {
             Ok(Some(received)) => received,

@@ -164,13 +164,13 @@ impl State {
     }
 
     /// Returns the attachments that end with a client's connection.
-    /// Returns whether any client has attached anything.
-    pub(super) fn has_attachments(&self) -> bool {
-        !self.attachments.is_empty()
-    }
-
     pub(super) fn left_by(&self, client: u64) -> Vec<Arc<ClientAttachment>> {
         self.all().filter(|it| it.client == client && !it.is_kept()).cloned().collect()
+    }
+
+    /// Returns whether this client has attached anything.
+    pub(super) fn has_attachments_of(&self, client: u64) -> bool {
+        self.all().any(|it| it.client == client)
     }
 
     /// Ends a client's connection. An agent that was brought for clients goes with the last one,

@@ -340,12 +340,12 @@ impl Running {
 
     /// Returns the CPU time of the process so far.
     pub(super) fn used_until(&self, now: Used) -> f64 {
-        self.cost.used + (now.by_all - self.used.by_all).max(0.0)
+        self.cost.used + now.by_all - self.used.by_all
     }
 
     /// Returns the program's part of the CPU time: without the profiler's part, as of the last
     /// update of the accounts.
-    fn worked(&self, now: Used) -> f64 {
+    pub(super) fn worked(&self, now: Used) -> f64 {
         self.used_until(now) - self.cost.own
     }
 

@@ -22,7 +22,7 @@ pub(super) struct FunctionState {
     pub(super) is_in_place: bool,
     /// Whether its probes have not all joined yet, as far as is known; and when it was added.
     pub(super) is_joining: bool,
-    pub(super) added: f64,
+    pub(super) added: Moment,
     /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
     /// of the accounts.)
     pub(super) surveyed: f64,
@@ -31,6 +31,8 @@ pub(super) struct FunctionState {
     pub(super) booked: (f64, f64),
     /// Calls per nanosecond, when it was last counted: between two surveys, or in a window.
     pub(super) rate: f64,
+    /// Calls per nanosecond that the program worked, between the last two surveys.
+    pub(super) worked_rate: f64,
     /// `None` while all calls were counted and no hit was delivered, as for most of thousands of
     /// functions.
     measured: Option<Box<MeasuredSums>>,
@@ -51,8 +53,8 @@ impl FunctionState {
         Self { is_in_place, ..Self::default() }
     }
 
-    /// Creates the state of a function that was added at this time, and whose probes join.
-    pub(super) fn joining(added: f64) -> Self {
+    /// Creates the state of a function that was added at this moment, and whose probes join.
+    pub(super) fn joining(added: Moment) -> Self {
         Self { is_joining: true, added, ..Self::default() }
     }
 
@@ -82,10 +84,10 @@ impl FunctionState {
     }
 
     /// Begins a mode, after the function was read in the mode before. `others` says how long calls
-    /// of any function went untimed so far, and `pace` how long the program works per time.
-    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed, pace: f64) {
+    /// of any function went untimed so far.
+    pub(super) fn begin(&mut self, mode: MeasureMode, now: Moment, others: Untimed) {
         self.mode = mode;
-        let rate = self.rate / pace;
+        let rate = self.worked_rate;
         self.measured().begin(mode, rate, now, others);
     }
 
@@ -146,7 +148,7 @@ mod tests {
         let own = |time: f64, windows: f64, unwatched: f64| {
             let others = Untimed { time, windows, unwatched: 0.0 };
             let mut state = FunctionState::default();
-            state.begin(MeasureMode::Timed, Moment::default(), others, 1.0);
+            state.begin(MeasureMode::Timed, Moment::default(), others);
             let seen = FunctionTotals {
                 calls: 1.0,
                 begun: 1.0,

@@ -11,11 +11,13 @@
 //! ▸ admit (surveys)  ▶ its probes have all joined: entries are counted, and it may be timed
 //! ```
 //! Until then its mode is `Counted`, and no window has it, so its estimates are made as those of
-//! other functions.
+//! other functions. If its other probes don't come until the second survey, its entries become
+//! latent, until they come.
 
 use super::core::Running;
-use super::function_state::FunctionState;
+use super::function_state::{FunctionState, Moment};
 use super::sampler::Sampler;
+use super::time::Used;
 use crate::control::Switch;
 use crate::patch::Visibility;
 
@@ -24,7 +26,9 @@ impl Running {
     /// there are any.
     pub(super) fn take_in(&mut self, sampler: &Sampler) {
         for function in self.states.len()..sampler.len() {
-            let added = self.since_began(sampler.added(function));
+            let (ticks, by_all) = sampler.added(function);
+            let used = Used { by_all, ..Used::default() };
+            let added = Moment { time: self.since_began(ticks), worked: self.worked(used) };
             self.states.push(FunctionState::joining(added));
             self.joining.push(function);
         }
@@ -44,6 +48,10 @@ impl Running {
         let (joined, joining): (Vec<_>, Vec<_>) =
             self.joining.iter().partition(|_| has_all.next() == Some(true));
         self.joining = joining;
+        // Of one that waits since before the last survey, some probes may never come.
+        let is_old = |it: &&usize| self.states[**it].added.time < self.surveys.last.time;
+        let old: Vec<_> = self.joining.iter().filter(is_old).copied().collect();
+        self.switch_off(&sampler.entries(&old));
         if joined.is_empty() {
             return joined;
         }

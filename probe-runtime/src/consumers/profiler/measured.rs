@@ -81,9 +81,9 @@ impl CallTimes {
 }
 
 impl MeasuredSums {
-    /// Returns those of a function before its first reading, which was added at this time.
-    pub(super) fn since(added: f64) -> Self {
-        Self { from: Moment { time: added, worked: 0.0 }, ..Self::default() }
+    /// Returns those of a function before its first reading, which was added at this moment.
+    pub(super) fn since(added: Moment) -> Self {
+        Self { from: added, ..Self::default() }
     }
 
     /// Begins a mode, after a reading in the mode before, in which calls had this rate: calls per
@@ -183,7 +183,9 @@ impl MeasuredSums {
         let Some(total) = total.or_at_least(sure) else { return known };
         let unseen = others.unseen_since(self.others);
         let own = self.own(ended, costs).filter(|_| unseen.is_finite());
-        let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
+        let own = own.map(|own| {
+            own.or_more((unseen * threads.max(1.0)).min(self.timed.ended * self.timed.mean(costs)))
+        });
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
         // If the number of calls is unknown, so is the mean.
         let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));

@@ -272,7 +272,7 @@ impl Consumer for Profiler {
 
     fn start(&self, probe: ProbeId) -> Start {
         let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.act(probe)));
-        if begins { Start::Counted } else { Start::Off }
+        if begins && !self.core.has_given_up.load(Ordering::SeqCst) { Start::Counted } else { Start::Off }
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {

@@ -40,8 +40,8 @@ pub(super) const ALWAYS: u32 = 1;
 struct Probes {
     all: Vec<ProbeId>,
     beginning: usize,
-    /// When they were added, in ticks.
-    added: u64,
+    /// When they were added: in ticks, and the CPU time of the process by then.
+    added: (u64, f64),
 }
 
 impl Probes {
@@ -131,7 +131,7 @@ impl Sampler {
 
     /// Adds the known functions that it does not have yet; `ids` has their probes.
     fn add(&self, ids: &[ProbeId]) {
-        let (first, added) = (self.len(), self.time.now());
+        let (first, added) = (self.len(), (self.time.now(), self.time.used().by_all));
         let more = self.known.functions.len() - first;
         let mut probes = vec![Probes { added, ..Probes::default() }; more];
         for id in ids {
@@ -178,8 +178,8 @@ impl Sampler {
         all.split_at(*beginning)
     }
 
-    /// Returns the time at which a function was added, in ticks.
-    pub(super) fn added(&self, function: usize) -> u64 {
+    /// Returns when a function was added: in ticks, and the CPU time of the process by then.
+    pub(super) fn added(&self, function: usize) -> (u64, f64) {
         self.probes[function].added
     }
 

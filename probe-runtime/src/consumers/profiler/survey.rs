@@ -36,10 +36,7 @@ const SWITCHED: f64 = 400.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
-    pub(super) last: f64,
-    /// How long the program had worked by then; and how long it worked before, per time.
-    worked: f64,
-    pace: f64,
+    pub(super) last: Moment,
     /// How long calls may have gone untimed by then, and how much of it windows did not look at.
     pub(super) untimed: f64,
     pub(super) unwatched: f64,
@@ -54,9 +51,7 @@ impl Surveys {
     /// Plans surveys of so many functions.
     pub(super) fn new(functions: usize) -> Self {
         Self {
-            last: 0.0,
-            worked: 0.0,
-            pace: 1.0,
+            last: Moment::default(),
             untimed: 0.0,
             unwatched: 0.0,
             hits: 0.0,
@@ -67,12 +62,12 @@ impl Surveys {
 
     /// Returns the latest time of the next survey.
     pub(super) fn next(&self) -> f64 {
-        self.last + self.between
+        self.last.time + self.between
     }
 
     /// Returns whether the last survey was at least [`ENOUGH`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
-        now - self.last >= ENOUGH
+        now - self.last.time >= ENOUGH
     }
 
     /// Notes that a survey is made now. `price` returns the cost of a time.
@@ -81,10 +76,7 @@ impl Surveys {
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
         let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
         let least = (OF_ALL * now).clamp(FIRST, ENOUGH);
-        // If it hardly works, its rates say nothing about the time when it does.
-        self.pace = ((at.worked - self.worked) / (now - self.last).max(1.0)).max(0.01);
-        self.worked = at.worked;
-        (self.last, self.between) = (now, least.max(paid).min(LONGEST));
+        (self.last, self.between) = (at, least.max(paid).min(LONGEST));
     }
 }
 
@@ -95,12 +87,15 @@ impl Running {
         let own_before = self.cost.own;
         let joined = self.admit(sampler);
         let (at, last) = (self.moment(), self.surveys.last);
-        let elapsed = at.time - last;
+        let elapsed = at.time - last.time;
         let mut lately = Vec::with_capacity(self.states.len());
-        let (weight, mut has_untimed) = (self.windows.weight, !joined.is_empty());
+        let (weight, mut has_untimed) = (self.windows.weight, false);
+        // Windows have looked at no function that has joined since the last survey.
+        let mut has_unwatched = !joined.is_empty();
         let all: Vec<_> = (0..self.states.len()).collect();
         self.read_and_book(sampler, &all, |_, state, seen| {
             has_untimed |= state.has_untimed(&seen);
+            has_unwatched |= state.is_joining && state.has_untimed(&seen);
             let before = std::mem::replace(&mut state.surveyed, seen.calls);
             state.is_known = before != 0.0;
             state.read(seen, at, weight);
@@ -109,13 +104,15 @@ impl Running {
             if state.mode == MeasureMode::Sampled {
                 lately.push(state.rate * elapsed);
             } else {
-                state.rate = calls / (at.time - last.max(state.added)).max(1.0);
+                let since = if state.added.time > last.time { state.added } else { last };
+                state.rate = calls / (at.time - since.time).max(1.0);
+                state.worked_rate = calls / (at.worked - since.worked).max(1.0);
                 lately.push(calls);
             }
         });
-        self.surveys.untimed += if has_untimed { elapsed } else { 0.0 };
-        self.surveys.unwatched += if joined.is_empty() { 0.0 } else { elapsed };
-        self.loads.add(self.surveys.last, at.time, self.income * elapsed, lately.into_iter());
+        self.surveys.untimed += if has_untimed || has_unwatched { elapsed } else { 0.0 };
+        self.surveys.unwatched += if has_unwatched { elapsed } else { 0.0 };
+        self.loads.add(last.time, at.time, self.income * elapsed, lately.into_iter());
         self.surveys.plan(at, self.income, |time| self.bucket.price(time, 0.0));
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());
@@ -180,7 +177,7 @@ impl Running {
             // far.
             state.measured();
             state.read(seen, now, self.windows.weight);
-            state.begin(chosen[function], now, others, self.surveys.pace);
+            state.begin(chosen[function], now, others);
         }
         self.cost.toggles += changed.len() as u64;
     }

@@ -134,7 +134,7 @@ impl Running {
     /// Returns whether hits since the last survey have cost half of the income or more.
     fn has_dear_hits(&self) -> bool {
         let hits = self.cost.hits - self.surveys.hits;
-        self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.surveys.last)
+        self.bucket.price(hits, f64::INFINITY) >= 0.5 * self.income * (self.now() - self.surveys.last.time)
     }
 
     /// Returns how long calls may have gone untimed, and the number of windows so far. It is NaN if
@@ -151,9 +151,14 @@ impl Running {
         };
         // In most cases, this needs no reading.
         let lately = of_mode(MeasureMode::Sampled).next().is_some() || is_called();
-        // Windows have no function that has joined since the last survey.
-        let has_new = self.joining.iter().any(|it| self.states[*it].added > self.surveys.last);
-        let since = |is_so| if is_so { now - self.surveys.last } else { 0.0 };
+        // As a survey would find it. There are few of these.
+        let mut joining = self.joining.iter().zip(self.read(sampler, &self.joining));
+        let last = self.surveys.last.time;
+        let has_new = joining.any(|(it, seen)| {
+            let state = &self.states[*it];
+            state.added.time > last || state.has_untimed(&seen)
+        });
+        let since = |is_so| if is_so { now - last } else { 0.0 };
         Untimed {
             time: self.surveys.untimed + since(lately || has_new),
             unwatched: self.surveys.unwatched + since(has_new),
