@@ -26,9 +26,9 @@ fn a_program_and_its_file_list_the_same() {
         |of: &str| -> Value { serde_json::from_str(&out(&folder, &["--json", "list", of, OWN])).unwrap() };
     assert_eq!(json(&program.pid())["rows"], json(&file)["rows"]);
     let objects = out(&folder, &["list", "--objects", &program.pid()]);
-    let sites = of_program.lines().last().unwrap().strip_prefix("23 probes, ").unwrap();
+    let sites = of_program.lines().last().unwrap().strip_prefix("24 probes, ").unwrap();
     let sites = sites.strip_suffix(" sites").unwrap();
-    assert_eq!(words(&objects)[1], [&file, "loaded", "23", sites, "0", "-"]);
+    assert_eq!(words(&objects)[1], [&file, "loaded", "24", sites, "0", "-"]);
     let ran = run(&folder, &["list", &program.pid(), "zzz"]);
     assert!(ran.code == Some(4) && ran.err.starts_with("error: no probe matches `zzz`"), "{ran:?}");
     program.is_as_before();
@@ -126,9 +126,9 @@ fn attachments_can_be_kept() {
     let lines = words(&said);
     assert_eq!(lines[0][2..].join(" "), "count on 3 probes, 3 sites active, 0 refused");
     let json: Value = serde_json::from_str(&out(&folder, &["--json", "status", "-p", &pid])).unwrap();
-    assert_eq!((&json["probes"], &json["rows"][0]["kept"]), (&23.into(), &true.into()));
+    assert_eq!((&json["probes"], &json["rows"][0]["kept"]), (&24.into(), &true.into()));
     let status = out(&folder, &["status", "-p", &pid]);
-    assert!(status.contains("23 probes") && status.contains("gone    yes"), "{status}");
+    assert!(status.contains("24 probes") && status.contains("gone    yes"), "{status}");
     assert!(out(&folder, &["list", &pid, OWN]).lines().nth(1).unwrap().ends_with("active"));
     // Two at once.
     let counted = program.measured(&folder, &["count", "-p", &pid, OWN]);

@@ -29,6 +29,7 @@ mod terminal;
 mod top;
 mod traced;
 mod watched;
+mod watched_levels;
 mod watched_lost;
 
 probe_tests::a_process_for_each_file!(names, outside_meanwhile, injected, flicker, watched, run, outside);
