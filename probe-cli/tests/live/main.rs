@@ -13,6 +13,7 @@ mod injected;
 mod injected_into;
 mod injected_life;
 mod later;
+mod meanwhile;
 mod names;
 mod outside;
 mod outside_meanwhile;
