@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use probe_runtime::{
-    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Trace,
-    Tracing, Trigger, look_for_probes, select, standing,
+    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Slow,
+    Trace, Tracing, Trigger, look_for_probes, select, standing,
 };
 use probe_tests::library::Library;
 use probe_tests::text::Text;
@@ -74,7 +75,8 @@ pub(super) fn each_consumer() {
     let set = || standing(selector).unwrap();
     let latency = set().attach(Latency::new()).unwrap();
     let tree = set().attach(CallTree::new()).unwrap();
-    let _trigger = set().attach(Trigger::over(std::time::Duration::from_secs(3600), |_| ())).unwrap();
+    let _trigger = set().attach(Trigger::over(Duration::from_secs(3600), |_| ())).unwrap();
+    let slow = set().attach(Slow::over(Duration::ZERO).at_most(0)).unwrap();
     let bridge = set().attach(Tracing::new()).unwrap();
     let flight = set().attach(Trace::recorder()).unwrap();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -92,6 +94,11 @@ pub(super) fn each_consumer() {
     assert_eq!((latency.latencies().left_out().len(), latency.left_out_later()), (0, None));
     let text = tree.to_string();
     assert!(text.contains("plugin::each") && text.contains("life_plugins::own"), "{text}");
+    let measured = slow.slow_calls();
+    let seen: Vec<_> = measured.iter().map(|it| (it.path(), it.calls(), it.slow())).collect();
+    assert_eq!(seen, [("plugin::each", 5, 5), ("life_plugins::own", 2, 2), ("plugin::plugin_sum", 1, 1)]);
+    assert_eq!((measured.unsaid(), measured.lost(), measured.left_out().len()), (8, 0, 0));
+    assert_eq!(slow.left_out_later(), None);
     assert_eq!((bridge.totals().unpaired, bridge.totals().disabled), (0, 2 + 5 + 1 + 5));
 
     let events = 2 * 2 + hits_of(5);
