@@ -138,6 +138,22 @@ fn attachments_can_be_kept() {
     program.is_as_before();
     let ran = run(&folder, &["disable", "-p", &pid, "77"]);
     assert!(ran.code == Some(3) && ran.err.starts_with("error: "), "{ran:?}");
+    // One that is not there takes nothing from one that is.
+    for flag in [&[][..], &["--json"]] {
+        let kept = out(&folder, &["--json", "enable", "-p", &pid, "--keep", WORK]);
+        let number = serde_json::from_str::<Value>(&kept).unwrap()["attachment"].to_string();
+        let ran = run(&folder, &[flag, &["disable", "-p", &pid, &number, "77"]].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(3), "error: there is no attachment 77\n"));
+        assert!(ran.out.contains(WORK), "{ran:?}");
+        if !flag.is_empty() {
+            let found: Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(
+                (found["rows"].as_array().unwrap().len(), found["rows"][0]["attachment"].to_string()),
+                (1, number)
+            );
+        }
+        program.is_as_before();
+    }
 }
 
 /// Ends a command that counts one probe. Returns its hits.
