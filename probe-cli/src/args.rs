@@ -181,6 +181,17 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns the reason why a command has no document. `top` names other commands itself.
+    pub fn has_no_json(&self) -> Option<&'static str> {
+        match self {
+            Self::Completions(_) => Some("completions are a script for a shell"),
+            Self::Man(_) => Some("a manual page is no document"),
+            #[cfg(target_os = "linux")]
+            Self::Run(_) => Some("all output of `run` is the program's own"),
+            _ => None,
+        }
+    }
+
     /// Returns whether it switches sites from outside.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn is_by_ptrace(&self) -> bool {

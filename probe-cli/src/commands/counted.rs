@@ -100,7 +100,8 @@ pub(super) fn enable(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     }
     let spec = args.spec.strip_suffix("=count").unwrap_or(&args.spec);
     let mut counting = begin(pid, &parsed(spec)?)?;
-    let done = format!("{} are counted", count(counting.sites(), "site"));
+    let sites = counting.sites();
+    let done = format!("{} {} counted", count(sites, "site"), if sites == 1 { "is" } else { "are" });
     let text = if is_json {
         Made::to_process("enable", pid, &done).document()?
     } else {

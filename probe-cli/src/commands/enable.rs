@@ -2,14 +2,57 @@
 
 use std::fmt::Write;
 
-use probe_protocol::{Attach, Client, ClientError, FailureKind};
+use probe_protocol::{Attach, Attached, Client, ClientError, FailureKind};
 use probe_runtime::Selector;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::measure::{Asked, notes, running, written};
 use crate::args::{Disable, Enable};
+use crate::json::{SCHEMA, document};
 use crate::live::{Screen, Stop, Watched, failure, watch};
 use crate::output::{Failure, Shown};
 use crate::text::count;
+
+#[derive(Serialize)]
+struct Enabled {
+    schema: u64,
+    command: &'static str,
+    pid: u32,
+    attachment: u32,
+    kept: bool,
+}
+
+#[derive(Serialize)]
+struct EnabledRow<'a> {
+    consumer: &'a str,
+    selector: &'a str,
+    probes: u64,
+    active: u64,
+    refused: u64,
+    /// `null` while the consumer goes on, if the program has ended, and for a flight recorder.
+    report: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+struct Disabled {
+    schema: u64,
+    command: &'static str,
+    pid: u32,
+}
+
+#[derive(Serialize)]
+struct DisabledRow {
+    attachment: u32,
+    spec: Option<String>,
+    consumers: Vec<DisabledConsumer>,
+}
+
+#[derive(Serialize)]
+struct DisabledConsumer {
+    consumer: String,
+    report: Option<Box<RawValue>>,
+}
 
 pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
@@ -19,6 +62,45 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
     let spec = if is_selector { format!("{}=count", args.spec) } else { args.spec.clone() };
     let attach = Attach { keep: args.keep, ..Attach::new(spec) };
     let attached = program.client.attach(&attach).map_err(|error| failure(&error))?;
+    let mut notes = notes(&attached);
+    if !is_json {
+        // Somebody may wait for it.
+        written(Screen::stdout(false).finish(&said(&attached)))?;
+    }
+    let mut last = Vec::new();
+    if !args.keep {
+        match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
+            Watched::Stopped => {
+                let _progress = Asked::of(&program).wait();
+                program.client.pause(attached.id).map_err(|error| failure(&error))?;
+                let formats = attached.consumers.iter().map(|it| &it.formats[..]);
+                last = reports(&mut program.client, attached.id, formats, is_json)?;
+            }
+            Watched::Ended => notes.push(format!("{}, and there are no reports", program.end())),
+        }
+    }
+    if !is_json {
+        return Ok(Shown { notes, ..Shown::text(last.into_iter().flatten().collect()) });
+    }
+    let mut last = last.into_iter();
+    let mut rows = Vec::new();
+    for it in &attached.consumers {
+        rows.push(EnabledRow {
+            consumer: &it.consumer,
+            selector: &it.selector,
+            probes: it.probes,
+            active: it.sites,
+            refused: it.refused,
+            report: last.next().flatten().map(raw).transpose()?,
+        });
+    }
+    let pid = program.process.pid;
+    let head = Enabled { schema: SCHEMA, command: "enable", pid, attachment: attached.id, kept: args.keep };
+    Ok(Shown { notes, ..Shown::text(document(&head, rows)?) })
+}
+
+/// Returns a line for each consumer.
+fn said(attached: &Attached) -> String {
     let mut said = String::new();
     for consumer in &attached.consumers {
         let (probes, sites) = (count(consumer.probes, "probe"), count(consumer.sites, "site"));
@@ -29,48 +111,48 @@ pub(super) fn run(args: &Enable, is_json: bool) -> Result<Shown, Failure> {
             attached.id, consumer.consumer, consumer.refused
         );
     }
-    let mut notes = notes(&attached);
-    let mut text = String::new();
-    if is_json {
-        notes.extend(said.lines().map(str::to_owned));
-    } else {
-        // Somebody may wait for it.
-        written(Screen::stdout(false).finish(&said))?;
-    }
-    if !args.keep {
-        match watch(&mut program.client, &stop, None, None, |_, _| Ok(()))? {
-            Watched::Stopped => {
-                let _progress = Asked::of(&program).wait();
-                program.client.pause(attached.id).map_err(|error| failure(&error))?;
-                let formats = attached.consumers.iter().map(|it| &it.formats[..]);
-                text = reports(&mut program.client, attached.id, formats, is_json)?.concat();
-            }
-            Watched::Ended => notes.push(format!("{}, and there are no reports", program.end())),
-        }
-    }
-    Ok(Shown { notes, ..Shown::text(text) })
+    said
 }
 
 pub(super) fn disable(args: &Disable, is_json: bool) -> Result<Shown, Failure> {
     let mut program = running(&args.running)?;
-    let status = program.client.status().map_err(|error| failure(&error))?;
+    let (pid, asked) = (program.process.pid, Asked::of(&program));
+    let client = &mut program.client;
+    let status = client.status().map_err(|error| failure(&error))?;
     let kept = status.attachments.iter().filter(|it| it.is_kept).map(|it| it.id);
     let ids: Vec<_> = if args.attachments.is_empty() { kept.collect() } else { args.attachments.clone() };
-    let mut screen = Screen::stdout(is_json);
-    let mut notes = Vec::new();
-    for id in &ids {
-        let progress = Asked::of(&program).wait();
-        let client = &mut program.client;
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    // An error about one of them keeps nothing of those before it from being shown and detached.
+    let read = ids.iter().try_for_each(|id| {
+        let _progress = asked.wait();
         client.pause(*id).map_err(|error| failure(&error))?;
-        let known = status.attachments.iter().filter(|it| it.id == *id);
-        let formats = known.flat_map(|it| &it.consumers).map(|it| &it.formats[..]);
-        let reports = reports(client, *id, formats, is_json)?;
-        drop(progress);
-        // Each report is written before the attachment goes: an error of a later one loses nothing.
-        written(screen.finish(&reports.concat()))?;
+        let known = status.attachments.iter().find(|it| it.id == *id);
+        let consumers = known.map_or(&[][..], |it| &it.consumers);
+        let reports = reports(client, *id, consumers.iter().map(|it| &it.formats[..]), is_json)?;
+        let mut row = Vec::new();
+        for (it, report) in consumers.iter().zip(reports) {
+            if is_json {
+                let report = report.map(raw).transpose()?;
+                row.push(DisabledConsumer { consumer: it.name.clone(), report });
+            } else {
+                text.extend(report);
+            }
+        }
+        rows.push(DisabledRow { attachment: *id, spec: known.map(|it| it.spec.clone()), consumers: row });
+        Ok(())
+    });
+    let done: Vec<_> = rows.iter().map(|it| it.attachment).collect();
+    if is_json {
+        text = document(&Disabled { schema: SCHEMA, command: "disable", pid }, rows)?;
+    }
+    // Reports are written before their attachments go: an error of one of these loses nothing.
+    written(Screen::stdout(is_json).finish(&text))?;
+    let mut notes = Vec::new();
+    for id in &done {
         notes.extend(client.detach(*id).map_err(|error| failure(&error))?);
     }
-    notes.push(format!("{} detached", count(ids.len() as u64, "attachment")));
+    read?;
+    notes.push(format!("{} detached", count(done.len() as u64, "attachment")));
     Ok(Shown { notes, ..Shown::text(String::new()) })
 }
 
@@ -81,16 +163,28 @@ fn reports<'a>(
     attachment: u32,
     consumers: impl Iterator<Item = &'a [String]>,
     is_json: bool,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<Option<String>>, Failure> {
     let format = if is_json { "json" } else { "txt" };
     let mut reports = Vec::new();
-    for (consumer, _) in (0..).zip(consumers).filter(|(_, formats)| formats.iter().any(|it| it == format)) {
+    for (consumer, formats) in (0..).zip(consumers) {
+        if !formats.iter().any(|it| it == format) {
+            reports.push(None);
+            continue;
+        }
         match client.report(attachment, consumer, format) {
-            Ok(report) => reports.push(report.text.trim_end().to_owned() + "\n"),
+            Ok(report) => reports.push(Some(report.text.trim_end().to_owned() + "\n")),
             // One that only goes to files.
-            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => (),
+            Err(ClientError::Failed(failure)) if failure.kind == FailureKind::Malformed => {
+                reports.push(None);
+            }
             Err(error) => return Err(failure(&error)),
         }
     }
     Ok(reports)
+}
+
+/// Returns a program's report as a part of a document.
+fn raw(report: String) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(report)
+        .map_err(|error| Failure::Input(format!("the program's report is no JSON: {error}")))
 }

@@ -46,6 +46,9 @@ pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
     if arguments.command.is_by_ptrace() {
         return Err(Failure::Input("--ptrace is for programs of x86-64".to_owned()));
     }
+    if is_json && let Some(reason) = arguments.command.has_no_json() {
+        return Err(Failure::Usage(format!("{reason}; leave `--json` out")));
+    }
     match &arguments.command {
         Command::List(list) => list::run(list, is_json),
         Command::Audit(audit) => audit::run(audit, is_json),

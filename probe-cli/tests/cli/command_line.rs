@@ -4,26 +4,26 @@ use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
+use clap::CommandFactory;
+use probe_cli::args::Arguments;
+
 use crate::ran::{Folder, fails, out, run, this};
 
 #[test]
 fn help_names_all_commands_and_exit_codes() {
     let help = out(&["help"]);
-    for part in [
-        "Usage: probectl [OPTIONS] <COMMAND>",
-        "  list         Lists the probes of a file, without running it, or of a running program\n",
-        "  count        Counts hits in a running program\n",
-        "  record       Records a trace of a running program into a file\n",
-        "  audit        Checks each site of a file\n",
-        "  convert      Converts traces for other tools\n",
-        "  report       Reports the calls in traces, a row for each function\n",
-        "  diff         Compares two traces or reports: what became slower, and by how much\n",
-        "  run          Starts a program that has probes, but no agent: a preloaded library brings one\n",
-        "  doctor       Tells what this machine and this process allow, and what to do\n",
-        "  completions  Writes completions for a shell to stdout\n",
-        "Exit codes:\n  0  done\n  1  audit,",
-    ] {
-        assert!(help.contains(part), "{part}: {help}");
+    assert!(help.contains("Usage: probectl [OPTIONS] <COMMAND>"), "{help}");
+    assert!(help.contains("Exit codes:\n  0  done\n  1  audit,"), "{help}");
+    let command = Arguments::command();
+    let all: Vec<_> = command.get_subcommands().map(|it| (it.get_name(), it.get_about().unwrap())).collect();
+    assert!(all.len() > 20, "{all:?}");
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap();
+    // A long line goes on below its text.
+    let help = help.replace(&format!("\n{:1$}", "", width + 4), " ");
+    for (name, about) in all {
+        let line = format!("\n  {name:width$}  {about}\n");
+        assert!(help.contains(&line), "{line}: {help}");
+        assert!(out(&["help", name]).contains(&format!("Usage: probectl {name}")), "{name}");
     }
     assert!(out(&["--version"]).starts_with("probectl 0."));
 }
@@ -70,14 +70,52 @@ fn files_that_can_not_be_read_are_explained() {
 
 #[test]
 fn shells_and_manuals_know_the_commands() {
+    let command = Arguments::command();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = out(&["completions", shell]);
-        assert!(script.contains("probectl") && script.contains("audit"), "{shell}");
+        for it in command.get_subcommands() {
+            assert!(script.contains(it.get_name()), "{shell}: {}", it.get_name());
+        }
     }
     let page = out(&["man"]);
     assert!(page.contains(".TH probectl 1") && page.contains("Exit codes:"), "{page}");
     let page = out(&["man", "diff"]);
     assert!(page.contains(".TH probectl-diff 1") && page.contains("fail"), "{page}");
+}
+
+/// Other shells may be missing, and so may this one.
+#[test]
+fn bash_reads_its_completions() {
+    let folder = Folder::new("bash");
+    let script = folder.file("probectl.bash", out(&["completions", "bash"]));
+    let Ok(read) = Command::new("bash").args(["-n", &script]).output() else {
+        println!("skipped: there is no bash");
+        return;
+    };
+    assert!(read.status.success() && read.stderr.is_empty(), "{read:?}");
+    // The first word of a command line is a command.
+    let line = format!(
+        "source {script}; COMP_WORDS=(probectl sna); COMP_CWORD=1; _probectl probectl sna probectl; \
+         echo ${{COMPREPLY[@]}}"
+    );
+    let completed = Command::new("bash").args(["-c", &line]).output().unwrap();
+    assert_eq!(String::from_utf8(completed.stdout).unwrap(), "snapshot\n", "{line}");
+}
+
+/// A flag without effect would be a mistake that nobody sees.
+#[test]
+fn commands_without_documents_refuse_the_flag() {
+    for (arguments, message) in [
+        (&["completions", "bash"][..], "completions are a script for a shell; leave `--json` out"),
+        (&["man"], "a manual page is no document; leave `--json` out"),
+        (&["run", "true"], "all output of `run` is the program's own; leave `--json` out"),
+        (
+            &["top", "-p", "1"],
+            "top has no JSON; use `probectl count --every 1s` or `probectl latency --every 1s`",
+        ),
+    ] {
+        assert_eq!(fails(2, &[&["--json"], arguments].concat()), format!("error: {message}\n"));
+    }
 }
 
 #[test]

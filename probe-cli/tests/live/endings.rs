@@ -1,14 +1,17 @@
 //! However `probectl` or the program ends, the program's sites are latent again, and it works.
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use probe_tests::whole;
 
-use crate::program::{Folder, Program, Ran, signal, spawn, until};
+use crate::program::{Folder, Program, Ran, run, signal, spawn, until};
+use crate::terminal::{SMALL, Terminal};
 
 const OWN: &str = "live::program::**";
+const WORK: &str = "live::program::work";
 
 /// Starts a count, and waits until it is attached.
 fn counting(folder: &Folder, program: &Program) -> Child {
@@ -29,12 +32,66 @@ fn signals_end_it_with_a_report() {
         assert!(ran.out.contains("live::program::work"), "{name}: {}", ran.out);
         program.is_as_before();
     }
-    let child = spawn(&folder, &["enable", "-p", &program.pid(), OWN]);
-    program.until(|status| !status.attachments.is_empty());
-    signal("-INT", &child);
-    let ran = Ran::from(child.wait_with_output().unwrap());
-    assert!(ran.out.starts_with("attachment ") && ran.out.contains("probe  "), "{ran:?}");
+}
+
+/// Each ends well, and has done its work until then. The watch has a consumer of its condition, and
+/// one that its rule has armed.
+#[test]
+fn signals_end_the_other_commands() {
+    let folder = Folder::new("signals-others");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let trace = folder.0.join("it.probetrace").display().to_string();
+    let rule = format!("when rate({WORK}) >= 0 then arm {WORK}=latency at most 1 time");
+    for (arguments, attached, parts) in [
+        (&["record", "-p", &pid, OWN, "-o", &trace][..], 1, &[" events of 1 thread, and 0 lost; "][..]),
+        (
+            &["trace", "-p", &pid, OWN],
+            1,
+            &[" entry   live::program::work\n", " exit    live::program::work  "],
+        ),
+        (
+            &["watch", "-p", &pid, &rule, "--every", "20ms"],
+            2,
+            &[" rule 1 armed: ", " rule 1 summary: fired 1 "],
+        ),
+        (&["enable", "-p", &pid, OWN], 1, &["attachment ", "\nlive::program::work  entry"]),
+    ] {
+        for name in ["-INT", "-TERM", "-HUP"] {
+            let child = spawn(&folder, arguments);
+            program.until(|status| status.attachments.len() == attached);
+            let calls = program.number("calls");
+            until(|| program.number("calls") > calls + 50);
+            signal(name, &child);
+            let ran = Ran::from(child.wait_with_output().unwrap());
+            assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
+            let said = ran.out + &ran.err;
+            assert!(parts.iter().all(|part| said.contains(part)), "{name}: {arguments:?}: {said}");
+            program.is_as_before();
+        }
+    }
+    let report = run(&folder, &["report", &trace]);
+    assert!(report.code == Some(0) && report.out.contains(WORK), "{report:?}");
+}
+
+/// Nothing can be shown any more, neither there nor on stderr.
+#[test]
+fn a_closed_terminal_ends_it() {
+    let folder = Folder::new("closed");
+    let mut program = Program::start(&folder);
+    let arguments = format!("count -p {} '{OWN}' --every 5ms", program.pid());
+    let Some(mut terminal) = Terminal::probectl(&folder, SMALL, &arguments) else { return };
+    terminal.until(|screen| screen.contains(WORK));
+    let mut client = 0;
+    program.until(|status| {
+        client = status.attachments.first().map_or(0, |it| it.client);
+        client != 0
+    });
+    // The terminal goes with the process that made it.
+    terminal.script.kill().unwrap();
+    terminal.script.wait().unwrap();
     program.is_as_before();
+    until(|| !Path::new(&format!("/proc/{client}")).exists());
 }
 
 #[test]
@@ -61,18 +118,28 @@ fn a_signal_that_is_ignored_stays_so() {
 /// A killed `probectl` can clean up nothing, so the agent does.
 #[test]
 fn it_is_killed_at_any_moment() {
-    let turns = if whole::is_asked_for() { 200 } else { 20 };
+    let turns = if whole::is_asked_for() { 200 } else { 24 };
     let folder = Folder::new("killed");
     let mut program = Program::start(&folder);
+    let [trace, of_rule] = ["it.pftrace", "rule.pftrace"].map(|it| folder.0.join(it).display().to_string());
+    let rule =
+        format!("when rate({WORK}) > 1 then arm {WORK}=latency; record {WORK} for 10ms to '{of_rule}'");
+    let commands = [
+        &["count", OWN, "--every", "1ms"][..],
+        &["latency", OWN, "--every", "1ms"],
+        &["calls", OWN, "--every", "1ms"],
+        &["profile", OWN, "--every", "1ms"],
+        &["record", OWN, "-o", &trace],
+        &["trace", OWN],
+        &["watch", &rule, "--every", "10ms"],
+        &["enable", OWN],
+    ];
+    let pid = program.pid();
     for turn in 0..turns {
-        let commands = ["count", "latency", "calls", "profile"];
-        let every = ["--every", "1ms"];
-        let pid = program.pid();
-        let mut arguments = vec![commands[turn % commands.len()], "-p", &pid, OWN];
-        arguments.extend(every);
+        let arguments = [commands[turn % commands.len()], &["-p", &pid]].concat();
         let mut child = spawn(&folder, &arguments);
-        // In half of the turns once it is attached, else at any moment before or after.
-        if turn % 2 == 0 {
+        // In each second round once it is attached, else at any moment before or after.
+        if (turn / commands.len()).is_multiple_of(2) {
             program.until(|status| !status.attachments.is_empty());
         }
         thread::sleep(Duration::from_micros(turn as u64 * 7919 % 30_000));

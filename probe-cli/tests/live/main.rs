@@ -16,6 +16,7 @@ mod later;
 #[path = "../../../probe-trace/tests/hostile/made.rs"]
 #[allow(dead_code, reason = "the tests of `probe-trace` use more of it")]
 mod made;
+mod meanwhile;
 mod names;
 mod outside;
 mod outside_meanwhile;
@@ -32,6 +33,7 @@ mod terminal;
 mod top;
 mod traced;
 mod watched;
+mod watched_levels;
 mod watched_lost;
 
 probe_tests::a_process_for_each_file!(names, outside_meanwhile, injected, flicker, watched, run, outside);

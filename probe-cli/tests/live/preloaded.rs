@@ -15,7 +15,8 @@ use probe_tests::instrumented;
 
 use crate::program::{Folder, Ran, probectl, this};
 
-/// Works a hundred times for each line of its input, or once. A plugin may do the work.
+/// Works a hundred times for each line of its input, or once. A plugin may do the work, and another
+/// one be opened and closed.
 const SOURCE: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -42,6 +43,10 @@ __attribute__((noinline)) unsigned long work(unsigned long x) {
 #ifndef PLUGIN
 int main(int count, char **arguments) {
     char line[99];
+#ifdef LATE
+    void *late = 0;
+    int opened = 0;
+#endif
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
@@ -63,10 +68,17 @@ int main(int count, char **arguments) {
         }
 #ifdef LATE
         if (line[0] == 'l') {
-            void *late = dlopen(arguments[count - 1], RTLD_NOW);
+            late = dlopen(arguments[count - 1], RTLD_NOW);
+            opened++;
             unsigned long (*plugged)(unsigned long) = dlsym(late, "work");
             for (unsigned long x = 0; x < 100; x++) sum += plugged(x);
             printf("%lu\n", sum);
+            fflush(stdout);
+            continue;
+        }
+        if (line[0] == 'u') {
+            for (; opened; opened--) dlclose(late);
+            printf("%d\n", dlopen(arguments[count - 1], RTLD_NOW | RTLD_NOLOAD) != 0);
             fflush(stdout);
             continue;
         }
@@ -90,7 +102,7 @@ pub enum Kind {
     /// C without probes, which loads the last one.
     Host,
     Plugin,
-    /// C with points by hand, which loads the next one later.
+    /// C with points by hand, which loads the next one later, and may close it.
     Late,
     /// With another point.
     Plugged,

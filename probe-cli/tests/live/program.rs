@@ -16,7 +16,7 @@ use probe_runtime::{Count, init_from_env, probe, select};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-use crate::{service, shown};
+use crate::{service, shown, watched_levels};
 
 /// Begins the lines of the program among those of the test harness.
 const MARK: &str = "@ ";
@@ -72,9 +72,10 @@ fn scenario() {
             "text" => text.differences().len().to_string(),
             "calls" => CALLS.load(Ordering::Relaxed).to_string(),
             "wrong" => WRONG.load(Ordering::Relaxed).to_string(),
-            other => match other.strip_prefix("requests ") {
-                Some(requests) => service::serve(requests.parse().unwrap()).to_string(),
-                None => panic!("{other}"),
+            other => match other.split_once(' ') {
+                Some(("requests", requests)) => service::serve(requests.parse().unwrap()).to_string(),
+                Some(("level", level)) => watched_levels::reach(level.parse().unwrap()).to_string(),
+                _ => panic!("{other}"),
             },
         });
     }

@@ -27,18 +27,19 @@ struct Tour<'a> {
     answer: &'a str,
     hits: u64,
     code: i32,
+    /// Whether calls of the compiler's hooks have become sites before anything is armed.
+    is_hooked: bool,
 }
 
-/// A tour of a program that works a hundred times for a line.
-fn is_toured(folder: &Folder, program: &Path, selector: &str, answer: &str) {
-    let command = [program.to_str().unwrap()];
-    Tour { command: &command, selector, line: "", answer, hits: 100, code: 7 }.take(folder);
+/// Returns a tour of a program that works a hundred times for a line.
+fn tour<'a>(command: &'a [&'a str], selector: &'a str, answer: &'a str) -> Tour<'a> {
+    Tour { command, selector, line: "", answer, hits: 100, code: 7, is_hooked: false }
 }
 
 impl Tour<'_> {
     /// Lists, enables, counts, disables; each call is a hit, and nothing stays behind.
     fn take(&self, folder: &Folder) {
-        let Self { command, selector, line, answer, hits, code } = *self;
+        let Self { command, selector, line, answer, hits, code, is_hooked } = *self;
         let program = Path::new(command[0]);
         let mut served = Served::start(folder, &[&["--"], command].concat());
         let pid = served.pid();
@@ -49,6 +50,7 @@ impl Tour<'_> {
         let sites = if probe[2] == "1" { "1 site".to_owned() } else { format!("{} sites", probe[2]) };
         assert_eq!(total.join(" "), format!("1 probe, {sites}"), "{list}");
         let before = differing(served.id(), program);
+        assert_eq!(before != 0, is_hooked, "{before}");
         assert_eq!(served.ask(line), answer);
         let enabled = out(folder, &["enable", "--keep", "-p", &pid, selector]);
         assert!(enabled.contains(&format!("{sites} active, 0 refused")), "{enabled}");
@@ -86,7 +88,8 @@ fn sockets(folder: &Folder) -> usize {
 
 #[test]
 fn a_rust_program_whose_library_ships_probes() {
-    is_toured(&Folder::new("plain"), &plain(), "leaf::decode kind=entry", "200");
+    let program = plain();
+    tour(&[program.to_str().unwrap()], "leaf::decode kind=entry", "200").take(&Folder::new("plain"));
 }
 
 #[test]
@@ -97,8 +100,8 @@ fn a_search_service_of_the_examples() {
     fs::write(&text, "latent probes cost one instruction, until somebody needs the probes").unwrap();
     let command = [file.to_str().unwrap(), "--serve", text.to_str().unwrap()];
     let tour = |selector, hits| {
-        Tour { command: &command, selector, line: "the latent Probes", answer: "1 file", hits, code: 0 }
-            .take(&folder);
+        let (line, answer) = ("the latent Probes", "1 file");
+        Tour { command: &command, selector, line, answer, hits, code: 0, is_hooked: false }.take(&folder);
     };
     tour("quickstart::query kind=exit", 1);
     tour("quickstart::token", 3);
@@ -108,7 +111,7 @@ fn a_search_service_of_the_examples() {
 fn a_c_program_with_points_by_hand() {
     let folder = Folder::new("points");
     let program = compiled(&folder, Kind::Points, &[]);
-    is_toured(&folder, &program, "working", SUM);
+    tour(&[program.to_str().unwrap()], "working", SUM).take(&folder);
     // The same from its very beginning, by its environment.
     let program = program.to_str().unwrap();
     let mut command = with_agent(&folder, &["run", program]);
@@ -131,7 +134,8 @@ fn a_line(folder: &Folder) -> fs::File {
 fn c_objects_with_the_compilers_hooks() {
     let folder = Folder::new("hooks");
     let program = compiled(&folder, Kind::Hooks, &[]);
-    is_toured(&folder, &program, "work kind=entry", SUM);
+    let command = [program.to_str().unwrap()];
+    Tour { is_hooked: true, ..tour(&command, "work kind=entry", SUM) }.take(&folder);
     // Before their first calls, its environment may name them.
     let program = program.to_str().unwrap();
     let report = folder.0.join("report.csv");

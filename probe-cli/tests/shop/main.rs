@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_tests::c_library::compile;
+use probe_tests::c_library::{self, compile};
 use probe_tests::instrumented;
 
 const TOUR: &str = include_str!("../../../docs/probectl.md");
@@ -38,37 +38,48 @@ fn main() -> ExitCode {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     fs::copy(env::current_exe().expect("this program"), folder.join("shop")).expect("a copy");
-    compile_till(&folder);
-    let failed = take(&folder);
-    // The tour has ended it, unless a command before that has failed.
-    let _ = Command::new("sh").args(["-c", "kill $(cat shop.pid) 2>/dev/null"]).current_dir(&folder).status();
+    let has_static = compile_till(&folder);
+    let failed = take(&folder, has_static);
+    // The tour has ended them, unless a command before that has failed.
+    let line = "exec 2>/dev/null; kill $(cat shop.pid later.pid static.pid)";
+    let _ = Command::new("sh").args(["-c", line]).current_dir(&folder).status();
     let _ = fs::remove_dir_all(&folder);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Compiles the program that has a probe and no runtime.
-fn compile_till(folder: &Path) {
+/// Compiles the program that has a probe and no runtime. Returns whether it is there as a static
+/// one, too: a machine may have no static C library.
+fn compile_till(folder: &Path) -> bool {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shop/till.c");
-    compile(instrumented::compilers()[0], &["-O1"], &[&source], &folder.join("till"));
+    let compiler = instrumented::compilers()[0];
+    compile(compiler, &["-O1"], &[&source], &folder.join("till"));
+    c_library::run(compiler, &["-O1", "-static"], &[&source], &folder.join("till-static")).is_done
 }
 
 /// Takes the tour; returns the number of commands that print something else.
-fn take(folder: &Path) -> usize {
+fn take(folder: &Path, has_static: bool) -> usize {
     let commands = blocks::commands(TOUR);
     assert!(commands.len() > 10, "there are commands in the tour: {}", commands.len());
-    let (mut failed, mut is_left_out) = (0, false);
+    let (mut failed, mut left_out) = (0, Vec::new());
+    if !has_static {
+        println!("left out: there is no static C library");
+        left_out.extend(["till-static", "static.pid", "static.notes"]);
+    }
     for command in &commands {
-        if command.line.contains("later.pid") && is_left_out {
+        let is_left_out = |part: &&str| command.line.contains(*part);
+        if left_out.iter().any(is_left_out) {
             continue;
         }
         let printed = run(folder, &command.line);
         if printed.contains("can't be traced") {
             println!("left out: {printed}");
-            is_left_out = true;
+            left_out.extend(["later.pid", "static.pid", "static.notes"]);
             continue;
         }
-        if command.line.ends_with("> later.pid") {
-            await_start(folder);
+        for (pid, file) in [("later.pid", "shop"), ("static.pid", "till-static")] {
+            if command.line.ends_with(&format!("> {pid}")) {
+                await_start(folder, pid, file);
+            }
         }
         if command.line.contains('&') && command.line.contains("PROBE_AGENT=1") {
             await_socket(folder);
@@ -96,12 +107,15 @@ fn await_socket(folder: &Path) {
     }
 }
 
-/// Waits until the program in the background has begun.
-fn await_start(folder: &Path) {
-    let pid = fs::read_to_string(folder.join("later.pid")).expect("a file");
+/// Waits until a program in the background has begun, with its C library, unless it is static.
+fn await_start(folder: &Path, pid: &str, file: &str) {
+    let pid = fs::read_to_string(folder.join(pid)).expect("a file");
     let maps = format!("/proc/{}/maps", pid.trim());
+    let has_begun = |maps: &str| {
+        maps.contains(&format!("/{file}\n")) && (file == "till-static" || maps.contains("/libc.so"))
+    };
     let begin = Instant::now();
-    while !fs::read_to_string(&maps).is_ok_and(|it| it.contains("/shop") && it.contains("/libc.so")) {
+    while !fs::read_to_string(&maps).is_ok_and(|it| has_begun(&it)) {
         assert!(begin.elapsed() < Duration::from_secs(100), "it does not start");
         thread::sleep(Duration::from_millis(1));
     }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use probe_protocol::{Attach, Client};
+use probe_runtime::probe;
 use probe_tests::folder::Folder;
 use probe_tests::sandbox;
 use probe_trace::{Item, Trace};
@@ -18,12 +19,24 @@ use crate::work;
 
 crate::target::serves!();
 
-/// Calls of a thread after its first one, with the numbers below `VALUES` in turn.
+/// Calls of a thread after its first ones, with the numbers below `VALUES` in turn.
 const CALLS: u64 = 100_000;
-const VALUES: u64 = 8;
+/// The first calls, all with 0: a consumer maps memory at a thread's first hit that gets to it.
+const FIRST: u64 = 4;
+const VALUES: u64 = NAMES.len() as u64;
 
-/// Plays the thread in the program: its first call, and then `CALLS` without a system call, or with
-/// one. Returns the number of wrong results.
+/// The names of the numbers.
+const NAMES: [&str; 8] = ["zero", "one", "two", "three", "four", "five", "six", "seven"];
+
+/// Returns the number of this name.
+#[probe(args(name))]
+#[inline(never)]
+fn named(name: &str) -> u64 {
+    NAMES.iter().zip(0..).find(|it| *it.0 == name).map_or(VALUES, |it| it.1)
+}
+
+/// Plays the thread in the program: its first calls, and then `CALLS` without a system call, or
+/// with one. Returns the number of wrong results.
 pub(crate) fn hits_in_a_thread(calls_the_system: bool) -> u64 {
     /// Wrong results, and one more; 0 before the thread has called everything.
     static ANSWER: AtomicU64 = AtomicU64::new(0);
@@ -34,11 +47,14 @@ pub(crate) fn hits_in_a_thread(calls_the_system: bool) -> u64 {
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) }, 0);
     }
     thread::spawn(move || {
-        work(0);
+        (0..FIRST).for_each(|_| _ = work(0));
+        named(NAMES[3]);
         sandbox::allow_only_the_threads_end();
         let mut wrong = 0;
-        for x in (0..CALLS).map(|call| call % VALUES) {
+        for (call, name) in (0..CALLS).zip(NAMES.iter().cycle()) {
+            let x = call % VALUES;
             wrong += u64::from(black_box(work(black_box(x))) != x * 3 + 1);
+            wrong += u64::from(named(black_box(name)) != x);
         }
         if calls_the_system {
             // SAFETY: no pointers.
@@ -84,50 +100,78 @@ fn the_kernel_kills_the_program_at_a_system_call() {
     assert_eq!(target.wait().signal(), Some(libc::SIGSYS));
 }
 
+/// A consumer, and a check of the rows of its report.
+type Checked = (String, fn(&[Value]));
+
+/// All consumers, with predicates and aggregations of each form.
+fn consumers() -> [Checked; 11] {
+    const HITS: &str = "agent::work kind=entry";
+    const NAMED: &str = "agent::strict::named kind=entry";
+    const ALL: u64 = CALLS + FIRST;
+    const OF_EACH: u64 = CALLS / VALUES;
+    /// The calls with each value.
+    fn by_value() -> Vec<(u64, u64)> {
+        (0..VALUES).map(|value| (value, OF_EACH + if value == 0 { FIRST } else { 0 })).collect()
+    }
+    /// The key of each row, and its count, by the key.
+    fn groups(rows: &[Value]) -> Vec<(u64, u64)> {
+        let key = |row: &Value| row["keys"][0].as_str().unwrap().parse().unwrap();
+        let mut groups: Vec<_> = rows.iter().map(|row| (key(row), row["count"].as_u64().unwrap())).collect();
+        groups.sort_unstable();
+        groups
+    }
+    [
+        (format!("{HITS}=count"), |rows| assert_eq!(numbers(rows, "hits"), [ALL])),
+        ("agent::work=latency".to_owned(), |rows| assert_eq!(numbers(rows, "calls"), [ALL])),
+        (format!("{HITS}[x < 4]=count"), |rows| assert_eq!(numbers(rows, "hits"), [CALLS / 2 + FIRST])),
+        (format!("{HITS}[first 100]=count"), |rows| assert_eq!(numbers(rows, "hits"), [100])),
+        (format!("{HITS}[1 in 4]=count"), |rows| assert_eq!(numbers(rows, "hits"), [ALL / 4])),
+        (format!("{NAMED}[name ~ \"thr*\"]=count"), |rows| {
+            assert_eq!(numbers(rows, "hits"), [OF_EACH + 1]);
+        }),
+        (format!("{HITS}=count by(x)"), |rows| {
+            assert_eq!(groups(rows), by_value());
+        }),
+        ("agent::work=latency by(x)".to_owned(), |rows| {
+            assert_eq!(groups(rows), by_value());
+        }),
+        (format!("{HITS}=sum(x)"), |rows| {
+            let sum = CALLS / VALUES * (VALUES * (VALUES - 1) / 2);
+            assert_eq!((numbers(rows, "count"), numbers(rows, "sum")), (vec![ALL], vec![sum]));
+        }),
+        (format!("{HITS}=quantize(x)"), |rows| {
+            let buckets = rows[0]["buckets"].as_array().unwrap();
+            let ranges: Vec<_> = ["from", "to", "count"].map(|key| numbers(buckets, key)).into();
+            let counts = [OF_EACH + FIRST, OF_EACH, 2 * OF_EACH, 4 * OF_EACH];
+            assert_eq!(ranges, [[0, 1, 2, 4], [0, 1, 3, 7], counts]);
+        }),
+        (format!("{NAMED}=count by(name)"), |rows| {
+            let count = |name: &str| rows.iter().find(|row| row["keys"][0] == name).map(|it| &it["count"]);
+            for (name, value) in NAMES.iter().zip(0..) {
+                assert_eq!(count(name), Some(&(OF_EACH + u64::from(value == 3)).into()), "{name}");
+            }
+            assert_eq!(rows.len(), NAMES.len());
+        }),
+    ]
+}
+
 /// Each consumer alone, as sites then may count or record by themselves, and all of them together.
 #[test]
 fn consumers_make_no_system_call() {
-    const HITS: &str = "agent::work kind=entry";
     let mut target = Target::new();
     let mut client = target.client();
-    let all = CALLS + 1;
-    // Of each value as many, and the first call's.
-    let of_each = |value: u64| CALLS / VALUES + u64::from(value == 0);
-    let specs = [
-        format!("{HITS}=count"),
-        "agent::work=latency".to_owned(),
-        format!("{HITS}[x < 4]=count"),
-        format!("{HITS}=count by(x)"),
-    ];
-    let check = |client: &mut Client, id, consumer: usize, place: u32| {
-        let rows = rows(client, id, place);
-        match consumer {
-            0 => assert_eq!(numbers(&rows, "hits"), [all]),
-            1 => assert_eq!(numbers(&rows, "calls"), [all]),
-            2 => assert_eq!(numbers(&rows, "hits"), [all / 2 + 1]),
-            _ => {
-                let mut groups: Vec<_> = rows
-                    .iter()
-                    .map(|row| {
-                        (row["keys"][0].as_str().unwrap().parse().unwrap(), row["count"].as_u64().unwrap())
-                    })
-                    .collect();
-                groups.sort_unstable();
-                let expected: Vec<_> = (0..VALUES).map(|value| (value, of_each(value))).collect();
-                assert_eq!(groups, expected);
-            }
-        }
-    };
-    for (consumer, spec) in specs.iter().enumerate() {
+    let consumers = consumers();
+    for (spec, check) in &consumers {
         let id = client.attach(&Attach::new(spec)).unwrap().id;
         play(&mut target);
-        check(&mut client, id, consumer, 0);
+        check(&rows(&mut client, id, 0));
         client.detach(id).unwrap();
     }
+    let specs: Vec<_> = consumers.iter().map(|(spec, _)| spec.as_str()).collect();
     let id = client.attach(&Attach::new(specs.join(", "))).unwrap().id;
     play(&mut target);
-    for (consumer, place) in (0..specs.len()).zip(0..) {
-        check(&mut client, id, consumer, place);
+    for ((_, check), place) in consumers.iter().zip(0..) {
+        check(&rows(&mut client, id, place));
     }
     client.detach(id).unwrap();
     target.is_as_before();
@@ -146,7 +190,7 @@ fn a_trace_makes_no_system_call() {
         trace.items().filter(|it| matches!(it, Ok(Item::Event(_)))).count() as u64
     };
     // Entries, points of the even ones, exits.
-    let all = 2 * CALLS + CALLS / 2 + 3;
+    let all = 2 * CALLS + CALLS / 2 + 3 * FIRST;
     for others in [None, Some("agent::work=latency, agent::work kind=entry=count by(x)")] {
         let others = others.map(|spec| client.attach(&Attach::new(spec)).unwrap().id);
         let attach = Attach {

@@ -18,6 +18,12 @@ fn send(bytes: u64, peer: &str) -> i64 {
     if peer.is_empty() { -sent } else { sent }
 }
 
+/// Exits tell the outcome, also of results whose values are no fields.
+#[probe(ret)]
+fn parse(text: &str) -> Result<u8, std::num::ParseIntError> {
+    text.parse()
+}
+
 fn groups(groups: &Groups) -> Vec<(String, u64, f64)> {
     groups.iter().map(|it| (it.keys().join("|"), it.count(), it.sum())).collect()
 }
@@ -142,6 +148,19 @@ fn groups_are_counted_summed_and_measured() {
     let table = attached[1].to_string();
     assert!(table.starts_with("probe"), "{table}");
     assert!(attached[3].to_string().contains("max"));
+}
+
+#[test]
+fn calls_are_measured_by_their_outcome() {
+    let _turn = probe_tests::turn::turn();
+    let attached = attach_spec("consumers::predicates::parse=latency by(outcome)").unwrap();
+    for text in ["1", "x", "2", "256", "3"] {
+        assert_eq!(parse(text).is_ok(), text.len() == 1 && text != "x");
+    }
+    let times = attached[0].attachment::<Aggregate>().unwrap().groups();
+    let calls = |outcome: &str| times.get(&[outcome]).map(Group::count);
+    assert_eq!((times.len(), calls("ok"), calls("err")), (2, Some(3), Some(2)));
+    assert!(times.iter().all(|it| it.min() > 0.0 && it.quantile(0.5) <= it.max()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use probe_runtime::{
     Attachment, CallTree, Consumer, Count, Error, Event, Format, FunctionLatency, Kind, Latency, ParseError,
-    ProbeSet, ProbeState, Rendered, Reporter, Setting, Trace, Tracing, Trigger, init_from_env,
+    ProbeSet, ProbeState, Rendered, Reporter, Setting, Slow, Trace, Tracing, Trigger, init_from_env,
     look_for_probes, register, select, standing,
 };
 use probe_tests::library::Library;
@@ -77,6 +77,7 @@ pub(super) fn each_consumer() {
     let latency = set().attach(Latency::new()).unwrap();
     let tree = set().attach(CallTree::new()).unwrap();
     let _trigger = set().attach(Trigger::over(Duration::from_secs(3600), |_| ())).unwrap();
+    let slow = set().attach(Slow::over(Duration::ZERO).at_most(0)).unwrap();
     let bridge = set().attach(Tracing::new()).unwrap();
     let flight = set().attach(Trace::recorder()).unwrap();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -94,6 +95,11 @@ pub(super) fn each_consumer() {
     assert_eq!((latency.latencies().left_out().len(), latency.left_out_later()), (0, None));
     let text = tree.to_string();
     assert!(text.contains("plugin::each") && text.contains("life_plugins::own"), "{text}");
+    let measured = slow.slow_calls();
+    let seen: Vec<_> = measured.iter().map(|it| (it.path(), it.calls(), it.slow())).collect();
+    assert_eq!(seen, [("plugin::each", 5, 5), ("life_plugins::own", 2, 2), ("plugin::plugin_sum", 1, 1)]);
+    assert_eq!((measured.unsaid(), measured.lost(), measured.left_out().len()), (8, 0, 0));
+    assert_eq!(slow.left_out_later(), None);
     assert_eq!((bridge.totals().unpaired, bridge.totals().disabled), (0, 2 + 5 + 1 + 5));
 
     let events = 2 * 2 + hits_of(5);
