@@ -256,7 +256,7 @@ impl Running {
     }
 
     /// Converts a time in ticks to nanoseconds since the profiler began.
-    pub(super) fn since_began(&self, ticks: u64) -> f64 {
+    fn since_began(&self, ticks: u64) -> f64 {
         ticks.saturating_sub(self.began) as f64 * self.scale
     }
 
@@ -340,13 +340,19 @@ impl Running {
 
     /// Returns the CPU time of the process so far.
     pub(super) fn used_until(&self, now: Used) -> f64 {
-        self.cost.used + now.by_all - self.used.by_all
+        self.cost.used + (now.by_all - self.used.by_all).max(0.0)
     }
 
     /// Returns the program's part of the CPU time: without the profiler's part, as of the last
     /// update of the accounts.
-    pub(super) fn worked(&self, now: Used) -> f64 {
+    fn worked(&self, now: Used) -> f64 {
         self.used_until(now) - self.cost.own
+    }
+
+    /// Returns a moment before the last update of the accounts, or after it.
+    pub(super) fn moment_at(&self, ticks: u64, by_all: f64) -> Moment {
+        let worked = self.cost.used + by_all - self.used.by_all - self.cost.own;
+        Moment { time: self.since_began(ticks), worked }
     }
 
     /// Returns the present moment. Call this on the thread that polls.

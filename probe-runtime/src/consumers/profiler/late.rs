@@ -15,9 +15,8 @@
 //! latent, until they come.
 
 use super::core::Running;
-use super::function_state::{FunctionState, Moment};
+use super::function_state::FunctionState;
 use super::sampler::Sampler;
-use super::time::Used;
 use crate::control::Switch;
 use crate::patch::Visibility;
 
@@ -27,9 +26,7 @@ impl Running {
     pub(super) fn take_in(&mut self, sampler: &Sampler) {
         for function in self.states.len()..sampler.len() {
             let (ticks, by_all) = sampler.added(function);
-            let used = Used { by_all, ..Used::default() };
-            let added = Moment { time: self.since_began(ticks), worked: self.worked(used) };
-            self.states.push(FunctionState::joining(added));
+            self.states.push(FunctionState::joining(self.moment_at(ticks, by_all)));
             self.joining.push(function);
         }
         self.loads.extend(self.states.len());
