@@ -217,6 +217,7 @@ impl Program {
     }
 
     /// Waits until its status is as it should be.
+    #[track_caller]
     pub fn until(&self, mut is_so: impl FnMut(&Status) -> bool) {
         let mut client = Client::connect(self.id).unwrap();
         until(|| is_so(&client.status().unwrap()));
@@ -251,6 +252,7 @@ fn attachments(pid: u32) -> usize {
 }
 
 /// Waits for a condition.
+#[track_caller]
 pub fn until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

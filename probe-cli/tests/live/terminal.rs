@@ -103,8 +103,8 @@ impl Terminal {
 
     /// Waits until the screen is as it should be.
     #[track_caller]
-    pub fn until(&self, mut is_so: impl FnMut(&str) -> bool) {
-        until(|| is_so(&self.screen()));
+    pub fn until(&self, is_so: impl FnMut(&str) -> bool) {
+        assert!(self.becomes(is_so), "the screen does not become so:\n{}", self.screen());
     }
 
     /// Waits for the end. Returns all that was written.
