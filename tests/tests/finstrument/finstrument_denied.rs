@@ -107,6 +107,9 @@ fn switches() -> u64 {
     }
 }
 
+/// Far more than the thread's looks in the time that they take.
+const OPERATIONS: u32 = 2000;
+
 fn idle() {
     let guard = init_from_env().unwrap();
     let (library, functions) = load_numbered("idle", FUNCTIONS);
@@ -119,15 +122,17 @@ fn idle() {
         }
         let (found, begun) = (switches(), Instant::now());
         // Each operation tries to patch them, and puts it off once more.
-        for _ in 0..100 {
+        for _ in 0..OPERATIONS {
             look_for_probes();
             call_all(&functions);
         }
         let more = switches() - found;
         assert!(finstrument::stats().patched < 2 * FUNCTIONS);
-        // The thread looks ten times a second by itself, and nothing else wakes it.
-        let looks = begun.elapsed().as_millis() / 100;
-        assert!(u128::from(more) <= looks + 1, "{more} in {:?}", begun.elapsed());
+        // The thread looks ten times a second by itself, and may wait for locks then. Nothing else
+        // wakes it.
+        let looks = 1 + begun.elapsed().as_millis() / 100;
+        assert!(u128::from(more) <= 40 * looks, "{more} in {:?}", begun.elapsed());
+        println!("{more} of {OPERATIONS} in {:?}", begun.elapsed());
     });
     drop(guard);
     library.close();
