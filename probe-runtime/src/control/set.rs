@@ -100,7 +100,7 @@ pub fn unreadable_objects() -> Vec<String> {
 /// The time between two looks of a thread that looks for probes by itself. Without patching, none
 /// appear.
 pub(crate) const BETWEEN_LOOKS: Duration =
-    Duration::from_millis(if cfg!(probe_backend = "patched") { 100 } else { 3_600_000 });
+    Duration::from_millis(if cfg!(probe_backend = "patched") { 300 } else { 3_600_000 });
 
 /// Looks for probes that have appeared, and lets them join [standing](ProbeSet::standing)
 /// attachments, as each operation does. Call it after loading an object.

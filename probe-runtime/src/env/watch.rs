@@ -1,11 +1,11 @@
 //! A thread that reports at intervals and at signals while the program runs.
 //!
 //! Life cycle: [`start`] starts the thread with the first guard ▸ the thread reports at each
-//! interval and at each signal that asks for a report. It looks for probes ten times a second, and
+//! interval and at each signal that asks for a report. It looks for probes every 300 ms, and
 //! soon after a hook has discovered a function ▸ it ends with the last guard, or by ending the
 //! program at a signal. A forked child has no such thread: signals have their default action there.
 //!
-//! Cost: ten wake-ups a second, each with a query of the dynamic linker: less than 0.1 % of a
+//! Cost: three wake-ups a second, each with a query of the dynamic linker: less than 0.03 % of a
 //! processor.
 //!
 //! At a signal that ends the program, the thread reports and lets the signal take its default

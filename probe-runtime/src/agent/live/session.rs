@@ -1,8 +1,8 @@
 //! A client's connection, on a thread of its own.
 //!
 //! The thread waits for requests. While its client has attached something, it also looks for probes
-//! that have appeared, ten times a second: these join, although nothing in the program says that an
-//! object was loaded.
+//! that have appeared, 300 ms after the last request or look: these join, although nothing in the
+//! program says that an object was loaded. A client that asks more often causes no such looks.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
