@@ -292,16 +292,19 @@ impl Channel {
     }
 
     fn wait(&self, event: PollFlags, deadline: Deadline) -> Result<(), ChannelError> {
+        let is_over = deadline.left() == Some(Duration::ZERO);
+        if !is_over && self.is_ready(event, deadline)? { Ok(()) } else { Err(ChannelError::TimedOut) }
+    }
+
+    /// Returns whether there is such an event by then, or now if that is over.
+    fn is_ready(&self, event: PollFlags, deadline: Deadline) -> Result<bool, ChannelError> {
         loop {
-            let left = deadline.left();
-            if left == Some(Duration::ZERO) {
-                return Err(ChannelError::TimedOut);
-            }
             // A limit beyond what the kernel can represent is none.
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let left = deadline.left().and_then(|left| Timespec::try_from(left).ok());
             match poll(&mut [PollFd::new(&self.socket, event)], left.as_ref()) {
+                Ok(0) if deadline.left() == Some(Duration::ZERO) => return Ok(false),
                 Ok(0) | Err(Errno::INTR) => (),
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(true),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -329,16 +332,7 @@ impl Channel {
     /// ```
     pub fn wait_for_some(&self, at_most: Duration) -> Result<bool, ChannelError> {
         self.socket.check()?;
-        let deadline = Deadline::after(Some(at_most));
-        loop {
-            let left = deadline.left().and_then(|left| Timespec::try_from(left).ok());
-            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], left.as_ref()) {
-                Ok(0) if deadline.left() == Some(Duration::ZERO) => return Ok(false),
-                Ok(0) | Err(Errno::INTR) => (),
-                Ok(_) => return Ok(true),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.is_ready(PollFlags::IN, Deadline::after(Some(at_most)))
     }
 
     /// Waits until the other side ends the connection. Frames that come meanwhile are dropped.
