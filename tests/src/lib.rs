@@ -22,6 +22,7 @@ pub mod folder;
 pub mod futures;
 #[cfg(target_os = "linux")]
 pub mod instrumented;
+pub mod joined;
 #[cfg(target_os = "linux")]
 pub mod lease;
 #[cfg(target_os = "linux")]

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_runtime::{
-    Attachment, CallTree, Consumer, Count, Error, Event, Format, FunctionLatency, Kind, Latency, ParseError,
-    ProbeSet, ProbeState, Rendered, Reporter, Setting, Slow, Trace, Tracing, Trigger, init_from_env,
-    look_for_probes, register, select, standing,
+    CallTree, Consumer, Count, Error, Event, FunctionLatency, Kind, Latency, ProbeSet, ProbeState, Slow,
+    Trace, Tracing, Trigger, init_from_env, look_for_probes, register, select, standing,
 };
+use probe_tests::joined::Joined;
 use probe_tests::library::Library;
 use probe_tests::text::Text;
 
@@ -126,37 +126,13 @@ pub(super) fn each_consumer() {
     library.close();
 }
 
-/// Counts its hits.
-struct Joined;
-
-static HITS: AtomicU64 = AtomicU64::new(0);
-
-impl Consumer for Joined {
-    fn hit(&self, _: &Event<'_>) {
-        HITS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Reporter for Joined {
-    const NAME: &'static str = "joined";
-    const ABOUT: &'static str = "hits";
-
-    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Ok(Self)
-    }
-
-    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
-        "the report".to_owned().into()
-    }
-}
-
 /// The program makes no operation once the variable is read.
 pub(super) fn by_themselves() {
     register::<Joined>().unwrap();
     let guard = init_from_env().unwrap();
     let library = Library::open(&plugin("plugin"));
     let begun = Instant::now();
-    while HITS.load(Ordering::Relaxed) == 0 {
+    while Joined::hits() == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "its probes do not join");
         assert_eq!(library.function("plugin_sum")(2), 3);
         thread::yield_now();
@@ -164,7 +140,7 @@ pub(super) fn by_themselves() {
     assert_eq!(library.function("plugin_sum")(2), 3);
     library.close();
     drop(guard);
-    assert!(HITS.load(Ordering::Relaxed) >= 3);
+    assert!(Joined::hits() >= 3);
 }
 
 /// Tells how often it was asked to join, and refuses if told to.

@@ -1,38 +1,13 @@
 //! Functions that the environment names join its attachments, without an operation of the program.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use probe_runtime::{
-    Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting, init_from_env, register,
-};
+use probe_runtime::{init_from_env, register};
+use probe_tests::joined::Joined;
 use probe_tests::library::Library;
 
 use super::{library, names};
-
-/// Counts hits of probes that have joined.
-struct Joined;
-
-static HITS: AtomicU64 = AtomicU64::new(0);
-
-impl Consumer for Joined {
-    fn hit(&self, _: &Event<'_>) {
-        HITS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Reporter for Joined {
-    const NAME: &'static str = "joined";
-    const ABOUT: &'static str = "hits";
-
-    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
-        Ok(Self)
-    }
-
-    fn report(_: &Attachment<Self>, _: Format) -> Rendered {
-        "the report".to_owned().into()
-    }
-}
 
 /// This thread makes no operation once the variable is read.
 pub(super) fn promptly() {
@@ -42,13 +17,13 @@ pub(super) fn promptly() {
     let guard = init_from_env().unwrap();
     let library = Library::open(&path);
     let first = library.function("promptly000");
-    while HITS.load(Ordering::Relaxed) == 0 {
+    while Joined::hits() == 0 {
         assert_eq!(first(1), 2);
         thread::yield_now();
     }
     drop(guard);
-    let hits = HITS.load(Ordering::Relaxed);
-    assert_eq!((first(1), HITS.load(Ordering::Relaxed)), (2, hits));
+    let hits = Joined::hits();
+    assert_eq!((first(1), Joined::hits()), (2, hits));
 }
 
 /// Another thread finds functions while the thread starts that lets them join. No operation
@@ -74,8 +49,8 @@ pub(super) fn start() {
         guard
     });
     let last = library.function(&names[called.load(Ordering::SeqCst) - 1]);
-    let before = HITS.load(Ordering::Relaxed);
-    while HITS.load(Ordering::Relaxed) == before {
+    let before = Joined::hits();
+    while Joined::hits() == before {
         last(1);
         thread::yield_now();
     }
