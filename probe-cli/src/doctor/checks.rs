@@ -78,13 +78,15 @@ fn patching(tested: &Result<SelfTest, Error>) -> Vec<Check> {
 fn perf(counts: impl Fn(PerfEvent) -> Result<(), String>) -> Check {
     const NAME: &str = "perf events";
     if let Err(why) = counts(PerfEvent::TaskClock) {
-        let advice = "`probectl perf` needs a kernel with CONFIG_PERF_EVENTS, perf_event_open(2) in the filter of \
-                      system calls, and, as root: sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON";
+        let advice = "`probectl perf` needs a kernel with CONFIG_PERF_EVENTS, perf_event_open(2) in \
+                      the filter of system calls, and, as root: sysctl kernel.perf_event_paranoid=2, \
+                      or CAP_PERFMON";
         return Check::limited(NAME, why, advice);
     }
     if let Err(why) = counts(PerfEvent::Cycles) {
-        let advice = "`probectl perf` counts the kernel's own events here, such as task-clock and page-faults; those of \
-                      the processor need a machine, or a virtual one, with a PMU";
+        let advice = "`probectl perf` counts the kernel's own events here, such as task-clock and \
+                      page-faults; those of the processor need a machine, or a virtual one, with a \
+                      PMU";
         return Check::limited(NAME, why, advice);
     }
     Check::good(NAME, "the processor's and the kernel's are counted")
@@ -105,15 +107,15 @@ fn ptrace(machine: &Machine) -> Check {
         }
         Some(scope @ 1..=2) => {
             let who = if scope == 1 { "parents may debug their children" } else { "root alone may debug" };
-            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need root (CAP_SYS_PTRACE), or \
-                          sysctl kernel.yama.ptrace_scope=0; programs that were started with PROBE_AGENT=1 or by \
-                          `probectl run` don't";
+            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need root \
+                          (CAP_SYS_PTRACE), or sysctl kernel.yama.ptrace_scope=0; programs that were \
+                          started with PROBE_AGENT=1 or by `probectl run` don't";
             Check::limited(NAME, format!("ptrace_scope is {scope}: {who}"), advice)
         }
         Some(scope) => {
-            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need a boot with another \
-                          kernel.yama.ptrace_scope; programs that were started with PROBE_AGENT=1 or by \
-                          `probectl run` don't";
+            let advice = "`attach`, `-p` of a program without an agent, and `--ptrace` need a boot \
+                          with another kernel.yama.ptrace_scope; programs that were started with \
+                          PROBE_AGENT=1 or by `probectl run` don't";
             Check::limited(
                 NAME,
                 format!("ptrace_scope is {scope}: nobody may debug until the next boot"),

@@ -32,11 +32,12 @@ impl Drop for Made {
 
 const DENIED: &str = "task-clock: not permitted";
 const NO_COUNTER: &str = "cycles: this machine has no counter for it";
-const NO_TRACING: &str = "`attach`, `-p` of a program without an agent, and `--ptrace` need root (CAP_SYS_PTRACE), or \
-                          sysctl kernel.yama.ptrace_scope=0; programs that were started with PROBE_AGENT=1 or by \
-                          `probectl run` don't";
-const NO_TRACING_EVER: &str = "`attach`, `-p` of a program without an agent, and `--ptrace` need a boot with another \
-     kernel.yama.ptrace_scope; programs that were started with PROBE_AGENT=1 or by `probectl run` don't";
+const NO_TRACING: &str = "`attach`, `-p` of a program without an agent, and `--ptrace` need root \
+                          (CAP_SYS_PTRACE), or sysctl kernel.yama.ptrace_scope=0; programs that were \
+                          started with PROBE_AGENT=1 or by `probectl run` don't";
+const NO_TRACING_EVER: &str = "`attach`, `-p` of a program without an agent, and `--ptrace` need a \
+                               boot with another kernel.yama.ptrace_scope; programs that were \
+                               started with PROBE_AGENT=1 or by `probectl run` don't";
 const SCOPE: &str = "proc/sys/kernel/yama/ptrace_scope";
 const STATUS: &str = "proc/self/status";
 
@@ -78,8 +79,9 @@ fn a_closed_machine_gets_advice() {
     let limited = [
         (
             DENIED,
-            "`probectl perf` needs a kernel with CONFIG_PERF_EVENTS, perf_event_open(2) in the filter of system \
-             calls, and, as root: sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON",
+            "`probectl perf` needs a kernel with CONFIG_PERF_EVENTS, perf_event_open(2) in the \
+             filter of system calls, and, as root: sysctl kernel.perf_event_paranoid=2, or \
+             CAP_PERFMON",
         ),
         ("ptrace_scope is 2: root alone may debug", NO_TRACING),
         (
@@ -118,8 +120,8 @@ fn tracing_needs_a_right() {
 #[test]
 fn a_machine_may_lack_counters() {
     let check = perf(|event| if event == PerfEvent::Cycles { Err(NO_COUNTER.to_owned()) } else { Ok(()) });
-    let advice = "`probectl perf` counts the kernel's own events here, such as task-clock and page-faults; those \
-                  of the processor need a machine, or a virtual one, with a PMU";
+    let advice = "`probectl perf` counts the kernel's own events here, such as task-clock and \
+                  page-faults; those of the processor need a machine, or a virtual one, with a PMU";
     assert_eq!((check.verdict, check.seen.as_str(), check.advice), (Verdict::Limited, NO_COUNTER, advice));
 }
 
