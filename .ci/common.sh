@@ -9,8 +9,6 @@ step() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 export CARGO_INCREMENTAL=0
 # Nothing reads the lines of this workspace's own code, which debug builds leave out by themselves.
 export CARGO_PROFILE_RELEASE_DEBUG=0
-# Each crate's parts are optimised apart, in two thirds of the time. The lane `whole` does not.
-export CARGO_PROFILE_DEV_LTO=off CARGO_PROFILE_RELEASE_LTO=off
 
 # Tests panic on purpose, under Miri, too, where a backtrace takes a minute.
 export RUST_BACKTRACE=0
@@ -23,7 +21,7 @@ like_release=("${like_release[@]/#/--config=profile.dev.}")
 
 # The arguments of optimised builds of the integration tests. Packages without sites stay
 # unoptimised, which takes far less time to compile.
-optimised=("${like_release[@]}" -p probe-tests \
+optimised=("${like_release[@]}" -p probe-tests -p probe-workspace-hack \
     --config=profile.dev.package.probe-{build,protocol,trace}.{opt-level=0,debug-assertions=true,overflow-checks=true})
 
 # Installs missing tools if it can. An argument is `command=package`, or one name for both. The
@@ -47,9 +45,16 @@ tools() {
     command -v rustup >/dev/null && rustup target add x86_64-unknown-none || echo 'left out: x86_64-unknown-none'
 }
 
-# Checks `probe-runtime` with these features alone. Warnings are errors in itself only, so that its
-# dependencies are those of other checks.
-with_features() { cargo rustc -p probe-runtime --lib --profile check --no-default-features --features "$1" -- -D warnings; }
+# A wrapper in `.ci/rustc` for the compiler of the workspace's own crates, as an argument of cargo.
+# A variable of the environment would reach the builds of tests.
+wrapper() { echo "--config=build.rustc-workspace-wrapper='$PWD/.ci/rustc/$1'"; }
+
+# Checks `probe-runtime` with these features alone. Further arguments are packages that give
+# features to its dependencies.
+with_features() {
+    cargo check "$(wrapper strict)" -p probe-runtime "${@:2}" --no-default-features \
+        --features "$(sed 's:[^,]\+:probe-runtime/&:g' <<<"$1")"
+}
 
 # The features of `probe-runtime`.
 features() { sed -n '/^\[features\]/,/^$/s/^\([a-z][a-z-]*\) = .*/\1/p' probe-runtime/Cargo.toml | grep -vx default; }

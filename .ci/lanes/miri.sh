@@ -7,8 +7,10 @@ source "$(dirname "$0")/../common.sh"
 # Values cross as addresses; a panic's payload is never dropped. All share a folder: flags are those
 # of the interpreted crates, so procedural macros are built once.
 step 'undefined behaviour under Miri'
+# A case of a property takes up to six seconds.
+[ "${PROBE_TEST_WHOLE:-0}" = 0 ] && cases=1 || cases=8
 miri() {
-    MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks' PROPTEST_CASES=2 \
+    MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks' PROPTEST_CASES=$cases \
         cargo +nightly miri test "$@"
 }
 if cargo +nightly miri --version >/dev/null 2>&1 \

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # The oldest supported Rust checks the crates and the macros' expansions, and builds an example. In
-# the lane `whole` it checks the command-line tool and the tests of sites, too.
+# the lane `whole` it checks the command-line tool and the tests of sites, too, and builds one more.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'
 oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile minimal; then
-    for features in --no-default-features --features=off; do
-        cargo "+$oldest" check -p probe-runtime "$features" --target-dir target/oldest
-    done
+    cargo "+$oldest" check -p probe-runtime --no-default-features --target-dir target/oldest
     # All at once, so that each dependency has one set of features. The tests of sites have every
     # expansion, the examples most.
     checked=(-p probe-agent -p probe-build -p probe-examples --features probe-build/parallel --lib --examples)
     [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || checked+=(-p probe-cli -p probe-tests --bins --test sites)
     cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
-    # Checks make no code: this one builds sites, links and switches them.
-    cargo "+$oldest" run -p probe-examples --example quickstart --target-dir target/oldest
+    # Checks make no code. These builds have sites, which are linked and switched.
+    cargo "+$oldest" run -p traced --target-dir target/oldest -- target/oldest/traced.folded
+    if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
+        cargo "+$oldest" run -p probe-examples --example quickstart --target-dir target/oldest
+        cargo "+$oldest" check -p probe-runtime --features=off --target-dir target/oldest
+    fi
 else
     echo "left out: there is no Rust $oldest"
 fi

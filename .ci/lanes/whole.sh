@@ -5,7 +5,6 @@
 source "$(dirname "$0")/../common.sh"
 
 tools
-unset CARGO_PROFILE_DEV_LTO CARGO_PROFILE_RELEASE_LTO
 
 step 'whole unit tests'
 PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
@@ -35,6 +34,7 @@ for one in $(features); do
     for other in $(features | sed "0,/^$one\$/d"); do with_features "$one,$other"; done
 done
 
+PROBE_TEST_WHOLE=1 .ci/lanes/miri.sh
 PROBE_TEST_WHOLE=1 .ci/lanes/portable.sh
 PROBE_TEST_WHOLE=1 .ci/lanes/msrv.sh
 PROBE_TEST_WHOLE=1 .ci/lanes/package.sh
