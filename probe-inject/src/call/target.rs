@@ -19,8 +19,11 @@ use crate::error::InjectError;
 use crate::memory::Memory;
 use crate::process::{Filters, Mapping, Reason, Registers, Status, activity, briefly, check, maps, threads};
 
-/// The time for all that is waited for, as long as nobody sets another one.
+/// The time to look for a suitable thread, and the time for a call to end, as long as nobody sets
+/// another one.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for other callers to end. Each may take ten seconds for a thread, and ten for a call.
+const OTHERS: Duration = Duration::from_secs(30);
 /// The time for a thread to be let go whose tracer ends, and for a program to become another one.
 const LET_GO: Duration = Duration::from_millis(100);
 /// The time between two looks at the end of a call.
@@ -65,12 +68,13 @@ pub struct Process {
 
 impl Process {
     /// Opens a process, and waits until no other caller has it open, and no call is under way. So a
-    /// library that others load is there, whole, when the process is read then.
+    /// library that others load is there, whole, when the process is read then. Another caller is
+    /// waited for as long as 30 seconds.
     ///
     /// # Errors
     /// [`InjectError`] if nothing can be called there.
     pub fn open(pid: u32) -> Result<Self, InjectError> {
-        let turn = Turn::take(pid, PATIENCE)?;
+        let turn = Turn::take(pid, OTHERS)?;
         let begun = Instant::now();
         let memory = loop {
             match check(pid) {
