@@ -1,5 +1,5 @@
 //! Guards and batches of several threads on the same pages, in every interleaving, with a kernel of
-//! three pages: `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
+//! three pages: `RUSTFLAGS='--cfg loom' cargo test --release -p probe-patch --lib interleavings`.
 //!
 //! Guards write while they don't hold the mutex. So each write is checked to find its page
 //! writable. In the end, each page has to have its former rights.

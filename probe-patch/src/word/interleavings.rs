@@ -1,5 +1,5 @@
 //! Runs the state machine on several threads. Under the model checker, it runs every interleaving:
-//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`. Otherwise,
+//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-patch --lib interleavings`. Otherwise,
 //! and under Miri, it runs those that happen to occur.
 //!
 //! The world is one instruction of two parts, and an executor with its own, stale, copy of each. A
