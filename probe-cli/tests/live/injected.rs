@@ -62,7 +62,7 @@ fn a_program_of_c_gets_an_agent_and_loses_it() {
 fn a_program_that_takes_all_locks_all_the_time() {
     let folder = Folder::new("injected-mixed");
     let program = compiled(&folder, &[]);
-    for _ in 0..if whole::is_asked_for() { 50 } else { 3 } {
+    for _ in 0..if whole::is_asked_for() { 50 } else { 2 } {
         let mut target = Target::start(&folder, Command::new(&program).arg("mixed"));
         let pid = target.pid();
         for _ in 0..3 {
@@ -215,7 +215,7 @@ fn agents_come_and_go_beside_toggles() {
     let folder = Folder::new("injected-toggled");
     let mut program = Program::without_agent(&folder, "toggle");
     let pid = program.pid();
-    let times = if whole::is_asked_for() { 50 } else { 8 };
+    let times = if whole::is_asked_for() { 50 } else { 4 };
     for _ in 0..times {
         if done(&folder, &["attach", "-p", &pid]).is_none() {
             return;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use probe_tests::whole;
+
 use crate::program::{Folder, Program, copy, out, run, this, until};
 
 #[test]
@@ -28,17 +30,19 @@ fn a_name_is_one_program_or_a_list() {
     other.is_as_before();
 }
 
+/// A hundred in the whole.
 #[test]
-fn a_hundred_processes_have_one_name() {
-    let folder = Folder::new("hundred");
+fn many_processes_have_one_name() {
+    let folder = Folder::new("many");
+    let many = if whole::is_asked_for() { 100 } else { 25 };
     let path = folder.0.join(format!("ph{}", std::process::id()));
     copy(&this(), &path);
     let name = crate::program::name(&path);
-    let mut all: Vec<_> = (0..100).map(|_| Program::idle(&folder, &path)).collect();
+    let mut all: Vec<_> = (0..many).map(|_| Program::idle(&folder, &path)).collect();
     let ran = run(&folder, &["status", "-n", &name]);
     assert_eq!(ran.code, Some(2));
     let mut lines = ran.err.lines();
-    let heading = format!("error: 100 processes are called `{name}`; choose one by `-p PID`:");
+    let heading = format!("error: {many} processes are called `{name}`; choose one by `-p PID`:");
     assert_eq!(lines.next(), Some(heading.as_str()));
     let mut listed: Vec<_> = lines.filter_map(|line| line.split_whitespace().next()).collect();
     let mut ids: Vec<_> = all.iter().map(Program::pid).collect();
