@@ -33,8 +33,8 @@ use service::{Service, grouped};
 mod library;
 mod service;
 
-const PHASE: Duration = Duration::from_millis(600);
-const WARM_UP: Duration = Duration::from_millis(200);
+const PHASE: Duration = Duration::from_millis(300);
+const WARM_UP: Duration = Duration::from_millis(100);
 
 // ---- The program, with its probes ------------------------------------------------------------
 
