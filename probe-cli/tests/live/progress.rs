@@ -16,7 +16,7 @@ use crate::program::{Folder, PROBECTL, Program, out, run};
 use crate::terminal::{LARGE, SMALL, Terminal};
 
 /// Erases the line.
-const ERASED: &str = "\r\x1b[K";
+pub const ERASED: &str = "\r\x1b[K";
 
 /// Returns the lines that replaced each other, and all that was written after the last one.
 fn shown<'a>(written: &'a str, what: &str) -> (Vec<&'a str>, &'a str) {
