@@ -10,6 +10,7 @@ programs=(--lib --test interpreted --test sites --test consumers --test life --t
 
 step 'tests of the portable backend'
 # In the folder of the other lanes, whose dependencies serve here, too. The lane `unit` has played
-# the cases of properties, most of which no backend has a part in.
+# the cases of properties, most of which no backend has a part in. The wrapper is a variable, so
+# that what tests build is portable, too.
 PROPTEST_CASES=16 RUSTC_WORKSPACE_WRAPPER=$PWD/.ci/rustc/portable \
     cargo test -p probe-patch -p probe-runtime -p probe-tests -p probe-workspace-hack "${programs[@]}"
