@@ -52,7 +52,7 @@ wrapper() { echo "--config=build.rustc-workspace-wrapper='$PWD/.ci/rustc/$1'"; }
 # Checks `probe-runtime` with these features alone. Further arguments are packages that give
 # features to its dependencies.
 with_features() {
-    cargo check "$(wrapper strict)" -p probe-runtime "${@:2}" --no-default-features \
+    cargo build "$(wrapper strict)" -p probe-runtime "${@:2}" --no-default-features \
         --features "$(sed 's:[^,]\+:probe-runtime/&:g' <<<"$1")"
 }
 

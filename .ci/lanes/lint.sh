@@ -8,8 +8,9 @@ cargo fmt --all --check
 step 'prose'
 .ci/prose
 
+# Builds, whose own crates are checked only. So the dependencies are those of the tests.
 step 'lints'
-cargo clippy --workspace --features probe-build/parallel --all-targets -- -D warnings
+cargo build "$(wrapper clippy)" --workspace --features probe-build/parallel --all-targets
 
 # No feature, the default one, and each other one in one of two sets. The lints above have all of
 # them. The lane `whole` checks each alone, and each pair.
@@ -19,13 +20,12 @@ half() { sed -n "$1~2p" <<<"$others" | paste -sd,; }
 for set in '' std std,off "$(half 1)" "$(half 2)"; do with_features "$set" -p probe-workspace-hack; done
 
 step 'lints of the portable backend'
-CARGO_CFG_PROBE_PORTABLE='' cargo clippy -p probe-runtime -p probe-patch -p probe-workspace-hack \
+cargo build "$(wrapper clippy-portable)" -p probe-runtime -p probe-patch -p probe-workspace-hack \
     --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
-    --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing \
-    -- --cfg probe_portable -D warnings
+    --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing
 
 step 'docs'
-RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
+RUSTDOC=$PWD/.ci/rustc/docs cargo test --workspace --doc
 
 # Each public item has an example, which the tests run: at the crate's root, and in its public
 # modules. A page that leads to another one is a re-export. Examples of what an item derefs to don't

@@ -20,7 +20,7 @@ done
 
 [ "${PROBE_TEST_WHOLE:-0}" != 0 ] || exit 0
 
-# Checked, not built: other lanes link these sources. The lane `lint` has checked the dependencies
+# Checked, not built: other lanes link these sources. The lane `lint` has compiled the dependencies
 # in the same folder. Alone, the runtime has its default features.
 step 'the packages as a workspace of their own'
 unpacked=target/unpacked
@@ -36,5 +36,5 @@ mkdir -p "$unpacked"
 } >"$unpacked/Cargo.toml"
 cp Cargo.lock "$unpacked"
 for chosen in --workspace --package=probe-runtime; do
-    cargo check --manifest-path "$unpacked/Cargo.toml" --target-dir target "$chosen"
+    cargo build "$(wrapper strict)" --manifest-path "$unpacked/Cargo.toml" --target-dir target "$chosen"
 done
