@@ -182,7 +182,10 @@ mod tests {
             assert_eq!(pages.bytes(number * BLOCK * 1000).unwrap(), Some([0; 4]));
             let blocks = pages.blocks.borrow();
             assert!(blocks.kept <= MOST && blocks.places.len() as u64 <= PLACES);
-            assert_eq!(blocks.places.iter().flatten().count(), blocks.kept);
+            // To count them takes far longer than a read.
+            if number % 61 == 0 {
+                assert_eq!(blocks.places.iter().flatten().count(), blocks.kept);
+            }
         }
     }
 }
