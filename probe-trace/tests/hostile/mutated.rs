@@ -12,7 +12,7 @@ use probe_trace::layout::{block, event, field};
 
 /// The files of one test: a slice of the 50,000 that `PROBE_TEST_WHOLE=1` asks for.
 fn each() -> usize {
-    if env::var_os("PROBE_TEST_WHOLE").is_some_and(|asked| asked == "1") { 50_000 } else { 5_000 }
+    if env::var_os("PROBE_TEST_WHOLE").is_some_and(|asked| asked == "1") { 50_000 } else { 2_000 }
 }
 
 fn random() -> TestRng {
