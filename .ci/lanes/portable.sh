@@ -4,13 +4,16 @@ source "$(dirname "$0")/../common.sh"
 
 tools
 
-# The programs of tests in which this backend has a part. The lane `whole` plays all that build.
-programs=(--lib --test interpreted --test sites --test consumers --test life --test patching)
+# The programs of tests in which this backend has a part. The lane `whole` plays all that build, and
+# the unit tests of the runtime.
+programs=(--test interpreted --test sites --test consumers --test life --test patching)
 [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || programs=(--tests)
 
-step 'tests of the portable backend'
 # In the folder of the other lanes, whose dependencies serve here, too. The lane `unit` has played
 # the cases of properties, most of which no backend has a part in. The wrapper is a variable, so
 # that what tests build is portable, too.
-PROPTEST_CASES=16 RUSTC_WORKSPACE_WRAPPER=$PWD/.ci/rustc/portable \
-    cargo test -p probe-patch -p probe-runtime -p probe-tests -p probe-workspace-hack "${programs[@]}"
+export PROPTEST_CASES=16 RUSTC_WORKSPACE_WRAPPER=$PWD/.ci/rustc/portable
+
+step 'tests of the portable backend'
+cargo test -p probe-patch -p probe-workspace-hack --lib
+cargo test -p probe-runtime -p probe-tests -p probe-workspace-hack "${programs[@]}"
