@@ -3,7 +3,7 @@
 //! is lost; at the end the text equals the file's.
 //! A process of its own: the phases follow each other and compare the whole text.
 //!
-//! Ten million sites are toggled with `PROBE_TEST_WHOLE=1`, an eighth of that without.
+//! Ten million sites are toggled with `PROBE_TEST_WHOLE=1`, a sixteenth of that without.
 //! `PROBE_LIVE_SEED` repeats a run, `PROBE_SOAK_SECONDS` prolongs it.
 #![cfg(not(probe_portable))]
 
@@ -218,7 +218,7 @@ fn live() {
 
 /// Random toggling: so many sites, and as many seconds as are asked for.
 fn anything_goes(seed: u64) {
-    let least = if whole::is_asked_for() { TOGGLES } else { TOGGLES / 8 };
+    let least = if whole::is_asked_for() { TOGGLES } else { TOGGLES / 16 };
     let soak: u64 = env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
     let (began, soak) = (Instant::now(), Duration::from_secs(soak));
     let total = AtomicU64::new(0);

@@ -9,6 +9,7 @@ use std::thread;
 use probe_runtime::{Event, Trace, probe, select};
 use probe_tests::turn::turn;
 use probe_tests::waiting::Waiting;
+use probe_tests::whole;
 
 use super::stepped::{install, single_stepped};
 
@@ -137,11 +138,13 @@ fn a_hit_reads_no_memory_of_a_consumer_that_went_before_its_mark() {
         STATE.store(IN_OTHER, Ordering::SeqCst);
         until(|| STATE.load(Ordering::SeqCst) != IN_OTHER);
     });
+    // How many steps lie between two trials.
+    let (hits, releases) = if whole::is_asked_for() { (4, 2) } else { (8, 3) };
     for steps_here in [false, true] {
         let (_, steps) = trial(u64::MAX, u64::MAX, steps_here);
         // From the first step at which the hit is in its consumer, the handler's is suppressed.
-        for hit_at in (0..steps).step_by(4) {
-            let mut releases = (hit_at + 1..steps).step_by(2);
+        for hit_at in (0..steps).step_by(hits) {
+            let mut releases = (hit_at + 1..steps).step_by(releases);
             if !releases.all(|release_at| trial(hit_at, release_at, steps_here).0) {
                 break;
             }

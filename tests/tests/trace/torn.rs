@@ -89,5 +89,5 @@ fn changed_bytes_do_no_harm() {
     let folder = Folder::new("trace-changed");
     let path = folder.join("changed.probetrace");
     make(&path);
-    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 10_000 });
+    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 5_000 });
 }

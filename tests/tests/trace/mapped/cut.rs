@@ -199,5 +199,5 @@ fn changed_bytes_do_no_harm() {
     let trace = attach(Trace::recorder().ring_size(4096).total_size(4096).in_file(&path));
     (0..200).for_each(|x| _ = counted(x));
     drop(trace);
-    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 5_000 });
+    change_anywhere(&path, if whole::is_asked_for() { 100_000 } else { 2_000 });
 }
