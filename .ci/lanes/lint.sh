@@ -8,7 +8,7 @@ cargo fmt --all --check
 step 'prose'
 .ci/prose
 
-# Builds, whose own crates are checked only. So the dependencies are those of the tests.
+# These builds only check the workspace's own crates. They share their dependencies with the tests.
 step 'lints'
 cargo build "$(wrapper clippy)" --workspace --features probe-build/parallel --all-targets
 
@@ -20,17 +20,21 @@ half() { sed -n "$1~2p" <<<"$others" | paste -sd,; }
 for set in '' std std,off "$(half 1)" "$(half 2)"; do with_features "$set" -p probe-workspace-hack; done
 
 step 'lints of the portable backend'
-cargo build "$(wrapper clippy-portable)" -p probe-runtime -p probe-patch -p probe-workspace-hack \
+cargo build "$(wrapper clippy-portable)" --lib --tests \
+    -p probe-runtime -p probe-patch -p probe-workspace-hack \
     --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
     --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing
 
+# Pages of items that are gone would have no example.
 step 'docs'
+rm -rf target/doc
 RUSTDOC=$PWD/.ci/rustc/docs cargo test --workspace --doc
 
 # Each public item has an example, which the tests run: at the crate's root, and in its public
 # modules. A page that leads to another one is a re-export. Examples of what an item derefs to don't
 # count.
 root=target/doc/probe_runtime
+[ -e "$root/index.html" ] || { echo "no docs: $root"; exit 1; }
 for page in "$root"/{struct,enum,fn,trait,macro,attr}.*.html \
     "$root"/{agent,calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html \
     target/doc/probe_trace/{.,calls,export}/{struct,enum,fn,trait,constant}.*.html \

@@ -31,7 +31,7 @@ mkdir -p "$unpacked"
         tar -xzf "target/package/$package-$version.crate" -C "$unpacked"
         printf '%s = { path = "%s" }\n' "$package" "$package-$version"
     done
-    # With other profiles, no dependency would be the one that is checked already.
+    # With other profiles, no dependency would be the one that is compiled already.
     sed -n '/^\[profile\.dev/,/^$/p' Cargo.toml
 } >"$unpacked/Cargo.toml"
 cp Cargo.lock "$unpacked"
