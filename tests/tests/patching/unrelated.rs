@@ -248,7 +248,7 @@ fn resident() -> u64 {
 
 /// Many operations during one long hit leave little memory behind.
 fn operations_leave_nothing(on: &str) {
-    // Four of them are a round.
+    // A round has four operations.
     let rounds = if whole::is_asked_for() { 25_000 } else { 5_000 };
     let set = entry(on).text_policy(TextPolicy::Open);
     let notes = Notes::default();
@@ -264,8 +264,8 @@ fn operations_leave_nothing(on: &str) {
     let before = resident();
     (0..rounds).for_each(|_| round());
     let grown = resident().saturating_sub(before);
-    // Each hook has over 100 bytes, and each attachment one.
-    assert!(grown < rounds / 25, "{rounds} rounds have left {grown} KiB");
+    // Each hook has over 100 bytes, and each attachment one. Old kernels count pages in batches.
+    assert!(grown < (rounds * 2 / 25).min(1024), "{rounds} rounds have left {grown} KiB");
     let wants = blocked.end();
     drop((listens, wants));
     assert!(notes.is_dropped());

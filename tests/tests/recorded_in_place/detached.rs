@@ -138,7 +138,7 @@ fn a_hit_reads_no_memory_of_a_consumer_that_went_before_its_mark() {
         STATE.store(IN_OTHER, Ordering::SeqCst);
         until(|| STATE.load(Ordering::SeqCst) != IN_OTHER);
     });
-    // How many steps lie between two trials.
+    // The distances between the steps that are tried for the hit, and for the release.
     let (hits, releases) = if whole::is_asked_for() { (4, 2) } else { (8, 3) };
     for steps_here in [false, true] {
         let (_, steps) = trial(u64::MAX, u64::MAX, steps_here);
