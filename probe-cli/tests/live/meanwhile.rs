@@ -121,7 +121,12 @@ fn a_watch_goes_on_with_the_next_program() {
     // No known window has ended the rule.
     watch.event("armed");
     let events = watch.stop();
-    let names: Vec<_> = events.iter().map(|it| it["event"].as_str().unwrap()).collect();
+    // A window's request may be on its way when the connection ends.
+    let is_cut = |it: &&serde_json::Value| {
+        it["event"] == "failed" && it["text"] == "working=max(value): the program has ended the connection"
+    };
+    let names: Vec<_> =
+        events.iter().filter(|it| !is_cut(it)).map(|it| it["event"].as_str().unwrap()).collect();
     let expected = ["watching", "waiting", "fired", "armed", "lost", "back", "armed", "disarmed", "ended"];
     assert_eq!((&names[..9], &names[9..]), (&expected[..], &["summary"][..]), "{events:#?}");
     let mut client = Client::connect(served.id()).unwrap();

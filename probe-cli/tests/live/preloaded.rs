@@ -13,7 +13,7 @@ use probe_tests::c_library;
 use probe_tests::fixture::Configuration;
 use probe_tests::instrumented;
 
-use crate::program::{Folder, Ran, probectl, this};
+use crate::program::{Folder, Ran, probectl, this, until};
 
 /// Works a hundred times for each line of its input, or once. A plugin may do the work, and another
 /// one be opened and closed.
@@ -220,7 +220,12 @@ pub fn differing(pid: u32, file: &Path) -> usize {
     let file = file.canonicalize().unwrap();
     let bytes = fs::read(&file).unwrap();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut maps = String::new();
+    // The program may be about to close its text after another switch.
+    until(|| {
+        maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        !maps.lines().any(|line| line.ends_with(file.to_str().unwrap()) && line.contains(" rwxp "))
+    });
     let number = |hex| u64::from_str_radix(hex, 16).unwrap();
     let mut differing = 0;
     let mut compared = 0;
