@@ -3,6 +3,7 @@
 
 use std::{env, fs};
 
+use probe_tests::whole;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
@@ -11,8 +12,8 @@ use crate::made::Made;
 use crate::shaped::shape;
 
 /// The files of one test: a slice of the number that `PROBE_TEST_WHOLE=1` asks for.
-fn turns(whole: usize) -> usize {
-    if env::var_os("PROBE_TEST_WHOLE").is_some_and(|asked| asked == "1") { whole } else { whole / 4 }
+fn turns(all: usize) -> usize {
+    if whole::is_asked_for() { all } else { all / 4 }
 }
 
 fn random() -> TestRng {
