@@ -46,6 +46,7 @@ pub mod scenario;
 pub mod slots;
 #[cfg(feature = "unoptimised")]
 pub mod sources;
+pub mod stops;
 pub mod text;
 pub mod turn;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@
 //! Life cycle: the program asks a first child which tests there are. One child for each file then
 //! plays these, with a few children at a time. The output of a child appears when it has ended. If
 //! all tests are of one file, the program becomes that child, so a debugger or a terminal has it.
+//! A child that hangs is ended after minutes, unless whole tests are asked for.
 //!
 //! [`a_process_for_each_file`]: crate::a_process_for_each_file
 
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::folder::Folder;
+use crate::whole;
 
 mod arguments;
 
@@ -104,6 +106,9 @@ fn tests(arguments: &Arguments) -> BTreeMap<String, Vec<String>> {
     files
 }
 
+/// A file whose tests take longer than this many seconds hangs. The slowest take a minute.
+const LIMIT: libc::c_uint = 900;
+
 /// The exit code of failed tests, as that of every test program.
 const FAILURE: i32 = 101;
 
@@ -156,6 +161,10 @@ impl Ended {
         if io::stdout().is_terminal() && !arguments.say_color() {
             command.arg("--color=always");
         }
+        if !whole::is_asked_for() {
+            // SAFETY: the child calls nothing else. A program keeps its alarm across `execve`.
+            unsafe { command.pre_exec(|| Ok(_ = libc::alarm(LIMIT))) };
+        }
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
         let (status, processors) = wait(&child.expect("the test's own program runs"));
         let mut output = Vec::new();
@@ -166,8 +175,11 @@ impl Ended {
     /// Prints the output. The caller holds a lock, so that no other child's comes between.
     fn show(&self, file: &str) {
         let mut out = io::stdout().lock();
-        let end =
-            if self.status.code().is_some() { String::new() } else { format!(" ends with {}", self.status) };
+        let end = match self.status.signal() {
+            None => String::new(),
+            Some(libc::SIGALRM) => format!(" hangs, and is ended after {LIMIT} s"),
+            Some(_) => format!(" ends with {}", self.status),
+        };
         let [took, processors] = [self.took, self.processors].map(|it| it.as_secs_f64());
         let shown = writeln!(out, "\n     File {file}{end} ({took:.1} s, {processors:.1} s of processors)")
             .and_then(|()| out.write_all(&self.output))

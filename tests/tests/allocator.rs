@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
+use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
 /// The system's, with probes, and a count of its own.
@@ -166,6 +167,7 @@ fn attaching_while_several_threads_allocate() {
     let _turn = turn();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for _ in 0..4 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -185,7 +187,7 @@ fn attaching_while_several_threads_allocate() {
             assert_eq!(calls.failure(), None);
             let _ = (calls.pause(), tally.pause(), tally.resume(), calls.resume());
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     assert_eq!(probe_runtime::lost_hits(), 0);
     #[cfg(not(probe_portable))]

@@ -1,13 +1,10 @@
 //! The functions of an attachment: those that it began with, and those that have joined.
 
-use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 #[cfg(any(feature = "latency", feature = "profiler"))]
 use super::functions::in_order;
 use super::functions::{Act, CallEffect, Function, LeftOut, Selected};
 use crate::by_probe::{Appended, Numbers, numbers};
-use crate::control::ProbeSet;
+use crate::control::{Held, ProbeSet};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -16,11 +13,10 @@ pub(crate) struct Known {
     pub(crate) functions: Appended<Function>,
     /// By probe, see [`PackedAct`].
     acts: Numbers,
-    incomplete: Mutex<Incomplete>,
+    incomplete: Held<Incomplete>,
 }
 
 /// The functions of which some probes are missing so far.
-#[derive(Default)]
 struct Incomplete {
     probes: Vec<ProbeId>,
     left_out: Vec<LeftOut>,
@@ -87,7 +83,7 @@ impl Known {
         let known = Self {
             functions: Appended::new(functions, room),
             acts: Numbers::new(numbers),
-            incomplete: Mutex::new(Incomplete { probes: incomplete, left_out }),
+            incomplete: Held::new(Incomplete { probes: incomplete, left_out }),
         };
         known.set(&acts, 0);
         known
@@ -112,9 +108,9 @@ impl Known {
 
     /// Adds the functions of which these are the last probes. Returns all of their probes.
     pub(crate) fn join(&self, probes: &ProbeSet) -> Result<ProbeSet, Error> {
-        let waiting = self.incomplete().probes.clone();
+        let waiting = self.incomplete.get();
         let is_new = |id: &ProbeId| self.acts.get(*id) == 0;
-        let set = probes.only(&is_new).with(&waiting);
+        let set = probes.only(&is_new).with(&waiting.probes);
         let joined = Selected::of(&set);
         let first = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         let has_numbers = set.ids().iter().all(|id| self.acts.has(*id));
@@ -124,20 +120,13 @@ impl Known {
         }
         self.functions.add(joined.functions);
         self.set(&joined.acts, first);
-        // Held for a moment only: a forked child may have a copy of the lock.
-        let later = Incomplete { probes: joined.incomplete, left_out: joined.left_out };
-        let before = mem::replace(&mut *self.incomplete(), later);
-        drop(before);
+        self.incomplete.set(Incomplete { probes: joined.incomplete, left_out: joined.left_out });
         Ok(set.only(&|id| self.acts.get(*id) != 0))
     }
 
     /// Returns the functions of which some probes are missing.
     pub(crate) fn left_out(&self) -> Vec<LeftOut> {
-        self.incomplete().left_out.clone()
-    }
-
-    fn incomplete(&self) -> MutexGuard<'_, Incomplete> {
-        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
+        self.incomplete.get().left_out.clone()
     }
 
     fn set(&self, acts: &[Act], first: u32) {

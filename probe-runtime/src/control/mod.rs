@@ -31,6 +31,7 @@ mod counting;
 mod discovering;
 mod first_hits;
 mod garbage;
+mod held;
 mod hold;
 mod hooks;
 mod join;
@@ -96,6 +97,7 @@ pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
 pub(crate) use discovering::{discovered, probe_of};
+pub(crate) use held::Held;
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;

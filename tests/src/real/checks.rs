@@ -13,6 +13,7 @@ use super::accounts::{Account, Outcome};
 use super::object_file::{functions, hook_references};
 use super::{Built, CodeBase, Way};
 use crate::scenario::{asked, runs_in_a_child};
+use crate::stops::Stops;
 use crate::whole;
 
 /// Builds everything that the checks of this way need, concurrently.
@@ -215,6 +216,7 @@ pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u
     let loaded = base.load(root, way);
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let worker = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(loaded.workload(amount), digest);
@@ -228,7 +230,7 @@ pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u
                 hits += toggle(selector, nth % 2 == 0, is_over);
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         worker.join().expect("the same digest each time");
         assert_ne!(hits, 0);
     });

@@ -9,6 +9,7 @@ use std::thread;
 use probe_runtime::{Count, Kind, finstrument, select};
 use probe_tests::instrumented::{compilers, folder, functions, numbered, shared, source};
 use probe_tests::library::Library;
+use probe_tests::stops::Stops;
 
 const FUNCTIONS: usize = 300;
 const THREADS: usize = 4;
@@ -29,6 +30,7 @@ fn racing_first_hits_are_exact() {
         let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + THREADS).unwrap();
         let (start, stop) = (Barrier::new(THREADS), AtomicBool::new(!busy));
         thread::scope(|scope| {
+            let stops = Stops(&stop);
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     if let Ok(set) = select("**") {
@@ -51,7 +53,7 @@ fn racing_first_hits_are_exact() {
                 })
                 .collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            stop.store(true, Ordering::Relaxed);
+            drop(stops);
         });
         let counts = calls.counts();
         for number in 0..FUNCTIONS {

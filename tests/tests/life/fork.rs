@@ -9,8 +9,11 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, Latency, ProbeState, point, select};
+use probe_runtime::{
+    Aggregate, Attachment, Consumer, Count, Event, Group, Groups, Latency, ProbeState, point, select,
+};
 use probe_tests::scenario::in_a_child;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 use probe_tests::waiting::Waiting;
 
@@ -160,6 +163,7 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
     let stop = AtomicBool::new(false);
     let before = tally.total();
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let toggler = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 drop(select("life::fork::*").unwrap().attach(Count::new()).unwrap());
@@ -182,7 +186,7 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
             });
             assert_eq!(status, 0);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         toggler.join().unwrap();
         // First the worker's end: its last hit may be on its way.
         let calls = worker.join().unwrap();
@@ -195,15 +199,19 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
 fn forks_while_others_reset() {
     let hits = select("life::fork::work").unwrap().attach(Count::new()).unwrap();
     let latency = select("life::fork::called::timed").unwrap().attach(Latency::new()).unwrap();
+    let calls = Aggregate::new("count by(probe)").unwrap();
+    let calls = select("life::fork::called::timed kind=entry").unwrap().attach(calls).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let resetter = scope.spawn(|| {
-            let (mut told, mut timed) = (0, 0);
+            let (mut told, mut timed, mut counted) = (0, 0, 0);
             while !stop.load(Ordering::Relaxed) {
                 told += hits.reset().total();
                 timed += latency.reset()[0].calls();
+                counted += count(&calls.reset());
             }
-            (told, timed)
+            (told, timed, counted)
         });
         let worker = scope.spawn(|| {
             let mut calls = 0_u64;
@@ -216,16 +224,23 @@ fn forks_while_others_reset() {
         });
         for _ in 0..50 {
             let status = in_a_child(|| {
-                let _ = (hits.reset(), latency.reset());
+                let _ = (hits.reset(), latency.reset(), calls.reset());
                 work(1);
                 called::timed();
                 assert_eq!((hits.total(), latency.latencies()[0].calls()), (1, 1));
+                assert_eq!(count(&calls.groups()), 1);
                 assert_eq!((hits.reset().total(), hits.reset().total()), (1, 0));
             });
             assert_eq!(status, 0);
         }
-        stop.store(true, Ordering::Relaxed);
-        let (calls, (told, timed)) = (worker.join().unwrap(), resetter.join().unwrap());
-        assert_eq!((told + hits.total(), timed + latency.latencies()[0].calls()), (calls, calls));
+        drop(stops);
+        let (made, (told, timed, counted)) = (worker.join().unwrap(), resetter.join().unwrap());
+        assert_eq!((told + hits.total(), timed + latency.latencies()[0].calls()), (made, made));
+        assert_eq!(counted + count(&calls.groups()), made);
     });
+}
+
+/// Returns the number of calls in all groups.
+fn count(groups: &Groups) -> u64 {
+    groups.iter().map(Group::count).sum()
 }

@@ -20,6 +20,7 @@ use probe_runtime::{
 };
 use probe_tests::cancel::{Start, Thread};
 use probe_tests::random::Random;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 const DEFERRED: libc::c_int = 0;
@@ -97,6 +98,7 @@ fn cancel_hitting(start: Start) {
     let before = CALLS.load(Ordering::Relaxed);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let other = set.attach(Calls::default()).unwrap();
@@ -108,7 +110,7 @@ fn cancel_hitting(start: Start) {
             pause(&mut random);
             threads.into_iter().for_each(Thread::cancel);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     let calls = CALLS.load(Ordering::Relaxed) - before;
     assert!(calls > 1000, "{calls}");
@@ -183,6 +185,7 @@ fn threads_that_operate_are_cancelled() {
     let mut random = Random::new(3);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(slow(1), 2);
@@ -196,7 +199,7 @@ fn threads_that_operate_are_cancelled() {
             threads.into_iter().for_each(Thread::cancel);
             rounds += 1;
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     let attached = ATTACHED.load(Ordering::Relaxed);
     assert!(attached >= 200, "{attached}");
@@ -282,6 +285,7 @@ fn threads_that_toggle_are_cancelled() {
 
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let stops = Stops(&stop);
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     OpenText::new(at..at + 1).unwrap().close().unwrap();
@@ -292,7 +296,7 @@ fn threads_that_toggle_are_cancelled() {
                 pause(&mut random);
                 threads.into_iter().for_each(Thread::cancel);
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(stops);
         });
         let [begun, ended] = toggles();
         assert_eq!(begun, ended, "{text:?}, strict: {strict}");

@@ -12,6 +12,7 @@ use probe_runtime::{
 };
 use probe_tests::random::Random;
 use probe_tests::scenario::in_a_child;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 #[inline(never)]
@@ -138,6 +139,7 @@ fn forks_at_any_time(text: &Text) {
     let tally = select("life::life_fork::work").unwrap().attach(Count::new()).unwrap();
     let (to, from) = channel();
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let thread = scope.spawn(move || from.iter().count());
         let toggler = scope.spawn(|| {
             let mut random = Random::new(7);
@@ -172,7 +174,7 @@ fn forks_at_any_time(text: &Text) {
             });
             assert_eq!(status, 0);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         toggler.join().unwrap();
         // First the worker's end: its last hit may be on its way.
         let calls = worker.join().unwrap();

@@ -7,6 +7,7 @@ use std::thread;
 
 use probe_runtime::patch::OpenText;
 use probe_tests::pages::{PAGE, Pages, R, RX};
+use probe_tests::stops::Stops;
 
 const CHILDREN: usize = 200;
 
@@ -17,6 +18,7 @@ fn children_of_a_program_that_only_opens_text_go_on() {
     let open = |page: usize| OpenText::new(pages.at(page)..pages.at(page) + PAGE).unwrap();
     open(0).close().unwrap();
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for page in [0, 1] {
             let (open, stop) = (&open, &stop);
             scope.spawn(move || {
@@ -48,7 +50,7 @@ fn children_of_a_program_that_only_opens_text_go_on() {
                 break;
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert_eq!(statuses, [0; CHILDREN]);
     });
     assert_eq!(pages.rights(), ["r-xp", "r--p", "r-xp"]);

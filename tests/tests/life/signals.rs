@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, Visibility, probe, select};
+use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
 /// The program's own counts, in handlers and outside.
@@ -139,6 +140,7 @@ fn storm(signals: u64) -> u64 {
     let (calls, handled) = (CALLS.load(Ordering::SeqCst), HANDLED.load(Ordering::SeqCst));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let worker = || {
             let mut x = 1;
             while !stop.load(Ordering::Relaxed) {
@@ -154,7 +156,7 @@ fn storm(signals: u64) -> u64 {
         set_timer(0);
         // One that is pending may reach any thread, also after these two have ended.
         flush(libc::SIGALRM);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     CALLS.load(Ordering::SeqCst) - calls
 }
@@ -188,6 +190,7 @@ fn attaching_under_a_storm() {
     let tally = select("life::signals::hot").unwrap().attach(Count::new()).unwrap();
     let stop = AtomicBool::new(false);
     let calls = thread::scope(|scope| {
+        let stops = Stops(&stop);
         let toggler = scope.spawn(|| {
             let mut toggles = 0_u64;
             while !stop.load(Ordering::Relaxed) {
@@ -204,7 +207,7 @@ fn attaching_under_a_storm() {
             toggles
         });
         let calls = storm(1_000);
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert!(toggler.join().unwrap() > 0);
         calls
     });

@@ -26,6 +26,7 @@ use probe_runtime::{Count, Error, Kind, ProbeState, probe, probes, select, unrea
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
 use probe_tests::scenario;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 /// The variable that tells the children the plugins' folder.
@@ -314,6 +315,7 @@ fn constructors() {
     let_plugins_call_back();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -327,7 +329,7 @@ fn constructors() {
             assert_eq!((library.function("caller_sum"))(4), 10);
             library.close();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     assert_eq!(CALLED_BACK.load(Ordering::Relaxed), 200);
     Text::of_this_process().assert_as_in_file();

@@ -13,6 +13,7 @@ use probe_runtime::{
 };
 use probe_tests::joined::Joined;
 use probe_tests::library::Library;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 use super::{own, plugin};
@@ -192,6 +193,7 @@ pub(super) fn running() {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut sums, mut last) = (0, 0);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -218,7 +220,7 @@ pub(super) fn running() {
             last = sums;
             library.close();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     let of = |path| hits.counts().hits(path, Kind::Entry);
     assert_eq!(of("life_plugins::own"), Some(calls.load(Ordering::Relaxed)));

@@ -11,6 +11,7 @@ use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::CallOptions;
 use probe_runtime::patch::{OpenText, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, activate};
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 const EXECUTORS: usize = 2;
@@ -37,6 +38,7 @@ fn race(site: CallSite, one: usize, other: usize, switch: impl Fn(u64)) {
     let stop = AtomicBool::new(false);
     let seen: [Seen; EXECUTORS] = Default::default();
     let (calls, switches) = thread::scope(|scope| {
+        let stops = Stops(&stop);
         let executors: Vec<_> = (seen.iter())
             .map(|seen| {
                 let stop = &stop;
@@ -68,7 +70,7 @@ fn race(site: CallSite, one: usize, other: usize, switch: impl Fn(u64)) {
                 thread::yield_now();
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         let calls: u64 = executors.into_iter().map(|it| it.join().expect("a third result")).sum();
         (calls, switches)
     });
@@ -97,6 +99,7 @@ fn settle(site: CallSite) {
     let stop = AtomicBool::new(false);
     let seen: [Seen; EXECUTORS] = Default::default();
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let executors: Vec<_> = (seen.iter())
             .map(|seen| {
                 let (epoch, stop) = (&epoch, &stop);
@@ -137,7 +140,7 @@ fn settle(site: CallSite) {
                 (0..500).for_each(|_| hint::spin_loop());
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         executors.into_iter().for_each(|it| it.join().expect("an old result"));
     });
     assert!(seen.iter().all(Seen::both));

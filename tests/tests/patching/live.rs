@@ -18,6 +18,7 @@ use probe_runtime::{
     Attachment, Consumer, Count, Event, Kind, Report, TextPolicy, ValueRef, Visibility, lost_hits, probe,
     select,
 };
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 use probe_tests::whole;
 
@@ -176,6 +177,7 @@ fn seed() -> u64 {
 fn run(seed: u64, toggler: impl Fn(usize, &mut Random) -> u64 + Sync) -> (u64, u64) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let (stop, toggler) = (&stop, &toggler);
         let random = |number: usize| Random(seed.wrapping_mul(2 * u64::try_from(number).unwrap() + 1) | 1);
         let workers: Vec<_> = (0..WORKERS)
@@ -197,7 +199,7 @@ fn run(seed: u64, toggler: impl Fn(usize, &mut Random) -> u64 + Sync) -> (u64, u
             .map(|number| scope.spawn(move || toggler(number, &mut random(WORKERS + number))))
             .collect();
         let ended: Vec<_> = togglers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         let switches = ended.into_iter().map(Result::unwrap).sum();
         (switches, workers.into_iter().map(|worker| worker.join().unwrap()).sum())
     })

@@ -14,6 +14,7 @@ use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::{Difference, Text, write_byte};
 // The tests compare the whole text.
+use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
 probe_tests::first_and_second!();
@@ -198,6 +199,7 @@ fn membarrier_denied() {
     assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) }, -1, "denied");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         let worker = scope.spawn(|| {
             let mut calls = 0_u64;
             while !stop.load(Ordering::Relaxed) {
@@ -216,7 +218,7 @@ fn membarrier_denied() {
             assert_eq!(alive.failure(), None);
             drop(alive);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         assert!(worker.join().unwrap() > 0);
     });
     let hits = select("patching::refusals::*").unwrap().attach(Count::new()).unwrap();

@@ -12,6 +12,7 @@ use probe_runtime::{Count, TextPolicy, Visibility, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RW, RWX, RX, rights};
 use probe_tests::text::Text;
 // Some tests look at the whole text, and each at all that stays writable.
+use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
 probe_tests::first_and_second!();
@@ -181,6 +182,7 @@ fn batches_and_guards_race_on_the_same_pages() {
     let sites = [first as fn(u64) -> u64 as usize, second as fn(u64) -> u64 as usize];
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for thread in 0..2 {
             let (stop, sites) = (&stop, &sites);
             scope.spawn(move || {
@@ -212,7 +214,7 @@ fn batches_and_guards_race_on_the_same_pages() {
             let report = hits.detach();
             assert_eq!((report.patched(), report.unsealed()), (2, 0), "{report}");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     text.assert_as_in_file();
     assert_eq!(unrestored_bytes(), 0);

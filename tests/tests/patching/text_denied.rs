@@ -13,6 +13,7 @@ use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::scenario;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 probe_tests::first_and_second!();
@@ -283,6 +284,7 @@ fn fork() {
     let (inner, outer) = (OpenText::new(pages.at(0)..pages.at(1)), OpenText::new(pages.0.clone()));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         // The mutex is taken most of the time.
         scope.spawn(|| {
             let busy = Pages::new(&[RX]);
@@ -310,7 +312,7 @@ fn fork() {
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     drop(inner);
     assert_eq!(pages.rights(), ["rwxp", "rwxp"]);

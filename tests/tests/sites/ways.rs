@@ -8,6 +8,7 @@ use std::thread;
 
 use probe_runtime::patch::word::{self, WordOptions};
 use probe_runtime::{Count, ProbeSet, RefusalReason, TextPolicy, Visibility, select};
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 probe_tests::first_and_second!();
@@ -63,6 +64,7 @@ fn all_ways_lead_to_the_same_bytes() {
 fn threads_run_meanwhile(text: &Text) {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -85,7 +87,7 @@ fn threads_run_meanwhile(text: &Text) {
                 assert_eq!(report.patched(), 2, "{way:?}: {report}");
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     assert_eq!(text.differences(), []);
 }

@@ -11,13 +11,14 @@ use crate::syntax::ParseError;
 const LISTED: usize = 16;
 
 /// An expression that does not fit, and its text.
+#[derive(Clone)]
 pub(super) struct Unfit {
     pub(super) text: String,
     pub(super) mismatch: Mismatch,
 }
 
 /// The probes that an expression does not fit, and why.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in super::super) struct LeftOut {
     probes: usize,
     /// The first one, and its mismatch: one of a type is worth more.

@@ -26,9 +26,9 @@ mod plan;
 
 use std::fmt;
 use std::mem;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use around::Around;
 pub(super) use around::Moment;
@@ -38,7 +38,7 @@ pub(super) use plan::{Asked, Place, Plan, Role, fields};
 use crate::by_probe::{ByProbe, numbers};
 use crate::calls::{CallEnd, Calls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
-use crate::control::{ProbeSet, Start, Switch};
+use crate::control::{Held, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::expression::{FAULTS, Fault, Program};
@@ -130,7 +130,7 @@ pub(super) struct Judge {
 struct Planned {
     roles: ByProbe<Role>,
     calls: Option<(Calls<1, Notes>, Notes)>,
-    left: Mutex<Left>,
+    left: Held<Left>,
     /// Faults, and a count for each `1 in N`.
     memory: PerThread<Faults, AtomicU64>,
     /// The hits that each `first N` has seen, up to N.
@@ -141,7 +141,7 @@ struct Planned {
 }
 
 /// The probes that are left out so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Left {
     for_good: LeftOut,
     /// Those of functions that lack a probe.
@@ -179,7 +179,7 @@ impl Judge {
             began: clock.now(),
             clock,
             roles: ByProbe::new(numbers(probes)),
-            left: Mutex::default(),
+            left: Held::new(Left::default()),
         };
         planned.add(&mut plan);
         let _ = self.plan.set(planned);
@@ -190,8 +190,7 @@ impl Judge {
     /// lacked some.
     pub(super) fn joined_by(&self, probes: &ProbeSet) -> ProbeSet {
         let Some(planned) = self.plan.get() else { return probes.clone() };
-        let incomplete = planned.left().incomplete.clone();
-        probes.only(&|id| !planned.is_known(*id)).with(&incomplete)
+        probes.only(&|id| !planned.is_known(*id)).with(&planned.left.get().incomplete)
     }
 
     /// Returns an error if it has no room for these probes.
@@ -210,9 +209,10 @@ impl Judge {
         if let Some((calls, _)) = &planned.calls {
             calls.join(probes)?;
         }
-        let waiting = planned.left().incomplete.clone();
+        let waiting = planned.left.get();
         let is_off = |id: &ProbeId| planned.roles.get(*id).is_none_or(|role| matches!(role, Role::Never));
-        let on: Vec<_> = waiting.into_iter().filter(|id| is_off(id) && plan.has(*id)).collect();
+        let on = waiting.incomplete.iter().filter(|id| is_off(id) && plan.has(**id));
+        let on: Vec<_> = on.copied().collect();
         planned.add(&mut plan);
         if let Some(switch) = self.switch.get().filter(|_| !on.is_empty()) {
             let _ = switch.on(&on, Visibility::Synchronous);
@@ -281,7 +281,7 @@ impl Judge {
             0 => (),
             hits => notes.push(format!("{hits} hits were left out: no memory for them")),
         }
-        let left = planned.left();
+        let left = planned.left.get();
         notes.extend(left.for_good.note(&left.so_far));
         notes
     }
@@ -296,19 +296,16 @@ impl fmt::Debug for Planned {
 impl Planned {
     fn add(&self, plan: &mut Plan) {
         self.roles.add(plan.take_roles());
-        let mut left = self.left();
+        let mut left = Left::clone(&self.left.get());
         left.for_good.extend(mem::take(&mut plan.left_out));
         left.so_far = mem::take(&mut plan.left_out_so_far);
         left.incomplete = mem::take(&mut plan.incomplete);
+        self.left.set(left);
     }
 
     /// Returns whether the probe was planned for, with all of its function.
     fn is_known(&self, id: ProbeId) -> bool {
         self.roles.get(id).is_some()
-    }
-
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn decides(&self, program: Option<&Program>, event: &Event<'_>, around: &Around<'_>) -> bool {

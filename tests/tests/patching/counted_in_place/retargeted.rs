@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::{Count, TextPolicy, Visibility, select};
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 
 use super::seen::{Held, active_sites, held};
@@ -14,6 +15,7 @@ use super::{Either, Told, hot};
 fn beside_threads(switch: impl FnOnce()) -> u64 {
     let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let stops = Stops(&stop);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
@@ -30,7 +32,7 @@ fn beside_threads(switch: impl FnOnce()) -> u64 {
         while calls.load(Ordering::Relaxed) < least {
             thread::yield_now();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
     });
     calls.load(Ordering::Relaxed)
 }

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use probe_tests::stops::Stops;
+
 use super::code::Function;
 use super::tally::{Register, Tally};
 
@@ -51,12 +53,13 @@ pub fn while_executed<T: Send>(
         stop: AtomicBool::new(false),
     };
     thread::scope(|scope| {
+        let stops = Stops(&all.stop);
         let (all, patch) = (&all, &patch);
         let executors: Vec<_> =
             (0..executors).map(|number| scope.spawn(move || all.execute(number))).collect();
         let patchers: Vec<_> = (0..patchers).map(|number| scope.spawn(move || patch(number, all))).collect();
         let results = patchers.into_iter().map(|patcher| patcher.join().unwrap()).collect();
-        all.stop.store(true, Ordering::Relaxed);
+        drop(stops);
         let rounds: Vec<_> = executors.into_iter().map(|executor| executor.join().unwrap()).collect();
         let seen = (0..functions.len()).map(|function| all.check(function, &rounds)).collect();
         (results, seen)
