@@ -23,6 +23,7 @@ mod file;
 mod files;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod joined;
 mod limit;
 mod live;
 mod mapped;

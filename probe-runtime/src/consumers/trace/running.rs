@@ -11,6 +11,7 @@ use probe_trace::layout::ring;
 use super::clocks::{self, Moment};
 use super::definitions;
 use super::file::About;
+use super::joined::Joined;
 use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
@@ -39,9 +40,9 @@ pub(super) struct Running {
     pub(super) began: Moment,
     pub(super) boot: [u64; 2],
     pub(super) definitions: Vec<u8>,
-    /// The definitions of probes that have joined, by the times that some did.
-    later: Mutex<Vec<Arc<[u8]>>>,
-    /// The probes that have definitions.
+    /// The definitions of probes that have joined.
+    joined: Joined,
+    /// The probes that have definitions. Taken by `join` only, which no fork interrupts.
     defined: Mutex<BTreeSet<ProbeId>>,
     rings: PerThread<Head, AtomicU64>,
     /// The file that the rings lie in. Dropped after them.
@@ -91,7 +92,7 @@ impl Running {
             began,
             boot,
             definitions,
-            later: Mutex::default(),
+            joined: Joined::default(),
             defined: Mutex::new(defined),
             rings,
             file,
@@ -112,8 +113,7 @@ impl Running {
 
     /// Returns the definitions of probes that have joined, without the first ones.
     pub(super) fn later(&self, without: usize) -> Vec<Arc<[u8]>> {
-        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
-        later.get(without..).map(<[_]>::to_vec).unwrap_or_default()
+        self.joined.after(without)
     }
 
     /// Adds the definitions of probes that join.
@@ -132,7 +132,7 @@ impl Running {
             let problem = "the file of rings has no more room for definitions; attach anew";
             return Err(Error::Consumer(problem.into()));
         }
-        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(new.into());
+        self.joined.add(new.into());
         Ok(())
     }
 
