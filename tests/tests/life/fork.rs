@@ -199,7 +199,7 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
 fn forks_while_others_reset() {
     let hits = select("life::fork::work").unwrap().attach(Count::new()).unwrap();
     let latency = select("life::fork::called::timed").unwrap().attach(Latency::new()).unwrap();
-    let calls = Aggregate::new("count by(probe)").unwrap();
+    let calls = Aggregate::new("count by(thread)").unwrap();
     let calls = select("life::fork::called::timed kind=entry").unwrap().attach(calls).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -98,7 +98,8 @@ impl Trace {
 impl Attachment<Trace> {
     /// Switches [dormant](Trace::dormant) probes on. Each call that starts after `arm` has returned
     /// is recorded, until as many calls of [`disarm`](Self::disarm). Probes that are not dormant
-    /// are ignored.
+    /// are ignored. A forked child can arm only if no thread of its parent was arming or disarming
+    /// probes of this trace at the moment of the fork.
     pub fn arm(&self, probes: &[ProbeId]) -> Report {
         let _turn = self.dormant.turn();
         let first = self.dormant.count(probes, |armed| Some((armed + 1, armed == 0)));
