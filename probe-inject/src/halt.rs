@@ -19,7 +19,7 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::call::{Process, repeat};
+use crate::call::{Process, STOP_OF_FILTERED, is_filtered, repeat};
 use crate::error::InjectError;
 use crate::memory::Memory;
 use crate::process::{LOOK, Reason, Registers, Status, Stopped, Thread, seize, threads, worker};
@@ -61,6 +61,8 @@ pub struct Halted<'a> {
     pid: u32,
     memory: &'a Memory,
     threads: Vec<(u32, Thread)>,
+    /// Those that were asked to stop, and did not in time.
+    late: Vec<(u32, Thread)>,
     /// The moment since which all stand.
     since: Instant,
 }
@@ -113,7 +115,8 @@ impl Process {
     ///
     /// # Errors
     /// [`InjectError`]: [`NoMoment`](InjectError::NoMoment) if a thread does not stop. All threads
-    /// go on then.
+    /// go on then. A thread with filters of system calls (seccomp) that gets no processor is waited
+    /// for, up to ten seconds more.
     pub fn halt<R: Send>(&mut self, mut work: impl FnMut(&Halted<'_>) -> R + Send) -> Result<R, InjectError> {
         let begun = Instant::now();
         let mut lines = Vec::new();
@@ -121,7 +124,8 @@ impl Process {
         loop {
             let (pid, memory, work) = (self.pid, &*self.memory, &mut work);
             let attempt = move || {
-                let mut halted = Halted { pid, memory, threads: Vec::new(), since: Instant::now() };
+                let mut halted =
+                    Halted { pid, memory, threads: Vec::new(), late: Vec::new(), since: Instant::now() };
                 let done = halted.take(limit).map(|()| work(&halted));
                 (done, halted.threads.len(), halted.let_go())
             };
@@ -210,16 +214,19 @@ impl Halted<'_> {
                     Ok(Some(Stopped::Ended)) | Err(_) => (),
                 }
             }
-            let Some((id, _)) = asked.first() else { return Ok(()) };
+            let Some(&(id, _)) = asked.first() else { return Ok(()) };
             let not_stopped = |id| Reason::not_stopped(self.pid, id);
             if begun.elapsed() > SLEEPS {
                 let mut ids = asked.iter().map(|(id, _)| *id);
                 if let Some(id) = ids.find(|id| not_stopped(*id) == Reason::Sleeps) {
+                    self.late = asked;
                     return Err(NotHalted::Now(format!("{id} {}", Reason::Sleeps)));
                 }
             }
             if Instant::now() > end {
-                return Err(NotHalted::Now(format!("{id} {}", not_stopped(*id))));
+                let why = not_stopped(id);
+                self.late = asked;
+                return Err(NotHalted::Now(format!("{id} {why}")));
             }
             thread::sleep(if begun.elapsed() > SOON { SELDOM } else { LOOK });
         }
@@ -265,6 +272,16 @@ impl Halted<'_> {
             // One that was killed needs nothing.
             let _ = thread.let_go();
             longest = longest.max(thread.longest_stop());
+        }
+        // The others go on when this thread ends, which lets go of them. They were interrupted, and
+        // their filters might end the program for the way in which the kernel goes on with a call.
+        for (id, thread) in &self.late {
+            let sleeps = || Reason::not_stopped(self.pid, *id) == Reason::Sleeps;
+            if is_filtered(self.pid, *id) && !sleeps() && thread.stop(STOP_OF_FILTERED).is_ok() {
+                repeat(self.pid, *id, thread);
+                let _ = thread.let_go();
+                longest = longest.max(thread.longest_stop());
+            }
         }
         longest
     }

@@ -5,15 +5,12 @@
 //! which that code makes.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::moment::repeat;
+use super::moment::{STOP_OF_FILTERED, repeat};
 use super::target::{Process, ROUND};
 use crate::error::InjectError;
 use crate::process::{Filters, Reason, Status, Stopped, all_survive, briefly, threads};
-
-/// Time for a thread to stop.
-const STOP: Duration = Duration::from_millis(100);
 
 const MIGHT: &str = "which might end the program when that makes a call it did not make before";
 
@@ -54,7 +51,7 @@ impl Process {
         let begun = Instant::now();
         loop {
             let (stopped, read) = briefly(pid, id, |thread| {
-                Ok(match thread.stop(STOP) {
+                Ok(match thread.stop(STOP_OF_FILTERED) {
                     Ok(Stopped::Ended) | Err(_) => Err(Reason::Ended),
                     Ok(Stopped::NotYet) => Err(Reason::not_stopped(pid, id)),
                     Ok(_) => {

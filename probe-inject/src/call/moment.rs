@@ -53,6 +53,9 @@ const ROOM: u64 = 4 << 10;
 const CODE_64: u64 = 0x33;
 /// Time for a thread to stop.
 const STOP: Duration = Duration::from_millis(100);
+/// Time for one with filters of system calls. It stops as soon as it has a processor. If it is left
+/// before, the kernel goes on with its call in a way that the filters may end the program for.
+pub const STOP_OF_FILTERED: Duration = Duration::from_secs(10);
 
 /// A stopped thread in a suitable place.
 pub struct Moment {
@@ -94,7 +97,8 @@ impl Look<'_> {
             Ok(Stopped::NotYet) => Err(NotNow(not_yet(), false)),
             Err(_) => Err(NotNow("is gone", false)),
         };
-        here(thread.stop(STOP), &|| Reason::not_stopped(self.pid, self.id).text())?;
+        let within = if is_filtered(self.pid, self.id) { STOP_OF_FILTERED } else { STOP };
+        here(thread.stop(within), &|| Reason::not_stopped(self.pid, self.id).text())?;
         let registers = thread.registers().map_err(|_| NotNow("has registers of 32 bits", true))?;
         // It may have gone on since it was chosen.
         let activity = Activity::of(&registers);
@@ -244,11 +248,15 @@ pub fn repeat(pid: u32, id: u32, thread: &Thread) {
     }
 }
 
+/// Returns whether a thread may have filters of system calls.
+pub fn is_filtered(pid: u32, id: u32) -> bool {
+    Status::of_thread(pid, id).is_none_or(|it| it.is_filtered)
+}
+
 /// Returns whether the kernel may go on with a thread's call that has a limit: no filter refuses
 /// the system call that it makes for that.
 fn goes_on(pid: u32, id: u32, thread: &Thread) -> bool {
-    let is_filtered = Status::of_thread(pid, id).is_none_or(|it| it.is_filtered);
-    !is_filtered || thread.filters().is_ok_and(|it| passes(&it, RESTART))
+    !is_filtered(pid, id) || thread.filters().is_ok_and(|it| passes(&it, RESTART))
 }
 
 /// Returns whether words that begin with a restorer's address are the frame of a handler.
