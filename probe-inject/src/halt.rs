@@ -19,7 +19,7 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::call::{Process, STOP_OF_FILTERED, is_filtered, repeat};
+use crate::call::{Process, is_filtered, repeat, stop};
 use crate::error::InjectError;
 use crate::memory::Memory;
 use crate::process::{LOOK, Reason, Registers, Status, Stopped, Thread, seize, threads, worker};
@@ -267,21 +267,15 @@ impl Halted<'_> {
     /// Lets all go, and returns the longest time for which one was stopped.
     fn let_go(self) -> Duration {
         let mut longest = Duration::ZERO;
-        for (id, thread) in &self.threads {
+        // One without filters may be left: it is let go when this thread ends. Others are waited
+        // for after the rest has gone.
+        let is_late =
+            |(id, thread): &&(u32, Thread)| is_filtered(self.pid, *id) && stop(self.pid, *id, thread).is_ok();
+        for (id, thread) in self.threads.iter().chain(self.late.iter().filter(is_late)) {
             repeat(self.pid, *id, thread);
             // One that was killed needs nothing.
             let _ = thread.let_go();
             longest = longest.max(thread.longest_stop());
-        }
-        // The others go on when this thread ends, which lets go of them. They were interrupted, and
-        // their filters might end the program for the way in which the kernel goes on with a call.
-        for (id, thread) in &self.late {
-            let sleeps = || Reason::not_stopped(self.pid, *id) == Reason::Sleeps;
-            if is_filtered(self.pid, *id) && !sleeps() && thread.stop(STOP_OF_FILTERED).is_ok() {
-                repeat(self.pid, *id, thread);
-                let _ = thread.let_go();
-                longest = longest.max(thread.longest_stop());
-            }
         }
         longest
     }

@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Instant;
 
-use super::moment::{STOP_OF_FILTERED, repeat};
+use super::moment::{repeat, stop};
 use super::target::{Process, ROUND};
 use crate::error::InjectError;
 use crate::process::{Filters, Reason, Status, Stopped, all_survive, briefly, threads};
@@ -51,7 +51,7 @@ impl Process {
         let begun = Instant::now();
         loop {
             let (stopped, read) = briefly(pid, id, |thread| {
-                Ok(match thread.stop(STOP_OF_FILTERED) {
+                Ok(match stop(pid, id, thread) {
                     Ok(Stopped::Ended) | Err(_) => Err(Reason::Ended),
                     Ok(Stopped::NotYet) => Err(Reason::not_stopped(pid, id)),
                     Ok(_) => {

@@ -31,5 +31,5 @@ mod turn;
 mod waiting;
 
 pub use asked::{Call, MemoryFile, Returned};
-pub use moment::{Places, STOP_OF_FILTERED, is_filtered, repeat};
+pub use moment::{Places, is_filtered, repeat, stop};
 pub use target::Process;

@@ -14,8 +14,9 @@
 //! A number on the stack that only looks like a return address makes a thread unsuitable, which
 //! costs another look.
 
+use std::io;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::frame::MOST;
 use super::restart::{RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, rank, resumed};
@@ -53,9 +54,8 @@ const ROOM: u64 = 4 << 10;
 const CODE_64: u64 = 0x33;
 /// Time for a thread to stop.
 const STOP: Duration = Duration::from_millis(100);
-/// Time for one with filters of system calls. It stops as soon as it has a processor. If it is left
-/// before, the kernel goes on with its call in a way that the filters may end the program for.
-pub const STOP_OF_FILTERED: Duration = Duration::from_secs(10);
+/// Time for one with filters of system calls.
+const STOP_OF_FILTERED: Duration = Duration::from_secs(10);
 
 /// A stopped thread in a suitable place.
 pub struct Moment {
@@ -97,8 +97,7 @@ impl Look<'_> {
             Ok(Stopped::NotYet) => Err(NotNow(not_yet(), false)),
             Err(_) => Err(NotNow("is gone", false)),
         };
-        let within = if is_filtered(self.pid, self.id) { STOP_OF_FILTERED } else { STOP };
-        here(thread.stop(within), &|| Reason::not_stopped(self.pid, self.id).text())?;
+        here(stop(self.pid, self.id, thread), &|| Reason::not_stopped(self.pid, self.id).text())?;
         let registers = thread.registers().map_err(|_| NotNow("has registers of 32 bits", true))?;
         // It may have gone on since it was chosen.
         let activity = Activity::of(&registers);
@@ -223,6 +222,24 @@ impl Look<'_> {
         let word = |place: u64| self.memory.word(sequence + place).ok();
         let (Some(start), Some(length)) = (word(8), word(16)) else { return true };
         at.wrapping_sub(start) < length
+    }
+}
+
+/// Stops a thread. One with filters of system calls is given more time, unless it waits
+/// uninterruptibly: it stops as soon as it has a processor. If it is left before, the kernel goes
+/// on with its call in a way that the filters may end the program for.
+pub fn stop(pid: u32, id: u32, thread: &Thread) -> io::Result<Stopped> {
+    let begun = Instant::now();
+    loop {
+        let stopped = thread.stop(STOP)?;
+        let waits_on = || {
+            begun.elapsed() < STOP_OF_FILTERED
+                && is_filtered(pid, id)
+                && Reason::not_stopped(pid, id) != Reason::Sleeps
+        };
+        if stopped != Stopped::NotYet || !waits_on() {
+            return Ok(stopped);
+        }
     }
 }
 
