@@ -1,10 +1,8 @@
 //! The state that the control lock guards, and how sites are brought into the mode that listeners
 //! want.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::iter;
-use std::sync::Arc;
 
 use super::Unswitched;
 use super::attachments::Attachments;
@@ -19,9 +17,6 @@ use crate::os::objects::KeptLoaded;
 use crate::patch::{Access, Mode, Report};
 use crate::registry::{ProbeId, ProbeInfo, Registry};
 
-/// A reading of any type.
-pub(super) type Reading = Arc<dyn Any + Send + Sync>;
-
 /// All of the control's state.
 #[derive(Default)]
 pub(super) struct Control {
@@ -29,8 +24,6 @@ pub(super) struct Control {
     /// The number of times that probes came or went.
     pub(super) changes: u64,
     pub(super) attachments: Attachments,
-    /// The baselines of consumers that were reset, by number.
-    pub(super) baselines: Vec<(usize, Reading)>,
     /// Memory that hits may still be reading.
     pub(super) limbo: Limbo<Garbage>,
     /// Whether `limbo` holds places of unloaded call sites that others could use.
