@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, prose, lints and documentation, of each backend and of each feature.
+# Format, prose, lints and documentation, and sets of features.
 source "$(dirname "$0")/../common.sh"
 
 step 'format'
@@ -18,12 +18,6 @@ step 'sets of features'
 others=$(features | grep -vx 'std\|off')
 half() { sed -n "$1~2p" <<<"$others" | paste -sd,; }
 for set in '' std std,off "$(half 1)" "$(half 2)"; do with_features "$set" -p probe-workspace-hack; done
-
-step 'lints of the portable backend'
-cargo build "$(wrapper clippy-portable)" --lib --tests \
-    -p probe-runtime -p probe-patch -p probe-workspace-hack \
-    --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
-    --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing
 
 # Pages of items that are gone would have no example.
 step 'docs'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The oldest supported Rust checks the crates and the macros' expansions, and builds an example. In
-# the lane `whole` it checks the command-line tool and the tests of sites, too, and builds one more.
+# The oldest supported Rust checks the crates and the macros' expansions. In the lane `whole` it
+# checks the command-line tool and the tests of sites, too, and builds examples.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'
@@ -12,9 +12,9 @@ if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile 
     checked=(-p probe-agent -p probe-build -p probe-examples --features probe-build/parallel --lib --examples)
     [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || checked+=(-p probe-cli -p probe-tests --bins --test sites)
     cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
-    # Checks make no code. These builds have sites, which are linked and switched.
-    cargo "+$oldest" run -p traced --target-dir target/oldest -- target/oldest/traced.folded
     if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
+        # Checks make no code. These builds have sites, which are linked and switched.
+        cargo "+$oldest" run -p traced --target-dir target/oldest -- target/oldest/traced.folded
         cargo "+$oldest" run -p probe-examples --example quickstart --target-dir target/oldest
         cargo "+$oldest" check -p probe-runtime --features=off --target-dir target/oldest
     fi

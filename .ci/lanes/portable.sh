@@ -5,7 +5,7 @@ source "$(dirname "$0")/../common.sh"
 tools
 
 # The programs of tests in which this backend has a part. The lane `whole` plays all that build, and
-# the unit tests of the runtime, which `lint` checks here.
+# the unit tests of the runtime. It lints this backend, too.
 programs=(--test interpreted --test sites --test consumers --test life --test patching)
 [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || programs=(--tests)
 

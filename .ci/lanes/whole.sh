@@ -24,6 +24,12 @@ PROBE_TEST_WHOLE=1 .ci/lanes/loom.sh
 step 'whole integration tests'
 PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 
+step 'lints of the portable backend'
+cargo build "$(wrapper clippy-portable)" --lib --tests \
+    -p probe-runtime -p probe-patch -p probe-workspace-hack \
+    --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
+    --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing
+
 step "other people's crates"
 cargo test -p probe-tests --test built crates::all_of_them -- --ignored
 
