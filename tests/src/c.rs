@@ -4,5 +4,5 @@
 mod build;
 mod object;
 
-pub use build::{Compiler, Language, Recipe, is_there, strategies};
+pub use build::{Compiler, Language, Recipe, builds, is_there};
 pub use object::{Counter, Function, Note, Notes, Object, Tally, hits_by_function};

@@ -31,17 +31,25 @@ pub enum Language {
     Cpp,
 }
 
-/// The strategies that tests play with a compiler and a language. A slice has each compiler with
-/// each language and each strategy, but not all triples.
+/// The builds that tests play: each compiler that is there with each language and each strategy. A
+/// slice has each of these in one of two builds.
 ///
 /// # Panics
 /// As [`whole::is_asked_for`].
-pub fn strategies(compiler: Compiler, language: Language) -> impl Iterator<Item = Sites> {
-    let slice = (compiler == Compiler::Clang) ^ (language == Language::Cpp);
-    [(false, Sites::EntryReturn), (true, Sites::InstrumentFunctions)]
-        .into_iter()
-        .filter(move |(is_of, _)| whole::is_asked_for() || *is_of == slice)
-        .map(|(_, sites)| sites)
+#[must_use]
+pub fn builds() -> Vec<(Compiler, Language, Sites)> {
+    use {Compiler::*, Language::*, Sites::*};
+    let slice = [(Gcc, C, InstrumentFunctions), (Clang, Cpp, EntryReturn)];
+    let others = [
+        (Gcc, C, EntryReturn),
+        (Gcc, Cpp, InstrumentFunctions),
+        (Gcc, Cpp, EntryReturn),
+        (Clang, C, InstrumentFunctions),
+        (Clang, C, EntryReturn),
+        (Clang, Cpp, InstrumentFunctions),
+    ];
+    let more = others.into_iter().filter(|_| whole::is_asked_for());
+    slice.into_iter().chain(more).filter(|(compiler, ..)| compiler.is_there()).collect()
 }
 
 impl Compiler {

@@ -8,22 +8,18 @@ use std::ffi::OsStr;
 
 use probe_build::Sites;
 use probe_runtime::{Latency, select};
-use probe_tests::c::{Compiler, Language, Object, Recipe, Tally, strategies};
+use probe_tests::c::{Compiler, Language, Object, Recipe, Tally, builds};
 use probe_tests::scenario;
 
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 
 #[test]
 fn every_entry_is_accounted_for() {
-    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
-        for language in [Language::C, Language::Cpp] {
-            for sites in strategies(compiler, language) {
-                let recipe = Recipe::new(compiler, language, sites, "-O2");
-                let object = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
-                let name = format!("{compiler:?} {language:?} {sites:?}");
-                scenario::pass(&name, &[(OBJECT, OsStr::new(&object))]);
-            }
-        }
+    for (compiler, language, sites) in builds() {
+        let recipe = Recipe::new(compiler, language, sites, "-O2");
+        let object = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
+        let name = format!("{compiler:?} {language:?} {sites:?}");
+        scenario::pass(&name, &[(OBJECT, OsStr::new(&object))]);
     }
 }
 

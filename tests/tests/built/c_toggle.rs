@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use probe_build::Sites;
 use probe_runtime::{Count, TextPolicy, Visibility, select};
-use probe_tests::c::{Compiler, Language, Object, Recipe, strategies};
+use probe_tests::c::{Language, Object, Recipe, builds};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::random::Random;
 use probe_tests::text::Text;
@@ -17,7 +17,7 @@ use probe_tests::whole;
 
 const THREADS: usize = 4;
 /// How long each object is toggled, in a slice and in the whole; `PROBE_SOAK_SECONDS` prolongs it.
-const SLICE: Duration = Duration::from_millis(400);
+const SLICE: Duration = Duration::from_millis(200);
 const WHOLE: Duration = Duration::from_millis(800);
 
 /// Returns the scenarios that threads may play concurrently: they share no state.
@@ -33,20 +33,14 @@ fn results_are_right_while_sites_are_toggled() {
     let soak = std::env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
     let least = if whole::is_asked_for() { WHOLE } else { SLICE };
     let time = least.max(Duration::from_secs(soak));
-    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
-        for language in [Language::C, Language::Cpp] {
-            let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
-            let root = env!("CARGO_TARGET_TMPDIR");
-            let without = recipe(Sites::None).build(root).0;
-            for sites in strategies(compiler, language) {
-                let plain = Object::open(&without);
-                let object = Object::open(&recipe(sites).build(root).0);
-                toggle(&plain, &object, language, sites, time);
-                Text::of(&object.path).assert_as_in_file();
-                object.library.close();
-                plain.library.close();
-            }
-        }
+    let root = env!("CARGO_TARGET_TMPDIR");
+    for (compiler, language, sites) in builds() {
+        let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
+        let [plain, object] = [Sites::None, sites].map(|sites| Object::open(&recipe(sites).build(root).0));
+        toggle(&plain, &object, language, sites, time);
+        Text::of(&object.path).assert_as_in_file();
+        object.library.close();
+        plain.library.close();
     }
 }
 

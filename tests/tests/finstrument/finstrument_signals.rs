@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use probe_runtime::{Count, finstrument, probes};
 use probe_tests::instrumented::{Function, functions, load, numbered};
 use probe_tests::library::Library;
-use probe_tests::scenario;
+use probe_tests::{scenario, whole};
 
-const FUNCTIONS: usize = 2_000;
+/// The number of functions that are discovered.
+fn size() -> usize {
+    if whole::is_asked_for() { 2_000 } else { 500 }
+}
 
 #[test]
 fn a_handler_calls_what_is_being_discovered() {
@@ -69,11 +72,11 @@ fn library(name: &str) -> (Library, Vec<Function>) {
 #include <stdint.h>
 ",
         LOOP,
-        &numbered(FUNCTIONS),
+        &numbered(size()),
     ]
     .concat();
     let library = load(name, "code.c", &code, &["-O1", "-g0"]);
-    let functions = functions(&library, FUNCTIONS);
+    let functions = functions(&library, size());
     (library, functions)
 }
 
@@ -159,7 +162,7 @@ extern "C" fn fork(_signal: libc::c_int) {
 
 fn forks() {
     let (library, functions) = library("forks");
-    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    let calls = finstrument::attach(Count::new(), 2 * size() + 100).unwrap();
     let timer = Timer::new(fork);
     FORKING.store(timer.0, Ordering::Relaxed);
     set(timer.0, BETWEEN_FORKS, 0);
@@ -170,9 +173,9 @@ fn forks() {
     IS_FORKING.store(false, Ordering::Relaxed);
     drop(timer);
     assert!(HANDLED.load(Ordering::SeqCst) > 3);
-    assert_eq!(calls.total(), 2 * FUNCTIONS as u64);
+    assert_eq!(calls.total(), 2 * size() as u64);
     let stats = finstrument::stats();
-    assert_eq!((stats.discovered, stats.patched, stats.waiting), (2 * FUNCTIONS, 2 * FUNCTIONS, 0));
+    assert_eq!((stats.discovered, stats.patched, stats.waiting), (2 * size(), 2 * size(), 0));
     drop(calls);
     library.close();
 }
@@ -193,21 +196,17 @@ fn run(library: &Library, functions: &[extern "C" fn(u64) -> u64], calls: u64) -
 
 fn jumps() {
     let (library, functions) = library("jumps");
-    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    let calls = finstrument::attach(Count::new(), 2 * size() + 100).unwrap();
     let jumps = run(&library, &functions, 1);
     assert!(jumps > 3, "{jumps} jumps");
     // All that was locked is free, and nothing is left half done.
     functions.iter().for_each(|function| _ = function(1));
     probes();
     let stats = finstrument::stats();
-    assert_eq!(
-        (stats.discovered, stats.patched, stats.waiting),
-        (2 * FUNCTIONS, 2 * FUNCTIONS, 0),
-        "{stats:?}"
-    );
+    assert_eq!((stats.discovered, stats.patched, stats.waiting), (2 * size(), 2 * size(), 0), "{stats:?}");
     let total = calls.total();
     functions.iter().for_each(|function| _ = function(1));
-    assert_eq!(calls.total() - total, 2 * FUNCTIONS as u64);
+    assert_eq!(calls.total() - total, 2 * size() as u64);
     drop(calls);
     library.close();
 }
@@ -220,13 +219,13 @@ extern "C" fn call_the_same(_signal: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::SeqCst);
     // SAFETY: a function of the fixture.
     let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(CURRENT.load(Ordering::Relaxed)) };
-    assert!(function(0) < FUNCTIONS as u64);
+    assert!(function(0) < size() as u64);
     HANDLED.fetch_add(1, Ordering::SeqCst);
 }
 
 fn same() {
     let (library, functions) = library("same");
-    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    let calls = finstrument::attach(Count::new(), 2 * size() + 100).unwrap();
     CURRENT.store(functions[0] as *mut (), Ordering::Relaxed);
     every(50, call_the_same);
     for (number, function) in functions.iter().enumerate() {
@@ -245,13 +244,9 @@ fn same() {
     assert!(signals > 100, "{signals} signals");
     probes();
     let stats = finstrument::stats();
-    assert_eq!(
-        (stats.discovered, stats.patched, stats.unpatched),
-        (2 * FUNCTIONS, 2 * FUNCTIONS, 0),
-        "{stats:?}"
-    );
+    assert_eq!((stats.discovered, stats.patched, stats.unpatched), (2 * size(), 2 * size(), 0), "{stats:?}");
     assert_eq!((stats.waiting, stats.lost, stats.beyond_capacity), (0, 0, 0));
-    assert_eq!(total, 2 * (FUNCTIONS + signals) as u64);
+    assert_eq!(total, 2 * (size() + signals) as u64);
     assert!(calls.probes().iter().all(|probe| probe.sites() == 1));
     drop(calls);
     library.close();

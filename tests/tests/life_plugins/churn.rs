@@ -10,11 +10,14 @@ use probe_runtime::{
 use probe_tests::library::Library;
 use probe_tests::random::Random;
 use probe_tests::text::Text;
+use probe_tests::whole;
 
 use super::{CALLED_BACK, let_plugins_call_back, own, plugin};
 
 /// The least duration of a churn.
-pub(super) const CHURN: Duration = Duration::from_secs(4);
+pub(super) fn time() -> Duration {
+    Duration::from_secs(if whole::is_asked_for() { 4 } else { 1 })
+}
 
 /// The least number of rounds of each thread: a slower thread goes on after the others.
 const LEAST: u64 = 10;
@@ -23,7 +26,7 @@ pub(super) fn churn(seed: u64) {
     let_plugins_call_back();
     let copy = env::temp_dir().join(format!("libplugin-{}.so", std::process::id()));
     fs::copy(plugin("plugin"), &copy).unwrap();
-    let end = Instant::now() + CHURN;
+    let end = Instant::now() + time();
     let goes_on = || Instant::now() < end;
     let repeats = |done: u64| goes_on() || done < LEAST;
     let tally = select("life_plugins::own").unwrap().attach(Count::new()).unwrap();

@@ -338,7 +338,7 @@ fn constructors() {
 /// Another thread reads the records all the time, also before the dynamic linker has filled in the
 /// address of a long text.
 fn half_loaded() {
-    let end = Instant::now() + churn::CHURN;
+    let end = Instant::now() + churn::time();
     thread::scope(|scope| {
         let looker = scope.spawn(|| {
             let mut unread = 0_u64;

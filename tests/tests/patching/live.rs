@@ -220,7 +220,7 @@ fn live() {
 
 /// Random toggling: so many sites, and as many seconds as are asked for.
 fn anything_goes(seed: u64) {
-    let least = if whole::is_asked_for() { TOGGLES } else { TOGGLES / 16 };
+    let least = if whole::is_asked_for() { TOGGLES } else { TOGGLES / 32 };
     let soak: u64 = env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
     let (began, soak) = (Instant::now(), Duration::from_secs(soak));
     let total = AtomicU64::new(0);

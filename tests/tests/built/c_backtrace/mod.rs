@@ -13,7 +13,7 @@ use std::process::Command;
 
 use probe_build::Sites;
 use probe_tests::c::{Compiler, Language, Recipe, is_there};
-use probe_tests::scenario;
+use probe_tests::{scenario, whole};
 
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 const HAS_LINES: &str = "PROBE_TEST_C_LINES";
@@ -28,9 +28,13 @@ fn build(compiler: Compiler, sites: Sites, flags: &str) -> PathBuf {
     recipe.build(env!("CARGO_TARGET_TMPDIR")).0
 }
 
+/// A slice has each of the flags with one compiler.
 fn for_each_build(flags: &[&str], mut act: impl FnMut(&Path, &str)) {
-    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
-        for flags in flags {
+    let compilers: Vec<_> = Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()).collect();
+    for (at, &compiler) in compilers.iter().enumerate() {
+        for (_, flags) in
+            flags.iter().enumerate().filter(|(flag, _)| whole::is_asked_for() || flag % compilers.len() == at)
+        {
             act(&build(compiler, Sites::EntryReturn, flags), flags);
         }
     }
