@@ -4,6 +4,9 @@ source "$(dirname "$0")/../common.sh"
 
 tools
 
+# Properties have four times the cases in `cargo test`, and in the lane `whole`.
+export PROPTEST_CASES=64
+
 # Binaries have no tests: these are in libraries.
 step 'unit tests'
 cargo test --workspace --lib

@@ -7,7 +7,7 @@ source "$(dirname "$0")/../common.sh"
 tools
 
 step 'whole unit tests'
-PROBE_TEST_WHOLE=1 cargo test -p probe-build --lib
+PROBE_TEST_WHOLE=1 cargo test --workspace --lib
 
 step 'optimised consumers, and an example'
 cargo test "${optimised[@]}" --test consumers
