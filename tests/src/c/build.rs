@@ -38,18 +38,16 @@ pub enum Language {
 /// As [`whole::is_asked_for`].
 #[must_use]
 pub fn builds() -> Vec<(Compiler, Language, Sites)> {
-    use {Compiler::*, Language::*, Sites::*};
-    let slice = [(Gcc, C, InstrumentFunctions), (Clang, Cpp, EntryReturn)];
-    let others = [
-        (Gcc, C, EntryReturn),
-        (Gcc, Cpp, InstrumentFunctions),
-        (Gcc, Cpp, EntryReturn),
-        (Clang, C, InstrumentFunctions),
-        (Clang, C, EntryReturn),
-        (Clang, Cpp, InstrumentFunctions),
+    let all = |compiler, language| {
+        [Sites::EntryReturn, Sites::InstrumentFunctions].map(|sites| (compiler, language, sites))
+    };
+    let slice = [
+        (Compiler::Gcc, Language::C, Sites::InstrumentFunctions),
+        (Compiler::Clang, Language::Cpp, Sites::EntryReturn),
     ];
-    let more = others.into_iter().filter(|_| whole::is_asked_for());
-    slice.into_iter().chain(more).filter(|(compiler, ..)| compiler.is_there()).collect()
+    let whole = Compiler::ALL.map(|it| [all(it, Language::C), all(it, Language::Cpp)].concat()).concat();
+    let chosen = if whole::is_asked_for() { whole } else { slice.to_vec() };
+    chosen.into_iter().filter(|(compiler, ..)| compiler.is_there()).collect()
 }
 
 impl Compiler {

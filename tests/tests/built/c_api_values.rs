@@ -104,15 +104,15 @@ impl Pair {
 /// A slice has each flag of the whole with one compiler, and with the other one in the other
 /// language.
 fn builds(compiler_of: fn(Make) -> &'static str, is_cpp: bool) -> Vec<(&'static str, Vec<&'static str>)> {
-    let makes = makes();
-    let is_chosen = |flags: usize, make: usize| {
-        whole::is_asked_for() || (flags + usize::from(is_cpp)) % makes.len() == make
-    };
-    let all = flags().into_iter().enumerate().flat_map(|(at, flags)| {
-        let chosen = makes.iter().enumerate().filter(move |(make, _)| is_chosen(at, *make));
-        chosen.map(move |(_, make)| (compiler_of(*make), flags.clone()))
-    });
-    all.collect()
+    let (makes, mut builds) = (makes(), Vec::new());
+    for (at, make) in makes.iter().enumerate() {
+        for (number, flags) in flags().into_iter().enumerate() {
+            if whole::is_asked_for() || (number + usize::from(is_cpp)) % makes.len() == at {
+                builds.push((compiler_of(*make), flags));
+            }
+        }
+    }
+    builds
 }
 
 /// Returns the flags that this processor can run. A slice has each flag of the whole in fewer
@@ -139,8 +139,8 @@ fn flags() -> Vec<Vec<&'static str>> {
 }
 
 fn c_pairs() -> Vec<Pair> {
-    let all = builds(|make| make.c, false).into_iter();
-    all.map(|(compiler, flags)| Pair::build(compiler, &flags, &["points.c", "other.c"])).collect()
+    let builds = builds(|make| make.c, false).into_iter();
+    builds.map(|(compiler, flags)| Pair::build(compiler, &flags, &["points.c", "other.c"])).collect()
 }
 
 /// The fixture's probes, and how often one call with 3 hits each, whatever the flags.

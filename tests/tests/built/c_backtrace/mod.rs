@@ -32,10 +32,10 @@ fn build(compiler: Compiler, sites: Sites, flags: &str) -> PathBuf {
 fn for_each_build(flags: &[&str], mut act: impl FnMut(&Path, &str)) {
     let compilers: Vec<_> = Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()).collect();
     for (at, &compiler) in compilers.iter().enumerate() {
-        for (_, flags) in
-            flags.iter().enumerate().filter(|(flag, _)| whole::is_asked_for() || flag % compilers.len() == at)
-        {
-            act(&build(compiler, Sites::EntryReturn, flags), flags);
+        for (number, flags) in flags.iter().enumerate() {
+            if whole::is_asked_for() || number % compilers.len() == at {
+                act(&build(compiler, Sites::EntryReturn, flags), flags);
+            }
         }
     }
 }
