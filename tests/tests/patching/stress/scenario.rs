@@ -14,7 +14,7 @@ use super::random::Random;
 const WHOLE: u64 = 5_290_000;
 /// The same in any other run, which leaves out some half of them with the plays. The lane `release`
 /// plays more, with optimised code.
-const SLICE: u64 = WHOLE / if cfg!(debug_assertions) { 32 } else { 16 };
+const SLICE: u64 = WHOLE / if cfg!(debug_assertions) { 32 } else { 8 };
 /// The number of scenarios, which share the requested seconds.
 const SCENARIOS: u32 = 7;
 
