@@ -28,3 +28,29 @@ pub fn is_asked_for() -> bool {
         Ok(other) => panic!("PROBE_TEST_WHOLE={other} is neither 0 nor 1"),
     }
 }
+
+/// All pairs of two sets. A slice has each of `others` in one pair, with each of `these` in turn.
+///
+/// ```
+/// use probe_tests::whole;
+///
+/// let pairs = whole::pairs(&["gcc", "clang"], &["-O1", "-O2"]);
+/// if !whole::is_asked_for() {
+///     assert_eq!(pairs, [("gcc", "-O1"), ("clang", "-O2")]);
+/// }
+/// ```
+///
+/// # Panics
+/// As [`is_asked_for`].
+#[must_use]
+pub fn pairs<A: Clone, B: Clone>(these: &[A], others: &[B]) -> Vec<(A, B)> {
+    let (is_whole, mut pairs) = (is_asked_for(), Vec::new());
+    for (number, other) in others.iter().enumerate() {
+        for (turn, this) in these.iter().enumerate() {
+            if is_whole || number % these.len() == turn {
+                pairs.push((this.clone(), other.clone()));
+            }
+        }
+    }
+    pairs
+}

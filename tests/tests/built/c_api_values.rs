@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use probe_runtime::{
     Consumer, Count, Event, FieldInfo, Kind, ProbeState, ValueRef, probes, select, unreadable_records,
 };
-use probe_tests::c_library::{Make, makes, shared_library, source};
+use probe_tests::c_library::{makes, shared_library, source};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;
 use probe_tests::whole;
@@ -99,22 +99,6 @@ impl Pair {
     }
 }
 
-/// Returns the compilers of a language, each with the flags of its builds.
-///
-/// A slice has each flag of the whole with one compiler, and with the other one in the other
-/// language.
-fn builds(compiler_of: fn(Make) -> &'static str, is_cpp: bool) -> Vec<(&'static str, Vec<&'static str>)> {
-    let (makes, mut builds) = (makes(), Vec::new());
-    for (at, make) in makes.iter().enumerate() {
-        for (number, flags) in flags().into_iter().enumerate() {
-            if whole::is_asked_for() || (number + usize::from(is_cpp)) % makes.len() == at {
-                builds.push((compiler_of(*make), flags));
-            }
-        }
-    }
-    builds
-}
-
 /// Returns the flags that this processor can run. A slice has each flag of the whole in fewer
 /// builds, and the widest vectors.
 fn flags() -> Vec<Vec<&'static str>> {
@@ -139,8 +123,8 @@ fn flags() -> Vec<Vec<&'static str>> {
 }
 
 fn c_pairs() -> Vec<Pair> {
-    let builds = builds(|make| make.c, false).into_iter();
-    builds.map(|(compiler, flags)| Pair::build(compiler, &flags, &["points.c", "other.c"])).collect()
+    let builds = whole::pairs(&makes(), &flags()).into_iter();
+    builds.map(|(make, flags)| Pair::build(make.c, &flags, &["points.c", "other.c"])).collect()
 }
 
 /// The fixture's probes, and how often one call with 3 hits each, whatever the flags.
@@ -270,9 +254,12 @@ fn check_backtrace(pair: &Pair) {
 
 #[test]
 fn cpp_in_every_way() {
-    for (compiler, mut flags) in builds(|make| make.cpp, true) {
+    // A slice has each of the flags by the other compiler than in C.
+    let mut makes = makes();
+    makes.reverse();
+    for (make, mut flags) in whole::pairs(&makes, &flags()) {
         flags.push("-std=c++11");
-        check_cpp(&Pair::build(compiler, &flags, &["points.cpp", "evaluations.cpp"]));
+        check_cpp(&Pair::build(make.cpp, &flags, &["points.cpp", "evaluations.cpp"]));
     }
 }
 

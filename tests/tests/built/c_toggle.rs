@@ -12,6 +12,7 @@ use probe_runtime::{Count, TextPolicy, Visibility, select};
 use probe_tests::c::{Language, Object, Recipe, builds};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::random::Random;
+use probe_tests::stops::Stops;
 use probe_tests::text::Text;
 use probe_tests::whole;
 
@@ -44,15 +45,6 @@ fn results_are_right_while_sites_are_toggled() {
     }
 }
 
-/// Ends the threads, also when an assertion fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, time: Duration) {
     // The first run does all initialisation.
     let play = |object: &Object| {
@@ -66,6 +58,7 @@ fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, tim
         _ => Destroyer::where_calls_are_expected(),
     };
     let (hits, toggles) = thread::scope(|scope| {
+        let _stops = Stops(&stop);
         let play_on = || {
             while !stop.load(Ordering::Relaxed) {
                 assert!(play(object) == expected, "a result has changed");
@@ -73,7 +66,6 @@ fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, tim
             }
         };
         let threads = [(); THREADS].map(|()| scope.spawn(play_on));
-        let _stop = Stop(&stop);
         let (end, mut random) = (Instant::now() + time, Random::new(7));
         let (mut hits, mut toggles) = (0, 0_u64);
         // On a loaded machine, a thread may have waited for a processor all that time. One that has

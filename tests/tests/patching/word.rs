@@ -10,6 +10,7 @@ use probe_runtime::patch::word::{self, Ticks, Wait, WordOptions, finish_patch, i
 use probe_runtime::patch::{Bytes, OpenText, PatchError};
 use probe_tests::code::Code;
 // Traps are counted for the whole process.
+use probe_tests::stops::Stops;
 use probe_tests::turn::turn;
 
 const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
@@ -196,15 +197,6 @@ fn what_is_not_expected_is_left_alone() {
     }
 }
 
-/// Stops executors, however a test ends.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn of_two_patchers_one_wins_and_executors_see_both() {
     let _turn = turn();
@@ -218,7 +210,7 @@ fn of_two_patchers_one_wins_and_executors_see_both() {
     let (stop, won, busy) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let seen = [const { [const { AtomicU64::new(0) }; 2] }; 2];
     thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stops = Stops(&stop);
         for seen in &seen {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {

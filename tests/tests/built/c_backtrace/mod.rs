@@ -31,12 +31,8 @@ fn build(compiler: Compiler, sites: Sites, flags: &str) -> PathBuf {
 /// A slice has each of the flags with one compiler.
 fn for_each_build(flags: &[&str], mut act: impl FnMut(&Path, &str)) {
     let compilers: Vec<_> = Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()).collect();
-    for (at, &compiler) in compilers.iter().enumerate() {
-        for (number, flags) in flags.iter().enumerate() {
-            if whole::is_asked_for() || number % compilers.len() == at {
-                act(&build(compiler, Sites::EntryReturn, flags), flags);
-            }
-        }
+    for (compiler, flags) in whole::pairs(&compilers, flags) {
+        act(&build(compiler, Sites::EntryReturn, flags), flags);
     }
 }
 

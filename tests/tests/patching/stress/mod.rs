@@ -9,8 +9,8 @@
 //! kernel.
 //!
 //! All scenarios together have five million toggles with `PROBE_TEST_WHOLE=1`. Without, they have
-//! a sixteenth of that if the code is optimised, else a sixty-fourth. `PROBE_STRESS_SEED`
-//! repeats a run; `PROBE_SOAK_TOGGLES` asks for more toggles, `PROBE_SOAK_SECONDS` for more time.
+//! a sixteenth of that if the code is optimised, else a sixty-fourth. `PROBE_STRESS_SEED` repeats a
+//! run; `PROBE_SOAK_TOGGLES` asks for more toggles, `PROBE_SOAK_SECONDS` for more time.
 //! A process of its own, and one for each scenario: a torn instruction ends in a signal.
 #![cfg(not(probe_portable))]
 
