@@ -7,4 +7,4 @@ source "$(dirname "$0")/../common.sh"
 tools
 
 step 'tests of programs that they build'
-cargo test --workspace --test build --test built
+cargo test "$(wrapper linted)" --workspace --test build --test built

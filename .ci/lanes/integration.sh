@@ -7,11 +7,11 @@ tools
 
 # `cargo test` alone builds the examples, too; with targets it doesn't.
 step 'examples'
-cargo build --workspace --examples
+cargo build "$(wrapper linted)" --workspace --examples
 
 step 'integration tests'
 others=$(cargo metadata --no-deps --format-version 1 |
     grep -o '"kind":\["test"\],"crate_types":\["bin"\],"name":"[^"]*"' | cut -d'"' -f 12 |
     grep -vxF -e build -e built -e cli -e live -e shop)
 mapfile -t others < <(sort -u <<<"$others")
-cargo test --workspace "${others[@]/#/--test=}"
+cargo test "$(wrapper linted)" --workspace "${others[@]/#/--test=}"

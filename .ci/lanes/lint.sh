@@ -8,9 +8,10 @@ cargo fmt --all --check
 step 'prose'
 .ci/prose
 
-# These builds only check the workspace's own crates. They share their dependencies with the tests.
+# The tests of the other lanes are compiled here.
 step 'lints'
-cargo build "$(wrapper clippy)" --workspace --features probe-build/parallel --all-targets
+cargo build "$(wrapper linted)" --workspace --all-targets
+cargo build "$(wrapper clippy)" -p probe-build -p probe-workspace-hack --features probe-build/parallel
 
 # The least sets. The lints above have all features, and the lanes `release`, `loom` and `msrv`
 # some. The lane `whole` checks each alone, and each pair.
@@ -20,7 +21,7 @@ for set in '' std std,off; do with_features "$set" -p probe-workspace-hack; done
 # Pages of items that are gone would have no example.
 step 'docs'
 rm -rf target/doc
-RUSTDOC=$PWD/.ci/rustc/docs cargo test --workspace --doc
+RUSTDOC=$PWD/.ci/rustc/docs cargo test "$(wrapper linted)" --workspace --doc
 
 # Each public item has an example, which the tests run: at the crate's root, and in its public
 # modules. A page that leads to another one is a re-export. Examples of what an item derefs to don't

@@ -7,7 +7,7 @@ tools
 
 # As in the lane `integration`.
 step 'examples'
-cargo build --workspace --examples
+cargo build "$(wrapper linted)" --workspace --examples
 
 step 'tests of the command-line tool'
-cargo test --workspace --test cli --test live --test shop
+cargo test "$(wrapper linted)" --workspace --test cli --test live --test shop

@@ -9,7 +9,7 @@ export PROPTEST_CASES=64
 
 # Binaries have no tests: these are in libraries.
 step 'unit tests'
-cargo test --workspace --lib
+cargo test "$(wrapper linted)" --workspace --lib
 
 step 'examples of the documentation'
-cargo test --workspace --doc
+cargo test "$(wrapper linted)" --workspace --doc
