@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The oldest supported Rust checks the crates and the macros' expansions. In the lane `whole` it
-# checks the command-line tool and the tests of sites, too, and builds examples.
+# The oldest supported Rust checks the runtime and the macros' expansions. In the lane `whole` it
+# checks all crates and the tests of sites, too, and builds examples. Lints find what the standard
+# library of that Rust lacks.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'
@@ -8,9 +9,10 @@ oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile minimal; then
     cargo "+$oldest" check -p probe-runtime --no-default-features --target-dir target/oldest
     # All at once, so that each dependency has one set of features. The tests of sites have every
-    # expansion, the examples most.
-    checked=(-p probe-agent -p probe-build -p probe-examples --features probe-build/parallel --lib --examples)
-    [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || checked+=(-p probe-cli -p probe-tests --bins --test sites)
+    # expansion, the examples most. The agent has all features of the runtime that it can have.
+    checked=(-p probe-examples --examples)
+    [ "${PROBE_TEST_WHOLE:-0}" = 0 ] ||
+        checked+=(-p probe-agent -p probe-build -p probe-cli -p probe-tests --features probe-build/parallel --lib --bins --test sites)
     cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
     if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
         # Checks make no code. These builds have sites, which are linked and switched.
