@@ -118,7 +118,7 @@ fn a_handler_may_fork_while_the_consumer_records() {
     install_with(libc::SIGTRAP, forks as *const () as usize, libc::SA_SIGINFO);
     call_both(1);
     // Steps of a call are tens of thousands. Each call of each round begins at another one.
-    let (every, rounds) = if whole::is_asked_for() { (61, 10) } else { (421, 2) };
+    let (every, rounds) = if whole::is_asked_for() { (61, 10) } else { (421, 1) };
     // An event is a word; that with a number has two more.
     let words = |calls: u64| calls * 6;
     for round in 0..rounds {

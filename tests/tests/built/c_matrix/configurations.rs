@@ -29,7 +29,7 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
 }
 
 /// The choice of pairs. A slice of it has one language for each compiler, fewer pairs, and each of
-/// their flags.
+/// their flags, with one of the strategies at least.
 fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe> {
     let is_c = language == Language::C;
     if !is_whole && is_c != (compiler == Compiler::Gcc) {
@@ -71,7 +71,7 @@ fn chosen(compiler: Compiler, language: Language, is_whole: bool) -> Vec<Recipe>
     // Handlers of exceptions that lie apart have hooks among them; jumps that return have tables
     // beside them.
     let special_hooks: &[&str] = match (compiler, language) {
-        (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) => special,
+        (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) if is_whole => special,
         _ => &[],
     };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();

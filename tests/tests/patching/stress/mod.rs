@@ -9,8 +9,9 @@
 //! kernel.
 //!
 //! All scenarios together have five million toggles with `PROBE_TEST_WHOLE=1`. Without, they have
-//! a sixteenth of that if the code is optimised, else a sixty-fourth. `PROBE_STRESS_SEED` repeats a
-//! run; `PROBE_SOAK_TOGGLES` asks for more toggles, `PROBE_SOAK_SECONDS` for more time.
+//! some fiftieth of that: two plays of each scenario if the code is optimised, else one.
+//! `PROBE_STRESS_SEED` repeats a run; `PROBE_SOAK_TOGGLES` asks for more toggles,
+//! `PROBE_SOAK_SECONDS` for more time.
 //! A process of its own, and one for each scenario: a torn instruction ends in a signal.
 #![cfg(not(probe_portable))]
 
@@ -38,6 +39,9 @@ macro_rules! scenarios {
                 child::run(stringify!($name));
             }
         )*
+
+        /// The scenarios, which share the requested seconds.
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         /// The scenarios of the children.
         #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use probe_runtime::patch::{OpenText, TextPolicy};
 use probe_tests::whole;
 
+use super::NAMES;
 use super::arena::Arena;
 use super::child::{soak_seconds, soak_toggles};
 use super::executors::Seen;
@@ -12,11 +13,8 @@ use super::random::Random;
 
 /// Toggles of all scenarios together in a whole run.
 const WHOLE: u64 = 5_290_000;
-/// The same in any other run, which leaves out some half of them with the plays. The lane `release`
-/// plays more, with optimised code.
-const SLICE: u64 = WHOLE / if cfg!(debug_assertions) { 32 } else { 8 };
-/// The number of scenarios, which share the requested seconds.
-const SCENARIOS: u32 = 7;
+/// The same in any other run, if all plays had a part in it.
+const SLICE: u64 = WHOLE / 16;
 
 /// The plays of each scenario: executors, policy, and divisor of the scenario's toggles. Policies
 /// that need system calls for each patch have fewer toggles.
@@ -28,9 +26,10 @@ const PLAYS: [(usize, TextPolicy, u64); 6] = [
     (4, TextPolicy::Open, 4),
     (8, TextPolicy::Open, 4),
 ];
-/// The plays of a slice. Those of optimised code have each number of executors, and each policy.
-/// Waiting for executors takes most of a play's time, whatever the number of toggles.
-const PLAYS_OF_SLICE: usize = if cfg!(debug_assertions) { 2 } else { 4 };
+/// The plays of a scenario in a slice. Waiting for executors takes most of a play's time, whatever
+/// the number of toggles. Scenarios take turns with the first four plays, so that all together have
+/// each policy.
+const PLAYS_OF_SLICE: usize = if cfg!(debug_assertions) { 1 } else { 2 };
 
 /// One play.
 pub struct Play {
@@ -60,13 +59,14 @@ pub struct Done {
 
 /// Plays a scenario that has `part` of the toggles of a whole run.
 pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
-    let (least, kinds) = if whole::is_asked_for() { (WHOLE, PLAYS.len()) } else { (SLICE, PLAYS_OF_SLICE) };
+    let (least, kinds) = if whole::is_asked_for() { (WHOLE, &PLAYS[..]) } else { (SLICE, of_slice(name)) };
     let asked = u128::from(part) * u128::from(soak_toggles().max(least)) / u128::from(WHOLE);
     let asked = u64::try_from(asked).expect("fewer");
-    let (began, lasts) = (Instant::now(), Duration::from_secs(soak_seconds()) / SCENARIOS);
+    let (began, lasts) =
+        (Instant::now(), Duration::from_secs(soak_seconds()) / NAMES.len().try_into().expect("few"));
     let (mut all, mut plays) = (Done::default(), 0);
     while plays == 0 || began.elapsed() < lasts {
-        for (executors, text, part) in PLAYS.into_iter().take(kinds) {
+        for &(executors, text, part) in kinds {
             let toggles = asked / part;
             let done = scenario(Play { executors, text, toggles, random: Random::new(seed, plays) });
             assert!(done.toggles >= toggles, "{} of {toggles} toggles", done.toggles);
@@ -79,6 +79,13 @@ pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
     all.counts.iter().for_each(|(what, count)| print!(", {count} {what}"));
     let rounds: u64 = all.seen.iter().map(|seen| seen.rounds).sum();
     println!("; executed {rounds} times");
+}
+
+/// The plays of a scenario in a slice.
+fn of_slice(name: &str) -> &'static [(usize, TextPolicy, u64)] {
+    let turn = NAMES.iter().position(|it| *it == name).unwrap_or(0);
+    let first = turn * PLAYS_OF_SLICE % 4;
+    &PLAYS[first..][..PLAYS_OF_SLICE]
 }
 
 impl Done {
