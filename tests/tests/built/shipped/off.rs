@@ -48,13 +48,16 @@ fn must_go_on(built: &Built) {
     }
 }
 
-/// The program alone says so; its libraries don't, and follow.
+/// The program alone says so; its libraries don't, and follow. A slice has the flag with a program
+/// that needs no standard library, in `a_function_is_what_it_was_without_probes`.
 #[test]
 fn the_program_and_its_libraries_have_no_probes() {
     let linkers: &[_] = if whole::is_asked_for() { &[Linker::Lld, Linker::Gnu] } else { &[Linker::Lld] };
     for &linker in linkers {
         let name = if linker == Linker::Lld { "off_lld" } else { "off_gnu" };
-        for configuration in switches(name) {
+        let [by_flag, by_feature] = switches(name);
+        let by_flag = whole::is_asked_for().then_some(by_flag);
+        for configuration in by_flag.into_iter().chain([by_feature]) {
             let built = configuration.linker(linker).build("app");
             assert_eq!(built.run("app", &[Path::new("serve")]), "4 of 0\n", "{}", built.description());
             must_hold_nothing(&built, "app", &["app::serve", "leaf::decode", "Reader::split"]);
@@ -70,13 +73,14 @@ fn the_program_and_its_libraries_have_no_probes() {
 /// nothing.
 #[test]
 fn no_lint_fires() {
+    // Without the program, no runtime with a standard library is checked for this.
+    let package = if whole::is_asked_for() { "app" } else { "middle" };
     let [by_flag, by_feature] = switches("lints");
-    by_feature.lint("app");
-    configuration("lints").lint("app");
-    // Each flag checks all dependencies anew.
+    by_flag.lint(package);
+    configuration("lints").lint(package);
     if whole::is_asked_for() {
-        by_flag.lint("app");
-        configuration("lints").flags(&["--cfg=probe_portable"]).lint("app");
+        by_feature.lint(package);
+        configuration("lints").flags(&["--cfg=probe_portable"]).lint(package);
     }
 }
 
