@@ -4,9 +4,9 @@ source "$(dirname "$0")/../common.sh"
 
 tools
 
-# The programs of tests in which this backend has a part. The lane `whole` plays all that build, and
-# the unit tests of the runtime. It lints this backend, too.
-programs=(--test interpreted --test sites --test consumers --test life --test patching)
+# The programs of tests in which this backend has a part. The lane `whole` plays all that build,
+# consumers too, and the unit tests of the runtime. It lints this backend, too.
+programs=(--test interpreted --test sites --test life --test patching)
 [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || programs=(--tests)
 
 # In the folder of the other lanes, whose dependencies serve here, too. The lane `unit` has played

@@ -228,7 +228,7 @@ fn a_finished_trace_has_all_hits_whatever_the_visibility() {
     let folder = Folder::new("recorded-finished");
     let path = folder.join("finished.probetrace");
     call_both(1);
-    let rounds = if whole::is_asked_for() { 40 } else { 10 };
+    let rounds = if whole::is_asked_for() { 40 } else { 5 };
     under_calls(|calls| {
         for round in 0..rounds {
             let trace = Trace::first().ring_size(1 << 20);
