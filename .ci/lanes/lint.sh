@@ -8,10 +8,9 @@ cargo fmt --all --check
 step 'prose'
 .ci/prose
 
-# The tests of the other lanes are compiled here.
+# The tests of the lanes `unit`, `integration`, `built` and `tool` are compiled here.
 step 'lints'
 cargo build "$(wrapper linted)" --workspace --all-targets
-cargo build "$(wrapper clippy)" -p probe-build -p probe-workspace-hack --features probe-build/parallel
 
 # The least sets. The lints above have all features, and the lanes `release`, `loom` and `msrv`
 # some. The lane `whole` checks each alone, and each pair.
