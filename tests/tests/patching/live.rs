@@ -3,7 +3,7 @@
 //! is lost; at the end the text equals the file's.
 //! A process of its own: the phases follow each other and compare the whole text.
 //!
-//! Ten million sites are toggled with `PROBE_TEST_WHOLE=1`, a sixteenth of that without.
+//! Ten million sites are toggled with `PROBE_TEST_WHOLE=1`, a thirty-second of that without.
 //! `PROBE_LIVE_SEED` repeats a run, `PROBE_SOAK_SECONDS` prolongs it.
 #![cfg(not(probe_portable))]
 

@@ -9,7 +9,7 @@
 //! kernel.
 //!
 //! All scenarios together have five million toggles with `PROBE_TEST_WHOLE=1`. Without, they have
-//! some fiftieth of that: two plays of each scenario if the code is optimised, else one.
+//! about an eightieth of that: two plays of each scenario if the code is optimised, else one.
 //! `PROBE_STRESS_SEED` repeats a run; `PROBE_SOAK_TOGGLES` asks for more toggles,
 //! `PROBE_SOAK_SECONDS` for more time.
 //! A process of its own, and one for each scenario: a torn instruction ends in a signal.

@@ -13,8 +13,10 @@ use super::random::Random;
 
 /// Toggles of all scenarios together in a whole run.
 const WHOLE: u64 = 5_290_000;
-/// The same in any other run, if all plays had a part in it.
+/// The toggles that the plays of any other run have a part of.
 const SLICE: u64 = WHOLE / 16;
+/// The least toggles of a play, if its scenario has so many: some for each instruction.
+const LEAST: u64 = 300;
 
 /// The plays of each scenario: executors, policy, and divisor of the scenario's toggles. Policies
 /// that need system calls for each patch have fewer toggles.
@@ -59,7 +61,9 @@ pub struct Done {
 
 /// Plays a scenario that has `part` of the toggles of a whole run.
 pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
-    let (least, kinds) = if whole::is_asked_for() { (WHOLE, &PLAYS[..]) } else { (SLICE, of_slice(name)) };
+    let is_soak = soak_seconds() > 0 || soak_toggles() > 0;
+    let kinds = if is_soak || whole::is_asked_for() { &PLAYS[..] } else { of_slice(name) };
+    let least = if whole::is_asked_for() { WHOLE } else { SLICE };
     let asked = u128::from(part) * u128::from(soak_toggles().max(least)) / u128::from(WHOLE);
     let asked = u64::try_from(asked).expect("fewer");
     let (began, lasts) =
@@ -67,7 +71,7 @@ pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
     let (mut all, mut plays) = (Done::default(), 0);
     while plays == 0 || began.elapsed() < lasts {
         for &(executors, text, part) in kinds {
-            let toggles = asked / part;
+            let toggles = (asked / part).max(LEAST.min(asked));
             let done = scenario(Play { executors, text, toggles, random: Random::new(seed, plays) });
             assert!(done.toggles >= toggles, "{} of {toggles} toggles", done.toggles);
             all.add(done);
