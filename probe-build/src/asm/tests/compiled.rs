@@ -129,16 +129,27 @@ fn is_whole() -> bool {
     std::env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1")
 }
 
+/// Returns the variants for a source. Without exceptions, that in C++ is not valid; without a PLT,
+/// it takes too long. In a slice, it has those that add code to functions.
+fn variants(source: &str, is_whole: bool) -> Vec<&'static [&'static str]> {
+    let is_tried = |variant: &&[&str]| match variant {
+        _ if source == C => true,
+        [] | ["-fcf-protection" | "-fsanitize=undefined" | "-fsanitize=address"] => true,
+        _ => is_whole && !variant.contains(&"-fno-exceptions") && !variant.contains(&"-fno-plt"),
+    };
+    VARIANTS.into_iter().filter(is_tried).collect()
+}
+
 /// Returns the flags for one of two compilers. In a slice, each level goes with other variants, and
 /// each variant with one level. Both compilers have each level, and one of them each variant.
-fn flags(compiler: usize, levels: &[&'static str], is_whole: bool) -> Vec<Vec<&'static str>> {
+fn flags(compiler: usize, source: &str, levels: &[&'static str], is_whole: bool) -> Vec<Vec<&'static str>> {
     let mut flags = Vec::new();
-    for (at, variant) in VARIANTS.iter().enumerate() {
+    for (at, variant) in variants(source, is_whole).into_iter().enumerate() {
         for (level_at, level) in levels.iter().enumerate() {
             // Half of the variants with their own level, and each level without further flags.
             let is_turn = variant.is_empty() || at % 2 == compiler && at % levels.len() == level_at;
             if is_whole || is_turn {
-                flags.push([&[*level], *variant].concat());
+                flags.push([&[*level], variant].concat());
             }
         }
     }
@@ -147,16 +158,7 @@ fn flags(compiler: usize, levels: &[&'static str], is_whole: bool) -> Vec<Vec<&'
 
 fn check_all(compilers: [&str; 2], source: &str, levels: &[&'static str], sites: Sites) {
     for (at, compiler) in compilers.into_iter().enumerate().filter(|(_, compiler)| is_here(compiler)) {
-        for flags in flags(at, levels, is_whole()) {
-            // Without exceptions, this source is not valid C++. The other variant takes too long.
-            if source == CXX && (flags.contains(&"-fno-exceptions") || flags.contains(&"-fno-plt")) {
-                continue;
-            }
-            // A slice has the variants that only change addresses and sections in C.
-            let adds_code = flags.iter().any(|flag| flag.starts_with("-fsanitize"));
-            if source == CXX && !is_whole() && flags.len() > 1 && !adds_code {
-                continue;
-            }
+        for flags in flags(at, source, levels, is_whole()) {
             check(compiler, source, &flags, sites);
         }
     }
@@ -164,14 +166,16 @@ fn check_all(compilers: [&str; 2], source: &str, levels: &[&'static str], sites:
 
 #[test]
 fn a_slice_has_each_level_and_variant() {
-    for levels in [&LEVELS[..], &["-O2"]] {
-        let [gnu, clang] = [0, 1].map(|compiler| flags(compiler, levels, false));
+    for (source, levels) in [(C, &LEVELS[..]), (CXX, &["-O2"])] {
+        let [gnu, clang] = [0, 1].map(|compiler| flags(compiler, source, levels, false));
         for of_one in [&gnu, &clang] {
             assert!(levels.iter().all(|level| of_one.contains(&vec![*level])));
         }
         let all = [gnu, clang].concat();
-        assert!(VARIANTS.iter().all(|variant| all.iter().any(|flags| flags[1..] == **variant)));
+        let mut variants = variants(source, false).into_iter();
+        assert!(variants.all(|variant| all.iter().any(|flags| flags[1..] == *variant)));
     }
+    assert_eq!(variants(C, false), VARIANTS);
 }
 
 #[test]
