@@ -94,60 +94,58 @@ fn sites(outcome: &Outcome) -> usize {
     }
 }
 
-fn check(name: &str, files: &[&str], flags: &[&str], sites: Sites) {
-    for compiler in Compiler::all() {
+fn check(compilers: Vec<Compiler>, name: &str, files: &[&str], flags: &[&str], sites: Sites) {
+    for compiler in compilers {
         Program { name, files, flags, sites }.check(compiler);
     }
 }
 
+/// Returns the compilers of a test of C++, whose headers take seconds to compile. A slice has this
+/// one, or gcc if it is missing.
+fn or_one(slice: Compiler) -> Vec<Compiler> {
+    let mut all = Compiler::all();
+    if env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1") {
+        return all;
+    }
+    let at = all.iter().position(|it| *it == slice).unwrap_or(0);
+    vec![all.swap_remove(at)]
+}
+
 #[test]
 fn c() {
-    check("c", C, &[], Sites::EntryReturn);
+    check(Compiler::all(), "c", C, &[], Sites::EntryReturn);
 }
 
 #[test]
 fn c_with_debug_info() {
-    check("c-g", C, &["-g"], Sites::EntryReturn);
+    check(Compiler::all(), "c-g", C, &["-g"], Sites::EntryReturn);
 }
 
 #[test]
 fn c_unoptimised() {
-    check("c-o0", C, &["-O0", "-fcf-protection=full"], Sites::EntryReturn);
+    check(Compiler::all(), "c-o0", C, &["-O0", "-fcf-protection=full"], Sites::EntryReturn);
 }
 
 #[test]
 fn c_through_hooks() {
-    check("c-hooks", C, &[], Sites::InstrumentFunctions);
-}
-
-/// Headers of C++ take seconds to compile, so a slice has one compiler, or gcc if that is missing.
-fn check_cpp(name: &str, flags: &[&str], slice: Compiler) {
-    let is_whole = env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1");
-    let mut compilers = Compiler::all();
-    if !is_whole {
-        let at = compilers.iter().position(|it| *it == slice).unwrap_or(0);
-        compilers = vec![compilers[at]];
-    }
-    for compiler in compilers {
-        Program { name, files: CPP, flags, sites: Sites::EntryReturn }.check(compiler);
-    }
+    check(Compiler::all(), "c-hooks", C, &[], Sites::InstrumentFunctions);
 }
 
 #[test]
 fn cpp() {
-    check_cpp("cpp", &[], Compiler::Gcc);
+    check(or_one(Compiler::Gcc), "cpp", CPP, &[], Sites::EntryReturn);
 }
 
 #[test]
 fn cpp_with_debug_info() {
-    check_cpp("cpp-g", &["-g3", "-gdwarf-4"], Compiler::Clang);
+    check(or_one(Compiler::Clang), "cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
 }
 
 /// Without `shapes.cpp`: clang's code for `std::string` and `-finstrument-functions` does not link,
 /// with or without probes.
 #[test]
 fn cpp_through_hooks() {
-    check("cpp-hooks", &["grid.cpp"], &[], Sites::InstrumentFunctions);
+    check(Compiler::all(), "cpp-hooks", &["grid.cpp"], &[], Sites::InstrumentFunctions);
 }
 
 /// Functions of one name in two files, and a header's function in three: the report has the file
