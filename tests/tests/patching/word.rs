@@ -9,8 +9,8 @@ use probe_runtime::TextPolicy;
 use probe_runtime::patch::word::{self, Ticks, Wait, WordOptions, finish_patch, is_straddler, start_patch};
 use probe_runtime::patch::{Bytes, OpenText, PatchError};
 use probe_tests::code::Code;
-// Traps are counted for the whole process.
 use probe_tests::stops::Stops;
+// Traps are counted for the whole process.
 use probe_tests::turn::turn;
 
 const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
