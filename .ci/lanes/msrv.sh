@@ -9,8 +9,8 @@ oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile minimal; then
     cargo "+$oldest" check -p probe-runtime --no-default-features --target-dir target/oldest
     # All at once, so that each dependency has one set of features. The tests of sites have every
-    # expansion, the examples most. In the whole, the agent
-    # has all features of the runtime that it can have.
+    # expansion, the examples most. In the whole, the agent has all features of the runtime that it
+    # can have.
     checked=(-p probe-examples --examples)
     [ "${PROBE_TEST_WHOLE:-0}" = 0 ] ||
         checked+=(-p probe-agent -p probe-build -p probe-cli -p probe-tests --features probe-build/parallel --lib --bins --test sites)
