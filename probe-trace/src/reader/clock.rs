@@ -4,6 +4,10 @@
 //! sub-buffers. Between two readings time passes at one rate. Of the readings within 100 ms only
 //! the one that took the shortest time counts: over less, the error of a reading would be more than
 //! the change of the rate. Before the first and after the last reading the nearest rate holds.
+//!
+//! The system may interrupt a thread between the two clocks, for milliseconds if it is busy. The
+//! monotonic clock was read at some moment of that time. So if two readings overlap, their order
+//! is unknown, and the shorter one counts.
 
 /// The minimum distance of two readings that count, in nanoseconds.
 const APART: u64 = 100_000_000;
@@ -29,27 +33,49 @@ pub(super) struct Clock {
     pub(super) contradicting: usize,
 }
 
+impl Reading {
+    /// Returns whether both readings took place at the same time, in part at least.
+    fn overlaps(&self, other: &Self) -> bool {
+        let reach = self.width.div_ceil(2).saturating_add(other.width.div_ceil(2));
+        self.ticks.abs_diff(other.ticks) <= reach
+    }
+}
+
+/// Returns the readings that are in one order by both clocks, and how many contradict these. Takes
+/// readings in the order of their time stamps.
+fn without_contradictions(all: &[Reading]) -> (Vec<Reading>, usize) {
+    let (mut sound, mut contradicting) = (Vec::<Reading>::new(), 0);
+    for reading in all {
+        while sound.pop_if(|last| last.overlaps(reading) && reading.width < last.width).is_some() {}
+        match sound.last() {
+            Some(last) if last.overlaps(reading) => {}
+            Some(last) if reading.nanoseconds < last.nanoseconds => contradicting += 1,
+            _ => sound.push(*reading),
+        }
+    }
+    (sound, contradicting)
+}
+
 impl Clock {
     /// Creates the clock from readings in any order.
     pub(super) fn new(mut all: Vec<Reading>) -> Self {
         all.sort_by_key(|it| (it.ticks, it.nanoseconds));
         all.dedup();
-        let (mut readings, mut contradicting) = (Vec::<Reading>::new(), 0);
+        let (sound, contradicting) = without_contradictions(&all);
+        let mut readings = Vec::<Reading>::new();
         // The first reading of the 100 ms that the last one of `readings` stands for.
         let mut began = 0;
-        for reading in &all {
-            let Some(last) = readings.last_mut() else {
-                began = reading.nanoseconds;
-                readings.push(*reading);
-                continue;
-            };
-            if reading.nanoseconds < last.nanoseconds || reading.ticks == last.ticks {
-                contradicting += 1;
-            } else if reading.nanoseconds - began >= APART {
-                began = reading.nanoseconds;
-                readings.push(*reading);
-            } else if reading.width < last.width {
-                *last = *reading;
+        for reading in sound {
+            match readings.last_mut() {
+                Some(last) if reading.nanoseconds - began < APART => {
+                    if reading.width < last.width {
+                        *last = reading;
+                    }
+                }
+                _ => {
+                    began = reading.nanoseconds;
+                    readings.push(reading);
+                }
             }
         }
         // The ends of a short trace are further apart than its narrowest reading is from either.
@@ -125,6 +151,8 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn reading(ticks: u64, width: u64, nanoseconds: u64) -> Reading {
         Reading { ticks, width, nanoseconds }
@@ -162,6 +190,63 @@ mod tests {
         assert_eq!(clock.contradicting, 1);
         assert_eq!(clock.error(), None);
         assert_eq!(clock.time(1_010), 500_000_010);
+    }
+
+    /// A thread was interrupted after it read the monotonic clock, and another one before.
+    #[test]
+    fn an_interrupted_reading_contradicts_nothing() {
+        let sound = [reading(1_000, 20, 1_000), reading(300_000_000, 20, 300_000_000)];
+        let early = reading(51_010, 100_000, 1_020);
+        let late = reading(299_960_000, 100_000, 300_009_000);
+        let clock = Clock::new([sound[0], early, late, sound[1]].to_vec());
+        assert_eq!((clock.contradicting, &clock.readings[..]), (0, &sound[..]));
+        // The interrupted readings are off by as much.
+        assert_eq!(clock.error(), Some(51_010 - 1_020 + 10));
+        assert_eq!(clock.time(200_000), 200_000);
+    }
+
+    proptest! {
+        /// Each reading takes a while, and has the monotonic clock at any moment of it.
+        #[test]
+        fn readings_of_two_sound_clocks_contradict_nothing(
+            readings in vec((0..1_000_000_000_u64, 0..300_000_000_u64, 0..=100_u64), 1..40),
+        ) {
+            let all = readings.into_iter().map(|(begin, width, share)| {
+                reading(begin + width / 2, width, begin + width * share / 100)
+            });
+            let clock = Clock::new(all.collect());
+            prop_assert_eq!(clock.contradicting, 0);
+            prop_assert!(clock.readings.is_sorted_by(|a, b| a.ticks < b.ticks));
+            prop_assert!(clock.readings.is_sorted_by_key(|it| it.nanoseconds));
+        }
+
+        #[test]
+        fn any_readings_are_put_in_order(
+            readings in vec((any::<u64>(), any::<u64>(), any::<u64>()), 0..20),
+            ticks: u64,
+        ) {
+            let all = readings.into_iter().map(|(ticks, width, time)| reading(ticks, width, time));
+            let clock = Clock::new(all.collect());
+            prop_assert!(clock.readings.is_sorted_by(|a, b| a.ticks < b.ticks));
+            prop_assert!(clock.readings.is_sorted_by_key(|it| it.nanoseconds));
+            prop_assert!(clock.time(ticks) <= clock.time(ticks.saturating_add(1)));
+        }
+    }
+
+    #[test]
+    fn readings_of_one_stamp_are_one() {
+        let clock = Clock::new(vec![reading(1_000, 9, 1_004), reading(1_000, 4, 1_001)]);
+        assert_eq!((clock.contradicting, clock.time(1_010)), (0, 1_011));
+    }
+
+    #[test]
+    fn a_wide_reading_hides_no_reset() {
+        let clock = Clock::new(vec![
+            reading(1_000, 1, 500_000_000),
+            reading(2_000, 3_000, 600_000_000),
+            reading(3_000, 1, 100_000_000),
+        ]);
+        assert_eq!((clock.contradicting, clock.time(1_000)), (1, 500_000_000));
     }
 
     #[test]
