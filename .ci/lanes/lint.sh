@@ -15,7 +15,7 @@ cargo build "$(wrapper linted)" --workspace --all-targets
 # The least sets. The lints above have all features, and the lanes `release`, `loom` and `msrv`
 # some. The lane `whole` checks each alone, and each pair.
 step 'sets of features'
-for set in '' std std,off; do with_features "$set" -p probe-workspace-hack; done
+for set in '' std; do with_features "$set" -p probe-workspace-hack; done
 
 # Pages of items that are gone would have no example.
 step 'docs'

@@ -9,5 +9,5 @@ step 'lock-free protocols under the model checker'
 [ "${PROBE_TEST_WHOLE:-0}" != 0 ] || export LOOM_MAX_PREEMPTIONS=3
 cargo test "$(wrapper loom)" "${like_release[@]}" \
     --config=profile.dev.package.{loom,generator}.{opt-level=2,debug-assertions=false,overflow-checks=false} \
-    --config=profile.dev.package.probe-runtime.opt-level=0 \
+    --config=profile.dev.package.probe-{runtime,trace}.opt-level=0 \
     -p probe-patch -p probe-runtime -p probe-workspace-hack --features probe-runtime/trace --lib interleavings

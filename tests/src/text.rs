@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -61,7 +62,8 @@ impl Text {
     pub fn of(path: &Path) -> Self {
         let path = path.canonicalize().expect("the path of a file");
         // The segment is a small part of the file, which a test may read hundreds of times.
-        let data = &ReadCache::new(File::open(&path).expect("the file"));
+        let file = File::open(&path).expect("the file");
+        let data = &ReadCache::new(&file);
         let header = elf::FileHeader64::<object::Endianness>::parse(data).expect("an ELF header");
         let endian = header.endian().expect("a known byte order");
         let headers = header.program_headers(endian, data).expect("program headers");
@@ -73,8 +75,11 @@ impl Text {
         let [segment] = executable.as_slice() else { panic!("{} executable segments", executable.len()) };
         let first = mappings(&path).iter().map(|mapping| mapping.range.start).min().expect("a mapping");
         let start = first - (lowest & !0xfff) + number(segment.p_vaddr(endian));
-        let file = segment.data(endian, data).expect("the segment's bytes").to_vec();
-        Self { path, start, file }
+        let (at, size) = segment.file_range(endian);
+        // Unoptimised, the cache would clear these many bytes one by one.
+        let mut bytes = vec![0; number(size)];
+        file.read_exact_at(&mut bytes, at).expect("the segment's bytes");
+        Self { path, start, file: bytes }
     }
 
     /// The addresses.

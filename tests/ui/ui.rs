@@ -6,7 +6,26 @@
 // Once is enough: the messages are the same.
 #![cfg(not(probe_portable))]
 
+use std::env;
+use std::path::Path;
+
 #[test]
 fn err() {
+    share_macros();
     trybuild::TestCases::new().compile_fail("err/*.rs");
+}
+
+/// Makes the cargo of `trybuild` use the procedural macros of the fixtures: see `src/fixture.rs` of
+/// `probe-tests`, which compiles them with these settings.
+fn share_macros() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build");
+    let settings = [
+        ("CARGO_BUILD_BUILD_DIR", folder.as_os_str()),
+        ("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", "0".as_ref()),
+        ("CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS", "16".as_ref()),
+    ];
+    for (key, value) in settings {
+        // SAFETY: this program has one test, so no other thread uses the environment.
+        unsafe { env::set_var(key, value) };
+    }
 }

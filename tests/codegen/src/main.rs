@@ -1,5 +1,5 @@
 //! Functions of each shape that a probe may meet. The test compares their machine code with that of
-//! the same program built with `--cfg probe_off`.
+//! the same program without probes.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
