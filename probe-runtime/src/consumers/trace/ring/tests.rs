@@ -213,7 +213,7 @@ fn found(ring: &Owned) -> Vec<(u64, Vec<u32>)> {
 #[test]
 fn a_file_has_each_record_as_soon_as_it_is_written() {
     // Through each sub-buffer several times, with records of several sizes.
-    let (words, events) = if cfg!(miri) { (30, 50) } else { (1200, 3999) };
+    let (words, events) = if cfg!(miri) { (12, 25) } else { (1200, 3999) };
     let ring = mapped(Shape { words: HEADER + words, ..TINY });
     let mut all = Vec::new();
     for number in 1..=events {
@@ -263,7 +263,7 @@ fn a_payload_that_fits_in_no_event_gets_less_room() {
 /// Each copy is one that its thread has written, whole, whenever it was taken.
 #[test]
 fn copies_beside_the_writer_are_whole() {
-    let events = if cfg!(miri) { 100 } else { 200_000 };
+    let events = if cfg!(miri) { 40 } else { 200_000 };
     let ring = Owned::new(Shape { words: HEADER + 16, ..TINY });
     let is_over = AtomicBool::new(false);
     let mut seen = 0;
