@@ -1,5 +1,6 @@
 //! The directories, compilers and sources of the tests.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,6 +35,17 @@ impl Compiler {
             println!("skipped for clang: there is no `clang++` in PATH");
         }
         all
+    }
+
+    /// Returns the compilers of a test of C++, whose headers take seconds to compile. A slice has
+    /// this one, or gcc if it is missing.
+    pub(crate) fn all_or_one(slice: Self) -> Vec<Self> {
+        let mut all = Self::all();
+        if env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1") {
+            return all;
+        }
+        let at = all.iter().position(|it| *it == slice).unwrap_or(0);
+        vec![all.swap_remove(at)]
     }
 }
 

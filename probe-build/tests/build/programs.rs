@@ -2,7 +2,6 @@
 //! report accounts for every function.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::path::{Path, PathBuf};
 
 use probe_build::{Cause, FunctionReport, Outcome, Report, Sites};
@@ -100,17 +99,6 @@ fn check(compilers: Vec<Compiler>, name: &str, files: &[&str], flags: &[&str], s
     }
 }
 
-/// Returns the compilers of a test of C++, whose headers take seconds to compile. A slice has this
-/// one, or gcc if it is missing.
-fn or_one(slice: Compiler) -> Vec<Compiler> {
-    let mut all = Compiler::all();
-    if env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1") {
-        return all;
-    }
-    let at = all.iter().position(|it| *it == slice).unwrap_or(0);
-    vec![all.swap_remove(at)]
-}
-
 #[test]
 fn c() {
     check(Compiler::all(), "c", C, &[], Sites::EntryReturn);
@@ -133,12 +121,12 @@ fn c_through_hooks() {
 
 #[test]
 fn cpp() {
-    check(or_one(Compiler::Gcc), "cpp", CPP, &[], Sites::EntryReturn);
+    check(Compiler::all_or_one(Compiler::Gcc), "cpp", CPP, &[], Sites::EntryReturn);
 }
 
 #[test]
 fn cpp_with_debug_info() {
-    check(or_one(Compiler::Clang), "cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
+    check(Compiler::all_or_one(Compiler::Clang), "cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
 }
 
 /// Without `shapes.cpp`: clang's code for `std::string` and `-finstrument-functions` does not link,
