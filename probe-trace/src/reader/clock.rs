@@ -5,12 +5,15 @@
 //! the one that took the shortest time counts: over less, the error of a reading would be more than
 //! the change of the rate. Before the first and after the last reading the nearest rate holds.
 //!
-//! The system may interrupt a thread between the two clocks, for milliseconds if it is busy. The
-//! monotonic clock was read at some moment of that time. So if two readings overlap, their order
-//! is unknown, and the shorter one counts.
+//! The system may interrupt a thread between its readings of the two clocks, for milliseconds if
+//! the machine is busy. The thread read the monotonic clock at some moment of that time. So if two
+//! readings overlap, their order is unknown, and the shorter one counts.
 
 /// The minimum distance of two readings that count, in nanoseconds.
 const APART: u64 = 100_000_000;
+
+/// The maximum length of a tick, in nanoseconds.
+const SLOWEST: u64 = 10;
 
 /// A time stamp, and the monotonic clock at the same moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,22 +37,26 @@ pub(super) struct Clock {
 }
 
 impl Reading {
-    /// Returns whether both readings took place at the same time, in part at least.
+    /// Returns whether the two readings overlap in ticks, and their times are as close.
     fn overlaps(&self, other: &Self) -> bool {
         let reach = self.width.div_ceil(2).saturating_add(other.width.div_ceil(2));
         self.ticks.abs_diff(other.ticks) <= reach
+            && self.nanoseconds.abs_diff(other.nanoseconds) <= reach.saturating_mul(2 * SLOWEST)
     }
 }
 
-/// Returns the readings that are in one order by both clocks, and how many contradict these. Takes
-/// readings in the order of their time stamps.
+/// Keeps the shorter one of two readings that overlap, and drops each that contradicts the kept one
+/// before it. Returns the kept ones, which both clocks put in one order, and how many contradict.
+/// Takes readings in the order of their time stamps.
 fn without_contradictions(all: &[Reading]) -> (Vec<Reading>, usize) {
     let (mut sound, mut contradicting) = (Vec::<Reading>::new(), 0);
     for reading in all {
         while sound.pop_if(|last| last.overlaps(reading) && reading.width < last.width).is_some() {}
         match sound.last() {
             Some(last) if last.overlaps(reading) => {}
-            Some(last) if reading.nanoseconds < last.nanoseconds => contradicting += 1,
+            Some(last) if reading.nanoseconds < last.nanoseconds || reading.ticks == last.ticks => {
+                contradicting += 1;
+            }
             _ => sound.push(*reading),
         }
     }
@@ -65,26 +72,22 @@ impl Clock {
         let mut readings = Vec::<Reading>::new();
         // The first reading of the 100 ms that the last one of `readings` stands for.
         let mut began = 0;
-        for reading in sound {
+        for reading in &sound {
             match readings.last_mut() {
                 Some(last) if reading.nanoseconds - began < APART => {
                     if reading.width < last.width {
-                        *last = reading;
+                        *last = *reading;
                     }
                 }
                 _ => {
                     began = reading.nanoseconds;
-                    readings.push(reading);
+                    readings.push(*reading);
                 }
             }
         }
         // The ends of a short trace are further apart than its narrowest reading is from either.
-        let ends = [all.first(), all.last()].map(Option::<&Reading>::copied);
-        if let ([_], [Some(first), Some(last)]) = (&readings[..], ends)
-            && last.ticks > first.ticks
-            && last.nanoseconds > first.nanoseconds
-        {
-            readings = vec![first, last];
+        if let ([_], [first, .., last]) = (&readings[..], &sound[..]) {
+            readings = vec![*first, *last];
         }
         if readings.is_empty() {
             readings.push(Reading { ticks: 0, width: 0, nanoseconds: 0 });
@@ -240,13 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_reading_hides_no_reset() {
-        let clock = Clock::new(vec![
-            reading(1_000, 1, 500_000_000),
-            reading(2_000, 3_000, 600_000_000),
-            reading(3_000, 1, 100_000_000),
-        ]);
-        assert_eq!((clock.contradicting, clock.time(1_000)), (1, 500_000_000));
+    fn readings_that_overlap_hide_no_reset() {
+        for (stamp, width) in [(1_000, 1), (1_001, 1), (2_000, 3_000)] {
+            let readings = [reading(1_000, 1, 500_000_000), reading(stamp, width, 100_000_000)];
+            assert_eq!(Clock::new(readings.to_vec()).contradicting, 1, "{stamp}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_short_trace_do_not_overlap() {
+        let readings = [reading(150, 300, 300), reading(170, 320, 301), reading(1_000, 10, 1_003)];
+        let clock = Clock::new(readings.to_vec());
+        assert_eq!(clock.readings, [readings[0], readings[2]]);
+        assert_eq!(Clock::new(readings[..2].to_vec()).error(), None);
     }
 
     #[test]
