@@ -114,9 +114,10 @@ const FAILURE: i32 = 101;
 
 /// Plays all files, and returns the exit code.
 fn play(files: Vec<(String, Vec<String>)>, arguments: &Arguments) -> i32 {
-    // One more than there are processors: some wait for a build that another one has begun.
-    let jobs =
-        arguments.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from) + 1);
+    // More than there are processors: many wait for a moment, or for a build that another one has
+    // begun.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.threads().unwrap_or(2 * processors + 1);
     let count = files.len();
     let next = Mutex::new(files.into_iter());
     let failed = Mutex::new(Vec::new());
