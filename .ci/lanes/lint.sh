@@ -12,8 +12,8 @@ step 'prose'
 step 'lints'
 cargo build "$(wrapper linted)" --workspace --all-targets
 
-# The least sets. The lints above have all features, and the lanes `release`, `loom` and `msrv`
-# some. The lane `whole` checks each alone, and each pair.
+# The least sets. The lints above have all features but `off`, and the lanes `release`, `loom` and
+# `msrv` some. The lane `whole` checks each alone, and each pair.
 step 'sets of features'
 for set in '' std; do with_features "$set" -p probe-workspace-hack; done
 

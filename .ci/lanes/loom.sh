@@ -3,7 +3,7 @@
 # tries up to three switches away from a thread that could go on.
 source "$(dirname "$0")/../common.sh"
 
-# Of the time of models, the model checker takes most, so it alone is optimised.
+# Models spend most of their time in the model checker, so that alone is optimised.
 step 'lock-free protocols under the model checker'
 [ "${PROBE_TEST_WHOLE:-0}" != 0 ] || export LOOM_MAX_PREEMPTIONS=3
 cargo test "$(wrapper loom)" \

@@ -131,7 +131,8 @@ mod tests {
         }
     }
 
-    static TABLE: Table<Number, 64, 20> = Table::new();
+    // Under Miri the table grows, too, with fewer keys.
+    static TABLE: Table<Number, { if cfg!(miri) { 4 } else { 64 } }, 20> = Table::new();
 
     #[test]
     fn each_key_has_one_entry() {

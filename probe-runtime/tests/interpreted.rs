@@ -77,7 +77,7 @@ fn busy(by: &AtomicU64) -> u64 {
 /// Hooks are published, read, retired and freed while other threads are in them.
 #[test]
 fn attachments_come_and_go_under_running_threads() {
-    let (rounds, passes) = if cfg!(miri) { (1, 10) } else { (100, 200_000) };
+    let (rounds, passes) = if cfg!(miri) { (2, 20) } else { (100, 200_000) };
     let calls = AtomicU64::new(0);
     busy(&calls);
     let all = select("**::busy").unwrap();

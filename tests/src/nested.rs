@@ -20,6 +20,7 @@ pub fn cargo(folder: &Path, verb: &str) -> Command {
             cargo.env_remove(key);
         }
     }
+    // `ui.rs` of `probe-ui-tests` repeats those of build scripts and procedural macros.
     for part in ["package.\"*\"", "build-override"] {
         for setting in ["debug=0", "codegen-units=16"] {
             cargo.arg(format!("--config=profile.dev.{part}.{setting}"));

@@ -76,7 +76,7 @@ impl Text {
         let first = mappings(&path).iter().map(|mapping| mapping.range.start).min().expect("a mapping");
         let start = first - (lowest & !0xfff) + number(segment.p_vaddr(endian));
         let (at, size) = segment.file_range(endian);
-        // Unoptimised, the cache would clear these many bytes one by one.
+        // Unoptimised, the cache would set all these bytes to zero one by one.
         let mut bytes = vec![0; number(size)];
         file.read_exact_at(&mut bytes, at).expect("the segment's bytes");
         Self { path, start, file: bytes }

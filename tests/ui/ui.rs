@@ -15,8 +15,8 @@ fn err() {
     trybuild::TestCases::new().compile_fail("err/*.rs");
 }
 
-/// Makes the cargo of `trybuild` use the procedural macros of the fixtures: see `src/fixture.rs` of
-/// `probe-tests`, which compiles them with these settings.
+/// Makes the cargo of `trybuild` use the procedural macros of the fixtures. `src/fixture.rs` of
+/// `probe-tests` names their folder, and `src/nested.rs` their settings.
 fn share_macros() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build");
     let settings = [

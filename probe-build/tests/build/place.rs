@@ -39,12 +39,12 @@ impl Compiler {
 
     /// Returns the compilers of a test of C++, whose headers take seconds to compile. A slice has
     /// this one, or gcc if it is missing.
-    pub(crate) fn all_or_one(slice: Self) -> Vec<Self> {
+    pub(crate) fn all_or_one(in_slice: Self) -> Vec<Self> {
         let mut all = Self::all();
         if env::var("PROBE_TEST_WHOLE").is_ok_and(|value| value == "1") {
             return all;
         }
-        let at = all.iter().position(|it| *it == slice).unwrap_or(0);
+        let at = all.iter().position(|it| *it == in_slice).unwrap_or(0);
         vec![all.swap_remove(at)]
     }
 }
