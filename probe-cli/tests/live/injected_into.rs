@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use probe_tests::c_library;
 use probe_tests::instrumented;
 
-use crate::preloaded::with_agent;
+use crate::preloaded::{threads, with_agent};
 use crate::program::{Folder, Ran, name, signal_to, until};
 
 /// Sixteen threads work, check their results, and get signals; or the program forks all the time;
@@ -270,14 +270,9 @@ impl Target {
 
     /// Returns its descriptors, and the states and names of its threads.
     pub fn traces(&self) -> (usize, Vec<String>) {
-        let of = format!("/proc/{}", self.id);
-        let threads = fs::read_dir(format!("{of}/task")).unwrap().flatten();
-        // One may end meanwhile.
-        let mut names: Vec<_> = threads
-            .filter_map(|it| Some(fs::read_to_string(it.path().join("comm")).ok()?.trim_end().to_owned()))
-            .collect();
+        let mut names = threads(self.id);
         names.sort();
-        (fs::read_dir(format!("{of}/fd")).unwrap().count(), names)
+        (fs::read_dir(format!("/proc/{}/fd", self.id)).unwrap().count(), names)
     }
 
     /// Checks that all of its threads are those of the program.

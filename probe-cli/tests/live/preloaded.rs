@@ -250,7 +250,9 @@ pub fn differing(pid: u32, file: &Path) -> usize {
 /// Returns the names of a process's threads.
 pub fn threads(pid: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    tasks.map(|it| fs::read_to_string(it.path().join("comm")).unwrap().trim_end().to_owned()).collect()
+    // One may end meanwhile.
+    let names = tasks.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok());
+    names.map(|it| it.trim_end().to_owned()).collect()
 }
 
 /// Changes the name of a program's dynamic linker.

@@ -182,8 +182,8 @@ fn a_stopped_program_answers_later() {
     send(libc::SIGSTOP);
     // Each thread stops when it gets the signal.
     let has_stopped = |task: &Path| {
-        let status = fs::read_to_string(task.join("status")).unwrap();
-        status.lines().any(|line| line.starts_with("State:\tT"))
+        let status = fs::read_to_string(task.join("status"));
+        status.is_ok_and(|it| it.lines().any(|line| line.starts_with("State:\tT")))
     };
     until(|| {
         let mut tasks = fs::read_dir(format!("/proc/{}/task", target.pid())).unwrap();
