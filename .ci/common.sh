@@ -13,16 +13,13 @@ export CARGO_PROFILE_RELEASE_DEBUG=0
 # Tests panic on purpose, under Miri, too, where a backtrace takes a minute.
 export RUST_BACKTRACE=0
 
-# Settings of the profile of debug builds that make builds optimised, but for dependencies and
-# procedural macros. So these are the ones that debug builds have compiled.
-like_release=({opt-level=3,debug-assertions=false,overflow-checks=false} 'package."*".opt-level=0' \
-    {'package."*"',build-override}.{debug-assertions,overflow-checks}=true)
-like_release=("${like_release[@]/#/--config=profile.dev.}")
-
-# The arguments of optimised builds of the integration tests. Packages without sites stay
-# unoptimised, which takes far less time to compile.
-optimised=("${like_release[@]}" -p probe-tests -p probe-workspace-hack \
-    --config=profile.dev.package.probe-{build,protocol,trace}.{opt-level=0,debug-assertions=true,overflow-checks=true})
+# The arguments of optimised builds of the integration tests. They change the profile of debug
+# builds, but not for dependencies and procedural macros, so these are the ones that debug builds
+# have compiled. Packages without sites stay unoptimised, too, which takes far less time to compile.
+optimised=({opt-level=3,debug-assertions=false,overflow-checks=false} 'package."*".opt-level=0' \
+    {'package."*"',build-override}.{debug-assertions,overflow-checks}=true \
+    package.probe-{build,protocol,trace}.{opt-level=0,debug-assertions=true,overflow-checks=true})
+optimised=("${optimised[@]/#/--config=profile.dev.}" -p probe-tests -p probe-workspace-hack)
 
 # Installs missing tools if it can. An argument is `command=package`, or one name for both. The
 # tests that need a missing tool say so and go on.
