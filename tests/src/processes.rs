@@ -120,7 +120,7 @@ fn play(files: Vec<(String, Vec<String>)>, arguments: &Arguments) -> i32 {
     // More than there are processors: many wait for a moment, or for a build that another one has
     // begun.
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let asked = env::var(JOBS).ok().and_then(|it| it.parse().ok());
+    let asked = env::var(JOBS).ok().map(|it| it.parse().expect("PROBE_TEST_FILES is a number"));
     let jobs = arguments.threads().or(asked).unwrap_or(2 * processors + 1);
     let count = files.len();
     let next = Mutex::new(files.into_iter());
