@@ -10,9 +10,9 @@ export CARGO_INCREMENTAL=0
 # Nothing reads the lines of this workspace's own code, which debug builds leave out by themselves.
 export CARGO_PROFILE_RELEASE_DEBUG=0
 
-# Another lane plays tests beside this one.
-PROBE_TEST_FILES=$(($(nproc) + 1))
-export PROBE_TEST_FILES
+# The tests play fewer files at a time, since another lane plays beside this one.
+PROBE_TEST_JOBS=$(($(nproc) + 1))
+export PROBE_TEST_JOBS
 
 # Tests panic on purpose, under Miri, too, where a backtrace takes a minute.
 export RUST_BACKTRACE=0

@@ -33,8 +33,8 @@ use arguments::Arguments;
 /// Names the file that a child plays. Empty in the child that lists the tests.
 const FILE: &str = "PROBE_TEST_FILE";
 
-/// The number of files to play at a time.
-const JOBS: &str = "PROBE_TEST_FILES";
+/// Says how many files to play at a time.
+const JOBS: &str = "PROBE_TEST_JOBS";
 
 /// Gives each file of this program's tests a process of its own: see [`processes`](self). The
 /// program starts the files that are named here first: they take longest.
@@ -120,7 +120,7 @@ fn play(files: Vec<(String, Vec<String>)>, arguments: &Arguments) -> i32 {
     // More than there are processors: many wait for a moment, or for a build that another one has
     // begun.
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let asked = env::var(JOBS).ok().map(|it| it.parse().expect("PROBE_TEST_FILES is a number"));
+    let asked = env::var(JOBS).ok().map(|it| it.parse().expect("PROBE_TEST_JOBS is a number"));
     let jobs = arguments.threads().or(asked).unwrap_or(2 * processors + 1);
     let count = files.len();
     let next = Mutex::new(files.into_iter());

@@ -268,7 +268,7 @@ impl Target {
         files.map(|it| it.file.1).collect()
     }
 
-    /// Returns its descriptors, and the states and names of its threads.
+    /// Returns the number of its descriptors, and the names of its threads.
     pub fn traces(&self) -> (usize, Vec<String>) {
         let mut names = threads(self.id);
         names.sort();

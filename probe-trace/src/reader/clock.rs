@@ -38,6 +38,8 @@ pub(super) struct Clock {
 
 impl Reading {
     /// Returns whether the two readings overlap in ticks, and their times are as close.
+    ///
+    /// If so, the monotonic clock was read twice within the sum of their widths, twice the `reach`.
     fn overlaps(&self, other: &Self) -> bool {
         let reach = self.width.div_ceil(2).saturating_add(other.width.div_ceil(2));
         self.ticks.abs_diff(other.ticks) <= reach
