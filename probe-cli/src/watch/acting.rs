@@ -20,7 +20,10 @@ impl Watching {
         let Some(text) = self.engine.rules().nth(rule).cloned() else { return Ok(()) };
         self.log.fired(rule, firing, text.at_most(), values)?;
         for action in text.actions() {
-            self.act(action, &Firing { rule, text: &text, number: firing, values, pid: self.process.pid })?;
+            self.act(
+                action,
+                &Firing { rule, text: &text, number: firing, values, pid: self.link.upkeep.process.pid },
+            )?;
         }
         Ok(())
     }
@@ -38,7 +41,7 @@ impl Watching {
             },
             Action::Record { selector, time, file } => self.record(rule, selector, *time, file.as_deref()),
             Action::Snapshot { selector, file } => self.snapshot(rule, selector.as_deref(), file.as_deref()),
-            Action::Run(command) => match self.commands.start(command, firing) {
+            Action::Run(command) => match self.link.upkeep.commands.start(command, firing) {
                 Ok(()) => self.log.event(Event::Started, Some(rule), command),
                 Err(problem) => self.log.event(Event::Failed, Some(rule), problem),
             },
@@ -82,7 +85,8 @@ impl Watching {
         file: Option<&str>,
     ) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
-        let due = self.log.elapsed().saturating_add(time);
+        let log = self.log;
+        let due = || log.elapsed().saturating_add(time);
         match self.recordings.begin(&mut self.link, rule, selector, Path::new(&path), due) {
             Ok((path, notes)) => {
                 self.log.event(Event::Recording, Some(rule), format!("{selector} to {path}"))?;
@@ -101,17 +105,6 @@ impl Watching {
             let Some((rule, path, told)) = self.recordings.finish(&mut self.link, now) else { break };
             if let Some(told) = self.logged(Some(rule), format!("{path} may lack events"), told)? {
                 self.log.event(Event::Recorded, Some(rule), format!("{path}: {told}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Logs the commands that have ended.
-    pub(super) fn end_commands(&mut self) -> Result<(), Failure> {
-        for (rule, result) in self.commands.ended() {
-            match result {
-                Ok(command) => self.log.event(Event::Done, Some(rule), command)?,
-                Err(problem) => self.log.event(Event::Failed, Some(rule), problem)?,
             }
         }
         Ok(())

@@ -2,23 +2,40 @@
 //!
 //! A request fails in two ways. The program refuses it: then the connection is as before. Or no
 //! sound answer comes: then the connection is ended, so that the program detaches all that it may
-//! have attached meanwhile. No part of an answer is awaited for longer than the client's patience.
+//! have attached meanwhile.
+//!
+//! A request runs on a thread of its own, and [`Upkeep`] looks at all else until the answer is
+//! there. The time for an answer stands still while the program is stopped. A watch that ends then
+//! ends the connection, and so the thread.
 
 use std::fmt;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use probe_protocol::{Attach, Client, ClientError, Failure, FailureKind};
 use probe_runtime::__tools::rules::Patience;
 
-use crate::live::Process;
+use super::upkeep::Upkeep;
+use crate::live::LOOK;
+use crate::output;
 
+/// The time for an answer.
+const ANSWER: Duration = Duration::from_secs(30);
 /// The time for an answer after a file is finished.
 const OF_FILES: Duration = Duration::from_secs(60);
+/// Why the watch ends the connection to a stopped program.
+pub const STOPPED: &str = "the program is stopped; it detaches all when it goes on";
 
 /// The connection.
 pub struct Link {
     client: Option<Client>,
     patience: Patience,
+    pub upkeep: Upkeep,
 }
 
 /// Why a request failed.
@@ -30,6 +47,8 @@ pub enum Trouble {
     Lost(String),
     /// The connection had ended before.
     Away,
+    /// Nobody reads the log any further. The connection has ended.
+    Log(output::Failure),
 }
 
 impl fmt::Display for Trouble {
@@ -38,6 +57,16 @@ impl fmt::Display for Trouble {
             Self::Refused(failure) => fmt::Display::fmt(failure, f),
             Self::Lost(reason) => f.write_str(reason),
             Self::Away => f.write_str("the program gives no answer"),
+            Self::Log(failure) => fmt::Display::fmt(failure, f),
+        }
+    }
+}
+
+impl From<ClientError> for Trouble {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Failed(failure) if failure.kind != FailureKind::Protocol => Self::Refused(failure),
+            error => Self::Lost(error.to_string()),
         }
     }
 }
@@ -56,8 +85,8 @@ impl From<probe_protocol::Attached> for Attached {
 }
 
 impl Link {
-    pub fn new(client: Client) -> Self {
-        Self { client: Some(client), patience: Patience::default() }
+    pub fn new(client: Client, upkeep: Upkeep) -> Self {
+        Self { client: Some(unlimited(client)), patience: Patience::default(), upkeep }
     }
 
     pub fn is_up(&self) -> bool {
@@ -70,34 +99,32 @@ impl Link {
     }
 
     /// Asks the program. After a failure that is no refusal, the connection is ended.
-    pub fn ask<T>(
+    pub fn ask<T: Send>(
         &mut self,
-        request: impl FnOnce(&mut Client) -> Result<T, ClientError>,
+        request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
     ) -> Result<T, Trouble> {
-        let Some(client) = &mut self.client else { return Err(Trouble::Away) };
-        match request(client) {
-            Ok(answer) => Ok(answer),
-            Err(ClientError::Failed(failure)) if failure.kind != FailureKind::Protocol => {
-                Err(Trouble::Refused(failure))
-            }
-            Err(error) => {
-                self.client = None;
-                Err(Trouble::Lost(error.to_string()))
-            }
-        }
+        self.ask_within(ANSWER, request)
     }
 
     /// Asks for something that takes the program longer: it finishes a file before it answers.
-    pub fn ask_for_file<T>(
+    pub fn ask_for_file<T: Send>(
         &mut self,
-        request: impl FnOnce(&mut Client) -> Result<T, ClientError>,
+        request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
     ) -> Result<T, Trouble> {
-        self.ask(|client| {
-            let patience = client.set_patience(OF_FILES);
-            let answer = request(client);
-            client.set_patience(patience);
-            answer
-        })
+        self.ask_within(OF_FILES, request)
+    }
+
+    fn ask_within<T: Send>(
+        &mut self,
+        time: Duration,
+        request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
+    ) -> Result<T, Trouble> {
+        let Some(client) = &mut self.client else { return Err(Trouble::Away) };
+        let answer = await_answer(client, &mut self.upkeep, time, request);
+        if matches!(answer, Err(Trouble::Lost(_) | Trouble::Log(_))) {
+            self.client = None;
+        }
+        answer
     }
 
     /// Attaches consumers.
@@ -120,7 +147,7 @@ impl Link {
                 false
             }
             None => {
-                std::thread::sleep(at_most);
+                thread::sleep(at_most);
                 false
             }
         }
@@ -131,14 +158,15 @@ impl Link {
     ///
     /// # Errors
     /// The reason why there is still no connection.
-    pub fn try_again(&mut self, process: &Process) -> Option<Result<(), String>> {
+    pub fn try_again(&mut self) -> Option<Result<(), String>> {
         if self.client.is_some() || !self.patience.is_due() {
             return None;
         }
+        let process = &self.upkeep.process;
         Some(match Client::connect(process.pid) {
             // It ran after the connection was made, so the connection is its own.
             Ok(client) if process.is_running() => {
-                self.client = Some(client);
+                self.client = Some(unlimited(client));
                 self.patience.succeed();
                 Ok(())
             }
@@ -152,4 +180,58 @@ impl Link {
             }
         })
     }
+}
+
+/// Lets a client wait for ever, since [`await_answer`] limits the time.
+fn unlimited(mut client: Client) -> Client {
+    client.set_patience(Duration::MAX);
+    client
+}
+
+/// Waits for an answer, and looks at all else after each [`LOOK`].
+fn await_answer<T: Send>(
+    client: &mut Client,
+    upkeep: &mut Upkeep,
+    time: Duration,
+    request: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send,
+) -> Result<T, Trouble> {
+    let lost = |error: io::Error| Trouble::Lost(format!("the program can't be asked: {error}"));
+    let socket = UnixStream::from(client.as_fd().try_clone_to_owned().map_err(lost)?);
+    let (told, answers) = mpsc::sync_channel(1);
+    thread::scope(|scope| {
+        // If the watch has given up, nobody takes the answer.
+        let run = move || drop(told.send(request(client).map_err(Trouble::from)));
+        let thread = thread::Builder::new().name("request".to_owned());
+        thread.spawn_scoped(scope, run).map_err(lost)?;
+        let mut left = time;
+        let trouble = loop {
+            let told = answers.recv_timeout(LOOK);
+            // An answer may be the first sign that the program goes on; a lost connection is none.
+            let goes_on = upkeep.is_stopped() && !matches!(told, Ok(Err(Trouble::Lost(_))));
+            if (matches!(told, Err(RecvTimeoutError::Timeout)) || goes_on)
+                && let Err(failure) = upkeep.look()
+            {
+                break Trouble::Log(failure);
+            }
+            match told {
+                Ok(answer) => return answer,
+                // The thread has panicked, and so does the scope.
+                Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Away),
+                Err(RecvTimeoutError::Timeout) if upkeep.is_stopped() && upkeep.is_over() => {
+                    break Trouble::Lost(STOPPED.to_owned());
+                }
+                // Looks are counted, since this process may have been stopped, too.
+                Err(RecvTimeoutError::Timeout) if !upkeep.is_stopped() => {
+                    left = left.saturating_sub(LOOK);
+                    if left.is_zero() {
+                        break ClientError::TimedOut.into();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => (),
+            }
+        };
+        // The thread returns. If the connection has ended already, it does so, too.
+        let _ = socket.shutdown(Shutdown::Both);
+        Err(trouble)
+    })
 }

@@ -48,6 +48,7 @@ pub enum Event {
 }
 
 /// Writes events.
+#[derive(Clone, Copy)]
 pub struct Log {
     is_json: bool,
     begin: Instant,

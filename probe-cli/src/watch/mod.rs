@@ -1,7 +1,7 @@
 //! Rules on a running program: conditions over figures of its probes, and actions.
 //!
 //! ```text
-//! rules ▶ engine ◀── readings ◀── link (attached consumers) ◀── the program
+//! rules ▶ engine ◀── readings ◀── link (attached consumers; upkeep) ◀── the program
 //!            └──▶ steps ▶ watching ─┬▶ link: arm, disarm, record, snapshot
 //!                                   ├▶ commands (processes of their own)
 //!                                   └▶ log (a line for each event)
@@ -12,9 +12,11 @@
 //! end does the same in the program, so nothing stays behind if this process is killed.
 //!
 //! A program that gives no answer loses its connection, so that it detaches everything once it goes
-//! on. It is asked again, after pauses that grow until it answers. No refusal ends the watch.
+//! on. It is asked again, after pauses that grow until it answers. No refusal ends the watch. A
+//! stopped program is waited for, also if it stops while it is asked.
 //!
-//! Cost: that of the consumers, and of a report of each of them in each window.
+//! Cost: that of the consumers, and of a report of each of them in each window. Here, a thread for
+//! each request.
 
 mod acting;
 mod commands;
@@ -22,6 +24,7 @@ mod link;
 mod log;
 mod readings;
 mod recordings;
+mod upkeep;
 mod watching;
 
 use std::time::Duration;
@@ -48,9 +51,9 @@ pub struct Options {
 /// # Errors
 /// If the program finds a text malformed, or nobody reads the log any further.
 pub fn watch(program: Program, engine: Engine, options: &Options, stop: &Stop) -> Result<Shown, Failure> {
-    let mut watching = Watching::new(program, engine, Log::stdout(options.is_json));
+    let mut watching = Watching::new(program, engine, Log::stdout(options.is_json), stop.clone());
     watching.start()?;
-    watching.run(options.every, options.time, stop)?;
+    watching.run(options.every, options.time)?;
     let process = watching.finish()?;
     let notes = if stop.is_set() { None } else { process.finish() };
     Ok(Shown { notes: notes.into_iter().collect(), ..Shown::text(String::new()) })

@@ -29,7 +29,8 @@ pub enum NotBegun {
 }
 
 impl Recordings {
-    /// Begins a recording. Returns the file's path, and the program's notes.
+    /// Begins a recording. Returns the file's path, and the program's notes. `due` is called as it
+    /// begins, for its end.
     ///
     /// # Errors
     /// There is no file then, and no attachment.
@@ -39,7 +40,7 @@ impl Recordings {
         rule: usize,
         selector: &str,
         path: &Path,
-        due: Duration,
+        due: impl FnOnce() -> Duration,
     ) -> Result<(String, Vec<String>), NotBegun> {
         let unwritable = |error| NotBegun::File(format!("{} can't be written: {error}", path.display()));
         let output = Output::create(path).map_err(unwritable)?;
@@ -48,7 +49,7 @@ impl Recordings {
             Ok(attached) => {
                 let Attached { id, notes } = attached.into();
                 let shown = output.path.display().to_string();
-                self.0.push(Recording { rule, id, output, due });
+                self.0.push(Recording { rule, id, output, due: due() });
                 Ok((shown, notes))
             }
             Err(trouble) => {
@@ -75,7 +76,7 @@ impl Recordings {
         let detached = link.ask_for_file(|client| client.detach(id));
         let told = match (told, detached) {
             // The end of the connection is news for all that was attached.
-            (_, Err(lost @ Trouble::Lost(_))) => Err(lost),
+            (_, Err(lost @ (Trouble::Lost(_) | Trouble::Log(_)))) => Err(lost),
             (Ok(report), Ok(missing)) => {
                 let lines: Vec<_> = report.text.lines().map(str::to_owned).chain(missing).collect();
                 Ok(lines.join("; "))

@@ -6,20 +6,17 @@ use std::time::Duration;
 use probe_protocol::FailureKind;
 use probe_runtime::__tools::rules::{Action, Engine, Holders, Patience, Reading, Step};
 
-use super::commands::Commands;
-use super::link::{Attached, Link, Trouble};
+use super::link::{Attached, Link, STOPPED, Trouble};
 use super::log::{Event, Log};
 use super::readings::reading;
 use super::recordings::Recordings;
+use super::upkeep::Upkeep;
 use crate::live::{LOOK, Process, Program, Stop};
 use crate::output::Failure;
 
 /// The state of the watch.
 pub struct Watching {
     pub(super) link: Link,
-    pub(super) process: Process,
-    /// Whether the program was stopped when this looked last. Nobody asks it then.
-    is_stopped: bool,
     pub(super) engine: Engine,
     pub(super) log: Log,
     /// The consumers of figures, and flight recorders of the rules' own.
@@ -28,7 +25,6 @@ pub struct Watching {
     pub(super) armed: Holders<u32>,
     pub(super) arming: Patience,
     pub(super) recordings: Recordings,
-    pub(super) commands: Commands,
 }
 
 /// A consumer that is attached all the time.
@@ -49,14 +45,12 @@ impl Source {
 }
 
 impl Watching {
-    pub fn new(program: Program, engine: Engine, log: Log) -> Self {
+    pub fn new(program: Program, engine: Engine, log: Log, stop: Stop) -> Self {
         let Program { client, process } = program;
         let sources = engine.sources().map(Source::of).collect();
         let recorders = engine.recorders().into_iter().map(Source::of).collect();
         Self {
-            link: Link::new(client),
-            process,
-            is_stopped: false,
+            link: Link::new(client, Upkeep::new(process, log, stop)),
             engine,
             log,
             sources,
@@ -64,7 +58,6 @@ impl Watching {
             armed: Holders::default(),
             arming: Patience::default(),
             recordings: Recordings::default(),
-            commands: Commands::default(),
         }
     }
 
@@ -75,8 +68,9 @@ impl Watching {
     /// A text that the program finds malformed. Any other refusal is logged.
     pub fn start(&mut self) -> Result<(), Failure> {
         let count = self.engine.rules().count();
+        let pid = self.link.upkeep.process.pid;
         let rules = if count == 1 { "rule" } else { "rules" };
-        self.log.event(Event::Watching, None, format!("process {}, {count} {rules}", self.process.pid))?;
+        self.log.event(Event::Watching, None, format!("process {pid}, {count} {rules}"))?;
         for (rule, text) in self.engine.rules().enumerate() {
             self.log.event(Event::Waiting, Some(rule), text)?;
         }
@@ -131,6 +125,7 @@ impl Watching {
     ) -> Result<Option<T>, Failure> {
         match result {
             Ok(it) => Ok(Some(it)),
+            Err(Trouble::Log(failure)) => Err(failure),
             Err(trouble) => {
                 self.log.event(Event::Failed, rule, format!("{what}: {trouble}"))?;
                 if let Trouble::Lost(reason) = trouble {
@@ -197,30 +192,31 @@ impl Watching {
     }
 
     /// Runs windows until the time is over, the signal comes, or the program ends.
-    pub fn run(&mut self, every: Duration, time: Option<Duration>, stop: &Stop) -> Result<(), Failure> {
+    pub fn run(&mut self, every: Duration, time: Option<Duration>) -> Result<(), Failure> {
         let mut from = self.log.elapsed();
         let end = time.map(|time| time.saturating_add(from));
+        self.link.upkeep.end_at(end);
+        // A stop before the first window is in none.
+        self.link.upkeep.has_stopped();
         let mut next = from.saturating_add(every);
         loop {
             let now = self.log.elapsed();
-            if stop.is_set() || end.is_some_and(|end| now >= end) {
+            if self.link.upkeep.is_over() {
                 return Ok(());
             }
-            if !self.link.is_up() && !self.process.is_running() {
+            if !self.link.is_up() && !self.link.upkeep.process.is_running() {
                 return Ok(());
             }
-            self.look()?;
-            if !self.is_stopped {
+            self.link.upkeep.look()?;
+            if !self.is_stopped() {
                 self.finish_recordings(Some(now))?;
             }
-            self.end_commands()?;
             if now >= next {
-                self.window(from, now)?;
-                from = now;
+                from = self.end_window(from, now)?;
                 // A late window skips those that it missed.
                 next = self.log.elapsed().saturating_add(every);
             }
-            let due = self.recordings.next_due().filter(|_| !self.is_stopped);
+            let due = self.recordings.next_due().filter(|_| !self.is_stopped());
             let until = [end, Some(next), due].into_iter().flatten().min();
             let left = until.map_or(LOOK, |at| at.saturating_sub(self.log.elapsed()));
             let was_up = self.link.is_up();
@@ -230,25 +226,29 @@ impl Watching {
         }
     }
 
-    /// Notes that the program is stopped, or goes on.
-    fn look(&mut self) -> Result<(), Failure> {
-        let is_stopped = self.process.is_stopped();
-        if is_stopped == self.is_stopped {
-            return Ok(());
-        }
-        self.is_stopped = is_stopped;
-        if is_stopped {
-            self.log.event(Event::Stopped, None, "the program is stopped; its rules wait until it goes on")
-        } else {
-            self.log.event(Event::Back, None, "the program goes on")
-        }
+    fn is_stopped(&self) -> bool {
+        self.link.upkeep.is_stopped()
     }
 
-    /// Ends a window. That of a stopped program is unknown, so no rule fires or ends.
-    fn window(&mut self, from: Duration, to: Duration) -> Result<(), Failure> {
-        if !self.is_stopped {
-            self.take_readings()?;
+    /// Ends a window, and returns its end. That of a stopped program is unknown. If it was stopped
+    /// in between, there is an unknown window before the readings, so that no condition holds for
+    /// the time of the stop.
+    fn end_window(&mut self, mut from: Duration, mut to: Duration) -> Result<Duration, Failure> {
+        let readings = if self.is_stopped() { Vec::new() } else { self.take_readings()? };
+        if self.link.upkeep.has_stopped() && !readings.is_empty() {
+            to = self.log.elapsed();
+            self.step(from, to)?;
+            from = to;
         }
+        if self.link.is_up() {
+            readings.into_iter().for_each(|(source, reading)| self.engine.read(source, reading));
+        }
+        self.step(from, to)?;
+        Ok(to)
+    }
+
+    /// Does what the rules say at the end of a window.
+    fn step(&mut self, from: Duration, to: Duration) -> Result<(), Failure> {
         for step in self.engine.step(from, to) {
             match step {
                 Step::Fired { rule, firing, values } => self.fire(rule, firing, &values)?,
@@ -267,15 +267,17 @@ impl Watching {
         Ok(())
     }
 
-    /// Reads the sources at the end of their window, and attaches all that is missing.
-    fn take_readings(&mut self) -> Result<(), Failure> {
-        match self.link.try_again(&self.process) {
+    /// Reads the sources at the end of their window, and attaches all that is missing. Returns the
+    /// readings of the window, each with its source.
+    fn take_readings(&mut self) -> Result<Vec<(usize, Reading)>, Failure> {
+        match self.link.try_again() {
             Some(Ok(())) => self.log.event(Event::Back, None, "the program answers again")?,
             Some(Err(reason)) => self.log.event(Event::Failed, None, reason)?,
             None => (),
         }
+        let mut readings = Vec::new();
         for source in 0..self.sources.len() {
-            self.turn(source)?;
+            readings.extend(self.turn(source)?.map(|reading| (source, reading)));
         }
         for place in 0..self.recorders.len() {
             let recorder = &mut self.recorders[place];
@@ -289,28 +291,28 @@ impl Watching {
         if self.link.is_up() && !self.armed.missing().is_empty() && self.arming.is_due() {
             self.arm_missing()?;
         }
-        Ok(())
+        Ok(readings)
     }
 
     /// Reads a source at the end of its window, or attaches it.
-    fn turn(&mut self, source: usize) -> Result<(), Failure> {
+    fn turn(&mut self, source: usize) -> Result<Option<Reading>, Failure> {
         let it = &mut self.sources[source];
         let is_renewed = self.engine.is_renewed(source);
         if !self.link.is_up() {
-            return Ok(());
+            return Ok(None);
         }
         if !it.reading.is_due() {
-            return if is_renewed { self.leave(source) } else { Ok(()) };
+            if is_renewed {
+                self.leave(source)?;
+            }
+            return Ok(None);
         }
         let old = it.id;
-        if old.is_some() && !is_renewed {
-            if let Some(reading) = old.map_or(Ok(None), |id| self.read(source, id))? {
-                self.engine.read(source, reading);
-            }
-            return Ok(());
+        if let Some(id) = old.filter(|_| !is_renewed) {
+            return self.read(source, id);
         }
         if !it.patience.is_due() {
-            return Ok(());
+            return Ok(None);
         }
         let spec = it.spec.clone();
         let attached = self.link.attach(&spec);
@@ -319,18 +321,19 @@ impl Watching {
         let attached =
             attached.map(|it| Attached { notes: if old.is_none() { it.notes } else { Vec::new() }, ..it });
         self.keep(attached, |all| &mut all.sources[source])?;
-        match old {
-            None => self.begin(source),
-            Some(_) if !is_there => self.leave(source),
-            Some(old) => {
-                let read = self.read(source, old)?;
-                // Also if it could not be read.
-                let detached = self.link.detach(old);
-                self.logged(None, spec, detached)?;
-                read.into_iter().for_each(|reading| self.engine.read(source, reading));
-                Ok(())
-            }
+        let Some(old) = old else {
+            self.begin(source)?;
+            return Ok(None);
+        };
+        if !is_there {
+            self.leave(source)?;
+            return Ok(None);
         }
+        let read = self.read(source, old)?;
+        // Also if it could not be read.
+        let detached = self.link.detach(old);
+        self.logged(None, spec, detached)?;
+        Ok(read)
     }
 
     /// Detaches a source that can't be renewed. Its next window must not begin before this one's
@@ -345,7 +348,7 @@ impl Watching {
 
     /// Forgets all that was attached, after the end of the connection. The program detaches it.
     pub(super) fn lost(&mut self, reason: &str) -> Result<(), Failure> {
-        let has_ended = self.process.has_ended();
+        let has_ended = self.link.upkeep.process.has_ended();
         self.log.event(Event::Lost, None, if has_ended { "the program has ended" } else { reason })?;
         for (rule, path) in self.recordings.give_up() {
             let event = if has_ended { Event::Left } else { Event::Failed };
@@ -364,9 +367,10 @@ impl Watching {
 
     /// Detaches all, and logs the numbers of each rule. Returns the program's process.
     pub fn finish(mut self) -> Result<Process, Failure> {
-        if self.link.is_up() && self.process.is_stopped() {
+        self.link.upkeep.look()?;
+        if self.link.is_up() && self.is_stopped() {
             self.link.end();
-            self.lost("the program is stopped; it detaches all when it goes on")?;
+            self.lost(STOPPED)?;
         }
         self.finish_recordings(None)?;
         for (spec, id) in self.armed.clear() {
@@ -379,8 +383,8 @@ impl Watching {
         for id in self.sources.iter().chain(&self.recorders).filter_map(|it| it.id).collect::<Vec<_>>() {
             let _ = self.link.detach(id);
         }
-        self.end_commands()?;
-        for (rule, command) in self.commands.running() {
+        self.link.upkeep.end_commands()?;
+        for (rule, command) in self.link.upkeep.commands.running() {
             self.log.event(Event::Left, Some(rule), format!("`{command}` goes on"))?;
         }
         for (rule, totals) in self.engine.totals().enumerate() {
@@ -389,6 +393,6 @@ impl Watching {
             }
             self.log.summary(rule, totals)?;
         }
-        Ok(self.process)
+        Ok(self.link.upkeep.process)
     }
 }

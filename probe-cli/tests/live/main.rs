@@ -35,5 +35,6 @@ mod traced;
 mod watched;
 mod watched_levels;
 mod watched_lost;
+mod watched_stopped;
 
 probe_tests::a_process_for_each_file!(names, outside_meanwhile, injected, flicker, watched, run, outside);

@@ -12,10 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_protocol::{Client, Status};
-use probe_runtime::{Count, init_from_env, probe, select};
+use probe_runtime::{Count, init_from_env, probe, register, select};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
+use crate::watched_stopped::Stopping;
 use crate::{service, shown, watched_levels};
 
 /// Begins the lines of the program among those of the test harness.
@@ -42,6 +43,7 @@ pub fn work(number: u64) -> u64 {
 fn scenario() {
     let name = scenario::to_play();
     let text = Text::of_this_process();
+    register::<Stopping>().unwrap();
     let _guard = init_from_env().unwrap();
     let works = name != "idle";
     thread::spawn(move || {

@@ -20,17 +20,13 @@ pub struct Watch {
 
 impl Watch {
     /// Watches a program by rules, in windows of 50 ms.
-    fn start(folder: &Folder, program: &Program, rules: &[String]) -> Self {
+    pub fn start(folder: &Folder, program: &Program, rules: &[String]) -> Self {
         Self::with(folder, program, rules, &[])
     }
 
     fn with(folder: &Folder, program: &Program, rules: &[String], more: &[&str]) -> Self {
-        Self::run(
-            probectl(folder, &["--json", "watch", "-p", &program.pid(), "--every", "50ms"]),
-            folder,
-            rules,
-            more,
-        )
+        let watch = ["--json", "watch", "-p", &program.pid(), "--every", "50ms"];
+        Self::run(probectl(folder, &watch), folder, rules, more)
     }
 
     /// Watches a process that has the user's folder of sockets of this test.
@@ -49,7 +45,14 @@ impl Watch {
     /// Waits for an event, and returns it.
     #[track_caller]
     pub fn event(&mut self, name: &str) -> Value {
-        self.find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {:#?}", self.seen))
+        self.one_of(&[name])
+    }
+
+    /// Waits for the first of these events, and returns it.
+    #[track_caller]
+    pub fn one_of(&mut self, names: &[&str]) -> Value {
+        let found = self.find(|event| names.iter().any(|name| event["event"] == *name));
+        found.unwrap_or_else(|| panic!("no {names:?}: {:#?}", self.seen))
     }
 
     fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
@@ -72,7 +75,7 @@ impl Watch {
 
     /// Waits for its end.
     #[track_caller]
-    fn ended(&mut self) -> Vec<Value> {
+    pub fn ended(&mut self) -> Vec<Value> {
         assert!(self.find(|_| false).is_none());
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{:#?}", self.seen);
         std::mem::take(&mut self.seen)
@@ -87,7 +90,7 @@ impl Drop for Watch {
     }
 }
 
-fn names(events: &[Value]) -> Vec<&str> {
+pub fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|it| it["event"].as_str().unwrap()).collect()
 }
 
@@ -232,48 +235,6 @@ fn a_consumer_that_does_not_fit_is_tried_again() {
     let events = watch.stop();
     let summary = events.iter().find(|it| it["event"] == "summary" && it["rule"] == 1).unwrap();
     assert_eq!(summary["windows"], summary["unknown"]);
-    program.is_as_before();
-}
-
-#[test]
-fn the_rules_of_a_stopped_program_wait() {
-    let folder = Folder::new("watch-stopped");
-    let mut program = Program::start(&folder);
-    let rules = [
-        format!("when rate({WORK}) > 1 then record {WORK} for 100ms to it.probetrace at most 1 time"),
-        format!("when rate({WORK}) > 1 then run 'until test -e go; do sleep 0.01; done' at most 1 time"),
-    ];
-    let mut watch = Watch::start(&folder, &program, &rules);
-    watch.event("recording");
-    signal("-STOP", &program.child);
-    let stopped = watch.event("stopped");
-    assert_eq!(stopped["text"], "the program is stopped; its rules wait until it goes on");
-    // The loop goes on meanwhile.
-    fs::write(folder.0.join("go"), "").unwrap();
-    watch.event("done");
-    signal("-CONT", &program.child);
-    assert_eq!(watch.event("back")["text"], "the program goes on");
-    let events = watch.stop();
-    let count = |name| names(&events).iter().filter(|it| **it == name).count();
-    let counts = ["stopped", "back", "recorded", "lost", "failed"].map(count);
-    assert_eq!(counts, [1, 1, 1, 0, 0], "{events:#?}");
-    program.is_as_before();
-}
-
-#[test]
-fn a_watch_of_a_stopped_program_ends_at_once() {
-    let folder = Folder::new("watch-stopped-end");
-    let mut program = Program::start(&folder);
-    let rule = format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace");
-    let mut watch = Watch::start(&folder, &program, &[rule]);
-    watch.event("recording");
-    signal("-STOP", &program.child);
-    watch.event("stopped");
-    let events = watch.stop();
-    let texts: Vec<_> = events.iter().map(|it| it["text"].as_str().unwrap_or_default()).collect();
-    assert!(texts.contains(&"the program is stopped; it detaches all when it goes on"), "{texts:#?}");
-    assert!(texts.contains(&"it.probetrace has the events until about now"), "{texts:#?}");
-    signal("-CONT", &program.child);
     program.is_as_before();
 }
 
