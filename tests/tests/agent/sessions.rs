@@ -1,6 +1,7 @@
 //! Sessions of clients that behave.
 
 use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 use std::{mem, process};
 
@@ -24,6 +25,37 @@ fn failure<T: std::fmt::Debug>(result: Result<T, ClientError>) -> Failure {
 fn hits(client: &mut Client, attachment: u32) -> u64 {
     let report: Value = serde_json::from_str(&client.report(attachment, 0, "json").unwrap().text).unwrap();
     report["rows"].as_array().unwrap().iter().map(|row| row["hits"].as_u64().unwrap()).sum()
+}
+
+/// Ends the tracer of a program, which lets the program go on.
+struct Tracer(Child);
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A process's first membarrier(2) may take the kernel ten seconds, and here it takes for ever.
+#[test]
+fn a_client_is_greeted_before_the_first_barrier() {
+    let mut target = Target::with(&[]);
+    let held = ["-e", "inject=membarrier:delay_enter=1000000000", "-p", &target.pid().to_string()];
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null"]).args(held).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(strace) = strace.spawn() else { return println!("left out: there is no strace") };
+    let mut tracer = Tracer(strace);
+    let is_held = until(|| {
+        let is_traced = target.is_traced();
+        (is_traced || tracer.0.try_wait().unwrap().is_some()).then_some(is_traced)
+    });
+    if !is_held {
+        return println!("left out: strace may not trace here");
+    }
+    assert_eq!(target.ask("start"), target.socket().display().to_string());
+    assert_eq!(target.client().hello().pid, target.pid());
 }
 
 /// A report may be of the functions with some probes, and the program tells what answers cost it.

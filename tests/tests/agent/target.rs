@@ -210,6 +210,13 @@ impl Target {
         self.child.id()
     }
 
+    /// Returns whether a tracer has all of its threads.
+    pub(crate) fn is_traced(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+        let statuses = tasks.filter_map(|it| fs::read_to_string(it.path().join("status")).ok());
+        statuses.map(|it| it.contains("TracerPid:\t0\n")).all(|is_free| !is_free)
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket_of(self.pid())
     }

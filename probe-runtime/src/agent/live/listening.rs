@@ -54,8 +54,8 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
     }
     let listener = Listener::bind(process::id()).map_err(|it| Error::Agent { problem: it.to_string() })?;
     exit::prepare();
-    // A process's first barrier takes tens of milliseconds from its second thread on. If there is
-    // another thread already, the agent's own thread waits for it.
+    // A process's first barrier takes tens of milliseconds from its second thread on, and seconds
+    // on a loaded machine. If there is another thread already, a client's thread waits for it.
     if threads() == 1 {
         os::heavy_barrier();
     }
@@ -109,7 +109,6 @@ fn give_up(listener: &Arc<Listener>) {
 }
 
 fn listen(listener: &Listener) {
-    os::heavy_barrier();
     listener.path().parent().into_iter().for_each(remove_all_stale);
     let mut has_failed = false;
     loop {

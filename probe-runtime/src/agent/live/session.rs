@@ -21,8 +21,8 @@ use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
 use crate::control::{BETWEEN_LOOKS, look_for_probes};
-use crate::os::cpu;
 use crate::os::masked::Masked;
+use crate::os::{self, cpu};
 
 /// The thread's name.
 const NAME: &str = "probe-client";
@@ -58,7 +58,12 @@ pub(super) fn start(number: u64, channel: &Arc<Channel>, peer: Peer) {
 
 fn serve(connection: &Connection) {
     let Connection { session, channel } = connection;
-    let ended = greet(channel).and_then(|()| answer_all(*session, channel));
+    let ended = greet(channel).and_then(|()| {
+        // The first one may take ten seconds: see `listening`. A client waits longer for an answer
+        // than for a greeting. No operation of the program waits, as it would for an attachment.
+        os::heavy_barrier();
+        answer_all(*session, channel)
+    });
     let of = session.peer.pid;
     match ended {
         Ok(()) | Err(ChannelError::Ended) => (),
