@@ -85,8 +85,7 @@ impl Watching {
         file: Option<&str>,
     ) -> Result<(), Failure> {
         let path = file.map_or_else(|| default_file(rule), str::to_owned);
-        let log = self.log;
-        let due = || log.elapsed().saturating_add(time);
+        let due = || self.log.elapsed().saturating_add(time);
         match self.recordings.begin(&mut self.link, rule, selector, Path::new(&path), due) {
             Ok((path, notes)) => {
                 self.log.event(Event::Recording, Some(rule), format!("{selector} to {path}"))?;

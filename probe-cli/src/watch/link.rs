@@ -205,29 +205,31 @@ fn await_answer<T: Send>(
         thread.spawn_scoped(scope, run).map_err(lost)?;
         let mut left = time;
         let trouble = loop {
-            let told = answers.recv_timeout(LOOK);
-            // An answer may be the first sign that the program goes on; a lost connection is none.
-            let goes_on = upkeep.is_stopped() && !matches!(told, Ok(Err(Trouble::Lost(_))));
-            if (matches!(told, Err(RecvTimeoutError::Timeout)) || goes_on)
-                && let Err(failure) = upkeep.look()
-            {
-                break Trouble::Log(failure);
-            }
-            match told {
-                Ok(answer) => return answer,
+            match answers.recv_timeout(LOOK) {
+                Ok(answer) => {
+                    // It may be the first sign that the program goes on; a lost connection is none.
+                    if upkeep.is_stopped() && !matches!(answer, Err(Trouble::Lost(_))) {
+                        upkeep.look().map_err(Trouble::Log)?;
+                    }
+                    return answer;
+                }
                 // The thread has panicked, and so does the scope.
                 Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Away),
-                Err(RecvTimeoutError::Timeout) if upkeep.is_stopped() && upkeep.is_over() => {
+                Err(RecvTimeoutError::Timeout) => (),
+            }
+            if let Err(failure) = upkeep.look() {
+                break Trouble::Log(failure);
+            }
+            if upkeep.is_stopped() {
+                if upkeep.is_over() {
                     break Trouble::Lost(STOPPED.to_owned());
                 }
-                // Looks are counted, since this process may have been stopped, too.
-                Err(RecvTimeoutError::Timeout) if !upkeep.is_stopped() => {
-                    left = left.saturating_sub(LOOK);
-                    if left.is_zero() {
-                        break ClientError::TimedOut.into();
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => (),
+                continue;
+            }
+            // Looks are counted, since this process may have been stopped, too.
+            left = left.saturating_sub(LOOK);
+            if left.is_zero() {
+                break ClientError::TimedOut.into();
             }
         };
         // The thread returns. If the connection has ended already, it does so, too.

@@ -19,7 +19,7 @@ pub struct Upkeep {
     end: Option<Duration>,
     /// Whether the program was stopped at the last look.
     is_stopped: bool,
-    /// Whether it was stopped since [`Upkeep::has_stopped`].
+    /// Whether it was stopped since [`Upkeep::take_has_stopped`].
     has_stopped: bool,
 }
 
@@ -29,9 +29,9 @@ impl Upkeep {
         Self { process, commands, log, stop, end: None, is_stopped: false, has_stopped: false }
     }
 
-    /// Sets the end of the watch, since its beginning.
-    pub fn end_at(&mut self, end: Option<Duration>) {
-        self.end = end;
+    /// Begins the windows: sets the end of the watch, since its beginning, and forgets stops.
+    pub fn begin_windows(&mut self, end: Option<Duration>) {
+        (self.end, self.has_stopped) = (end, false);
     }
 
     /// Returns whether the watch is to end: by a signal, or by its time.
@@ -45,7 +45,7 @@ impl Upkeep {
     }
 
     /// Returns whether a look has found the program stopped since the last call.
-    pub fn has_stopped(&mut self) -> bool {
+    pub fn take_has_stopped(&mut self) -> bool {
         mem::take(&mut self.has_stopped)
     }
 

@@ -195,9 +195,7 @@ impl Watching {
     pub fn run(&mut self, every: Duration, time: Option<Duration>) -> Result<(), Failure> {
         let mut from = self.log.elapsed();
         let end = time.map(|time| time.saturating_add(from));
-        self.link.upkeep.end_at(end);
-        // A stop before the first window is in none.
-        self.link.upkeep.has_stopped();
+        self.link.upkeep.begin_windows(end);
         let mut next = from.saturating_add(every);
         loop {
             let now = self.log.elapsed();
@@ -235,7 +233,7 @@ impl Watching {
     /// the time of the stop.
     fn end_window(&mut self, mut from: Duration, mut to: Duration) -> Result<Duration, Failure> {
         let readings = if self.is_stopped() { Vec::new() } else { self.take_readings()? };
-        if self.link.upkeep.has_stopped() && !readings.is_empty() {
+        if self.link.upkeep.take_has_stopped() && !readings.is_empty() {
             to = self.log.elapsed();
             self.step(from, to)?;
             from = to;

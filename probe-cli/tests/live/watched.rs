@@ -90,8 +90,13 @@ impl Drop for Watch {
     }
 }
 
-pub fn names(events: &[Value]) -> Vec<&str> {
+fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|it| it["event"].as_str().unwrap()).collect()
+}
+
+/// Returns the number of events of each of these names.
+pub fn counts<const N: usize>(events: &[Value], of: [&str; N]) -> [usize; N] {
+    of.map(|name| names(events).iter().filter(|it| **it == name).count())
 }
 
 /// Returns the traces in a folder.
@@ -154,8 +159,7 @@ fn firings_have_files_of_their_own_and_one_text_has_one_attachment() {
     assert_eq!(traces(&folder), ["rule-1-2.pftrace", "rule-1-3.pftrace", "rule-1.pftrace"]);
     assert_eq!(fs::read(folder.0.join("rule-1.pftrace")).unwrap(), b"mine");
     let events = watch.stop();
-    let count = |name| names(&events).iter().filter(|it| **it == name).count();
-    assert_eq!((count("armed"), count("disarmed"), count("failed")), (1, 1, 0), "{events:#?}");
+    assert_eq!(counts(&events, ["armed", "disarmed", "failed"]), [1, 1, 0], "{events:#?}");
     program.is_as_before();
 }
 

@@ -10,7 +10,7 @@ use signal_hook::consts::SIGSTOP;
 use signal_hook::low_level::raise;
 
 use crate::program::{Folder, Program, signal};
-use crate::watched::{Watch, names};
+use crate::watched::{Watch, counts};
 
 const WORK: &str = "live::program::work";
 const AT_END: &str = "the program is stopped; it detaches all when it goes on";
@@ -42,11 +42,16 @@ impl Reporter for Stopping {
     }
 }
 
+/// A rule that records until the watch ends.
+fn records() -> String {
+    format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace")
+}
+
 /// Rules that record, and stop the program: as the watch begins, and as they fire. The second one
 /// ends with the first window that is known after it has fired.
 fn rules() -> [String; 2] {
     [
-        format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace"),
+        records(),
         format!("when rate({WORK}) > 1 until count({WORK}) > 0 then arm {WORK}=stopping at most 1 time"),
     ]
 }
@@ -62,6 +67,25 @@ fn texts(events: &[Value]) -> Vec<&str> {
     events.iter().map(|it| it["text"].as_str().unwrap_or_default()).collect()
 }
 
+/// Checks the events of a watch that has recorded once. The program was stopped this many times.
+#[track_caller]
+fn nothing_is_lost(events: &[Value], stops: usize) {
+    let counts = counts(events, ["stopped", "back", "recorded", "lost", "failed"]);
+    assert_eq!(counts, [stops, stops, 1, 0, 0], "{events:#?}");
+}
+
+/// Ends a watch that records, while the program is stopped.
+#[track_caller]
+fn ends_at_once(watch: Watch, program: &mut Program) {
+    let events = watch.stop();
+    let texts = texts(&events);
+    for expected in [AT_END, "it.probetrace has the events until about now"] {
+        assert!(texts.contains(&expected), "{texts:#?}");
+    }
+    signal("-CONT", &program.child);
+    program.is_as_before();
+}
+
 #[test]
 fn a_program_that_is_stopped_while_it_is_asked_is_waited_for() {
     let folder = Folder::new("watch-stopped-asked");
@@ -69,10 +93,8 @@ fn a_program_that_is_stopped_while_it_is_asked_is_waited_for() {
     let mut watch = Watch::start(&folder, &program, &rules());
     lead(&mut watch, &program, "ended");
     let events = watch.stop();
-    let count = |name| names(&events).iter().filter(|it| **it == name).count();
-    let counts = ["armed", "disarmed", "recorded", "lost", "failed"].map(count);
-    assert_eq!(counts, [1, 1, 1, 0, 0], "{events:#?}");
-    assert_eq!((count("stopped"), count("back")), (2, 2), "{events:#?}");
+    assert_eq!(counts(&events, ["armed", "disarmed"]), [1, 1], "{events:#?}");
+    nothing_is_lost(&events, 2);
     // The first stop was before all windows, and the second one is an unknown window.
     assert_eq!(events.last().unwrap()["unknown"], 1, "{events:#?}");
     program.is_as_before();
@@ -85,13 +107,7 @@ fn the_watch_ends_at_once_while_an_answer_is_awaited() {
     let mut watch = Watch::start(&folder, &program, &rules());
     lead(&mut watch, &program, "recording");
     watch.event("stopped");
-    let events = watch.stop();
-    let texts = texts(&events);
-    for expected in [AT_END, "it.probetrace has the events until about now"] {
-        assert!(texts.contains(&expected), "{texts:#?}");
-    }
-    signal("-CONT", &program.child);
-    program.is_as_before();
+    ends_at_once(watch, &mut program);
 }
 
 #[test]
@@ -112,7 +128,7 @@ fn a_program_that_is_stopped_again_and_again_loses_nothing() {
     let folder = Folder::new("watch-stopped-again");
     let mut program = Program::start(&folder);
     let rules = [
-        format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace"),
+        records(),
         "when max(half of live::program::half) > 1 and count(live::program::half) > 1 \
          then arm live::program::half=count"
             .to_owned(),
@@ -126,9 +142,7 @@ fn a_program_that_is_stopped_again_and_again_loses_nothing() {
         watch.event("back");
     }
     let events = watch.stop();
-    let count = |name| names(&events).iter().filter(|it| **it == name).count();
-    let counts = ["stopped", "back", "recorded", "lost", "failed"].map(count);
-    assert_eq!(counts, [20, 20, 1, 0, 0], "{events:#?}");
+    nothing_is_lost(&events, 20);
     program.is_as_before();
 }
 
@@ -151,9 +165,7 @@ fn the_rules_of_a_stopped_program_wait() {
     signal("-CONT", &program.child);
     assert_eq!(watch.event("back")["text"], "the program goes on");
     let events = watch.stop();
-    let count = |name| names(&events).iter().filter(|it| **it == name).count();
-    let counts = ["stopped", "back", "recorded", "lost", "failed"].map(count);
-    assert_eq!(counts, [1, 1, 1, 0, 0], "{events:#?}");
+    nothing_is_lost(&events, 1);
     program.is_as_before();
 }
 
@@ -161,16 +173,9 @@ fn the_rules_of_a_stopped_program_wait() {
 fn a_watch_of_a_stopped_program_ends_at_once() {
     let folder = Folder::new("watch-stopped-end");
     let mut program = Program::start(&folder);
-    let rule = format!("when rate({WORK}) > 1 then record {WORK} for 1h to it.probetrace");
-    let mut watch = Watch::start(&folder, &program, &[rule]);
+    let mut watch = Watch::start(&folder, &program, &[records()]);
     watch.event("recording");
     signal("-STOP", &program.child);
     watch.event("stopped");
-    let events = watch.stop();
-    let texts = texts(&events);
-    for expected in [AT_END, "it.probetrace has the events until about now"] {
-        assert!(texts.contains(&expected), "{texts:#?}");
-    }
-    signal("-CONT", &program.child);
-    program.is_as_before();
+    ends_at_once(watch, &mut program);
 }
