@@ -4,18 +4,14 @@
 //! attachment. Cost: see [`judge`](super::judge), and the consumer's own. Hits that are only
 //! counted are delivered to it and counted here, since a counting block evaluates no fields.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
+use super::counted::Counted;
 use super::judge::{Asked, Judge, Plan};
-use crate::by_probe::{Numbers, numbers};
-use crate::calls::add_single_writer;
 use crate::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::expression::{Predicate, Scope};
-use crate::per_thread::PerThread;
 use crate::registry::ProbeId;
 
 struct Filtered<C> {
@@ -25,15 +21,6 @@ struct Filtered<C> {
     /// Probes that the predicate is not about.
     others: Vec<ProbeId>,
     counted: OnceLock<Counted>,
-}
-
-/// The hits of each probe, for a consumer that has them counted.
-struct Counted {
-    /// The place of a probe's number in `memory`, from 1.
-    places: Numbers,
-    used: AtomicU32,
-    room: u32,
-    memory: PerThread<(), AtomicU64>,
 }
 
 impl ProbeSet {
@@ -101,11 +88,7 @@ impl<C: Consumer> Consumer for Filtered<C> {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         match self.inner.wants() {
             Wants::Hits => (),
-            Wants::Counts => {
-                let counted = Counted::new(probes)?;
-                counted.join(probes)?;
-                let _ = self.counted.set(counted);
-            }
+            Wants::Counts => _ = self.counted.set(Counted::new(probes)?),
             Wants::Switchable => {
                 let problem = "this consumer counts most calls without looking at their fields, \
                                so it can't have a predicate";
@@ -169,61 +152,14 @@ impl<C: Consumer> Filtered<C> {
     }
 }
 
-impl Counted {
-    fn new(probes: &ProbeSet) -> Result<Self, Error> {
-        let room = probes.len() + probes.room();
-        Ok(Self {
-            places: Numbers::new(numbers(probes)),
-            used: AtomicU32::new(0),
-            room: u32::try_from(room).unwrap_or(u32::MAX),
-            memory: PerThread::new(room)?,
-        })
-    }
-
-    /// Finds places for these probes. One thread at a time calls it.
-    fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
-        let new: Vec<_> = probes.ids().iter().filter(|id| self.place(**id).is_none()).collect();
-        let used = self.used.load(Relaxed);
-        let has_room = (self.room - used) as usize >= new.len() && new.iter().all(|id| self.places.has(**id));
-        if !has_room {
-            let problem = format!("there is room for {} probes; attach anew", self.room);
-            return Err(Error::Consumer(problem.into()));
-        }
-        for (place, id) in (used + 1..).zip(new) {
-            self.places.set(*id, place);
-            self.used.store(place, Relaxed);
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn place(&self, id: ProbeId) -> Option<usize> {
-        (self.places.get(id) as usize).checked_sub(1)
-    }
-
-    #[inline]
-    fn count(&self, event: &Event<'_>) {
-        let Some(local) = self.memory.of(event) else { return };
-        if let Some(count) = self.place(event.probe()).and_then(|at| local.parts().get(at)) {
-            add_single_writer(count, 1);
-        }
-    }
-}
-
 impl<C: Consumer> Screen for Filtered<C> {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.judge.notes();
-        match self.counted.get().map_or(0, |counted| counted.memory.lost()) {
-            0 => (),
-            hits => notes.push(format!("{hits} hits were not counted: no memory for them")),
-        }
+        notes.extend(self.counted.get().and_then(Counted::note));
         notes
     }
 
     fn counted(&self, id: ProbeId) -> Option<u64> {
-        let counted = self.counted.get()?;
-        let at = counted.place(id)?;
-        let counts = counted.memory.iter().filter_map(|local| Some(local.parts().get(at)?.load(Relaxed)));
-        Some(counts.sum())
+        self.counted.get()?.hits(id)
     }
 }

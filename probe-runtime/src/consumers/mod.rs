@@ -53,7 +53,9 @@ macro_rules! shown {
 mod aggregate;
 mod buckets;
 mod count;
+mod counted;
 mod filtered;
+mod in_thread;
 mod judge;
 
 #[cfg(feature = "call-tree")]

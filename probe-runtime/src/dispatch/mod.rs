@@ -83,7 +83,7 @@ pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use thread_slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "patched"))]
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
-pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, prepare, slots};
+pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, current_thread, prepare, slots};
 
 pub(crate) use subscription::{Subscription, UnsettledSwitch, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers};

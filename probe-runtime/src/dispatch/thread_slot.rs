@@ -129,6 +129,12 @@ pub fn lost_hits() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
+/// Returns the number of the calling thread, as [`Event::thread`](super::Event::thread) has it, and
+/// takes a slot if the thread has none; `None` without memory.
+pub(crate) fn current_thread() -> Option<u64> {
+    ThreadSlot::current().map(|slot| slot.thread())
+}
+
 /// Returns all slots, of live threads and free ones.
 pub(crate) fn slots() -> impl Iterator<Item = &'static ThreadSlot> {
     // SAFETY: slots are never given back.

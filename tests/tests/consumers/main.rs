@@ -10,6 +10,8 @@ mod consumer_faults;
 mod counting;
 #[cfg(feature = "unoptimised")]
 mod counting_order;
+#[cfg(feature = "unoptimised")]
+mod in_thread;
 mod latency;
 #[cfg(feature = "unoptimised")]
 mod metrics;
