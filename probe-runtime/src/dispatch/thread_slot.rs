@@ -132,7 +132,7 @@ pub fn lost_hits() -> u64 {
 /// Returns the number of the calling thread, as [`Event::thread`](super::Event::thread) has it, and
 /// takes a slot if the thread has none; `None` without memory.
 pub(crate) fn current_thread() -> Option<u64> {
-    ThreadSlot::current().map(|slot| slot.thread())
+    ThreadSlot::current().map(ThreadSlot::thread)
 }
 
 /// Returns all slots, of live threads and free ones.
