@@ -62,6 +62,11 @@ impl HotPath {
         self.instructions.iter().filter(|instruction| instruction.mnemonic() != Mnemonic::Nop).collect()
     }
 
+    /// Returns the number of NOPs, sites included.
+    pub fn nops(&self) -> usize {
+        self.instructions.iter().filter(|instruction| instruction.mnemonic() == Mnemonic::Nop).count()
+    }
+
     /// Returns address and length of each NOP that is neither a site, nor the padding of one, nor
     /// that ahead of a loop that the compiler has aligned, by address. The padding of a site
     /// without a prefix is the NOP directly ahead, which leads to the next word, or has one byte

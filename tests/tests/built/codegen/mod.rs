@@ -133,6 +133,10 @@ fn setter() {
 #[test]
 fn nothing() {
     costs_only_nops("nothing", 2);
+    // The one ahead of the entry, the entry, and the exit with its prefixes.
+    for function in ["nothing", "leaf", "setter"] {
+        assert_eq!(hot_path(&SiteTable::parse(&PROBED), function).nops(), 3, "{function}");
+    }
 }
 
 #[test]
