@@ -50,6 +50,7 @@ pub struct Configuration {
     workspace: PathBuf,
     name: &'static str,
     linker: Linker,
+    compiler: Option<&'static str>,
     optimised: Optimised,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
@@ -68,6 +69,7 @@ impl Configuration {
             workspace: workspace.into(),
             name,
             linker: Linker::Lld,
+            compiler: None,
             optimised: Optimised::Nothing,
             settings: Vec::new(),
             flags: Vec::new(),
@@ -96,6 +98,20 @@ impl Configuration {
     #[must_use]
     pub fn setting(mut self, key: &'static str, value: &'static str) -> Self {
         self.settings.push((key, value));
+        self
+    }
+
+    /// Lets clippy's driver compile the fixture's own packages, if there is one. It makes the same
+    /// programs as rustc, and refuses those lints of clippy that the sources deny.
+    #[must_use]
+    pub fn linted(mut self) -> Self {
+        self.compiler = Some("clippy-driver").filter(|driver| {
+            let output = Command::new(driver).arg("--version").output();
+            output.is_ok_and(|output| output.status.success())
+        });
+        if self.compiler.is_none() {
+            println!("left out: lints, since there is no clippy-driver");
+        }
         self
     }
 
@@ -217,6 +233,12 @@ impl Configuration {
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
             .env("CARGO_TARGET_DIR", self.directories().0)
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir());
+        if let Some(compiler) = self.compiler {
+            // As `cargo clippy -- -Aclippy::all` passes it on: only what the sources ask for.
+            cargo
+                .env("RUSTC_WORKSPACE_WRAPPER", compiler)
+                .env("CLIPPY_ARGS", "-Aclippy::all__CLIPPY_HACKERY__");
+        }
         if verb == "rustc" {
             // Flags are for one target, and not for the package's library, if it has one.
             cargo.args(["--bins", "--"]).args(self.own_flags());

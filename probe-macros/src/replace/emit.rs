@@ -148,7 +148,7 @@ fn original(subject: &Replaceable, names: &Names, body: &Group) -> TokenStream {
     signature.ident = names.original.clone();
     quote! {
         #(#attributes)*
-        #[allow(clippy::too_many_arguments, clippy::unnecessary_wraps)]
+        #[allow(clippy::inline_always, clippy::too_many_arguments, clippy::unnecessary_wraps)]
         #[inline(always)]
         #signature #body
     }

@@ -81,7 +81,7 @@ fn a_free_function() {
 
         impl price {
             #[allow(unused)]
-            #[allow(clippy::too_many_arguments, clippy::unnecessary_wraps)]
+            #[allow(clippy::inline_always, clippy::too_many_arguments, clippy::unnecessary_wraps)]
             #[inline(always)]
             fn __probe_original(item: &Item, mut n: u32) -> Money {
                 k::__private::v1::function!(("price", ""));

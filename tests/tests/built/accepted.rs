@@ -11,7 +11,8 @@ use probe_tests::fixture::Configuration;
 
 #[test]
 fn accepted_code_runs() {
-    let built = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "accepted", "debug").build("accepted");
+    let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "accepted", "debug").linted();
+    let built = configuration.build("accepted");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("accepted/src/bin");
     let sources: Vec<_> = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(!sources.is_empty());

@@ -32,6 +32,7 @@ pub mod shadowed {
 
     /// Documented.
     #[::probe_runtime::probe(replace)]
+    #[must_use]
     pub fn doubled(left: u32) -> u32 {
         left * 2
     }
