@@ -7,7 +7,7 @@ tools
 
 # `cargo test` alone builds the examples, too; with targets it doesn't.
 step 'examples'
-cargo build "$(wrapper linted)" --workspace --examples
+cargo build "$(wrapper linted)" --workspace --examples --bin quickstart
 
 step 'integration tests'
 others=$(cargo metadata --no-deps --format-version 1 |

@@ -11,14 +11,14 @@ if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile 
     # All at once, so that each dependency has one set of features. The tests of sites have every
     # expansion, the examples most. In the whole, the agent has all features of the runtime that it
     # can have.
-    checked=(-p probe-examples --examples)
+    checked=(-p probe-examples -p quickstart --examples --bins)
     [ "${PROBE_TEST_WHOLE:-0}" = 0 ] ||
         checked+=(-p probe-agent -p probe-build -p probe-cli -p probe-tests --features probe-build/parallel --lib --bins --test sites)
     cargo "+$oldest" check "${checked[@]}" --target-dir target/oldest
     if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
         # Checks make no code. These builds have sites, which are linked and switched.
         cargo "+$oldest" run -p traced --target-dir target/oldest -- target/oldest/traced.folded
-        cargo "+$oldest" run -p probe-examples --example quickstart --target-dir target/oldest
+        cargo "+$oldest" run -p quickstart --target-dir target/oldest
         cargo "+$oldest" check -p probe-runtime --features=off --target-dir target/oldest
     fi
 else

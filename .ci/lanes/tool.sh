@@ -7,7 +7,7 @@ tools
 
 # As in the lane `integration`.
 step 'examples'
-cargo build "$(wrapper linted)" --workspace --examples
+cargo build "$(wrapper linted)" --workspace --examples --bin quickstart
 
 step 'tests of the command-line tool'
 cargo test "$(wrapper linted)" --workspace --test cli --test live --test shop

@@ -11,7 +11,7 @@ PROBE_TEST_WHOLE=1 cargo test --workspace --lib
 
 step 'optimised consumers, and an example'
 cargo test "${optimised[@]}" --test consumers
-cargo run --release -p probe-examples --example quickstart
+cargo run --release -p quickstart
 
 # The lane `release` plays slices of the first two, and none of the tests of C code.
 step 'whole stress of optimised code, and C code beside an optimised runtime'

@@ -32,7 +32,12 @@ impl Run {
     pub fn example(name: &str) -> Self {
         let path = built(name);
         assert!(path.is_file(), "{} is missing; build it with `cargo build --examples`", path.display());
-        let mut command = Command::new(path);
+        Self::program(path)
+    }
+
+    /// Prepares a run of the program with this path.
+    pub fn program(path: impl AsRef<Path>) -> Self {
+        let mut command = Command::new(path.as_ref());
         command
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .env_remove("PROBES")

@@ -1,10 +1,10 @@
 //! Probes in a program that does real work: a full-text search over your files.
 //!
 //! ```text
-//! cargo run --release --example quickstart            # all text below the current folder
-//! cargo run --release --example quickstart -- FILES…  # these files and folders
-//! PROBE_AGENT=1 cargo run --release --example quickstart -- --serve   # for `probectl -n quickstart`
-//! PROBES='quickstart::query=count' cargo run --release --example quickstart
+//! cargo run -p quickstart              # all text below the current folder
+//! cargo run -p quickstart -- FILES…    # these files and folders
+//! PROBES='quickstart::query=count' cargo run -p quickstart
+//! PROBE_AGENT=1 cargo run -p quickstart --features agent -- --serve   # for `probectl -n quickstart`
 //! ```
 //!
 //! One thread indexes the files repeatedly, and other threads answer queries. Meanwhile the probes

@@ -31,6 +31,10 @@ fn number(text: &str, words: [&str; 2]) -> u64 {
     cell.parse().unwrap_or_else(|_| panic!("{words:?} has {cell}"))
 }
 
+fn quickstart() -> Run {
+    Run::program(env!("CARGO_BIN_EXE_quickstart"))
+}
+
 fn assert_fails_with(run: &Outcome, message: &str) {
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(run.stderr.starts_with("quickstart: "), "{run:?}");
@@ -41,10 +45,10 @@ fn assert_fails_with(run: &Outcome, message: &str) {
 #[test]
 #[cfg(not(probe_off))]
 fn searches_the_repository_in_all_phases() {
-    let run = Run::example("quickstart").finish();
+    let run = quickstart().finish();
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{run:?}");
 
-    let list = run.stdout.lines().filter(|line| line.contains("examples/quickstart/main.rs:"));
+    let list = run.stdout.lines().filter(|line| line.contains("examples/quickstart/src/main.rs:"));
     assert_eq!(list.count(), PROBES.len(), "{run:?}");
 
     let rates: Vec<_> = (run.stdout.lines())
@@ -74,7 +78,7 @@ fn searches_the_repository_in_all_phases() {
 fn counts_for_the_environment_as_well() {
     let file = scratch("poem.txt");
     fs::write(&file, "The tide rises, the tide falls,\nThe twilight darkens, the curlew calls").unwrap();
-    let run = Run::example("quickstart").arg(&file).probes("quickstart::query kind=entry=count").finish();
+    let run = quickstart().arg(&file).probes("quickstart::query kind=entry=count").finish();
     fs::remove_file(&file).unwrap();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.stdout.contains("over 1 file with 70 bytes"), "{run:?}");
@@ -88,7 +92,7 @@ fn counts_for_the_environment_as_well() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let file = scratch("absent.txt");
-    let run = Run::example("quickstart").arg(&file).finish();
+    let run = quickstart().arg(&file).finish();
     assert_fails_with(&run, &format!("can't read {}: ", file.display()));
 }
 
@@ -96,19 +100,19 @@ fn a_file_that_is_not_there_is_named() {
 fn no_text_is_an_error() {
     let file = scratch("empty.txt");
     fs::write(&file, " -- \n").unwrap();
-    let run = Run::example("quickstart").arg(&file).finish();
+    let run = quickstart().arg(&file).finish();
     fs::remove_file(&file).unwrap();
     assert_fails_with(&run, "there is no text to search in");
 }
 
 #[test]
 fn a_mistake_in_the_environment_is_pointed_at() {
-    let run = Run::example("quickstart").probes("quickstart::query=conut").finish();
+    let run = quickstart().probes("quickstart::query=conut").finish();
     assert_fails_with(&run, "`conut` is not a consumer");
 }
 
 #[test]
 #[cfg(probe_off)]
 fn says_that_it_was_built_without_probes() {
-    assert_fails_with(&Run::example("quickstart").finish(), "this program was built without probes");
+    assert_fails_with(&quickstart().finish(), "this program was built without probes");
 }

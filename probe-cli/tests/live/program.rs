@@ -333,12 +333,12 @@ pub fn copy(program: &Path, to: &Path) {
     assert!(Command::new("cp").args([program, to]).status().unwrap().success());
 }
 
-/// Returns the file of the search service, an example that the tests of all packages build. `None`
+/// Returns the file of the search service, an example whose own tests build it. `None`
 /// if nobody has built it, which is said.
 pub fn search_service() -> Option<PathBuf> {
-    let file = this().ancestors().nth(2).unwrap().join("examples/quickstart");
+    let file = this().ancestors().nth(2).unwrap().join("quickstart");
     if !file.exists() {
-        println!("skipped: build the examples by `cargo build --examples`");
+        println!("skipped: build the example by `cargo build -p quickstart`");
         return None;
     }
     Some(file)
