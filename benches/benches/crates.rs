@@ -10,16 +10,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
-use probe_tests::crates::{BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, Places, SMALLVEC};
+use probe_tests::crates::{BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, MINIJINJA, Places, SMALLVEC};
 
-const ROUNDS: u64 = 2_000;
-
-/// A driver, and its further dependencies.
-const DRIVERS: [(Crate, &str); 4] = [
-    (BB8, "tokio = { version = \"1\", features = [\"rt\", \"time\"] }\n"),
-    (ITERTOOLS, ""),
-    (SMALLVEC, ""),
-    (HASHBROWN, ""),
+/// A driver, its further dependencies, and the number of rounds.
+const DRIVERS: [(Crate, &str, u64); 5] = [
+    (BB8, "tokio = { version = \"1\", features = [\"rt\", \"time\"] }\n", 2_000),
+    (ITERTOOLS, "", 2_000),
+    (SMALLVEC, "", 2_000),
+    (HASHBROWN, "", 2_000),
+    (MINIJINJA, "", 100),
 ];
 
 const MAIN: &str = "mod driver;\n\nfn main() {\n    let times = std::env::args().nth(1).and_then(|it| it.parse().ok());\n    \
@@ -36,14 +35,14 @@ fn main() {
     }
     // The smoke test has one small crate.
     let drivers = if scale == Scale::Full { &DRIVERS[..] } else { &DRIVERS[2..3] };
-    for (it, dependencies) in drivers {
+    for (it, dependencies, rounds) in drivers {
         for places in [Places::Blocks, Places::Functions] {
-            compare(scale, it, places, dependencies);
+            compare(it, places, dependencies, scale.of(*rounds));
         }
     }
 }
 
-fn compare(scale: Scale, it: &Crate, places: Places, dependencies: &str) {
+fn compare(it: &Crate, places: Places, dependencies: &str, rounds: u64) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let runtime = here.parent().expect("the workspace").join("probe-runtime");
     let bare = here.join("bare");
@@ -65,7 +64,7 @@ fn compare(scale: Scale, it: &Crate, places: Places, dependencies: &str) {
                         Copy::patched(it, &folder, places, &[dependency], "")
                     }
                 };
-                count(&build(it, &variant, &copy, dependencies), scale.of(ROUNDS))
+                count(&build(it, &variant, &copy, dependencies), rounds)
             });
     let [plain, bare, probes] = counts;
     assert_eq!((&plain.1, &plain.1), (&bare.1, &probes.1), "the same results");
