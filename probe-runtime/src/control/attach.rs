@@ -31,13 +31,13 @@ impl Control {
         loaded: KeptLoaded<'_>,
     ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
-        let ids = self.exclude_taken(ids, &mut report);
+        let ids = self.exclude_taken(ids, &mut report, loaded);
         let wanted = wants.counters(ids.len());
         let pool = &mut self.attachments.counters;
         let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
         let counters = has_room.then(|| pool.take(wanted)).flatten();
         let counters = counters.ok_or(Error::OutOfCounters { wanted })?;
-        let text = match open_text(&self.registry, &ids, policy) {
+        let text = match open_text(&self.registry, &ids, policy, loaded) {
             Ok(text) => text,
             Err(error) => {
                 self.attachments.counters.give_back(counters, 0);
@@ -62,13 +62,13 @@ impl Control {
     /// the probe.
     pub(super) fn install(
         &mut self,
-        definition: &'static Definition,
+        definition: &Definition,
         subscription: &Arc<Subscription>,
         loaded: KeptLoaded<'_>,
     ) -> (Option<usize>, Report) {
         let mut report = Report::default();
         let id = self.registry.id_of(definition);
-        let ids = self.exclude_taken(&Vec::from_iter(id), &mut report);
+        let ids = self.exclude_taken(&Vec::from_iter(id), &mut report, loaded);
         if ids.is_empty() {
             if report.refused() == 0 {
                 report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
@@ -99,8 +99,8 @@ impl Control {
             let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
             self.attachments.add(*id, Part::starting(attachment, action, start));
         }
-        self.publish(&ids);
-        self.remember(&ids);
+        self.publish(&ids, loaded);
+        self.remember(&ids, loaded);
         let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report, loaded);
         // While it decides alone, its hooks don't change, so the mode stays valid.
         let attached = self.attachments.attached_mut(attachment);
@@ -111,8 +111,13 @@ impl Control {
     }
 
     /// Returns the probes without those that another runtime has taken, which it refuses.
-    pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_free = |id: &ProbeId| self.registry.definitions(*id).all(claim);
+    pub(super) fn exclude_taken(
+        &self,
+        ids: &[ProbeId],
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) -> Arc<[ProbeId]> {
+        let is_free = |id: &ProbeId| self.registry.definitions(*id, loaded).all(claim);
         // Most processes have one runtime.
         if ids.iter().all(is_free) {
             return ids.into();
@@ -132,7 +137,7 @@ impl Control {
         let (left_all, ids) = (attached.left(), Arc::clone(&attached.ids));
         let left = if left_all.is_none() { self.attachments.left_each(&ids) } else { Vec::new() };
         let Some((attached, is_mixed)) = self.attachments.remove(attachment) else { return report };
-        self.publish(&ids);
+        self.publish(&ids, loaded);
         self.forget(&ids);
         // Retired after its hooks, so `limbo` returns it no earlier than them.
         let used = if is_mixed { attached.counters.len() } else { attached.own() };
@@ -140,14 +145,14 @@ impl Control {
         let late = standing.map(|standing| standing.counters).unwrap_or_default();
         let detached = Detached { subscription, counters, used, late };
         self.limbo.retire(since, Garbage::Detached(Box::new(detached)));
-        let access = if is_still_open(&text) { self.access_to_open(policy) } else { policy.access() };
+        let access = if is_still_open(&text, loaded) { self.access_to_open(policy) } else { policy.access() };
         if left_all.is_some() {
             // It alone decided on these probes, so none of them has a member now.
             self.switch_runs(&runs, Mode::Latent, access, left_all, &mut report, loaded);
         } else {
             self.switch_each(&ids, &left, access, &mut report, loaded);
         }
-        close_text(text, &mut report);
+        close_text(text, &mut report, loaded);
         report
     }
 
@@ -158,7 +163,7 @@ impl Control {
         policy: Policy,
         loaded: KeptLoaded<'_>,
     ) -> Result<(Report, HeldText), Error> {
-        let text = open_text(&self.registry, ids, policy)?;
+        let text = open_text(&self.registry, ids, policy, loaded)?;
         let mut report = Report::default();
         let left = self.attachments.left_each(ids);
         self.attachments.hold(ids);
@@ -177,7 +182,7 @@ impl Control {
         let left = self.attachments.left_each(ids);
         self.attachments.release(ids);
         self.switch_each(ids, &left, policy.access(), &mut report, loaded);
-        close_text(text, &mut report);
+        close_text(text, &mut report, loaded);
         report
     }
 }

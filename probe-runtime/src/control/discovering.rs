@@ -6,13 +6,13 @@ use crate::registry::provider::CallSite;
 
 /// Returns the probe of a call site, as it is now.
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
-    operate(|control, _| control.info(call.probe()?))
+    operate(|control, loaded| control.info(call.probe()?, loaded))
 }
 
 /// Returns all discovered call sites of loaded objects, with their probes.
 pub(crate) fn discovered() -> Vec<(&'static dyn CallSite, ProbeInfo)> {
-    operate(|control, _| {
+    operate(|control, loaded| {
         let all = control.registry.discovered().iter();
-        all.filter_map(|(id, call)| Some((*call, control.info(*id)?))).collect()
+        all.filter_map(|(id, call)| Some((*call, control.info(*id, loaded)?))).collect()
     })
 }

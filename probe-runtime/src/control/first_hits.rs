@@ -154,13 +154,13 @@ impl Control {
         ids.dedup();
         // A hook is published even if no attachment has a part.
         ids.last().into_iter().for_each(|last| self.attachments.make_room(*last));
-        self.publish(&ids);
+        self.publish(&ids, loaded);
         // Definitions do not refer to these hooks any more.
         let calls: Vec<_> = calls.iter().map(|(_, call)| *call).collect();
         if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&calls)) {
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(hooks));
         }
-        self.remember(&ids);
+        self.remember(&ids, loaded);
         let access = self.access_to_new();
         self.switch_each(&ids, &[], access, &mut Report::default(), loaded);
     }

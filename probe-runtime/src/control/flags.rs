@@ -34,7 +34,12 @@ pub(super) struct HeldText {
     _nothing: (),
 }
 
-pub(super) fn open_text(_registry: &Registry, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
+pub(super) fn open_text(
+    _registry: &Registry,
+    _ids: &[ProbeId],
+    _policy: Policy,
+    _loaded: KeptLoaded<'_>,
+) -> Result<HeldText, Error> {
     Ok(HeldText::default())
 }
 
@@ -45,18 +50,24 @@ pub(super) fn refuse(_registry: &Registry, ids: &[ProbeId], reason: &RefusalReas
 }
 
 /// Does nothing: there is one runtime.
-pub(super) fn leave_taken(_registry: &mut Registry, _frozen: &Frozen, _attached: &[ProbeId]) {}
+pub(super) fn leave_taken(
+    _registry: &mut Registry,
+    _attached: &[ProbeId],
+    _frozen: &Frozen,
+    _loaded: KeptLoaded<'_>,
+) {
+}
 
 /// Does nothing: there is one runtime.
 pub(super) fn refuse_taken(_registry: &Registry, _ids: &[ProbeId], _report: &mut Report) {}
 
 /// Returns `true`: no text is written.
-pub(super) fn is_still_open(_text: &HeldText) -> bool {
+pub(super) fn is_still_open(_text: &HeldText, _loaded: KeptLoaded<'_>) -> bool {
     true
 }
 
 /// Does nothing: no text was opened.
-pub(super) fn close_text(_text: HeldText, _report: &mut Report) {}
+pub(super) fn close_text(_text: HeldText, _report: &mut Report, _loaded: KeptLoaded<'_>) {}
 
 /// Does nothing: no text was open.
 pub(super) fn forget_unloaded_text(_unloaded: &[Range<usize>]) {}

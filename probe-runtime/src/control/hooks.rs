@@ -6,13 +6,20 @@ use super::parts::Part;
 #[cfg(not(probe_backend = "patched"))]
 use super::runs::Run;
 use crate::dispatch::{Action, Hooks, Limbo, Room, Unpublished};
+use crate::os::objects::KeptLoaded;
 #[cfg(not(probe_backend = "patched"))]
 use crate::patch::{Mode, Report};
 use crate::registry::{ProbeId, ProbeState, Registry};
 
 impl Attachments {
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
-    pub(super) fn publish(&mut self, ids: &[ProbeId], registry: &Registry, limbo: &mut Limbo<Garbage>) {
+    pub(super) fn publish(
+        &mut self,
+        ids: &[ProbeId],
+        registry: &Registry,
+        limbo: &mut Limbo<Garbage>,
+        loaded: KeptLoaded<'_>,
+    ) {
         self.turn(ids);
         let (is_paused, now) = (is_paused(&self.all), limbo.now());
         let mut room = Room::default();
@@ -43,7 +50,7 @@ impl Attachments {
                     hooks.as_mut().map(|hooks| hooks.add(id, counter, parts.filter_map(listening)))
                 })
             };
-            if let Some(hook) = members.publish(hook, registry.definitions(id)) {
+            if let Some(hook) = members.publish(hook, registry.definitions(id, loaded)) {
                 Unpublished::add(&mut old, hook);
             }
         }
@@ -51,11 +58,11 @@ impl Attachments {
     }
 
     /// Points the definitions of these probes to their hooks.
-    pub(super) fn show(&self, ids: &[ProbeId], registry: &Registry) {
+    pub(super) fn show(&self, ids: &[ProbeId], registry: &Registry, loaded: KeptLoaded<'_>) {
         for id in ids {
             let is_visible = cfg!(probe_backend = "patched") || self.state_of(*id) == ProbeState::Active;
             self.members(*id).into_iter().for_each(|members| {
-                members.show(registry.definitions(*id), is_visible);
+                members.show(registry.definitions(*id, loaded), is_visible);
             });
         }
     }
@@ -63,10 +70,17 @@ impl Attachments {
     /// Shows or hides the hooks of the probes in these runs, which switches them where no site is
     /// patched.
     #[cfg(not(probe_backend = "patched"))]
-    pub(super) fn switch(&self, runs: &[Run], mode: Mode, registry: &Registry, report: &mut Report) {
+    pub(super) fn switch(
+        &self,
+        runs: &[Run],
+        mode: Mode,
+        registry: &Registry,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let Some(members) = self.members(id) else { continue };
-            let (switched, unchanged) = members.show(registry.definitions(id), mode != Mode::Latent);
+            let (switched, unchanged) = members.show(registry.definitions(id, loaded), mode != Mode::Latent);
             report.add_patched(switched);
             report.add_unchanged(unchanged);
         }

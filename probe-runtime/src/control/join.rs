@@ -32,7 +32,7 @@ use crate::registry::{ProbeId, Registry};
 /// Lets all probes join that wait, in this thread's turn.
 fn join_all() {
     let next = |control: &mut Control, loaded: KeptLoaded<'_>| {
-        let late = control.take_late();
+        let late = control.take_late(loaded);
         if late.is_none() {
             control.replace_first_hooks(loaded);
         }
@@ -84,15 +84,22 @@ impl Late {
 impl Attachments {
     /// Notes the probes among these that join standing attachments. `found` are those of a
     /// provider, ascending.
-    pub(super) fn note_late(&mut self, ids: &[ProbeId], found: &[ProbeId], registry: &Registry) {
+    pub(super) fn note_late(
+        &mut self,
+        ids: &[ProbeId],
+        found: &[ProbeId],
+        registry: &Registry,
+        loaded: KeptLoaded<'_>,
+    ) {
         let Self { all, members, parts, .. } = self;
         for (number, attached) in all.iter_mut().enumerate() {
             let standing = attached.as_mut().and_then(|attached| attached.standing.as_mut());
             let Some(standing) = standing else { continue };
             let has_part =
                 |id: ProbeId| members.get(id.index()).is_some_and(|it| it.part(parts, number).is_some());
-            let late =
-                ids.iter().filter(|id| standing.rule.matches(**id, registry, found) && !has_part(**id));
+            let late = ids
+                .iter()
+                .filter(|id| standing.rule.matches(**id, registry, found, loaded) && !has_part(**id));
             standing.waiting.extend(late);
             if !standing.waiting.is_empty() && standing.has_begun && !standing.is_at_once {
                 turn::note();
@@ -136,7 +143,7 @@ impl Control {
             let all: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
             let mut found: Vec<_> = self.registry.discovered_ids().collect();
             found.sort_unstable();
-            self.attachments.note_late(&all, &found, &self.registry);
+            self.attachments.note_late(&all, &found, &self.registry, loaded);
             self.join_at_once(loaded);
         }
     }
@@ -163,7 +170,7 @@ impl Control {
 
     /// Takes the probes that are to join an attachment. Those of unloaded objects join when they
     /// come back, and those of another runtime never do.
-    fn take_late(&mut self) -> Option<Late> {
+    fn take_late(&mut self, loaded: KeptLoaded<'_>) -> Option<Late> {
         self.attachments.numbers().find_map(|number| {
             let attached = self.attachments.attached_mut(number)?;
             let subscription = Arc::clone(&attached.subscription);
@@ -172,7 +179,7 @@ impl Control {
             if waiting.is_empty() || subscription.has_failed() {
                 return None;
             }
-            let ids = self.free_of(number, waiting);
+            let ids = self.free_of(number, waiting, loaded);
             let attached = self.attachments.attached_mut(number)?;
             let standing = attached.standing.as_mut().filter(|_| !ids.is_empty())?;
             let consumer = standing.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
@@ -191,12 +198,18 @@ impl Control {
 
     /// Returns the probes among these that an attachment lacks, that are loaded, and that no other
     /// runtime has taken. The attachment leaves those out.
-    fn free_of(&mut self, number: usize, ids: impl IntoIterator<Item = ProbeId>) -> Vec<ProbeId> {
-        let loaded = ids
-            .into_iter()
-            .filter(|id| self.registry.definition(*id).is_some() && !self.attachments.has_part(number, *id));
+    fn free_of(
+        &mut self,
+        number: usize,
+        ids: impl IntoIterator<Item = ProbeId>,
+        loaded: KeptLoaded<'_>,
+    ) -> Vec<ProbeId> {
+        let lacks = |id: &ProbeId| {
+            self.registry.definition(*id, loaded).is_some() && !self.attachments.has_part(number, *id)
+        };
+        let lacking = ids.into_iter().filter(lacks);
         let (free, taken): (Vec<_>, Vec<_>) =
-            loaded.partition(|id| self.registry.definitions(*id).all(claim));
+            lacking.partition(|id| self.registry.definitions(*id, loaded).all(claim));
         let attached = self.attachments.attached_mut(number).filter(|_| !taken.is_empty());
         if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
             standing.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
@@ -213,7 +226,7 @@ impl Control {
     ) -> Option<UnsettledSwitch> {
         let mut report = Report::default();
         // Objects may have been unloaded while the consumer got ready.
-        let ids = self.free_of(number, starts.iter().map(|(id, _)| *id));
+        let ids = self.free_of(number, starts.iter().map(|(id, _)| *id), loaded);
         let ids = self.limited(number, ids);
         if ids.is_empty() {
             return None;
@@ -254,8 +267,8 @@ impl Control {
         }
         let unsettled = attached.subscription.unsettle();
         self.add_first_hits(number, &ids);
-        self.publish(&ids);
-        self.remember(&ids);
+        self.publish(&ids, loaded);
+        self.remember(&ids, loaded);
         let is_counted = self.switch_each(&ids, &left, self.access_to_new(), &mut report, loaded);
         let attached = self.attachments.attached_mut(number)?;
         if wants == Wants::Counts {

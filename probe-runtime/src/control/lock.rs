@@ -102,6 +102,15 @@ impl Locked {
         drop(guarded);
         drop(sweeper);
     }
+
+    /// Calls `run` once, with none of the known objects unloaded meanwhile. Looks for others only
+    /// if it has to freeze: if the executable alone is known, nothing can be unloaded.
+    pub(super) fn with_known(&mut self, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+        if !self.with_executable(run) {
+            let _whole = Uncancellable::new();
+            with_objects(self, run);
+        }
+    }
 }
 
 /// Runs an operation under the lock, with all objects known and none of them unloaded meanwhile.
@@ -154,9 +163,7 @@ pub(crate) fn sweep() {
         Err(TryLockError::WouldBlock) => return,
     };
     let mut locked = Locked { control, guarded, sweeper: Sweeper };
-    if !locked.with_executable(&mut sweep_marked) {
-        with_objects(&mut locked, &mut sweep_marked);
-    }
+    locked.with_known(&mut sweep_marked);
 }
 
 /// Calls `run` once, with all objects known and none of them unloaded meanwhile.
@@ -166,9 +173,9 @@ pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Contr
         run(control, loaded);
     };
     os::objects::freeze(|frozen| {
-        control.refresh(frozen);
+        let loaded = control.refresh(frozen);
         if !control.registry.is_main_only() {
-            run_swept(control, frozen.into());
+            run_swept(control, loaded);
         }
     });
     // The executable stays loaded: the dynamic linker need not be kept waiting.

@@ -197,10 +197,10 @@ impl Members {
 
     /// Publishes a hook; returns the replaced one, which must go to `limbo`.
     #[inline]
-    pub(super) fn publish(
+    pub(super) fn publish<'a>(
         &mut self,
         hook: Option<Published>,
-        definitions: impl Iterator<Item = &'static Definition>,
+        definitions: impl Iterator<Item = &'a Definition>,
     ) -> Option<Published> {
         let old = std::mem::replace(&mut self.hook, hook);
         if cfg!(probe_backend = "patched") {
@@ -219,9 +219,9 @@ impl Members {
     /// this is the switch. Returns how many definitions began or ceased to be hooked, and how many
     /// did neither.
     #[inline]
-    pub(super) fn show(
+    pub(super) fn show<'a>(
         &self,
-        definitions: impl Iterator<Item = &'static Definition>,
+        definitions: impl Iterator<Item = &'a Definition>,
         is_visible: bool,
     ) -> (usize, usize) {
         let hook: *mut () =

@@ -169,9 +169,14 @@ impl Switch {
     pub(crate) fn counted_in_place(probes: &[ProbeId]) -> Vec<bool> {
         #[cfg(probe_backend = "patched")]
         {
-            let locked = lock();
-            let has_blocks = locked.registry.has_blocks();
-            probes.iter().map(|id| has_blocks && locked.registry.may_have_blocks(*id)).collect()
+            let mut in_place = Vec::new();
+            lock().with_known(&mut |control, loaded| {
+                let registry = &control.registry;
+                let has_blocks = registry.has_blocks();
+                let has = |id: &ProbeId| has_blocks && registry.may_have_blocks(*id, loaded);
+                in_place = probes.iter().map(has).collect();
+            });
+            in_place
         }
         #[cfg(not(probe_backend = "patched"))]
         vec![false; probes.len()]
@@ -294,7 +299,7 @@ impl Control {
         });
         let (ids, left): (Vec<_>, Vec<_>) = changed.unzip();
         if !shared.is_empty() {
-            self.publish(&shared);
+            self.publish(&shared, loaded);
         }
         self.switch_each(&ids, &left, access, report, loaded);
     }

@@ -171,7 +171,7 @@ impl Control {
             if decides_alone {
                 self.switch_each(&ids, &vec![Some(left); ids.len()], access, report, loaded);
             } else {
-                self.publish(&ids);
+                self.publish(&ids, loaded);
                 self.switch_each(&ids, &left_each, access, report, loaded);
             }
         }

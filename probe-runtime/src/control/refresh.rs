@@ -12,15 +12,22 @@ use super::{forget_unloaded_text, leave_taken, refuse_taken};
 use crate::dispatch::Era;
 use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::Report;
-use crate::registry::ProbeId;
 #[cfg(probe_backend = "patched")]
 use crate::registry::ProbeState;
+use crate::registry::{Change, ProbeId};
 
 impl Control {
     /// Looks for loaded, unloaded and discovered probes, and switches new sites to the mode that
-    /// their probes want.
-    pub(super) fn refresh(&mut self, frozen: &Frozen) {
-        let Some(change) = self.registry.refresh(frozen) else { return };
+    /// their probes want. Returns the proof that all known objects stay loaded.
+    pub(super) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> KeptLoaded<'a> {
+        let (change, loaded) = self.registry.refresh(frozen);
+        if let Some(change) = change {
+            self.take_over(change, frozen, loaded);
+        }
+        loaded
+    }
+
+    fn take_over(&mut self, change: Change, frozen: &Frozen, loaded: KeptLoaded<'_>) {
         self.changes += 1;
         forget_unloaded_text(&change.gone);
         if self.attachments.any_standing() {
@@ -28,12 +35,13 @@ impl Control {
             let all = change.is_list_new.then(all);
             let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
             found.sort_unstable();
-            self.attachments.note_late(all.as_ref().unwrap_or(&change.arrived), &found, &self.registry);
+            let ids = all.as_ref().unwrap_or(&change.arrived);
+            self.attachments.note_late(ids, &found, &self.registry, loaded);
         }
         if !change.is_list_new {
-            self.adopt(&change.found, false, frozen.into());
-            self.take_in(frozen, change.arrived);
-            self.join_at_once(frozen.into());
+            self.adopt(&change.found, false, loaded);
+            self.take_in(change.arrived, frozen, loaded);
+            self.join_at_once(loaded);
             return;
         }
         #[cfg(probe_backend = "patched")]
@@ -42,43 +50,41 @@ impl Control {
             self.has_unloaded = true;
             self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
-        self.adopt(&change.found, true, frozen.into());
+        self.adopt(&change.found, true, loaded);
         // No probe above these ever had members.
         let attached = self.attachments.known().collect();
-        let attached = self.show_new(frozen, attached);
-        self.remember(&attached);
+        let attached = self.show_new(attached, frozen, loaded);
+        self.remember(&attached, loaded);
         for at in self.attachments.numbers() {
             if let Some(attached) = self.attachments.attached(at) {
                 let ids = Arc::clone(&attached.ids);
-                self.switch_late(at, &ids, frozen.into());
+                self.switch_late(at, &ids, loaded);
             }
         }
-        self.join_at_once(frozen.into());
+        self.join_at_once(loaded);
     }
 
     /// Extends attachments to the new copies of these probes.
-    fn take_in(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) {
+    fn take_in(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) {
         ids.sort_unstable();
         ids.dedup();
-        let attached = self.show_new(frozen, ids);
-        self.remember(&attached);
+        let attached = self.show_new(ids, frozen, loaded);
+        self.remember(&attached, loaded);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for id in attached {
             for attachment in self.attachments.attachments_of(id) {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
-        by_attachment
-            .into_iter()
-            .for_each(|(attachment, ids)| self.switch_late(attachment, &ids, frozen.into()));
+        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids, loaded));
     }
 
     /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
     /// probes.
-    pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
+    fn show_new(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) -> Vec<ProbeId> {
         ids.retain(|id| self.attachments.has_parts(*id));
-        leave_taken(&mut self.registry, frozen, &ids);
-        self.attachments.show(&ids, &self.registry);
+        leave_taken(&mut self.registry, &ids, frozen, loaded);
+        self.attachments.show(&ids, &self.registry, loaded);
         ids
     }
 

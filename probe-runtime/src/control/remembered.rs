@@ -8,8 +8,8 @@ use crate::registry::{ProbeId, ProbeInfo};
 
 impl Control {
     /// Returns a probe in its present state; `None` once it is unloaded.
-    pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
-        let definition = self.registry.definition(id)?;
+    pub(super) fn info(&self, id: ProbeId, loaded: KeptLoaded<'_>) -> Option<ProbeInfo> {
+        let definition = self.registry.definition(id, loaded)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
         Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.attachments.state_of(id)))
     }
@@ -39,24 +39,24 @@ impl Control {
         &self,
         ids: &[ProbeId],
         loaded: KeptLoaded<'_>,
-        info: fn(&Self, ProbeId) -> Option<ProbeInfo>,
+        info: fn(&Self, ProbeId, KeptLoaded<'_>) -> Option<ProbeInfo>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
         let mut strays = self.strays(ids, loaded);
         crate::order::sort_by(&mut strays, |(a, _), (b, _)| a.cmp(b));
         ids.iter().filter_map(move |id| {
             let own = &strays[strays.partition_point(|(of, _)| of < id)..];
             let own = own.iter().take_while(|(of, _)| of == id).map(|(_, stray)| stray.clone());
-            Some((*id, info(self, *id)?.with_foreign(own.collect())))
+            Some((*id, info(self, *id, loaded)?.with_foreign(own.collect())))
         })
     }
 
     /// Returns an attached probe in its present state, or from the copy if it is unloaded.
-    pub(super) fn attached_info(&self, id: ProbeId) -> Option<ProbeInfo> {
-        self.info(id).or_else(|| self.remembered.get(&id).map(ProbeInfo::unloaded))
+    pub(super) fn attached_info(&self, id: ProbeId, loaded: KeptLoaded<'_>) -> Option<ProbeInfo> {
+        self.info(id, loaded).or_else(|| self.remembered.get(&id).map(ProbeInfo::unloaded))
     }
 
     /// Copies the data of attached probes that may be unloaded. Probes of the executable stay.
-    pub(super) fn remember(&mut self, ids: &[ProbeId]) {
+    pub(super) fn remember(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
         if self.registry.is_main_only() {
             return;
         }
@@ -64,7 +64,7 @@ impl Control {
             if self.registry.is_in_main(id) || self.remembered.contains_key(&id) {
                 continue;
             }
-            if let Some(info) = self.info(id) {
+            if let Some(info) = self.info(id, loaded) {
                 self.remembered.insert(id, info);
             }
         }

@@ -64,9 +64,9 @@ impl Replacement {
     /// Returns the function's probe, of kind [`Replace`](crate::Kind::Replace), in its present
     /// state.
     pub fn probe(&self) -> Option<ProbeInfo> {
-        operate(|control, _| {
+        operate(|control, loaded| {
             let id = *control.attachments.attached(self.number?)?.ids.first()?;
-            control.attached_info(id)
+            control.attached_info(id, loaded)
         })
     }
 

@@ -9,6 +9,7 @@ use super::standing::Rule;
 use super::state::Control;
 use crate::abi::Definition;
 use crate::error::Error;
+use crate::os::objects::KeptLoaded;
 use crate::patch::UnmatchedTerm;
 use crate::registry::{ProbeId, provider};
 use crate::selector::{NamedTerms, Selector};
@@ -61,7 +62,7 @@ const SHOWN: usize = 3;
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     let set = find(selector)?;
     if set.is_empty() {
-        operate(|control, _| Err(nothing(control, selector, &Selector::parse(selector)?)))
+        operate(|control, loaded| Err(nothing(control, selector, &Selector::parse(selector)?, loaded)))
     } else {
         Ok(set)
     }
@@ -88,21 +89,21 @@ pub fn standing(selector: &str) -> Result<ProbeSet, Error> {
 /// Returns the probes that a selector names; they may be none.
 fn find(selector: &str) -> Result<ProbeSet, Error> {
     let parsed = Selector::parse(selector)?;
-    operate(|control, _| {
+    operate(|control, loaded| {
         let mut named = parsed.named();
-        let ids: Arc<[_]> = (definitions(control))
+        let ids: Arc<[_]> = (definitions(control, loaded))
             .filter(|(_, definition)| definition.path_begins_with(&parsed.beginning))
             .filter(|(_, definition)| definition.skipped().is_none())
             .filter(|(_, definition)| parsed.matches_noting(*definition, &mut named))
             .map(|(id, _)| id)
             .collect();
         if ids.is_empty() {
-            let error = nothing(control, selector, &parsed);
+            let error = nothing(control, selector, &parsed, loaded);
             if matches!(error, Error::Skipped { .. }) {
                 return Err(error);
             }
         }
-        let unmatched = unmatched(control, &parsed, &named).into();
+        let unmatched = unmatched(control, &parsed, &named, loaded).into();
         let (policy, as_of) = (Policy::default(), control.changes);
         let rule = Some(Arc::new(Rule::Named(Arc::new(parsed), named)));
         Ok(ProbeSet { ids, policy, unmatched, rule, as_of, room: 0 })
@@ -110,30 +111,38 @@ fn find(selector: &str) -> Result<ProbeSet, Error> {
 }
 
 /// Returns the terms of a selector that have named no probe.
-pub(super) fn unmatched(control: &Control, parsed: &Selector, named: &NamedTerms) -> Vec<UnmatchedTerm> {
+pub(super) fn unmatched(
+    control: &Control,
+    parsed: &Selector,
+    named: &NamedTerms,
+    loaded: KeptLoaded<'_>,
+) -> Vec<UnmatchedTerm> {
     let mut unmatched = Vec::new();
     for term in parsed.unnamed(named) {
         // A long list of paths that no longer exist needs no suggestion for each.
-        let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term)).flatten();
+        let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term, loaded)).flatten();
         unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
     }
     unmatched
 }
 
-fn definitions(control: &Control) -> impl Iterator<Item = (ProbeId, &Definition)> {
+fn definitions<'a>(
+    control: &'a Control,
+    loaded: KeptLoaded<'a>,
+) -> impl Iterator<Item = (ProbeId, &'a Definition)> {
     let ids = (0..control.registry.len()).map(ProbeId::new);
-    ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
+    ids.filter_map(move |id| Some((id, control.registry.definition(id, loaded)?)))
 }
 
 /// Returns the reason why one term of a selector names nothing.
-fn nothing_of(control: &Control, term: &str) -> Option<String> {
+fn nothing_of(control: &Control, term: &str, loaded: KeptLoaded<'_>) -> Option<String> {
     // A term of a valid selector is a valid selector.
-    Some(nothing(control, term, &Selector::parse(term).ok()?).to_string())
+    Some(nothing(control, term, &Selector::parse(term).ok()?, loaded).to_string())
 }
 
 /// Returns the reason why a selector names nothing, with suggestions.
-fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
-    let all: Vec<_> = definitions(control).map(|(_, definition)| definition).collect();
+fn nothing(control: &Control, selector: &str, parsed: &Selector, loaded: KeptLoaded<'_>) -> Error {
+    let all: Vec<_> = definitions(control, loaded).map(|(_, definition)| definition).collect();
     let mut skipped: Vec<_> = (all.iter())
         .filter(|definition| parsed.matches(**definition))
         .filter_map(|definition| Some((definition.path().to_owned(), definition.skipped()?.to_owned())))

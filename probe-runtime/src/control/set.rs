@@ -79,7 +79,7 @@ pub(crate) fn attachment_count() -> usize {
 /// assert_eq!(probe_runtime::unreadable_records(), 0);
 /// ```
 pub fn unreadable_records() -> usize {
-    operate(|control, _| control.registry.skipped())
+    operate(|control, loaded| control.registry.skipped(loaded))
 }
 
 /// Returns the file names of loaded objects whose probes are left alone because they have the
@@ -207,8 +207,8 @@ impl ProbeSet {
         &self,
         run: impl FnOnce(&mut dyn Iterator<Item = (ProbeId, &Definition)>) -> T,
     ) -> T {
-        operate(|control, _| {
-            let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id)?));
+        operate(|control, loaded| {
+            let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id, loaded)?));
             run(&mut self.ids.iter().filter_map(definition))
         })
     }

@@ -68,10 +68,15 @@ pub(super) fn refuse(registry: &Registry, ids: &[ProbeId], reason: &RefusalReaso
 }
 
 /// Excludes sites in new objects whose definitions another runtime has taken first.
-pub(super) fn leave_taken(registry: &mut Registry, frozen: &Frozen, attached: &[ProbeId]) {
+pub(super) fn leave_taken(
+    registry: &mut Registry,
+    attached: &[ProbeId],
+    frozen: &Frozen,
+    loaded: KeptLoaded<'_>,
+) {
     let definitions = |id: &ProbeId| {
         let id = *id;
-        registry.definitions(id).map(move |definition| (id, definition))
+        registry.definitions(id, loaded).map(move |definition| (id, definition))
     };
     let taken: Vec<_> =
         attached.iter().flat_map(definitions).filter(|(_, definition)| !claim(definition)).collect();

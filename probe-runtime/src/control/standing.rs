@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::counters::sums;
 use crate::error::Error;
+use crate::os::objects::KeptLoaded;
 use crate::registry::{ProbeId, Registry};
 use crate::selector::{NamedTerms, Selector};
 
@@ -22,8 +23,14 @@ pub(super) enum Rule {
 }
 
 impl Rule {
-    pub(super) fn matches(&mut self, id: ProbeId, registry: &Registry, found: &[ProbeId]) -> bool {
-        let Some(definition) = registry.definition(id).filter(|it| it.skipped().is_none()) else {
+    pub(super) fn matches(
+        &mut self,
+        id: ProbeId,
+        registry: &Registry,
+        found: &[ProbeId],
+        loaded: KeptLoaded<'_>,
+    ) -> bool {
+        let Some(definition) = registry.definition(id, loaded).filter(|it| it.skipped().is_none()) else {
             return false;
         };
         match self {

@@ -64,8 +64,8 @@ impl Control {
     }
 
     /// Publishes new hooks of these probes' listeners, and retires the previous ones.
-    pub(super) fn publish(&mut self, ids: &[ProbeId]) {
-        self.attachments.publish(ids, &self.registry, &mut self.limbo);
+    pub(super) fn publish(&mut self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+        self.attachments.publish(ids, &self.registry, &mut self.limbo, loaded);
     }
 
     #[cfg(probe_backend = "patched")]
@@ -90,8 +90,8 @@ impl Control {
         self.sites(loaded).switch(runs, mode, access, left, report);
         #[cfg(not(probe_backend = "patched"))]
         {
-            let _ = (access, left, loaded);
-            self.attachments.switch(runs, mode, &self.registry, report);
+            let _ = (access, left);
+            self.attachments.switch(runs, mode, &self.registry, report, loaded);
         }
     }
 
@@ -124,7 +124,7 @@ impl Control {
         if access != Access::Alias {
             let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
             let runs = counting.flat_map(|(.., runs)| runs).cloned();
-            self.registry.add_blocks(runs.flatten().map(ProbeId::new));
+            self.registry.add_blocks(runs.flatten().map(ProbeId::new), loaded);
         }
         for (left, mode, runs) in &batches {
             self.switch_runs(runs, *mode, access, *left, report, loaded);

@@ -1,4 +1,5 @@
-//! Opening the text of an attachment or a hold, and sealing it again.
+//! Opening the text of an attachment or a hold, and sealing it again. Its objects stay loaded
+//! meanwhile, since the program may map pages of its own in the place of one that is gone.
 
 use std::io;
 use std::ops::Range;
@@ -6,6 +7,7 @@ use std::ops::Range;
 use super::policy::Policy;
 use super::runs::runs;
 use crate::error::Error;
+use crate::os::objects::KeptLoaded;
 use crate::patch::{self, OpenText, Report, Site, TextError, TextPolicy};
 use crate::registry::provider::CallSite;
 use crate::registry::{ProbeId, Registry};
@@ -14,7 +16,12 @@ use crate::registry::{ProbeId, Registry};
 pub(super) type HeldText = Vec<OpenText>;
 
 /// Opens the text of these probes, if the policy asks for it.
-pub(super) fn open_text(registry: &Registry, ids: &[ProbeId], policy: Policy) -> Result<HeldText, Error> {
+pub(super) fn open_text(
+    registry: &Registry,
+    ids: &[ProbeId],
+    policy: Policy,
+    _loaded: KeptLoaded<'_>,
+) -> Result<HeldText, Error> {
     if policy.text != TextPolicy::Open {
         return Ok(Vec::new());
     }
@@ -34,12 +41,12 @@ pub(super) fn open_text(registry: &Registry, ids: &[ProbeId], policy: Policy) ->
 }
 
 /// Returns whether the text is still writable. Another copy of this crate may have sealed it.
-pub(super) fn is_still_open(text: &HeldText) -> bool {
+pub(super) fn is_still_open(text: &HeldText, _loaded: KeptLoaded<'_>) -> bool {
     text.iter().all(|segment| patch::renew(segment).is_ok())
 }
 
 /// Seals text that no other attachment holds open.
-pub(super) fn close_text(text: HeldText, report: &mut Report) {
+pub(super) fn close_text(text: HeldText, report: &mut Report, _loaded: KeptLoaded<'_>) {
     for segment in text {
         if segment.close().is_err() {
             report.add_unsealed();

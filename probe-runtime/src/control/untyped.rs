@@ -262,12 +262,12 @@ impl Untyped {
 
     /// Returns the terms of a standing selector that have named no probe so far.
     pub(crate) fn unmatched(&self) -> Vec<UnmatchedTerm> {
-        let standing = |control: &Control| {
+        let standing = |control: &Control, loaded: KeptLoaded<'_>| {
             let Rule::Named(selector, named) = self.standing_of(control)?.rule.clone() else { return None };
-            Some(unmatched(control, &selector, &named))
+            Some(unmatched(control, &selector, &named, loaded))
         };
         if self.is_standing {
-            operate(|control, _| standing(control)).unwrap_or_default()
+            operate(|control, loaded| standing(control, loaded)).unwrap_or_default()
         } else {
             Vec::new()
         }

@@ -14,7 +14,10 @@
 
 // Safety: relies on the way in, which passes the hook's own data, and on `control`, which frees a
 // hook and its data only when `limbo` gives it out, and drops a consumer only when no thread is
-// marked as in it.
+// marked as in it. A hit's definition lies in the object of its site, or in one that this object
+// was linked to. The hit returns into the site's code, so a program that unloads the object before
+// has unloaded code that a thread executes. A discovered definition lies in memory that is never
+// unmapped, and the mark keeps its place from being given to another.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +30,7 @@ use crate::abi::{Definition, Value};
 
 /// A function that a [`Hook`] names.
 pub(super) type Deliver = unsafe extern "C" fn(
-    &'static Definition,
+    &Definition,
     *const Value<'static>,
     usize,
     *const Subscription,
@@ -41,7 +44,7 @@ pub(super) type Deliver = unsafe extern "C" fn(
 /// Only the way in may call it, as the module says, with the calling thread's slot and with a
 /// subscription of a consumer of type `L`.
 pub(super) unsafe extern "C" fn deliver<L: Listener>(
-    definition: &'static Definition,
+    definition: &Definition,
     frame: *const Value<'static>,
     _: usize,
     subscription: *const Subscription,
@@ -73,7 +76,7 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
 /// # Safety
 /// Only the way in may call it, as the module says, with the calling thread's slot.
 pub(super) unsafe extern "C" fn each(
-    definition: &'static Definition,
+    definition: &Definition,
     frame: *const Value<'static>,
     _: usize,
     _: *const Subscription,
@@ -90,7 +93,7 @@ pub(super) unsafe extern "C" fn each(
 /// instead.
 #[inline(always)]
 pub(super) fn tell(
-    definition: &'static Definition,
+    definition: &Definition,
     frame: *const Value<'_>,
     slot: &'static ThreadSlot,
     hook: &Hook,
@@ -142,7 +145,7 @@ pub(crate) static UNMARKED: Unmarked = Unmarked { sole_counter: 0, deliver: unma
 
 #[cfg(probe_backend = "patched")]
 unsafe extern "C" fn unmarked(
-    definition: &'static Definition,
+    definition: &Definition,
     frame: *const Value<'static>,
     _: usize,
     _: *const Subscription,
@@ -155,7 +158,7 @@ unsafe extern "C" fn unmarked(
 /// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in
 /// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
 /// the values and to the stack pointer at the call of the stub. It is null if neither is known.
-pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
+pub(crate) fn dispatch(definition: &Definition, frame: *const Value<'_>) {
     let Some(slot) = ThreadSlot::current() else { return };
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
@@ -168,7 +171,7 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
 /// Calls a consumer. From here on the thread's mark says so.
 fn call(
     subscription: &Subscription,
-    definition: &'static Definition,
+    definition: &Definition,
     hook: &Hook,
     frame: *const Value<'_>,
     slot: &'static ThreadSlot,

@@ -95,7 +95,7 @@ use crate::arch::backend;
 
 /// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
 /// this crate's own operations, where calls of consumers are suppressed, too.
-pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
+pub(crate) fn wrappers(definition: &Definition) -> Option<Wrappers> {
     if definition.entry().load(Ordering::Acquire) != backend::entry(definition) {
         // The hook belongs to another runtime.
         return None;

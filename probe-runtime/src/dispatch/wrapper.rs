@@ -31,7 +31,7 @@ pub(crate) struct Wrapper {
 
 impl Wrapper {
     pub(crate) fn new<O: ?Sized + 'static>(
-        definition: &'static Definition,
+        definition: &Definition,
         call: Box<dyn Any + Send + Sync>,
     ) -> Self {
         Self { definition: ptr::from_ref(definition).addr(), owner: TypeId::of::<O>(), call }

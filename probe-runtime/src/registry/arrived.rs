@@ -44,7 +44,7 @@ impl Registry {
     }
 
     /// Adds the probes of new objects; returns them, ascending.
-    pub(super) fn add_objects(&mut self, new: Vec<Object>) -> Vec<ProbeId> {
+    pub(super) fn add_objects(&mut self, frozen: &Frozen, new: Vec<Object>) -> Vec<ProbeId> {
         if new.is_empty() {
             return Vec::new();
         }
@@ -52,7 +52,7 @@ impl Registry {
         let mut objects = std::mem::take(&mut self.objects);
         objects.extend(new);
         let tables: Vec<_> =
-            objects[known..].iter().filter_map(|object| Tables::of(object, &objects)).collect();
+            objects[known..].iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
         tables.iter().for_each(|tables| self.name_table(tables, None, true));
         (probes..self.len()).for_each(|_| self.grouped.add_probe());
         let found = self.read_more_sites(&tables, ranges);

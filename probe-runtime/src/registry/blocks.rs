@@ -36,6 +36,7 @@ use super::loaded::Registry;
 use crate::abi::{Convention, Definition};
 use crate::arch::backend::block::{Block, LEN, slot_offset};
 use crate::dispatch::{COUNTERS, CounterAt};
+use crate::os::objects::KeptLoaded;
 use crate::os::text::page_size;
 use crate::patch::{SITE_LEN, Site, map_near, unmap};
 
@@ -53,14 +54,14 @@ impl Registry {
     }
 
     /// Gives a block to each site of these probes that has none and can have one.
-    pub(crate) fn add_blocks(&mut self, ids: impl Iterator<Item = ProbeId>) {
+    pub(crate) fn add_blocks(&mut self, ids: impl Iterator<Item = ProbeId>, loaded: KeptLoaded<'_>) {
         if self.blocks.refusal.is_some() {
             return;
         }
-        for mut wanted in self.wanted(ids) {
+        for mut wanted in self.wanted(ids, loaded) {
             // The probes come in batches, so the last one is not the greatest.
             if let Some(last) = wanted.sites.iter().map(|(_, id)| id.index()).max() {
-                self.fill_up(last + 1, &mut wanted);
+                self.fill_up(last + 1, &mut wanted, loaded);
             }
             if let Err(refusal) = self.map_blocks(&wanted) {
                 self.blocks.refusal = Some(refusal);
@@ -72,19 +73,19 @@ impl Registry {
     /// Returns whether a block can do all the work of a hit that is only counted. A block evaluates
     /// no fields, so the probe must have none. Hits of C code must be unwindable at every
     /// instruction, which a block is not. The probe must also have its own counter.
-    pub(crate) fn may_have_blocks(&self, id: ProbeId) -> bool {
+    pub(crate) fn may_have_blocks(&self, id: ProbeId, loaded: KeptLoaded<'_>) -> bool {
         let is_plain = |it: &Definition| it.field_count() == 0 && it.convention() == Convention::ColdBlock;
-        id.index() < COUNTERS && self.definition(id).is_some_and(is_plain)
+        id.index() < COUNTERS && self.definition(id, loaded).is_some_and(is_plain)
     }
 
     /// Returns the sites of these probes that lack blocks, grouped by text segment.
-    fn wanted(&self, ids: impl Iterator<Item = ProbeId>) -> Vec<SitesOfText> {
+    fn wanted(&self, ids: impl Iterator<Item = ProbeId>, loaded: KeptLoaded<'_>) -> Vec<SitesOfText> {
         let mut all: Vec<SitesOfText> = Vec::new();
         // Neighbouring sites lie in one text segment.
         let mut now = 0;
         ids.for_each(|id| {
             let lacks_some = self.grouped.of_run(id, id).iter().any(|site| site.lacks_block());
-            if !lacks_some || !self.may_have_blocks(id) {
+            if !lacks_some || !self.may_have_blocks(id, loaded) {
                 return;
             }
             for (at, site) in self.grouped.places(id).filter(|(_, site)| site.lacks_block()) {
@@ -105,11 +106,11 @@ impl Registry {
 
     /// Adds sites of the probes from `next` on, to the end of a page. All wanted probes come before
     /// `next`, so no site is added twice.
-    fn fill_up(&self, next: usize, wanted: &mut SitesOfText) {
+    fn fill_up(&self, next: usize, wanted: &mut SitesOfText, loaded: KeptLoaded<'_>) {
         let per_page = page_size() / LEN;
         let room = wanted.sites.len().next_multiple_of(per_page) - wanted.sites.len();
-        let following =
-            (next..self.len()).map(ProbeId::new).take(per_page).filter(|id| self.may_have_blocks(*id));
+        let following = (next..self.len()).map(ProbeId::new).take(per_page);
+        let following = following.filter(|id| self.may_have_blocks(*id, loaded));
         let sites = following.flat_map(|id| self.grouped.places(id).map(move |(at, site)| (at, site, id)));
         let own = sites
             .take(per_page)

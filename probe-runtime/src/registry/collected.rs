@@ -15,9 +15,10 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Collects the probes. Returns the changes, if there are any.
+    /// Collects the probes. Returns the changes, if there are any, and the proof that all objects
+    /// stay loaded: nothing is ever unloaded.
     #[cfg(probe_backend = "portable")]
-    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
+    pub(crate) fn refresh<'a>(&mut self, _frozen: &'a Frozen) -> (Option<Change>, KeptLoaded<'a>) {
         // Neither list ever loses a definition.
         let known = self.definitions.len();
         #[cfg(probe_definitions = "linked")]
@@ -25,13 +26,14 @@ impl Registry {
         #[cfg(probe_definitions = "seen")]
         let definitions = super::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));
-        (self.definitions.len() != known).then(|| Change { is_list_new: true, ..Change::default() })
+        let is_new = self.definitions.len() != known;
+        (is_new.then(|| Change { is_list_new: true, ..Change::default() }), KeptLoaded::always())
     }
 
-    /// Returns `None`, since there are no probes.
+    /// Finds no changes, since there are no probes.
     #[cfg(probe_backend = "off")]
-    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
-        None
+    pub(crate) fn refresh<'a>(&mut self, _frozen: &'a Frozen) -> (Option<Change>, KeptLoaded<'a>) {
+        (None, KeptLoaded::always())
     }
 
     /// Returns the number of probes.
@@ -40,7 +42,7 @@ impl Registry {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
-    pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
+    pub(crate) fn definition<'a>(&self, id: ProbeId, _loaded: KeptLoaded<'a>) -> Option<&'a Definition> {
         Some(self.definitions[id.index()])
     }
 
@@ -55,13 +57,17 @@ impl Registry {
     }
 
     /// Returns a probe's only definition.
-    pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
-        self.definition(id).into_iter()
+    pub(crate) fn definitions<'a>(
+        &self,
+        id: ProbeId,
+        loaded: KeptLoaded<'a>,
+    ) -> impl Iterator<Item = &'a Definition> {
+        self.definition(id, loaded).into_iter()
     }
 
     /// Returns 1 for the flag in the probe's definition, or 0 for a function that was left out.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.definitions(id).filter(|definition| definition.skipped().is_none()).count()
+        usize::from(self.definitions[id.index()].skipped().is_none())
     }
 
     /// Returns `None`, since no provider works with this backend.
@@ -118,7 +124,7 @@ impl Registry {
     }
 
     /// Returns 0, since there are no records.
-    pub(crate) fn skipped(&self) -> usize {
+    pub(crate) fn skipped(&self, _loaded: KeptLoaded<'_>) -> usize {
         0
     }
 }

@@ -11,13 +11,14 @@ use super::ProbeId;
 use super::loaded::Registry;
 use super::named::identity;
 use super::provider::{self, CallSite, Provider};
-use crate::os::objects::KeptLoaded;
+use crate::os::objects::{Frozen, KeptLoaded};
 use crate::patch::{Access, Report};
 
 impl Registry {
     /// Adds discoveries while no object has gone; returns those that are new.
     pub(super) fn add_new(
         &mut self,
+        frozen: &Frozen,
         living: &[&'static dyn CallSite],
     ) -> Vec<(ProbeId, &'static dyn CallSite)> {
         let mut added = Vec::new();
@@ -28,7 +29,8 @@ impl Registry {
             if discovery.is_settled() {
                 self.discovered.settled += 1;
             }
-            let Some(definition) = discovery.definition().filter(|_| discovery.probe().is_none()) else {
+            let Some(definition) = discovery.definition(frozen).filter(|_| discovery.probe().is_none())
+            else {
                 continue;
             };
             let next = ProbeId::new(self.len());
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
     use crate::abi::{Definition, Kind};
     use crate::dispatch::Subscription;
-    use crate::os::objects::{Frozen, freeze};
+    use crate::os::objects::freeze;
     use crate::patch::Site;
     use crate::registry::provider::{Due, Findings, RetiredMemory};
 
@@ -137,7 +139,7 @@ mod tests {
     }
 
     impl CallSite for Call {
-        fn definition(&'static self) -> Option<&'static Definition> {
+        fn definition<'a>(&'static self, _frozen: &'a Frozen) -> Option<&'a Definition> {
             Some(&self.0)
         }
 
@@ -216,14 +218,13 @@ mod tests {
         let provider = Some(Box::new(Batches(Arc::clone(&batches))) as _);
         let mut registry = Registry { provider, ..Registry::default() };
         let calls: Vec<_> = CALLS.iter().map(|call| call as &dyn CallSite).collect();
-        let ids: Vec<_> = registry.add_new(&calls).iter().map(|(id, _)| id.index()).collect();
+        let added = freeze(|frozen| registry.add_new(frozen, &calls));
+        let ids: Vec<_> = added.iter().map(|(id, _)| id.index()).collect();
         assert_eq!(ids, [0, 1, 0, 2, 3], "the first and the third have one identity");
         assert_eq!((registry.len(), registry.site_count(ProbeId::new(0))), (4, 4));
-        assert!(registry.add_new(&calls).is_empty(), "all are known");
-        freeze(|frozen| {
-            let mut report = Report::default();
-            registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut report, frozen.into());
-        });
+        assert!(freeze(|frozen| registry.add_new(frozen, &calls)).is_empty(), "all are known");
+        let (mut report, loaded) = (Report::default(), registry.kept_loaded().unwrap());
+        registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut report, loaded);
         assert_eq!(*batches.lock().unwrap(), [[0, 0, 2, 3]]);
     }
 }

@@ -1,6 +1,7 @@
 //! The registry for the backend that patches sites. It reads the tables of all loaded objects.
 
-// Safety: relies on every address that the registry knows lying in one of its `objects`.
+// Safety: relies on every address that the registry knows lying in one of its `objects`, and on
+// objects that stay loaded while they can't be unloaded, which `Frozen` proves.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use std::ptr;
 
 use super::block_pages::Blocks;
-use super::defined::Defined;
+use super::defined::{Defined, DefinitionPtr};
 use super::discoveries::Discoveries;
 use super::grouped::{FoundSites, Grouped};
 use super::provider::{self, CallSite, Due, Provider};
@@ -34,7 +35,7 @@ pub(crate) struct Registry {
     pub(super) unsettled: Vec<UnsettledPointer>,
     pub(super) defined: Defined,
     /// A probe's definitions in further objects; rare.
-    pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
+    pub(super) copies: HashMap<ProbeId, Vec<DefinitionPtr>>,
     pub(super) grouped: Grouped,
     pub(super) blocks: Blocks,
     pub(super) ranges: Vec<DefinitionRange>,
@@ -71,8 +72,15 @@ pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
 
 impl Registry {
     /// Looks for loaded and unloaded objects and for new discoveries. Returns the changes, if there
-    /// are any.
-    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
+    /// are any, and the proof that all known objects stay loaded.
+    pub(crate) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> (Option<Change>, KeptLoaded<'a>) {
+        let change = self.renew(frozen);
+        debug_assert_eq!(self.generation, Some(frozen.generation()));
+        // SAFETY: just refreshed: all known objects are loaded, and stay so while `frozen` lives.
+        (change, unsafe { KeptLoaded::new() })
+    }
+
+    fn renew(&mut self, frozen: &Frozen) -> Option<Change> {
         let pending = self.provider().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
         let is_same =
@@ -89,9 +97,9 @@ impl Registry {
             // Without identities, the names of other probes are not known.
             let is_known = new.living.is_empty() || !self.identities.is_empty();
             if is_known && new.unloaded.is_none() {
-                let mut arrived = self.add_objects(objects);
+                let mut arrived = self.add_objects(frozen, objects);
                 self.add_holders(new.objects);
-                let found = self.add_new(&new.living);
+                let found = self.add_new(frozen, &new.living);
                 arrived.extend(found.iter().map(|(id, _)| *id));
                 return Some(Change { arrived, found, ..Change::default() });
             }
@@ -114,14 +122,15 @@ impl Registry {
             return Some(Change::default());
         }
         let gone = gone(&self.objects, &objects);
-        self.rebuild(objects, &all.living);
+        self.rebuild(frozen, objects, &all.living);
         let found = self.discovered().to_vec();
         Some(Change { gone, unloaded, is_list_new: true, found, ..Change::default() })
     }
 
-    fn rebuild(&mut self, objects: Vec<Object>, living: &[&'static dyn CallSite]) {
-        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        self.name_probes(&tables, living);
+    fn rebuild(&mut self, frozen: &Frozen, objects: Vec<Object>, living: &[&'static dyn CallSite]) {
+        let tables: Vec<_> =
+            objects.iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
+        self.name_probes(frozen, &tables, living);
         self.taken.clear();
         let found = self.read_sites(&tables);
         self.group_sites(found);
@@ -182,15 +191,14 @@ impl Registry {
     }
 
     /// Returns the representative definition of a probe, while one of its objects is loaded.
-    pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
-        self.defined.get(id).filter(|definition| definition.is_readable())
+    pub(crate) fn definition<'a>(&self, id: ProbeId, loaded: KeptLoaded<'a>) -> Option<&'a Definition> {
+        self.defined.get(id, loaded).filter(|definition| definition.is_readable())
     }
 
     /// Returns the file of the object that has a probe; empty for the executable.
     #[cfg(probe_agent)]
     pub(crate) fn object_of(&self, id: ProbeId) -> &str {
-        let Some(definition) = self.definition(id) else { return "" };
-        let addr = ptr::from_ref(definition).addr();
+        let Some(addr) = self.defined.address(id) else { return "" };
         let has = |object: &&Object| object.segments.iter().any(|it| it.range.contains(&addr));
         self.objects.iter().find(has).map_or("", |object| &object.name)
     }
@@ -203,8 +211,13 @@ impl Registry {
 
     /// Returns all definitions of a probe: one in each object that has it.
     #[inline]
-    pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
-        self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())
+    pub(crate) fn definitions<'a>(
+        &self,
+        id: ProbeId,
+        loaded: KeptLoaded<'a>,
+    ) -> impl Iterator<Item = &'a Definition> {
+        let copies = self.copies.get(&id).into_iter().flatten();
+        self.definition(id, loaded).into_iter().chain(copies.map(move |copy| copy.get(loaded)))
     }
 
     /// Returns the type of a probe's field, if its sites record one.
@@ -231,10 +244,10 @@ impl Registry {
 
     /// Returns the number of sites that this reader skipped. Their records or definitions are
     /// damaged, or newer than this reader.
-    pub(crate) fn skipped(&self) -> usize {
+    pub(crate) fn skipped(&self, loaded: KeptLoaded<'_>) -> usize {
         let unreadable = (0..self.len())
             .map(ProbeId::new)
-            .filter(|id| self.defined.get(*id).is_some_and(|definition| !definition.is_readable()))
+            .filter(|id| self.defined.get(*id, loaded).is_some_and(|definition| !definition.is_readable()))
             .map(|id| self.site_count(id));
         self.skipped + unreadable.sum::<usize>()
     }
@@ -253,7 +266,7 @@ impl Registry {
 
     /// Returns whether a probe's definition is the executable's.
     pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
-        let addr = self.defined.get(id).map(|definition| ptr::from_ref(definition).addr());
+        let addr = self.defined.address(id);
         let mut main = self.objects.iter().filter(|object| object.is_main);
         addr.is_some_and(|addr| {
             main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))
@@ -263,9 +276,9 @@ impl Registry {
     /// Returns the proof that all known objects stay loaded, if they are the executable alone.
     #[inline(always)]
     pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'_>> {
-        // SAFETY: all that the registry knows is the executable's. It learns nothing while it is
-        // borrowed.
-        self.is_main_only().then(|| unsafe { KeptLoaded::executable() })
+        // SAFETY: all that the registry knows is the executable's, which is never unloaded. It
+        // learns nothing while it is borrowed.
+        self.is_main_only().then(|| unsafe { KeptLoaded::new() })
     }
 
     /// Calls `run` with that proof and the owner of the registry, which `run` must not
@@ -276,7 +289,7 @@ impl Registry {
         run: impl FnOnce(&mut O, KeptLoaded<'_>) -> T,
     ) -> Option<T> {
         // SAFETY: as in `kept_loaded`. `run` can't keep the proof.
-        registry(owner).is_main_only().then(|| run(owner, unsafe { KeptLoaded::executable() }))
+        registry(owner).is_main_only().then(|| run(owner, unsafe { KeptLoaded::new() }))
     }
 
     /// Returns whether all known probes and sites are the executable's.

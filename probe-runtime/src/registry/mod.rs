@@ -5,9 +5,10 @@
 //! only added, it reads the tables of the new ones ([`arrived`]). A [`ProbeId`] is dense and stays
 //! with its probe. A probe whose object was unloaded keeps its id and has no sites. Definitions are
 //! grouped by identity (path, file, line, column, kind), so copies of one probe in several objects
-//! are one probe. The registry is read and refreshed only while objects can't be unloaded
-//! ([`freeze`](crate::os::objects::freeze)). Its references into objects are valid only until the
-//! freeze ends.
+//! are one probe. The registry is refreshed only while objects can't be unloaded
+//! ([`freeze`](crate::os::objects::freeze)). It keeps addresses of definitions, and gives out
+//! references for as long as [`KeptLoaded`](crate::os::objects::KeptLoaded) proves that no object
+//! is unloaded.
 //!
 //! Cost: some 20 ns a site at the first use; one query of the dynamic linker at each later use.
 

@@ -8,11 +8,13 @@ use std::hash::{Hash, Hasher};
 use std::ptr;
 
 use super::ProbeId;
+use super::defined::DefinitionPtr;
 use super::loaded::Registry;
 use super::provider::{self, CallSite};
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
 use crate::abi::Definition;
+use crate::os::objects::Frozen;
 
 pub(super) fn identity(definition: &Definition) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -22,12 +24,18 @@ pub(super) fn identity(definition: &Definition) -> u64 {
 
 impl Registry {
     /// Gives each definition its id: the one that its identity had before, or a new one.
-    pub(super) fn name_probes(&mut self, tables: &[Tables<'_>], living: &[&'static dyn CallSite]) {
+    pub(super) fn name_probes(
+        &mut self,
+        frozen: &Frozen,
+        tables: &[Tables<'_>],
+        living: &[&'static dyn CallSite],
+    ) {
         // If only the executable has probes, an address is identity enough and no text is read.
         let has_others = !tables.iter().all(Tables::is_main) || !living.is_empty();
         let compare = has_others || !self.identities.is_empty();
-        if let ([tables], false, 0) = (tables, compare, self.len()) {
-            let definitions = tables.definitions();
+        if let ([tables], false, 0) = (tables, compare, self.len())
+            && let Some(definitions) = tables.definitions_for_good()
+        {
             self.defined.fix(definitions);
             self.ranges = vec![DefinitionRange::places(tables.definition_range(), definitions.len())];
             return;
@@ -41,7 +49,7 @@ impl Registry {
             let same = old.iter().find(|old| tables.is_main() && old.is(&range));
             self.name_table(tables, same, compare);
         }
-        self.name_discovered(living);
+        self.name_discovered(frozen, living);
     }
 
     /// Names the definitions of one object. `same` is the range that already names these
@@ -70,13 +78,13 @@ impl Registry {
     }
 
     /// Names discovered definitions, which no table lists.
-    fn name_discovered(&mut self, living: &[&'static dyn CallSite]) {
+    fn name_discovered(&mut self, frozen: &Frozen, living: &[&'static dyn CallSite]) {
         if !provider::IS_POSSIBLE {
             return;
         }
         self.discovered.clear();
         for discovery in living {
-            let Some(definition) = discovery.definition() else { continue };
+            let Some(definition) = discovery.definition(frozen) else { continue };
             let defined = &mut self.defined;
             let id = *self.identities.entry(identity(definition)).or_insert_with(|| defined.add());
             self.define(id, definition);
@@ -90,7 +98,9 @@ impl Registry {
         self.grouped.add_probe();
     }
 
-    pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) {
+    /// Adds a definition of an object that the registry knows from now on.
+    pub(super) fn define(&mut self, id: ProbeId, definition: &Definition) {
+        let definition = DefinitionPtr::of(definition);
         if !self.defined.define(id, definition) {
             self.copies.entry(id).or_default().push(definition);
         }
@@ -101,7 +111,7 @@ impl Registry {
 mod tests {
     use super::*;
     use crate::abi::{Kind, Note};
-    use crate::os::objects::{Object, Segment};
+    use crate::os::objects::{Object, Segment, freeze};
 
     /// Text that is too long for a definition to hold.
     const LONG: &str = match str::from_utf8(&[b'a'; 200]) {
@@ -126,9 +136,11 @@ mod tests {
         let segments = [definitions, notes.clone()].map(|range| Segment { range, is_text: false }).to_vec();
         let object = Object { name: String::new(), base: 0, segments, notes: vec![notes], is_main };
         let objects = [object];
-        let tables = Tables::of(&objects[0], &objects).unwrap();
         let mut registry = Registry::default();
-        registry.name_probes(&[tables], &[]);
+        freeze(|frozen| {
+            let tables = Tables::of(frozen, &objects[0], &objects).unwrap();
+            registry.name_probes(frozen, &[tables], &[]);
+        });
         ALL.each_ref().map(|definition| registry.id_of(definition))
     }
 

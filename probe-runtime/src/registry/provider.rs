@@ -167,8 +167,9 @@ pub(crate) trait Provider: Send {
 
 /// A call site that no table lists.
 pub(crate) trait CallSite: Any + Sync {
-    /// Returns its definition, if it has one yet.
-    fn definition(&'static self) -> Option<&'static Definition>;
+    /// Returns its definition, if it has one yet. While the registry lists the call site, the
+    /// definition stays; a refresh, which freezes, may take it off the list.
+    fn definition<'a>(&'static self, frozen: &'a Frozen) -> Option<&'a Definition>;
 
     /// Returns the site, with its instruction while active.
     #[cfg(probe_backend = "patched")]

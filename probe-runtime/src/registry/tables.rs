@@ -10,8 +10,8 @@
 //! is read again.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address is
-// checked against them before it is read; and on the caller being frozen, so that no thread unloads
-// an object meanwhile.
+// checked against them before it is read; and on `Frozen`: no thread unloads an object while tables
+// are borrowed.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::RefCell;
@@ -63,7 +63,8 @@ pub(super) enum TableRecord {
 
 impl<'a> Tables<'a> {
     /// Returns the tables that the object's notes point at; all its notes point at the same ones.
-    pub(super) fn of(object: &'a Object, all: &'a [Object]) -> Option<Self> {
+    /// They are read while `_frozen` lives.
+    pub(super) fn of(_frozen: &'a Frozen, object: &'a Object, all: &'a [Object]) -> Option<Self> {
         object.notes.iter().find_map(|note| Self::at(object, all, note.clone()))
     }
 
@@ -126,12 +127,24 @@ impl<'a> Tables<'a> {
 
     /// Returns all definitions, readable or not, in the order of their addresses. Reads none of
     /// them, since most are never needed.
-    pub(super) fn definitions(&self) -> &'static [Definition] {
+    pub(super) fn definitions(&self) -> &'a [Definition] {
+        // SAFETY: the object stays loaded while `'a` lasts: `of` has been given the proof.
+        unsafe { self.all_definitions() }
+    }
+
+    /// Returns the same of the executable, which is never unloaded.
+    pub(super) fn definitions_for_good(&self) -> Option<&'static [Definition]> {
+        // SAFETY: the executable stays loaded.
+        self.is_main().then(|| unsafe { self.all_definitions() })
+    }
+
+    /// # Safety
+    /// The object stays loaded while `'b` lasts.
+    unsafe fn all_definitions<'b>(&self) -> &'b [Definition] {
         let start = self.definitions.start as *const Definition;
         let len = if start.is_aligned() { self.definitions.len() / size_of::<Definition>() } else { 0 };
-        // SAFETY: the range is mapped; every bit pattern of it is a `Definition` as far as
-        // `is_readable` looks. The reference is used only while the object is loaded: the registry
-        // forgets it together with the object.
+        // SAFETY: the range is mapped: the caller's promise. Every bit pattern of it is a
+        // `Definition` as far as `is_readable` looks.
         unsafe { slice::from_raw_parts(if len == 0 { ptr::dangling() } else { start }, len) }
     }
 

@@ -13,14 +13,15 @@ impl Registry {
     /// Leaves the sites of these definitions to another runtime, until objects are unloaded. Call
     /// this while frozen, right after a refresh.
     #[cold]
-    pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
+    pub(crate) fn leave_out(&mut self, frozen: &Frozen, taken: &[(ProbeId, &Definition)]) {
         let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
         for (_, definition) in taken {
             let addr = ptr::from_ref(*definition).addr();
             self.ranges.iter_mut().for_each(|range| range.forget(addr));
         }
         let objects = std::mem::take(&mut self.objects);
-        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
+        let tables: Vec<_> =
+            objects.iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
         // Another runtime's sites can be read, so they don't count as skipped.
         let skipped = self.skipped;
         let found = self.read_sites(&tables);

@@ -37,7 +37,8 @@ use super::jumps::{Fragment, Jump};
 use super::reason::Reason;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
-use crate::dispatch::{CounterAt, InlineHook, Subscription};
+use crate::dispatch::{CounterAt, InlineHook, Inside, Subscription};
+use crate::os::objects::Frozen;
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -217,6 +218,11 @@ impl Discovery {
         self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
     }
 
+    /// Returns its definition, for the hit that keeps its place.
+    pub(super) fn definition_inside<'a>(&'static self, _inside: &'a Inside) -> Option<&'a Definition> {
+        ChunkPlace::of(self).map(ChunkPlace::definition)
+    }
+
     /// Notes that a hit has failed to patch it, and counts that once.
     pub(super) fn postpone(&self) {
         if !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed) {
@@ -299,7 +305,7 @@ impl Discovery {
 }
 
 impl CallSite for Discovery {
-    fn definition(&'static self) -> Option<&'static Definition> {
+    fn definition<'a>(&'static self, _frozen: &'a Frozen) -> Option<&'a Definition> {
         ChunkPlace::of(self).map(ChunkPlace::definition)
     }
 

@@ -102,7 +102,7 @@ fn called(hit: Hit, returns: usize, hook: usize) {
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
             // SAFETY: the hook's own call, which was just executed.
-            Some(known) => deliver(known, || unsafe { call_of(returns, hook) }),
+            Some(known) => deliver(&inside, known, || unsafe { call_of(returns, hook) }),
             None => discovered(&inside, hit, returns, hook),
         }
     }
@@ -117,7 +117,7 @@ struct KnownCall {
 }
 
 /// Delivers a call as a hit, if a consumer listens.
-fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) {
+fn deliver(inside: &Inside, KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -146,8 +146,8 @@ fn deliver(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opt
         pass_look_up(discovery);
     }
     let definition = match owner {
-        Some(owner) if !is_wanted => shared::listening(discovery, owner),
-        _ => discovery.definition().filter(|_| is_wanted),
+        Some(owner) if !is_wanted => shared::listening(inside, discovery, owner),
+        _ => discovery.definition_inside(inside).filter(|_| is_wanted),
     };
     if let Some(definition) = definition {
         dispatch(definition, ptr::null());
@@ -172,7 +172,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     {
         // Another thread, or a signal handler of this one, was faster. It published its discovery
         // before it changed the call.
-        return deliver(known, || None);
+        return deliver(inside, known, || None);
     }
     let owner = owner_of(returns, hit, hook);
     let found = {
@@ -181,7 +181,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
-    deliver(KnownCall { discovery, owner }, || call);
+    deliver(inside, KnownCall { discovery, owner }, || call);
     if is_new {
         callback::tell(inside, discovery);
     }

@@ -163,7 +163,7 @@ mod tests {
     struct Foreign;
 
     impl CallSite for Foreign {
-        fn definition(&'static self) -> Option<&'static Definition> {
+        fn definition<'a>(&'static self, _frozen: &'a Frozen) -> Option<&'a Definition> {
             None
         }
 

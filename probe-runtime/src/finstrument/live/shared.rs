@@ -26,6 +26,7 @@ use super::table::published;
 use super::tokens::Exclusive;
 use super::{pending, policy};
 use crate::abi::Definition;
+use crate::dispatch::Inside;
 use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
 use crate::registry::provider::CallSite;
@@ -49,15 +50,16 @@ pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery
 }
 
 /// Returns the definition of the twin, if a consumer listens there.
-pub(super) fn listening(
+pub(super) fn listening<'a>(
+    inside: &'a Inside,
     discovery: &'static Discovery,
     owner: &'static Discovery,
-) -> Option<&'static Definition> {
+) -> Option<&'a Definition> {
     // SAFETY: a discovery, whose memory is never given back.
     let twin: &'static Discovery = unsafe { discovery.twin.load(Ordering::Acquire).as_ref() }?;
     // Its place may belong to another discovery by now.
     let is_twin = twin.object().is_some() && twin.object() == owner.object() && twin.hit() == discovery.hit();
-    (is_twin && is_listened_to(twin)).then(|| twin.definition())?
+    (is_twin && is_listened_to(twin)).then(|| twin.definition_inside(inside))?
 }
 
 fn is_listened_to(twin: &'static Discovery) -> bool {

@@ -153,13 +153,7 @@ pub(crate) mod objects {
     #[derive(Clone, Copy)]
     pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
 
-    impl<'a> From<&'a Frozen> for KeptLoaded<'a> {
-        fn from(_: &'a Frozen) -> Self {
-            Self(PhantomData)
-        }
-    }
-
-    impl KeptLoaded<'static> {
+    impl KeptLoaded<'_> {
         pub(crate) fn always() -> Self {
             Self(PhantomData)
         }

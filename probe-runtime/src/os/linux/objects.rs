@@ -56,24 +56,19 @@ pub(crate) struct Frozen {
     not_send: PhantomData<*mut ()>,
 }
 
-/// Proof that no object is unloaded whose sites its holder uses. They come from a registry that was
-/// refreshed under the same freeze, or that knows the executable alone.
+/// Proof that all objects that the registry knows stay loaded as long as `'a` lasts: it was
+/// refreshed under the same freeze, or knows the executable alone. A freeze by itself proves less,
+/// since an object may have gone before it. All that lies in an object (sites, definitions and
+/// their text) is reached through the registry, which asks for this proof.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptLoaded<'a>(PhantomData<&'a Frozen>);
 
-impl<'a> From<&'a Frozen> for KeptLoaded<'a> {
-    fn from(_: &'a Frozen) -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl KeptLoaded<'static> {
-    /// The executable is never unloaded.
-    ///
+#[cfg(probe_backend = "patched")]
+impl KeptLoaded<'_> {
     /// # Safety
-    /// The holder must use no text and no data of other objects.
-    #[cfg(probe_backend = "patched")]
-    pub(crate) unsafe fn executable() -> Self {
+    /// While `'_` lasts, no object that the registry knows may be unloaded, nor may the registry
+    /// learn of others that may be.
+    pub(crate) unsafe fn new() -> Self {
         Self(PhantomData)
     }
 }
