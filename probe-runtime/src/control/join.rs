@@ -65,9 +65,12 @@ impl Late {
             let attached = control.attachments.attached_mut(number);
             let attached = attached.filter(|attached| Arc::ptr_eq(&attached.subscription, &subscription))?;
             let standing = attached.standing.as_mut()?;
-            standing.joining.clear();
+            let joining = mem::take(&mut standing.joining);
             match joined {
-                Ok(starts) => control.join(number, &starts, loaded),
+                Ok(mut starts) => {
+                    starts.retain(|(id, _)| joining.binary_search(id).is_ok());
+                    control.join(number, &starts, loaded)
+                }
                 Err(error) => {
                     standing.leave_out(&set.ids, &error);
                     None
@@ -105,6 +108,13 @@ impl Attachments {
                 turn::note();
             }
         }
+    }
+
+    /// Notes that probes are gone for which consumers are getting ready. A consumer may not have
+    /// seen them before, so they join when they come back.
+    pub(super) fn note_gone(&mut self, registry: &Registry, loaded: KeptLoaded<'_>) {
+        let standing = self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut());
+        standing.for_each(|it| it.joining.retain(|id| registry.definition(*id, loaded).is_some()));
     }
 
     /// Lets probes join an attachment from now on.

@@ -31,6 +31,9 @@ impl Control {
         self.changes += 1;
         forget_unloaded_text(&change.gone);
         if self.attachments.any_standing() {
+            if change.is_list_new {
+                self.attachments.note_gone(&self.registry, loaded);
+            }
             let all = || (0..self.registry.len()).map(ProbeId::new).collect::<Vec<_>>();
             let all = change.is_list_new.then(all);
             let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();

@@ -328,6 +328,16 @@ impl ProbeSet {
         matches!(self.rule.as_deref()?, Rule::Discovered).then_some(self.room)
     }
 
+    /// Returns a standing set's probes that are loaded, and the number of changes of the registry
+    /// by now. The others join when their objects come back. Returns `None` for any other set.
+    pub(super) fn present(&self) -> Option<(Self, u64)> {
+        self.standing_rule()?;
+        Some(operate(|control, loaded| {
+            let is_present = |id: &ProbeId| control.registry.definition(*id, loaded).is_some();
+            (self.only(&is_present), control.changes)
+        }))
+    }
+
     /// Returns an empty set, which all that a provider finds joins.
     #[cfg(probe_discovers)]
     pub(crate) fn of_discovered(room: usize) -> Self {

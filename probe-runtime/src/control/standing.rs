@@ -52,7 +52,7 @@ pub(super) struct Standing {
     pub(super) is_at_once: bool,
     /// Probes that are to join.
     pub(super) waiting: BTreeSet<ProbeId>,
-    /// Probes for which the consumer is getting ready.
+    /// Probes for which the consumer is getting ready, without those that have gone meanwhile.
     pub(super) joining: Vec<ProbeId>,
     /// Own counters of probes that have joined.
     pub(super) counters: Vec<Range<usize>>,

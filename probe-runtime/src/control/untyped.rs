@@ -95,15 +95,21 @@ impl Untyped {
             // it has one thread, and tens of milliseconds from its second thread on.
             os::heavy_barrier();
         }
+        let is_at_once = consumer.joins_at_once();
+        let present = (!is_at_once).then(|| set.present()).flatten();
+        let (set, seen) = present.as_ref().map_or((set, None), |(set, seen)| (set, Some(*seen)));
         consumer.prepare(set)?;
         subscription.record_by(consumer.recorder());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;
-        let is_at_once = consumer.joins_at_once();
         let counts_first_hits = set.counts_discovered().filter(|_| wants == Wants::Counts);
         let attach = |control: &mut Control, loaded: KeptLoaded<'_>| {
-            let (number, report) = control.attach(&set.ids, policy, &subscription, wants, &starts, loaded)?;
+            // The consumer may not have seen probes that came or went meanwhile: they join.
+            let is_seen = seen.is_none_or(|seen| seen == control.changes);
+            let of_main = (!is_seen).then(|| set.only(&|id| control.registry.is_in_main(*id)));
+            let ids = &of_main.as_ref().unwrap_or(set).ids;
+            let (number, report) = control.attach(ids, policy, &subscription, wants, &starts, loaded)?;
             control.stand(number, set, consumer, is_at_once);
             if let Some(capacity) = counts_first_hits {
                 let counts = control.count_first_hits(number, capacity);

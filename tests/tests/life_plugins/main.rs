@@ -12,6 +12,7 @@ mod place;
 mod profiles;
 mod rings;
 mod standing;
+mod unloads;
 
 use std::env;
 use std::ffi::OsStr;
@@ -193,6 +194,17 @@ fn consumers_say_what_can_not_join() {
 }
 
 #[test]
+fn a_plugin_may_go_before_any_step_of_any_consumer() {
+    pass("unloads before");
+    pass("unloads and back");
+}
+
+#[test]
+fn plugins_come_and_go_under_each_consumer() {
+    pass("unloads");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
@@ -229,6 +241,9 @@ fn scenario() {
             "joins profilers" => profiles::joined(),
             "joins by themselves" => standing::by_themselves(),
             "joins in a file" => rings::in_a_file(),
+            "unloads and back" => unloads::and_back(),
+            "unloads before" => unloads::before_each_step(),
+            "unloads" => unloads::at_any_moment(),
             "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },
