@@ -67,6 +67,8 @@ pub struct Definition {
     pub kind: Option<Kind>,
     /// Whether calls of the function may end without an exit (C code).
     pub may_skip_exit: bool,
+    /// Whether all hits of a call have one stack pointer, which no other open call has.
+    pub has_frame: bool,
     /// Whether the first field tells futures of this probe apart.
     pub is_future: bool,
     /// The path, such as `app::net::handle`. The entry and the exits of a function have one path.

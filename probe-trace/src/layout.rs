@@ -303,4 +303,6 @@ pub mod flag {
     pub const FRAME: u8 = 1;
     /// The first field tells futures of this probe apart.
     pub const FUTURE: u8 = 2;
+    /// With [`FRAME`]: all hits of a call have one stack pointer, which no other open call has.
+    pub const OWN_FRAME: u8 = 4;
 }

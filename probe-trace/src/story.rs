@@ -31,8 +31,8 @@ impl Story {
     }
 
     /// Adds a hit of `KIND PATH`, such as `entry app::f`. The kinds `enter` and `leave` are those
-    /// of C code with a stack pointer: `enter c::f 900`. Other kinds with a number are of a future
-    /// at this address.
+    /// of C code with a stack pointer of its own: `enter c::f 900`; `called` and `left` are those of
+    /// hooks. Other kinds with a number are of a future at this address.
     pub(crate) fn hit(mut self, thread: u64, time: u64, text: &str) -> Self {
         self.items.push(Item::Event(self.event(thread, time, text, Vec::new())));
         self
@@ -65,9 +65,12 @@ impl Story {
         let mut words = text.split(' ');
         let (kind, path) = (words.next().unwrap(), words.next().unwrap());
         let number: Option<u64> = words.next().map(|word| word.parse().unwrap());
+        let has_frame = matches!(kind, "enter" | "leave");
         let (kind, is_c) = match kind {
             "enter" => (Kind::Entry, true),
             "leave" => (Kind::Exit, true),
+            "called" => (Kind::Entry, true),
+            "left" => (Kind::Exit, true),
             _ => (Kind::ALL.into_iter().find(|of| of.name() == kind).unwrap(), false),
         };
         let is_future = number.is_some() && !is_c;
@@ -78,6 +81,7 @@ impl Story {
             probe: 1,
             kind: Some(kind),
             may_skip_exit: is_c,
+            has_frame,
             is_future,
             path: path.to_owned(),
             file: "src/main.rs".to_owned(),
@@ -101,7 +105,7 @@ impl Story {
 
 /// Any hits of any threads with gaps and switches, in the order of time.
 pub(crate) fn any_story() -> impl Strategy<Value = Story> {
-    let hit = (1..4_u64, 0..4_u64, 0..16_usize, 0..3_u64);
+    let hit = (1..4_u64, 0..4_u64, 0..18_usize, 0..3_u64);
     proptest::collection::vec(hit, 0..120).prop_map(|hits| {
         let mut story = Story::new();
         let mut time = 0;
@@ -119,6 +123,8 @@ pub(crate) fn any_story() -> impl Strategy<Value = Story> {
                 12 => story.hit(thread, time, &format!("resume app::task {number}")),
                 13 => story.hit(thread, time, &format!("exit app::task {number}")),
                 14 => story.hit(thread, time, &format!("drop app::task {number}")),
+                15 => story.hit(thread, time, &format!("called c::h{number} {}", 900 - later)),
+                16 => story.hit(thread, time, &format!("left c::h{number} {}", 900 - later)),
                 _ => story.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
             };
         }

@@ -1,16 +1,21 @@
 //! The stack of calls under way on one thread.
 //!
 //! Only the owning thread writes the stack; its fields are atomics because other threads may read
-//! it at any time. A frame of C code that may end without an exit is *watched*: `watch` is the
-//! stack pointer of the innermost such frame. A hit from further up in the stack shows that this
-//! call is over.
+//! it at any time. [`rule`](super::rule) decides which calls a hit ends. A frame of C code that may
+//! end without an exit is *watched*: `watch` is the stack pointer of the innermost such frame. Hits
+//! from further down need not look for calls that were left.
+//!
+//! Where a thread has several stacks, a call may end before one that began after it. Then its frame
+//! is taken out of the middle. The frame above it is a *base* from then on: its caller is not
+//! known.
 
 // Safety: relies on zeroes being an empty stack.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::rule::{self, CallKind, NEAR, OpenCalls, Place, REACH};
 use crate::per_thread::Zeroed;
 
 /// Calls that a thread may have under way. Deeper calls are counted, but not measured.
@@ -18,27 +23,30 @@ pub(super) const DEPTH: usize = 8192;
 
 /// No frame is watched. (The field is zero until the thread's first hit, which belongs to another
 /// generation.)
-const UNWATCHED: usize = usize::MAX;
+const UNWATCHED: u64 = u64::MAX;
 
 /// A call that began.
 #[repr(C)]
 pub(super) struct Frame<const N: usize> {
-    /// The function, and `MARKED` if the call also has a mark, and `WATCHED` if it is watched.
+    /// The function, and flags.
     key: AtomicU64,
+    stack_pointer: AtomicU64,
     /// The note that the meter keeps with the call.
     pub(super) note: AtomicU64,
     start: [AtomicU64; N],
     inner: [AtomicU64; N],
-    /// If `MARKED`: the future of a poll, or the stack pointer of a call.
-    mark: AtomicUsize,
-    /// If `WATCHED`: the previous value of `watch`; else 0.
-    outer_watch: AtomicUsize,
+    /// If `POLL`: the future's address. If watched: the previous value of `watch`.
+    extra: AtomicU64,
 }
 
-/// The frame's call is identified by its function and its mark.
-const MARKED: u64 = 1 << 32;
-/// The frame's call is watched.
-const WATCHED: u64 = 1 << 33;
+/// The frame is of a future's poll.
+const POLL: u64 = 1 << 32;
+/// The frame's call may end without an exit.
+const HOOKED: u64 = 1 << 33;
+/// The same, and its stack pointer is its own.
+const FRAMED: u64 = 1 << 34;
+/// The frame below is not of the caller.
+const BASE: u64 = 1 << 35;
 
 /// A thread's stack of calls.
 #[repr(C)]
@@ -51,11 +59,11 @@ pub(super) struct Frames<const N: usize> {
     len: AtomicU32,
     /// The generation of all frames.
     pub(super) generation: AtomicU32,
-    watch: AtomicUsize,
+    watch: AtomicU64,
     /// Calls under way for which there was no frame.
     over: AtomicU32,
-    /// The stack pointer of the first of these calls if that is watched; else 0.
-    over_at: AtomicUsize,
+    /// The stack pointer of the first of these calls if that may skip its exit; else 0.
+    over_at: AtomicU64,
     /// All calls so far for which there was no frame.
     pub(super) too_deep: AtomicU64,
     stack: [Frame<N>; DEPTH],
@@ -64,9 +72,15 @@ pub(super) struct Frames<const N: usize> {
 // SAFETY: atomics only.
 unsafe impl<const N: usize> Zeroed for Frames<N> {}
 
-/// Identifies a call of a function: the address of a future, or a stack pointer. 0 if the function
-/// alone identifies it.
-pub(super) type StackMark = usize;
+impl<const N: usize> OpenCalls for Frames<N> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn call(&self, index: usize) -> Place {
+        self.stack[index].place()
+    }
+}
 
 impl<const N: usize> Frames<N> {
     #[inline(always)]
@@ -75,7 +89,7 @@ impl<const N: usize> Frames<N> {
     }
 
     /// Returns whether a hit must look for calls that ended without an exit.
-    pub(super) fn is_watched(&self) -> bool {
+    fn is_watched(&self) -> bool {
         self.watch.load(Relaxed) != UNWATCHED
     }
 
@@ -93,28 +107,35 @@ impl<const N: usize> Frames<N> {
 
     /// Pushes a frame for a call that begins. Returns it, with the frame of its caller; `None` if
     /// there is no room, which is counted.
-    pub(super) fn push(&self, function: u32, mark: StackMark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+    pub(super) fn push(&self, call: Place) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let Some(frame) = self.stack.get(len) else {
-            self.push_over(mark);
+            self.push_over(call);
             return None;
         };
-        frame.key.store(key(function, mark), Relaxed);
-        if mark != 0 {
-            frame.mark.store(mark, Relaxed);
+        frame.key.store(key(call), Relaxed);
+        frame.stack_pointer.store(call.stack_pointer, Relaxed);
+        if let CallKind::Poll(future) = call.kind {
+            frame.extra.store(future, Relaxed);
         }
         frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(len as u32 + 1, Relaxed);
+        if frame.is_watched() {
+            frame.extra.store(self.watch.load(Relaxed), Relaxed);
+            self.watch.store(call.stack_pointer, Relaxed);
+            self.plain.store(0, Relaxed);
+        }
         Some((frame, self.at(len)))
     }
 
-    /// Pushes a frame for a call without a mark. Returns `None` if there is no room or `now`
-    /// returns `None`; it calls no other function.
+    /// Pushes a frame for a call of [`CallKind::Plain`]. Returns `None` if there is no room or
+    /// `now` returns `None`; it calls no other function.
     #[inline(always)]
     pub(super) fn push_plain(
         &self,
         function: u32,
+        stack_pointer: u64,
         now: impl FnOnce() -> Option<[u64; N]>,
     ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
@@ -122,42 +143,51 @@ impl<const N: usize> Frames<N> {
         // Read before any write, so that no register has to be saved across a call.
         frame.start(now()?);
         frame.key.store(u64::from(function), Relaxed);
+        frame.stack_pointer.store(stack_pointer, Relaxed);
         frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(len as u32 + 1, Relaxed);
         Some((frame, self.at(len)))
     }
 
-    /// Pops the innermost call if it is one of this function and has no mark. Returns it, with the
+    /// Pops the innermost call if it is plain, of this function and nearby. Returns it, with the
     /// frame of its caller.
     #[inline(always)]
-    pub(super) fn pop_plain(&self, function: u32) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+    pub(super) fn pop_plain(
+        &self,
+        function: u32,
+        stack_pointer: u64,
+    ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        if frame.key.load(Relaxed) != u64::from(function) {
+        let above = stack_pointer.wrapping_sub(frame.stack_pointer.load(Relaxed));
+        if frame.key.load(Relaxed) != u64::from(function) || above.wrapping_add(NEAR) > 2 * NEAR {
             return None;
         }
         self.shorten(depth);
         Some((frame, self.at(depth.wrapping_sub(1))))
     }
 
-    /// Watches the innermost call, which has this stack pointer.
-    pub(super) fn watch(&self, stack_pointer: usize) {
-        let Some(frame) = self.at(self.len()) else { return };
-        frame.key.store(frame.key.load(Relaxed) | WATCHED, Relaxed);
-        frame.outer_watch.store(self.watch.load(Relaxed), Relaxed);
-        self.watch.store(stack_pointer, Relaxed);
-        self.plain.store(0, Relaxed);
-    }
-
     #[cold]
-    fn push_over(&self, mark: StackMark) {
+    fn push_over(&self, call: Place) {
         if self.over.load(Relaxed) == 0 {
-            self.over_at.store(mark, Relaxed);
+            let may_skip_exit = matches!(call.kind, CallKind::Hooked | CallKind::Framed);
+            self.over_at.store(if may_skip_exit { call.stack_pointer } else { 0 }, Relaxed);
         }
         self.over.store(self.over.load(Relaxed).saturating_add(1), Relaxed);
         add_single_writer(&self.too_deep, 1);
         self.plain.store(0, Relaxed);
+    }
+
+    /// Forgets the calls without frames, if they are over according to a hit's stack pointer.
+    pub(super) fn drop_over(&self, hit: Place, begins: bool) {
+        let at = self.over_at.load(Relaxed);
+        let replaces = begins && hit.kind == CallKind::Framed && at == hit.stack_pointer;
+        if at != 0 && (at < hit.stack_pointer || replaces) {
+            self.over.store(0, Relaxed);
+            self.over_at.store(0, Relaxed);
+            self.settle();
+        }
     }
 
     /// Notes the end of a call for which there was no frame. Returns whether there was one.
@@ -170,20 +200,15 @@ impl<const N: usize> Frames<N> {
         over != 0
     }
 
-    /// Pops the innermost call if it is this one. Returns it, with the frame of its caller.
-    pub(super) fn pop_if(&self, function: u32, mark: StackMark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
-        let frame = self.at(self.len())?;
-        if !frame.is(function, mark) {
-            return None;
-        }
-        self.pop();
-        Some((frame, self.at(self.len())))
-    }
-
+    /// Pops the innermost call.
     fn pop(&self) -> Option<&Frame<N>> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        self.shorten_watched(frame, depth);
+        self.shorten(depth);
+        if frame.is_watched() {
+            self.watch.store(frame.extra.load(Relaxed), Relaxed);
+            self.settle();
+        }
         Some(frame)
     }
 
@@ -194,54 +219,66 @@ impl<const N: usize> Frames<N> {
         self.len.store(depth as u32 - 1, Relaxed);
     }
 
-    fn shorten_watched(&self, frame: &Frame<N>, depth: usize) {
-        self.shorten(depth);
-        if frame.key.load(Relaxed) & WATCHED != 0 {
-            self.watch.store(frame.outer_watch.load(Relaxed), Relaxed);
-            self.settle();
+    /// Pops the calls that are over as an entry shows.
+    pub(super) fn drop_left(&self, entry: Place, dropped: impl FnMut(u32)) {
+        if self.is_watched() {
+            self.drop_inside(rule::open_at_entry(self, entry), dropped);
         }
     }
 
-    /// Pops, innermost first, the calls that are over according to the stack pointer of a hit. If
-    /// the hit begins a call in the place of another call's frame, that call is over, too.
+    /// Pops the calls that are over as an exit shows that has no entry.
     #[cold]
-    pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool, mut dropped: impl FnMut(u32)) {
-        let is_dead = |at: usize| at < stack_pointer || (begins && at == stack_pointer);
-        if self.over_at.load(Relaxed) != 0 && is_dead(self.over_at.load(Relaxed)) {
-            self.over.store(0, Relaxed);
-            self.over_at.store(0, Relaxed);
-            self.settle();
+    pub(super) fn drop_left_by_exit(&self, exit: Place, dropped: impl FnMut(u32)) {
+        if self.is_watched() {
+            self.drop_inside(rule::open_at_exit(self, exit), dropped);
         }
-        while is_dead(self.watch.load(Relaxed)) {
-            let Some(frame) = self.pop() else {
-                self.watch.store(UNWATCHED, Relaxed);
-                return;
-            };
+    }
+
+    fn drop_inside(&self, keep: usize, mut dropped: impl FnMut(u32)) {
+        while self.len() > keep
+            && let Some(frame) = self.pop()
+        {
             dropped(frame.function());
         }
     }
 
-    /// Pops all calls inside of the innermost call that ends here. `is_framed` says that the mark
-    /// is a stack pointer.
-    pub(super) fn drop_inside(
-        &self,
-        function: u32,
-        mark: StackMark,
-        is_framed: bool,
-        mut dropped: impl FnMut(u32),
-    ) {
-        let found = self.stack[..self.len().min(DEPTH)].iter().rposition(|frame| frame.is(function, mark));
-        let keep = match found {
-            Some(at) => at + 1,
-            // The call began before the first frame. In Rust, all calls inside of it are over.
-            None if !is_framed => 0,
-            None => return,
-        };
-        while self.len() > keep {
-            if let Some(frame) = self.pop() {
+    /// Takes out the call that this hit ends, and pops those that were left inside of it. Returns
+    /// it, with its place among the calls that are still open.
+    pub(super) fn take(&self, exit: Place, mut dropped: impl FnMut(u32)) -> Option<(&Frame<N>, usize)> {
+        let index = rule::ended(self, exit)?;
+        for inner in (index + 1..self.len()).rev() {
+            if !goes_on_after(self.call(inner), exit)
+                && let Some(frame) = self.remove(inner)
+            {
                 dropped(frame.function());
             }
         }
+        let frame = self.remove(index)?;
+        if let Some(above) = self.stack.get(index).filter(|_| index < self.len()) {
+            above.key.store(above.key.load(Relaxed) | BASE, Relaxed);
+        }
+        Some((frame, index))
+    }
+
+    /// Takes a frame out. No call above it is watched.
+    fn remove(&self, index: usize) -> Option<&Frame<N>> {
+        (index + 1..self.len()).for_each(|above| self.stack[above - 1].swap(&self.stack[above]));
+        self.pop()
+    }
+
+    /// Returns the frame of a call's caller, for the call at this place.
+    pub(super) fn caller(&self, frame: &Frame<N>, index: usize) -> Option<&Frame<N>> {
+        self.at(index).filter(|_| !frame.is_base())
+    }
+
+    /// Returns whether a call at this place has one of its function around it.
+    pub(super) fn is_recursive(&self, frame: &Frame<N>, index: usize) -> bool {
+        if frame.is_base() {
+            return false;
+        }
+        let mut around = self.stack[..index.min(DEPTH)].iter().rev();
+        let last = around.find(|it| it.function() == frame.function() || it.is_base());
+        last.is_some_and(|it| it.function() == frame.function())
     }
 
     /// Pops all calls.
@@ -264,10 +301,22 @@ impl<const N: usize> Frames<N> {
     }
 }
 
-/// Returns the key of a frame, as it is before the call is watched.
-#[inline(always)]
-fn key(function: u32, mark: StackMark) -> u64 {
-    u64::from(function) | if mark == 0 { 0 } else { MARKED }
+fn key(call: Place) -> u64 {
+    u64::from(call.function)
+        | match call.kind {
+            CallKind::Plain => 0,
+            CallKind::Poll(_) => POLL,
+            CallKind::Hooked => HOOKED,
+            CallKind::Framed => FRAMED,
+        }
+}
+
+/// Returns whether an open call goes on, although one further out has ended: it can't have skipped
+/// its exit, and is on another stack.
+fn goes_on_after(call: Place, exit: Place) -> bool {
+    let are_known = call.stack_pointer != 0 && exit.stack_pointer != 0;
+    let has_exit = matches!(call.kind, CallKind::Plain | CallKind::Poll(_));
+    has_exit && are_known && call.stack_pointer.abs_diff(exit.stack_pointer) >= REACH
 }
 
 impl<const N: usize> Frame<N> {
@@ -292,16 +341,43 @@ impl<const N: usize> Frame<N> {
         let _ = std::array::from_fn::<_, N, _>(|at| add_single_writer(&self.inner[at], elapsed[at]));
     }
 
-    fn function(&self) -> u32 {
+    pub(super) fn function(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let function = self.key.load(Relaxed) as u32;
         function
     }
 
-    /// Returns whether the frame belongs to this call.
-    pub(super) fn is(&self, function: u32, mark: StackMark) -> bool {
-        let found = self.key.load(Relaxed) & !WATCHED;
-        found == key(function, mark) && (mark == 0 || self.mark.load(Relaxed) == mark)
+    fn place(&self) -> Place {
+        let key = self.key.load(Relaxed);
+        let kind = match key & (POLL | HOOKED | FRAMED) {
+            POLL => CallKind::Poll(self.extra.load(Relaxed)),
+            HOOKED => CallKind::Hooked,
+            FRAMED => CallKind::Framed,
+            _ => CallKind::Plain,
+        };
+        Place { function: self.function(), kind, stack_pointer: self.stack_pointer.load(Relaxed) }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.key.load(Relaxed) & (HOOKED | FRAMED) != 0 && self.stack_pointer.load(Relaxed) != 0
+    }
+
+    pub(super) fn is_base(&self) -> bool {
+        self.key.load(Relaxed) & BASE != 0
+    }
+
+    fn swap(&self, other: &Self) {
+        let swap = |one: &AtomicU64, other: &AtomicU64| {
+            let before = one.load(Relaxed);
+            one.store(other.load(Relaxed), Relaxed);
+            other.store(before, Relaxed);
+        };
+        swap(&self.key, &other.key);
+        swap(&self.stack_pointer, &other.stack_pointer);
+        swap(&self.note, &other.note);
+        swap(&self.extra, &other.extra);
+        self.start.iter().zip(&other.start).for_each(|(one, other)| swap(one, other));
+        self.inner.iter().zip(&other.inner).for_each(|(one, other)| swap(one, other));
     }
 }
 
@@ -316,4 +392,67 @@ impl<const N: usize> Frame<N> {
 #[inline(always)]
 pub fn add_single_writer(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::rule::model;
+    use super::*;
+
+    fn frames() -> Box<Frames<1>> {
+        // SAFETY: zeroes are an empty stack.
+        let frames: Box<Frames<1>> = unsafe { Box::new_zeroed().assume_init() };
+        frames.clear(|_| ());
+        frames.begin(1, 1);
+        frames
+    }
+
+    /// The pairs of entries and exits, as [`Calls`](super::super::Calls) pairs them. Starts of calls
+    /// are the numbers of their entries.
+    fn paired(frames: &Frames<1>, history: &[model::Hit]) -> (Vec<(usize, usize)>, usize, usize) {
+        let (mut pairs, mut dropped, mut without_entry) = (Vec::new(), 0, 0);
+        for (number, hit) in history.iter().enumerate() {
+            let (place, mark) = (hit.place, [number as u64]);
+            let is_plain = frames.plain.load(Relaxed) == 1 && place.kind == CallKind::Plain;
+            if hit.ends.is_none() {
+                if is_plain {
+                    frames.push_plain(place.function, place.stack_pointer, || Some(mark)).unwrap();
+                } else {
+                    frames.drop_left(place, |_| dropped += 1);
+                    frames.push(place).unwrap().0.start(mark);
+                }
+                continue;
+            }
+            let plain = if is_plain { frames.pop_plain(place.function, place.stack_pointer) } else { None };
+            let taken = plain
+                .map(|(frame, _)| frame)
+                .or_else(|| frames.take(place, |_| dropped += 1).map(|(frame, _)| frame));
+            match taken {
+                Some(frame) => pairs.push((usize::try_from(frame.started()[0]).unwrap(), number)),
+                None => {
+                    frames.drop_left_by_exit(place, |_| dropped += 1);
+                    without_entry += 1;
+                }
+            }
+        }
+        (pairs, dropped, without_entry)
+    }
+
+    proptest! {
+        #[test]
+        fn each_exit_ends_its_own_entry(
+            history in prop_oneof![model::one_stack(), model::coroutines()],
+        ) {
+            let frames = frames();
+            let (pairs, dropped, without_entry) = paired(&frames, &history);
+            prop_assert_eq!(&pairs, &model::pairs(&history), "{:#?}", history);
+            // Each entry has ended, was left, or goes on.
+            let open = frames.len();
+            prop_assert_eq!((2 * pairs.len() + dropped + open, without_entry), (history.len(), 0));
+            frames.clear(|_| ());
+            prop_assert!(!frames.is_watched() && frames.len() == 0);
+        }
+    }
 }

@@ -7,7 +7,8 @@ use super::functions::{CallEffect, Function, LeftOut};
 use super::futures::Which;
 use super::known::{Known, PackedAct};
 use super::meter::{CompletedCall, Meter, Unpaired, difference};
-use super::thread::{CallMemory, Thread, ThreadData};
+use super::rule::{CallKind, Place};
+use super::thread::{CallMemory, Taken, Thread, ThreadData};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -206,16 +207,18 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// Begins a call without a mark, on a thread that is known, in the current generation.
+    /// Begins a plain call, on a thread that is known, in the current generation.
     #[inline(always)]
     fn begin_plain(&self, event: &Event<'_>, meter: &M, function: u32) -> Option<()> {
         let thread = self.plain(event)?;
-        let head = thread.local.head();
+        let (head, stack_pointer) = (thread.local.head(), stack_pointer(event));
         if !M::NOTES {
-            head.frames.push_plain(function, || meter.read_inline())?;
+            head.frames.push_plain(function, stack_pointer, || meter.read_inline())?;
+            thread.opened(function);
             return Some(());
         }
-        let (frame, outer) = head.frames.push_plain(function, || Some([0; N]))?;
+        let (frame, outer) = head.frames.push_plain(function, stack_pointer, || Some([0; N]))?;
+        thread.opened(function);
         thread.note(meter, function, frame, outer);
         // Read as late as possible, so that finding the note is not part of the call's time.
         frame.start(meter.read(thread.own()));
@@ -227,8 +230,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     fn end_plain(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
         let now = now?;
         let thread = self.plain(event)?;
-        let call = thread.local.head().frames.pop_plain(function)?;
-        thread.ended(meter, function, call, now, false, |elapsed| {
+        let (frame, outer) = thread.local.head().frames.pop_plain(function, stack_pointer(event))?;
+        thread.ended(meter, function, Taken { frame, outer, within: None }, now, false, |elapsed| {
             Some(CompletedCall { total: elapsed, busy: elapsed })
         });
         Some(())
@@ -246,17 +249,18 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
     #[inline(never)]
     fn begin(&self, event: &Event<'_>, meter: &M, function: u32) {
-        if let Some(thread) = self.thread(event, function, true) {
-            let _ = thread.begin(event, meter, function, frame(event));
+        let call = place(event, function);
+        if let Some(thread) = self.thread(event, call, true) {
+            let _ = thread.begin(meter, call);
         }
     }
 
     #[inline(never)]
     fn end(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) {
-        let Some(thread) = self.thread(event, function, false) else { return };
+        let exit = place(event, function);
+        let Some(thread) = self.thread(event, exit, false) else { return };
         let now = now.unwrap_or_else(|| meter.read(thread.own()));
-        let mark = frame(event);
-        if let Some(call) = thread.take(function, mark, mark != 0) {
+        if let Some(call) = thread.take(meter, exit) {
             thread.ended(meter, function, call, now, false, |elapsed| {
                 Some(CompletedCall { total: elapsed, busy: elapsed })
             });
@@ -268,17 +272,17 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let (function, step) = (act.function(), act.step());
         let now = meter.read_inline();
         let begins = matches!(step, CallEffect::Enter | CallEffect::Resume);
-        let Some(thread) = self.thread(event, function, begins) else { return };
-        let now = now.unwrap_or_else(|| meter.read(thread.own()));
         let Some(future) = event.future() else { return };
+        let poll = Place { kind: CallKind::Poll(future as u64), ..place(event, function) };
+        let Some(thread) = self.thread(event, poll, begins) else { return };
+        let now = now.unwrap_or_else(|| meter.read(thread.own()));
         let which = Which { future, function, generation: event.generation() };
-        let mark = future;
         match step {
             CallEffect::Enter => {
                 let dropped = |function| thread.without_exit(function);
                 thread.head().futures.enter(which, now, dropped);
                 thread.count(function, |part| &part.entered);
-                let frame = thread.begin(event, meter, function, mark);
+                let frame = thread.begin(meter, poll);
                 if let (true, Some(frame)) = (M::KEEPS_NOTES, frame)
                     && let Some(pending) = thread.head().futures.find(which)
                 {
@@ -286,7 +290,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 }
             }
             CallEffect::Resume => {
-                let frame = thread.begin(event, meter, function, mark);
+                let frame = thread.begin(meter, poll);
                 if M::KEEPS_NOTES {
                     let note = thread.pending(which).map_or(0, |pending| pending.note.load(Relaxed));
                     if let Some(frame) = frame {
@@ -296,7 +300,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 }
             }
             CallEffect::Suspend => {
-                let Some(poll) = thread.take(function, mark, false) else { return };
+                let Some(poll) = thread.take(meter, poll) else { return };
                 thread.ended(meter, function, poll, now, true, |elapsed| {
                     if let Some(pending) = thread.pending(which) {
                         pending.add(elapsed);
@@ -305,7 +309,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 });
             }
             CallEffect::Finish => {
-                let Some(poll) = thread.take(function, mark, false) else {
+                let Some(poll) = thread.take(meter, poll) else {
                     if let Some(pending) = thread.pending(which) {
                         pending.free();
                     }
@@ -339,7 +343,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
     /// Returns the thread of the hit, after popping the calls that are over. Returns `None` if the
     /// hit has no partner.
-    fn thread(&self, event: &Event<'_>, function: u32, begins: bool) -> Option<Thread<'_, N, M>> {
+    fn thread(&self, event: &Event<'_>, hit: Place, begins: bool) -> Option<Thread<'_, N, M>> {
         let local = self.memory.of(event)?;
         let thread: Thread<'_, N, M> = Thread { memory: &self.memory, local };
         let frames = &local.head().frames;
@@ -353,21 +357,36 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             let is_settled = !event.generation().is_multiple_of(2);
             frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());
             if !is_settled {
-                thread.count(function, |part| if begins { &part.without_exit } else { &part.without_entry });
+                thread.count(
+                    hit.function,
+                    |part| if begins { &part.without_exit } else { &part.without_entry },
+                );
                 return None;
             }
         }
-        if let (true, Some(stack_pointer)) = (frames.is_watched(), event.stack_pointer()) {
-            frames.drop_dead(stack_pointer, begins && event.has_frame(), dropped);
+        frames.drop_over(hit, begins);
+        if begins {
+            frames.drop_left(hit, dropped);
         }
         // A call ends for which there was no frame.
         (begins || !frames.pop_over()).then_some(thread)
     }
 }
 
-/// Returns the stack pointer if it tells calls apart; else 0.
-fn frame(event: &Event<'_>) -> usize {
-    if event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
+/// Returns what pairing knows of a hit.
+fn place(event: &Event<'_>, function: u32) -> Place {
+    let kind = match (event.has_frame(), event.may_skip_exit()) {
+        (true, _) => CallKind::Framed,
+        (false, true) => CallKind::Hooked,
+        (false, false) => CallKind::Plain,
+    };
+    Place { function, kind, stack_pointer: stack_pointer(event) }
+}
+
+/// Returns the stack pointer; 0 if it is not known.
+#[inline(always)]
+fn stack_pointer(event: &Event<'_>) -> u64 {
+    event.stack_pointer().map_or(0, |at| at as u64)
 }
 
 impl<const N: usize, M: Meter<N>> fmt::Debug for Calls<N, M> {

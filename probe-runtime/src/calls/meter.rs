@@ -100,6 +100,17 @@ pub trait Meter<const N: usize> {
         let _ = (local, note);
     }
 
+    /// Returns the note of a call under way whose caller turns out to be another one: the call that
+    /// seemed to be around it has ended on another stack of the thread. `outer` is the note of that
+    /// caller, as in [`begin`](Self::begin).
+    fn moved(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64, note: u64) -> u64 {
+        let _ = (local, function, outer);
+        note
+    }
+
+    /// Whether [`CallEnd::is_recursive`] is told. If not, it is `false`.
+    const RECURSION: bool = false;
+
     /// Ends a call or a poll.
     fn end(&self, ended: &CallEnd<'_, N, Self::Head, Self::Part>);
 }
@@ -138,6 +149,7 @@ pub trait Meter<const N: usize> {
 ///     inner: [30],
 ///     note: 0,
 ///     is_poll: false,
+///     is_recursive: false,
 ///     completed: None,
 /// });
 /// assert_eq!((head.into_inner(), part.into_inner()), (70, 70));
@@ -158,6 +170,9 @@ pub struct CallEnd<'a, const N: usize, H, P> {
     pub note: u64,
     /// Whether this is a poll of a future.
     pub is_poll: bool,
+    /// Whether another call of the function is under way around this one, on this thread. Only told
+    /// to meters that [ask](Meter::RECURSION).
+    pub is_recursive: bool,
     /// The whole call, if this was its end. `None` for a poll that ends without a result, and for a
     /// future whose entry was missed.
     pub completed: Option<CompletedCall<N>>,

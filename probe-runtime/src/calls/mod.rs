@@ -16,9 +16,12 @@
 //! - **Unwinding**: in Rust, the exit's site is in the drop of a guard, so a panic passes it.
 //! - **C code**: a call left by `longjmp` or an exception passes no exit. Its stack pointer
 //!   decides: when a hit comes from further up in the stack, the call is over, and is counted as
-//!   [without an exit](Unpaired::without_exit). If code runs on another stack (`sigaltstack`,
-//!   `swapcontext`), calls of C code may be counted so although they go on. Their exits are then
-//!   without an entry.
+//!   [without an exit](Unpaired::without_exit).
+//! - **Several stacks** (stackful coroutines, `sigaltstack`): an exit ends a call whose entry had
+//!   about its stack pointer, on any stack, in any order. Calls of C code may be counted as without
+//!   an exit although they go on. Their exits are then without an entry. So may calls in Rust whose
+//!   stacks lie less than 16 KiB apart. What begins and ends on another stack while a call waits is
+//!   inside of that call, as if it had been called there.
 //! - **Switching**: attaching, pausing and holding hide hits. Only hits of one
 //!   [generation](crate::Event::generation) are paired. A call that spans two generations is
 //!   counted as without an exit, or without an entry, or both.
@@ -41,6 +44,7 @@ mod hit;
 mod known;
 mod lazy;
 mod meter;
+mod rule;
 mod thread;
 
 pub use frames::add_single_writer;

@@ -6,10 +6,10 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::frames::{Frame, Frames, StackMark, add_single_writer};
+use super::frames::{Frame, Frames, add_single_writer};
 use super::futures::{Futures, PendingFuture, Which};
 use super::meter::{CallEnd, CompletedCall, Meter, difference};
-use crate::dispatch::Event;
+use super::rule::Place;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
 #[repr(C)]
@@ -24,6 +24,8 @@ unsafe impl<const N: usize, H: Zeroed> Zeroed for ThreadData<N, H> {}
 
 #[repr(C)]
 pub(super) struct FunctionData<P> {
+    /// The thread's frames of the function, if the meter asks for recursion.
+    pub(super) open: AtomicU64,
     pub(super) own: P,
     pub(super) without_entry: AtomicU64,
     pub(super) without_exit: AtomicU64,
@@ -41,8 +43,14 @@ unsafe impl<P: Zeroed> Zeroed for FunctionData<P> {}
 pub(super) type CallMemory<const N: usize, M> =
     PerThread<ThreadData<N, <M as Meter<N>>::Head>, FunctionData<<M as Meter<N>>::Part>>;
 
-/// The frame of a call that has ended, and that of the call around it.
-pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>);
+/// The frame of a call that has ended, and those of the calls around it.
+#[derive(Clone, Copy)]
+pub(super) struct Taken<'a, const N: usize> {
+    pub(super) frame: &'a Frame<N>,
+    pub(super) outer: Option<&'a Frame<N>>,
+    /// Its place among the calls that are still open, if it was not the innermost one.
+    pub(super) within: Option<usize>,
+}
 
 /// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
@@ -72,23 +80,37 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         }
     }
 
+    /// Counts a call whose frame is dropped.
     pub(super) fn without_exit(self, function: u32) {
         self.count(function, |part| &part.without_exit);
+        self.closed(function);
     }
 
-    pub(super) fn begin(
-        self,
-        event: &Event<'_>,
-        meter: &M,
-        function: u32,
-        mark: StackMark,
-    ) -> Option<&'a Frame<N>> {
-        let frames = &self.head().frames;
-        let (frame, outer) = frames.push(function, mark)?;
-        if let (true, Some(stack_pointer)) = (event.may_skip_exit(), event.stack_pointer()) {
-            frames.watch(stack_pointer);
+    /// Notes that the function has one frame less. Returns the number that is left.
+    #[inline(always)]
+    fn closed(self, function: u32) -> u64 {
+        if !M::RECURSION {
+            return 0;
         }
-        self.note(meter, function, frame, outer);
+        let Some(part) = self.local.parts().get(function as usize) else { return 0 };
+        let open = part.open.load(Relaxed).saturating_sub(1);
+        part.open.store(open, Relaxed);
+        open
+    }
+
+    /// Notes that the function has one frame more.
+    #[inline(always)]
+    pub(super) fn opened(self, function: u32) {
+        if M::RECURSION {
+            self.count(function, |part| &part.open);
+        }
+    }
+
+    pub(super) fn begin(self, meter: &M, call: Place) -> Option<&'a Frame<N>> {
+        let frames = &self.head().frames;
+        let (frame, outer) = frames.push(call)?;
+        self.opened(call.function);
+        self.note(meter, call.function, frame, outer);
         // Read as late as possible, so that the work above is not part of the call's time.
         frame.start(meter.read(self.own()));
         Some(frame)
@@ -109,17 +131,28 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         }
     }
 
-    /// Pops the call or poll that ends. Returns its frame and that of the call around it.
-    pub(super) fn take(self, function: u32, mark: StackMark, is_framed: bool) -> Option<Taken<'a, N>> {
+    /// Takes out the call or poll that ends.
+    pub(super) fn take(self, meter: &M, exit: Place) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
-        let taken = frames.pop_if(function, mark).or_else(|| {
-            frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
-            frames.pop_if(function, mark)
-        });
-        if taken.is_none() {
-            self.count(function, |part| &part.without_entry);
+        let dropped = |function| self.without_exit(function);
+        let Some((frame, index)) = frames.take(exit, dropped) else {
+            frames.drop_left_by_exit(exit, dropped);
+            self.count(exit.function, |part| &part.without_entry);
+            return None;
+        };
+        let outer = frames.caller(frame, index);
+        if index == frames.len() && !frame.is_base() {
+            return Some(Taken { frame, outer, within: None });
         }
-        taken
+        // The calls above have another caller than it seemed when they began.
+        for at in index..frames.len() {
+            let Some(moved) = frames.at(at + 1) else { break };
+            let outer = frames.caller(moved, at).map_or(0, |outer| outer.note.load(Relaxed));
+            let function = moved.function() as usize;
+            let note = meter.moved(self.own(), function, outer, moved.note.load(Relaxed));
+            moved.note.store(note, Relaxed);
+        }
+        Some(Taken { frame, outer, within: Some(index) })
     }
 
     #[inline(always)]
@@ -127,7 +160,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         self,
         meter: &M,
         function: u32,
-        (frame, outer): Taken<'_, N>,
+        Taken { frame, outer, within }: Taken<'_, N>,
         now: [u64; N],
         is_poll: bool,
         completed: impl FnOnce([u64; N]) -> Option<CompletedCall<N>>,
@@ -136,6 +169,11 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         if let Some(outer) = outer {
             outer.add_inner(elapsed);
         }
+        let open = self.closed(function);
+        let is_recursive = match within {
+            None => open != 0,
+            Some(index) => M::RECURSION && self.head().frames.is_recursive(frame, index),
+        };
         let function = function as usize;
         let Some(part) = self.local.parts().get(function) else { return };
         let note = if M::NOTES { frame.note.load(Relaxed) } else { 0 };
@@ -148,6 +186,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
             inner,
             note,
             is_poll,
+            is_recursive,
             completed,
         });
     }

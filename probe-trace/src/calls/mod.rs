@@ -6,7 +6,9 @@
 //! exit without an entry is an [instant](Instant) that is marked.
 //!
 //! - Calls of C code may end without an exit. Their stack pointers tell which calls the program has
-//!   left.
+//!   left. Consumers in the program pair by the same rule.
+//! - A trace has no stack pointers of Rust functions. If one such function is under way in several
+//!   coroutines of a thread, an exit ends the call that began last.
 //! - A future has a [track](Track) of its own: a slice from its entry to its exit or drop, and
 //!   inside of it a slice for each poll and each wait. Polls are on the track of their thread, too,
 //!   where the calls inside of them nest.
@@ -15,6 +17,7 @@
 
 mod future;
 mod pairing;
+mod rule;
 mod stack;
 mod step;
 

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{
     Ending, Fields, Instant, Slice, Step,
     future::{At, Futures, Key},
+    rule::{CallKind, Place},
     stack::{Frame, Out, Stack},
 };
 use crate::definition::{Definition, Kind};
@@ -148,14 +149,18 @@ impl Pairing {
     ) {
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let definition = Arc::clone(&fields.definition);
-        let stack_pointer = frame.filter(|_| definition.may_skip_exit);
+        let kind_of_call = match (definition.may_skip_exit, definition.has_frame) {
+            (false, _) => CallKind::Plain,
+            (true, false) => CallKind::Hooked,
+            (true, true) => CallKind::Framed,
+        };
+        let place = Place { function: path, kind: kind_of_call, stack_pointer: frame.unwrap_or(0) };
         let left = match kind {
             Kind::Entry => {
-                let frame = Frame { path, definition, stack_pointer, future: None };
-                stack.begin(frame, fields, at.time, &mut self.out);
+                stack.begin(Frame { place, definition, future: None }, fields, at.time, &mut self.out);
                 None
             }
-            Kind::Exit => stack.end_call((path, stack_pointer), fields, at.time, &mut self.out),
+            Kind::Exit => stack.end(place, fields, Ending::Exit, at.time, &mut self.out),
             // Parts of a future whose address is not known.
             _ => Some(fields),
         };
@@ -167,6 +172,7 @@ impl Pairing {
     fn future(&mut self, thread: ThreadId, key: Key, kind: Kind, fields: Fields, at: At) {
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let out = &mut self.out;
+        let place = Place { function: key.path, kind: CallKind::Poll(key.address), stack_pointer: 0 };
         let ending = if kind == Kind::Drop { Ending::Cancelled } else { Ending::Exit };
         match kind {
             Kind::Entry | Kind::Resume => {
@@ -176,16 +182,14 @@ impl Pairing {
                     self.futures.change(key, fields.clone(), Slice::Poll, at, &mut out.steps)
                 };
                 let definition = Arc::clone(&fields.definition);
-                let frame =
-                    Frame { path: key.path, definition, stack_pointer: None, future: Some((key, id)) };
-                stack.begin(frame, fields, at.time, out);
+                stack.begin(Frame { place, definition, future: Some((key, id)) }, fields, at.time, out);
             }
             Kind::Suspend => {
-                stack.end_poll(key, fields.clone(), ending, at.time, out);
+                stack.end(place, fields.clone(), ending, at.time, out);
                 self.futures.change(key, fields, Slice::Wait, at, &mut out.steps);
             }
             _ => {
-                stack.end_poll(key, fields.clone(), ending, at.time, out);
+                stack.end(place, fields.clone(), ending, at.time, out);
                 if !self.futures.finish(key, fields.clone(), ending, at, &mut out.steps) {
                     self.instant(thread, at, fields, true);
                 }

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use super::rule::{self, OpenCalls, Place};
 use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track, future::Key};
 use crate::definition::Definition;
 use crate::item::ThreadId;
@@ -12,11 +13,9 @@ pub(super) const LIMIT: usize = 4096;
 
 /// A call or a poll that has begun.
 pub(super) struct Frame {
-    /// Number of the path.
-    pub(super) path: u32,
+    /// What pairing knows of it. Its function is the number of the path.
+    pub(super) place: Place,
     pub(super) definition: Arc<Definition>,
-    /// The stack pointer, of calls that may end without an exit.
-    pub(super) stack_pointer: Option<u64>,
     /// The future that is polled.
     pub(super) future: Option<(Key, FutureId)>,
 }
@@ -24,6 +23,16 @@ pub(super) struct Frame {
 impl Frame {
     fn slice(&self) -> Slice {
         if self.future.is_some() { Slice::Poll } else { Slice::Call }
+    }
+}
+
+impl OpenCalls for Vec<Frame> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn call(&self, index: usize) -> Place {
+        self[index].place
     }
 }
 
@@ -64,9 +73,7 @@ impl Stack {
     }
 
     pub(super) fn begin(&mut self, frame: Frame, fields: Fields, time: u64, out: &mut Out) {
-        if let Some(stack_pointer) = frame.stack_pointer {
-            self.unwind(stack_pointer, Some(frame.path), time, out);
-        }
+        self.close(rule::open_at_entry(&self.frames, frame.place), time, Ending::Skipped, out);
         if self.frames.len() >= LIMIT {
             self.close(0, time, Ending::Limit, out);
         }
@@ -81,76 +88,25 @@ impl Stack {
         self.frames.push(frame);
     }
 
-    /// Ends the innermost call of this path that has this stack pointer, and all inside of it.
-    /// Gives the fields back if there is no such call.
-    pub(super) fn end_call(
+    /// Ends the call or poll of a hit, and all inside of it: slices of one track nest. Gives the
+    /// fields back if there is no such call.
+    pub(super) fn end(
         &mut self,
-        (path, stack_pointer): (u32, Option<u64>),
-        fields: Fields,
-        time: u64,
-        out: &mut Out,
-    ) -> Option<Fields> {
-        let found = self.frames.iter().rposition(|frame| {
-            frame.path == path && frame.future.is_none() && frame.stack_pointer == stack_pointer
-        });
-        if found.is_none()
-            && let Some(stack_pointer) = stack_pointer
-        {
-            self.unwind(stack_pointer, None, time, out);
-        }
-        self.end_at(found, fields, Ending::Exit, time, out)
-    }
-
-    /// Ends the innermost poll of this future, and all inside of it. Gives the fields back if this
-    /// thread does not poll the future.
-    pub(super) fn end_poll(
-        &mut self,
-        key: Key,
+        place: Place,
         fields: Fields,
         ending: Ending,
         time: u64,
         out: &mut Out,
     ) -> Option<Fields> {
-        let found = self.frames.iter().rposition(|frame| frame.future.is_some_and(|(of, _)| of == key));
-        self.end_at(found, fields, ending, time, out)
-    }
-
-    fn end_at(
-        &mut self,
-        found: Option<usize>,
-        fields: Fields,
-        ending: Ending,
-        time: u64,
-        out: &mut Out,
-    ) -> Option<Fields> {
-        let Some(index) = found else { return Some(fields) };
+        let Some(index) = rule::ended(&self.frames, place) else {
+            self.close(rule::open_at_exit(&self.frames, place), time, Ending::Skipped, out);
+            return Some(fields);
+        };
         self.close(index + 1, time, Ending::Skipped, out);
         if let Some(frame) = self.frames.pop() {
             self.push_end(&frame, Some(fields), time, ending, out);
         }
         None
-    }
-
-    /// Ends the calls that the program has left, now that it runs with this stack pointer: stacks
-    /// grow down, so these have a lower one. A new call of `entered` with an equal one replaces the
-    /// old call.
-    fn unwind(&mut self, stack_pointer: u64, entered: Option<u32>, time: u64, out: &mut Out) {
-        let is_left = |frame: &Frame| {
-            frame
-                .stack_pointer
-                .is_some_and(|of| of < stack_pointer || (of == stack_pointer && entered == Some(frame.path)))
-        };
-        // The open calls have falling stack pointers, so those that were left are the innermost.
-        // Rust functions, which have none here, lie between.
-        let mut depth = self.frames.len();
-        for (index, frame) in self.frames.iter().enumerate().rev() {
-            if is_left(frame) {
-                depth = index;
-            } else if frame.stack_pointer.is_some() {
-                break;
-            }
-        }
-        self.close(depth, time, Ending::Skipped, out);
     }
 
     /// Ends all slices but the outermost `depth` ones, the innermost first.

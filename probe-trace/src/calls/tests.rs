@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt::Write};
 
 use proptest::prelude::*;
 
+use super::rule::{CallKind, model};
 use super::{Calls, Ending, Fields, Slice, Step, Track, stack::LIMIT};
 use crate::story::{Story, any_story, id};
 
@@ -260,7 +261,46 @@ fn entries_without_exits_use_bounded_memory() {
     assert_eq!(ends[LIMIT], Ending::Trace);
 }
 
+/// The pairs of entries and exits that the steps of a history make.
+fn paired(history: &[model::Hit]) -> Vec<(usize, usize)> {
+    let mut story = Story::new();
+    for (number, model::Hit { place, ends }) in history.iter().enumerate() {
+        let words = match (place.kind, ends.is_some()) {
+            (CallKind::Hooked, false) => "called",
+            (CallKind::Hooked, true) => "left",
+            (CallKind::Framed, false) => "enter",
+            (CallKind::Framed, true) => "leave",
+            (_, false) => "entry",
+            (_, true) => "exit",
+        };
+        // Traces have no stack pointers of Rust.
+        let at =
+            if place.kind == CallKind::Plain { String::new() } else { format!(" {}", place.stack_pointer) };
+        let text = format!("{words} app::f{}{at}", place.function);
+        let fields = vec![("number", crate::value::FieldValue::U64(number as u64))];
+        story = story.fields(1, number as u64, &text, fields);
+    }
+    let number = |fields: &Fields| fields.iter().next().unwrap().1.to_string().parse().unwrap();
+    let (mut open, mut pairs) = (Vec::<usize>::new(), Vec::new());
+    for step in Calls::new(story.results()) {
+        match step.unwrap() {
+            Step::Begin(begin) => open.push(number(&begin.fields)),
+            Step::End(end) => {
+                let begin = open.pop().unwrap();
+                pairs.extend(end.fields.as_ref().map(|fields| (begin, number(fields))));
+            }
+            _ => (),
+        }
+    }
+    pairs
+}
+
 proptest! {
+    #[test]
+    fn each_exit_ends_its_own_entry(history in model::one_stack()) {
+        prop_assert_eq!(paired(&history), model::pairs(&history), "{:#?}", history);
+    }
+
     #[test]
     fn steps_nest(story in any_story()) {
         // The open slices and the latest time of each track.

@@ -53,6 +53,7 @@ fn one(rest: &mut &[u8]) -> Option<Definition> {
         probe,
         kind: Kind::from_number(kind),
         may_skip_exit: flags & flag::FRAME != 0,
+        has_frame: flags & flag::OWN_FRAME != 0,
         is_future: flags & flag::FUTURE != 0,
         path,
         file,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::nodes::What;
+use super::nodes::{FoundNode, What};
 use super::tree::{Tree, TreeNode};
 use super::{CallTree, Shape};
 use crate::calls::{Calls, Function};
@@ -60,9 +60,15 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
     let mut lost = calls.lost();
     for local in calls.heads() {
         lost += local.head().lost();
-        // Indexed by this thread's nodes; `None` for a thread that is no place of its own.
+        let all: Vec<_> = local.head().iter().collect();
+        let shown = shown(&all);
+        // Indexed by this thread's nodes; `None` for one that is no place of its own.
         let mut placed: Vec<Option<Placed>> = Vec::new();
-        for found in local.head().iter() {
+        for (found, is_shown) in all.into_iter().zip(shown) {
+            if !is_shown {
+                placed.push(None);
+                continue;
+            }
             let (key, function) = match found.what {
                 What::Function(function) => (NodeKey::Function(function), Some(function)),
                 What::Thread { number, name } if by_thread => (NodeKey::Thread(number, name), None),
@@ -152,6 +158,19 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         });
     }
     Tree::new(nodes, lost, calls.left_out()).over(calls.period())
+}
+
+/// Returns which nodes are shown: not those that were left, with all below them.
+fn shown(nodes: &[FoundNode]) -> Vec<bool> {
+    let mut shown = vec![false; nodes.len()];
+    // Children come after their parents.
+    for (at, node) in nodes.iter().enumerate().rev() {
+        shown[at] |= !node.is_left;
+        if let Some(parent) = node.parent {
+            shown[parent] |= shown[at];
+        }
+    }
+    shown
 }
 
 /// Returns the place of the outer call of the same function, where a recursive call counts.

@@ -169,6 +169,10 @@ impl Meter<1> for CallTree {
         local.head().call(local, function, outer)
     }
 
+    fn moved(&self, local: Local<'_, Nodes, ()>, function: usize, outer: u64, note: u64) -> u64 {
+        local.head().moved(local, function, outer, note)
+    }
+
     #[inline]
     fn end(&self, ended: &CallEnd<'_, 1, Nodes, ()>) {
         ended.head.end(ended.note, ended.own()[0], ended.is_poll, ended.completed.is_some());

@@ -47,7 +47,7 @@ struct Node {
     calls: AtomicU64,
     polls: AtomicU64,
     own: AtomicU64,
-    /// In a root: the thread's number and name.
+    /// In a root: the thread's number and name. Elsewhere: 1 if a call was moved to another place.
     thread: AtomicU64,
     name: [AtomicU64; 2],
 }
@@ -71,6 +71,8 @@ pub(super) struct FoundNode {
     pub(super) calls: u64,
     pub(super) polls: u64,
     pub(super) own: u64,
+    /// Whether a call was moved to another place, and none has ended here.
+    pub(super) is_left: bool,
 }
 
 impl Nodes {
@@ -82,6 +84,17 @@ impl Nodes {
         let parent = if outer == NONE { self.root(local) } else { outer };
         let function = u32::try_from(function).unwrap_or(NO_ROOM);
         if parent == NO_ROOM { NO_ROOM.into() } else { self.child(parent, function).into() }
+    }
+
+    /// Moves a call with this note to inside of another one. Returns its new note.
+    #[cold]
+    pub(super) fn moved(&self, local: Local<'_, Self, ()>, function: usize, outer: u64, note: u64) -> u64 {
+        let moved = self.call(local, function, outer);
+        let before = usize::try_from(note).ok().and_then(|at| self.all.get(at));
+        if let Some(before) = before.filter(|_| moved != note) {
+            before.thread.store(1, Relaxed);
+        }
+        moved
     }
 
     /// Ends a call or a poll with this note. A poll may be the last one of its call.
@@ -176,7 +189,8 @@ impl Nodes {
             let parent = (parent as usize).checked_sub(1);
             let [calls, polls, own] =
                 [&node.calls, &node.polls, &node.own].map(|number| number.load(Relaxed));
-            FoundNode { what, parent, calls, polls, own }
+            let is_moved = parent.is_some() && node.thread.load(Relaxed) != 0;
+            FoundNode { what, parent, calls, polls, own, is_left: is_moved && calls + polls + own == 0 }
         })
     }
 }

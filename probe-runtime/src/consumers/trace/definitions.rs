@@ -21,10 +21,14 @@ pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8
 fn one(probe: u32, definition: &Definition, out: &mut Vec<u8>) {
     out.extend(probe.to_le_bytes());
     out.push(definition.kind() as u8);
-    let may_skip_exit = matches!(definition.convention(), Convention::Hidden | Convention::Call);
+    let stack_pointer = match definition.convention() {
+        Convention::Hidden => flag::FRAME | flag::OWN_FRAME,
+        Convention::Call => flag::FRAME,
+        Convention::ColdBlock | Convention::KeptColdBlock => 0,
+    };
     let is_future =
         definition.kind() != Kind::Point && definition.fields().next() == Some(crate::dispatch::FUTURE);
-    out.push(if may_skip_exit { flag::FRAME } else { 0 } | if is_future { flag::FUTURE } else { 0 });
+    out.push(stack_pointer | if is_future { flag::FUTURE } else { 0 });
     out.extend(u16::try_from(definition.field_count()).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(definition.line().to_le_bytes());
     text(definition.path(), out);

@@ -59,6 +59,7 @@ macro_rules! hook {
             "jmp rax",
             "3:",
             "lea rdx, [rip + 2b]", // this function
+            "mov rcx, rsp",
             "jmp {looked_up}",
             factor = const fast::FACTOR.cast_signed(),
             shift = const fast::SHIFT,
@@ -89,21 +90,30 @@ pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site:
     hook!(left, "probe_v1_hook_left")
 }
 
-extern "C" fn entered(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Entry }, returns, hook);
+extern "C" fn entered(function: usize, returns: usize, hook: usize, stack: usize) {
+    called(Hit { function, kind: Kind::Entry }, ByHook { returns, hook, stack });
 }
 
-extern "C" fn left(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Exit }, returns, hook);
+extern "C" fn left(function: usize, returns: usize, hook: usize, stack: usize) {
+    called(Hit { function, kind: Kind::Exit }, ByHook { returns, hook, stack });
 }
 
-fn called(hit: Hit, returns: usize, hook: usize) {
+/// How a hook was reached: its return address, which lies at `stack`, and its own address.
+#[derive(Clone, Copy)]
+struct ByHook {
+    returns: usize,
+    hook: usize,
+    stack: usize,
+}
+
+fn called(hit: Hit, by: ByHook) {
+    let ByHook { returns, hook, .. } = by;
     let errno = errno();
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
             // SAFETY: the hook's own call, which was just executed.
-            Some(known) => deliver(&inside, known, || unsafe { call_of(returns, hook) }),
-            None => discovered(&inside, hit, returns, hook),
+            Some(known) => deliver(&inside, known, by, || unsafe { call_of(returns, hook) }),
+            None => discovered(&inside, hit, by),
         }
     }
     set_errno(errno);
@@ -117,7 +127,12 @@ struct KnownCall {
 }
 
 /// Delivers a call as a hit, if a consumer listens.
-fn deliver(inside: &Inside, KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) {
+fn deliver(
+    inside: &Inside,
+    KnownCall { discovery, owner }: KnownCall,
+    by: ByHook,
+    call: impl FnOnce() -> Option<Call>,
+) {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -150,7 +165,12 @@ fn deliver(inside: &Inside, KnownCall { discovery, owner }: KnownCall, call: imp
         _ => discovery.definition_inside(inside).filter(|_| is_wanted),
     };
     if let Some(definition) = definition {
-        dispatch(definition, ptr::null());
+        // The stack pointer at the site. The return address of a jump is its function's own, so that
+        // the one above belongs to the caller.
+        let is_call = owner.is_some() || discovery.returns() == Some(by.returns);
+        let stack_pointer = if is_call { by.stack + size_of::<usize>() } else { by.stack };
+        // No probe of a hook has fields that would be read there.
+        dispatch(definition, ptr::without_provenance(stack_pointer));
     }
 }
 
@@ -164,7 +184,8 @@ fn pass_look_up(discovery: &'static Discovery) {
 }
 
 #[cold]
-fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
+fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
+    let ByHook { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
     let call = unsafe { call_of(returns, hook) };
     if call.is_none()
@@ -172,7 +193,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     {
         // Another thread, or a signal handler of this one, was faster. It published its discovery
         // before it changed the call.
-        return deliver(inside, known, || None);
+        return deliver(inside, known, by, || None);
     }
     let owner = owner_of(returns, hit, hook);
     let found = {
@@ -181,7 +202,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
-    deliver(inside, KnownCall { discovery, owner }, || call);
+    deliver(inside, KnownCall { discovery, owner }, by, || call);
     if is_new {
         callback::tell(inside, discovery);
     }

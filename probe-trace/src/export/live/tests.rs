@@ -112,7 +112,8 @@ impl Told {
         let mut definitions = Vec::new();
         for (number, of) in (1_u32..).zip(&self.definitions) {
             definitions.extend(number.to_le_bytes());
-            let flags = if of.may_skip_exit { flag::FRAME } else { 0 };
+            let flags = if of.may_skip_exit { flag::FRAME } else { 0 }
+                | if of.has_frame { flag::OWN_FRAME } else { 0 };
             let is_future = if of.is_future { flag::FUTURE } else { 0 };
             definitions.extend([of.kind.unwrap() as u8, flags | is_future]);
             definitions.extend(u16::try_from(of.fields.len()).unwrap().to_le_bytes());

@@ -1,0 +1,143 @@
+//! The rule of pairing: which open calls a hit shows to be over, and which of them it ends.
+//!
+//! One module of two crates, a link in one of them: consumers pair hits as they happen by it, and
+//! `probe-trace` those of a trace. It is pure: it reads the open calls of one thread, and changes nothing.
+//!
+//! | a call of | ends | its exit has |
+//! |---|---|---|
+//! | [`Plain`](CallKind::Plain), [`Poll`](CallKind::Poll) | always by an exit | about the entry's stack pointer |
+//! | [`Hooked`](CallKind::Hooked) | by an exit, or by `longjmp` or an exception | about the entry's; after the epilogue, that of the caller |
+//! | [`Framed`](CallKind::Framed) | likewise | the entry's, which no other open call has |
+//!
+//! - **Stacks grow down.** A hit from further up than the entry of a call that may skip its exit
+//!   shows that this call is over, with all that began in it: from the innermost call on, up to one
+//!   that goes on.
+//! - **The innermost fitting call ends.** A stack pointer that no call of the function fits shows
+//!   an exit without an entry: the call began before the hits did, or was taken for over.
+//! - **A thread may have many stacks**, as coroutines do. Two stack pointers further apart than
+//!   [`REACH`] are of two calls.
+//! - A hit without a stack pointer ends the innermost call of its function.
+
+#[cfg(test)]
+pub(super) mod model;
+
+/// Bytes that may lie between the stack pointers of an entry and its exit: the largest frame that
+/// pairing believes, and the smallest distance between two stacks that it tells apart.
+pub(super) const REACH: u64 = 16 << 10;
+
+/// Bytes between stack pointers that are taken to be of one call, whatever else fits.
+pub(super) const NEAR: u64 = 512;
+
+/// How calls of a function end, and what their stack pointers say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CallKind {
+    /// Every way out passes an exit.
+    Plain,
+    /// The poll of a future at this address. Every way out passes an exit or a suspension.
+    Poll(u64),
+    /// A call may end without an exit. Functions that were inlined share a stack pointer.
+    Hooked,
+    /// A call may end without an exit. All of its hits have one stack pointer, its own.
+    Framed,
+}
+
+/// An open call, or the hit that begins or ends one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// Number of the function.
+    pub(super) function: u32,
+    pub(super) kind: CallKind,
+    /// 0 if it is not known.
+    pub(super) stack_pointer: u64,
+}
+
+/// The open calls of one thread, the outermost first.
+pub(super) trait OpenCalls {
+    fn count(&self) -> usize;
+    /// Returns a call; `index` is less than the count.
+    fn call(&self, index: usize) -> Place;
+}
+
+impl Place {
+    fn may_skip_exit(self) -> bool {
+        matches!(self.kind, CallKind::Hooked | CallKind::Framed)
+    }
+}
+
+fn distance(one: Place, other: Place) -> u64 {
+    one.stack_pointer.abs_diff(other.stack_pointer)
+}
+
+/// Returns how many of the outermost calls are not over, as a hit that begins a call shows.
+pub(super) fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
+    let replaces = entry.kind == CallKind::Framed;
+    outside(open, |at| at < entry.stack_pointer || (replaces && at == entry.stack_pointer))
+}
+
+/// Returns how many of the outermost calls are not over, as an exit shows that ends none of them.
+pub(super) fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
+    outside(open, |at| at < exit.stack_pointer)
+}
+
+/// Returns the number of calls outside of the outermost one that was left. A call that has an exit
+/// is left with one around it only, if at all: by code that forbids itself such a thing.
+fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
+    let mut outside = open.count();
+    for index in (0..outside).rev() {
+        let call = open.call(index);
+        let is_known = call.stack_pointer != 0;
+        if is_known && is_left(call.stack_pointer) {
+            outside = if call.may_skip_exit() { index } else { outside };
+        } else if is_known || !call.may_skip_exit() {
+            break;
+        }
+    }
+    outside
+}
+
+/// Returns the call that an exit, or the end of a poll, ends.
+pub(super) fn ended(open: &impl OpenCalls, exit: Place) -> Option<usize> {
+    let own = (0..open.count()).rev().map(|index| (index, open.call(index)));
+    let mut own = own.filter(|(_, call)| call.function == exit.function);
+    match exit.kind {
+        CallKind::Poll(_) => own.find(|(_, call)| call.kind == exit.kind),
+        CallKind::Framed => {
+            own.find(|(_, call)| call.kind == exit.kind && call.stack_pointer == exit.stack_pointer)
+        }
+        CallKind::Plain => ended_plain(own.filter(|(_, call)| call.kind == exit.kind), exit),
+        CallKind::Hooked => {
+            own.find(|(index, call)| call.kind == exit.kind && fits_hooked(open, *index, *call, exit))
+        }
+    }
+    .map(|(index, _)| index)
+}
+
+/// The innermost call nearby; else the innermost one within reach.
+fn ended_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Option<(usize, Place)> {
+    let mut within = None;
+    let near = own.find(|(index, call)| {
+        let distance =
+            if call.stack_pointer == 0 || exit.stack_pointer == 0 { 0 } else { distance(*call, exit) };
+        if distance < REACH && within.is_none() {
+            within = Some((*index, *call));
+        }
+        distance <= NEAR
+    });
+    near.or(within)
+}
+
+/// An exit has the entry's stack pointer, or one of the same frame. So no call of the function that
+/// is further out has entered with one between them: the exit would be of that call.
+fn fits_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
+    if call.stack_pointer == 0 || exit.stack_pointer == 0 {
+        return true;
+    }
+    let is_further_up = |outer: &Place| {
+        (outer.function, outer.kind) == (call.function, call.kind) && outer.stack_pointer > call.stack_pointer
+    };
+    // A call that has an exit goes on, and so do those around it.
+    let has_exit = |outer: &Place| !outer.may_skip_exit() && outer.stack_pointer == 0;
+    let outer = (0..index).rev().map(|index| open.call(index)).take_while(|outer| !has_exit(outer));
+    let outer = { outer }.find(is_further_up);
+    distance(call, exit) < REACH && outer.is_none_or(|outer| outer.stack_pointer > exit.stack_pointer)
+}
