@@ -102,7 +102,7 @@ fn measure_function(it: &FunctionLatency, into: &mut Metrics) {
         return;
     }
     let help = "Calls that have ended, by their time from entry to exit.";
-    into.histogram("probe_latency_seconds", help, &labels, it.total(), it.buckets());
+    into.histogram("probe_latency_seconds", help, &labels, it.sum(), it.buckets());
     let help = "Time in the function itself, and in no other that is measured.";
     into.time("probe_self_seconds_total", help, &labels, it.own());
     if it.function().is_future() {

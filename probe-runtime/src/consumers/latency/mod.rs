@@ -33,7 +33,7 @@ use crate::syntax::{ParseError, Setting};
 /// | column | meaning |
 /// |---|---|
 /// | `calls` | calls that have ended; all polls of a future are one call |
-/// | `total` | the time of these calls, from entry to exit. Calls of a function inside of itself count twice |
+/// | `total` | the time of these calls, from entry to exit. Of a recursion, the outermost call counts; futures of one function count each |
 /// | `self` | the time in the function, and in no other measured function; includes polls of futures that have not ended |
 /// | `polls`, `busy` | futures only: the number of their polls, and the time of these |
 /// | `mean`, `p50`, `p99`, `max` | the time of a call, from entry to exit |
@@ -87,6 +87,8 @@ pub struct FunctionTimes {
     busy: AtomicU64,
     /// The time from entry to exit, for futures only. For other calls, that is `busy`.
     total: AtomicU64,
+    /// The part of `busy` in calls inside of a call of the function.
+    recursive: AtomicU64,
     own: AtomicU64,
     /// For futures only.
     polls: AtomicU64,
@@ -168,6 +170,7 @@ impl Latency {
 impl Meter<1> for Latency {
     type Head = ();
     type Part = FunctionTimes;
+    const RECURSION: bool = true;
 
     reads_clock!();
 
@@ -188,6 +191,8 @@ impl Meter<1> for Latency {
         let [total] = call.total;
         if ended.is_poll {
             add_single_writer(&times.total, total);
+        } else if ended.is_recursive {
+            add_single_writer(&times.recursive, total);
         }
         raise(&times.longest, total);
         raise(&times.shortest, !total);

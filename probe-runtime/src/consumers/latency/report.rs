@@ -69,15 +69,21 @@ impl FunctionLatency {
         self.sums.polls
     }
 
-    /// Returns the time of all calls, from entry to exit. Calls of the function inside of itself
-    /// count twice.
+    /// Returns the time of the calls, from entry to exit. Calls that the function makes of itself
+    /// are part of the outermost one, and count once. Futures of one function count each, also those
+    /// that others await.
     pub fn total(&self) -> u64 {
         self.scale.nanoseconds(self.sums.total)
     }
 
+    /// Returns the time of all calls, recursive ones included: that of the histogram.
+    pub(crate) fn sum(&self) -> u64 {
+        self.scale.nanoseconds(self.sums.sum)
+    }
+
     /// Returns the time of all polls of a future, including futures that have not ended or were
-    /// cancelled. For other functions the same as [`total`](Self::total). (The time of other
-    /// threads on the same processor is included.)
+    /// cancelled. For other functions the time of all calls, recursive ones included. (The time of
+    /// other threads on the same processor is included.)
     pub fn busy(&self) -> u64 {
         self.scale.nanoseconds(self.sums.busy)
     }
@@ -88,9 +94,9 @@ impl FunctionLatency {
         self.scale.nanoseconds(self.sums.own)
     }
 
-    /// Returns the mean time of a call; 0 if none has ended.
+    /// Returns the mean time of a call, recursive ones included; 0 if none has ended.
     pub fn mean(&self) -> u64 {
-        self.total().checked_div(self.calls()).unwrap_or_default()
+        self.sum().checked_div(self.calls()).unwrap_or_default()
     }
 
     /// Returns the time of the shortest call; 0 if none has ended. It is exact, except in a

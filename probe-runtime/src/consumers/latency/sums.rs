@@ -12,6 +12,8 @@ use crate::clock::Scale;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct LatencySums {
     pub(super) total: u64,
+    /// The time of all calls, also of those inside of a call of the function.
+    pub(super) sum: u64,
     pub(super) busy: u64,
     pub(super) own: u64,
     pub(super) polls: u64,
@@ -42,7 +44,11 @@ impl LatencySums {
             if times.shortest.load(Relaxed) != 0 {
                 times.buckets.add_to(&mut buckets);
             }
-            sums.total += if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
+            // Read first: it never exceeds what is read after it.
+            let recursive = times.recursive.load(Relaxed);
+            let sum = if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
+            sums.sum += sum;
+            sums.total += sum.saturating_sub(recursive);
             sums.busy += times.busy.load(Relaxed);
             sums.own += times.own.load(Relaxed);
             sums.polls += times.polls.load(Relaxed);
@@ -72,6 +78,7 @@ impl LatencySums {
             };
         Self {
             total: less(|it| it.total),
+            sum: less(|it| it.sum),
             busy: less(|it| it.busy),
             own: less(|it| it.own),
             polls: less(|it| it.polls),
@@ -110,6 +117,7 @@ mod tests {
         let exact = |ticks: Option<&u64>| Extreme { ticks: ticks.copied().unwrap_or(0), is_bound: false };
         LatencySums {
             total: sum,
+            sum,
             busy: sum,
             own: sum,
             polls: 0,

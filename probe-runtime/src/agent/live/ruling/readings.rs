@@ -55,7 +55,7 @@ fn times(it: &FunctionLatency) -> Row {
     Row {
         name: format!("{} ({}:{})", function.path(), function.file(), function.line()),
         count: it.calls(),
-        sum: it.total() as f64,
+        sum: it.sum() as f64,
         max: (it.calls() != 0).then(|| it.max() as f64),
         buckets: it.numbered_buckets().map(bucket).collect(),
         ..Row::default()
