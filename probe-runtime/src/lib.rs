@@ -148,6 +148,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 
 #[cfg(feature = "std")]
 pub use {
+    abi::unreadable_texts,
     capture::failed_captures,
     clock::{Clock, Scale},
     consumers::{Aggregate, Count, Group, Groups},

@@ -214,7 +214,7 @@ pub mod control {
 /// | [`U64`](field::U64), [`I64`](field::I64), [`F64`](field::F64), [`BOOL`](field::BOOL), [`CHAR`](field::CHAR) | a word |
 /// | [`U128`](field::U128), [`I128`](field::I128) | two words, the lower one first |
 /// | [`STR`](field::STR), [`BYTES`](field::BYTES), [`FORMATTED`](field::FORMATTED), [`OPAQUE`](field::OPAQUE) | a word with the stored bytes in its lower half and the bytes before cutting in its upper half (at most `u32::MAX`); then the stored bytes, padded to a word |
-/// | [`ABSENT`](field::ABSENT), [`FAILED`](field::FAILED), [`UNKNOWN`](field::UNKNOWN), [`LEFT_OUT`](field::LEFT_OUT) | none |
+/// | [`ABSENT`](field::ABSENT), [`FAILED`](field::FAILED), [`UNKNOWN`](field::UNKNOWN), [`LEFT_OUT`](field::LEFT_OUT), [`UNREADABLE`](field::UNREADABLE) | none |
 ///
 /// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT). The length of
 /// a value of another type is not known: readers take it, and the later values of its record, as
@@ -250,6 +250,8 @@ pub mod field {
     pub const UNKNOWN: u8 = 15;
     /// A value for which the record had no room.
     pub const LEFT_OUT: u8 = 16;
+    /// No value: a string of C whose bytes can't be read.
+    pub const UNREADABLE: u8 = 17;
 }
 
 /// Blocks, each with a header of four words.

@@ -56,6 +56,8 @@ pub enum FieldValue {
     Unknown,
     /// A value for which the record had no room.
     LeftOut,
+    /// No value: a string of C whose bytes can't be read.
+    Unreadable,
 }
 
 impl std::fmt::Display for FieldValue {
@@ -81,6 +83,7 @@ impl std::fmt::Display for FieldValue {
             Self::Failed => return f.write_str("(failed)"),
             Self::Unknown => return f.write_str("(unknown)"),
             Self::LeftOut => return f.write_str("(left out)"),
+            Self::Unreadable => return f.write_str("(unreadable)"),
         };
         if cut == 0 { Ok(()) } else { write!(f, "… ({cut} bytes more)") }
     }

@@ -222,7 +222,11 @@ fn value(value: &FieldValue) -> Value {
         FieldValue::Bool(is_so) => (*is_so).into(),
         // Infinite ones, and those that are no numbers, are text, as long integers are.
         FieldValue::F64(number) if number.is_finite() => (*number).into(),
-        FieldValue::Absent | FieldValue::Failed | FieldValue::Unknown | FieldValue::LeftOut => Value::Null,
+        FieldValue::Absent
+        | FieldValue::Failed
+        | FieldValue::Unknown
+        | FieldValue::LeftOut
+        | FieldValue::Unreadable => Value::Null,
         other => other.to_string().into(),
     }
 }

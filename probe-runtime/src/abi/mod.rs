@@ -29,6 +29,8 @@ pub use formatted::Sink;
 pub use kind::{Convention, Kind};
 #[cfg(feature = "std")]
 pub(crate) use value::TextStart;
+#[cfg(feature = "std")]
+pub use value::unreadable_texts;
 pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "patched")]

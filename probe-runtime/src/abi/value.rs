@@ -10,9 +10,9 @@
 
 #[cfg(feature = "std")]
 mod bounded;
+mod of_c;
 mod ty;
 
-use core::ffi::{CStr, c_char};
 use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
 use core::mem::transmute;
@@ -22,6 +22,8 @@ use super::formatted::{self, FormatFn};
 use super::passage::Passage;
 #[cfg(feature = "std")]
 pub(crate) use bounded::TextStart;
+#[cfg(feature = "std")]
+pub use of_c::unreadable_texts;
 pub use ty::Type;
 
 /// One field's value: a type and two words.
@@ -82,6 +84,11 @@ pub enum ValueRef<'a> {
     Failed,
     /// A value of a type that this reader does not know, from a newer site.
     Unknown,
+    /// No value: a string of C whose bytes can't be read, or whose pointer is none; see
+    #[cfg_attr(feature = "std", doc = "[`unreadable_texts`](crate::unreadable_texts).")]
+    #[cfg_attr(not(feature = "std"), doc = "`unreadable_texts`.")]
+    /// Shown as `(unreadable)`.
+    Unreadable,
 }
 
 /// A type whose values can be a probe's field directly: integers, floats, `bool`, `char`, text and
@@ -171,8 +178,9 @@ impl Value<'_> {
             Type::Failed => ValueRef::Failed,
             Type::Format => ValueRef::Format(self),
             Type::CStr if low == 0 => ValueRef::Str("(null)"),
-            // SAFETY: the word is the address of a string that ends with a NUL, alive for 'a.
-            Type::CStr => c_str(unsafe { CStr::from_ptr(low as *const c_char) }),
+            Type::CStr => self.c_str(of_c::MOST).map_or(ValueRef::Unreadable, |text| {
+                str::from_utf8(text).map_or(ValueRef::Bytes(text), ValueRef::Str)
+            }),
         }
     }
 }
@@ -242,6 +250,7 @@ impl Display for ValueRef<'_> {
             Self::Opaque(name) => write!(f, "({name})"),
             Self::Failed => f.write_str("(failed)"),
             Self::Unknown => f.write_str("(unknown)"),
+            Self::Unreadable => f.write_str("(unreadable)"),
         }
     }
 }
@@ -265,11 +274,6 @@ unsafe fn bytes<'a>(start: u64, len: u64) -> &'a [u8] {
     }
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts(start as *const u8, len as usize) }
-}
-
-/// Returns the string as text if it is UTF-8, else as bytes.
-fn c_str(string: &CStr) -> ValueRef<'_> {
-    string.to_str().map_or(ValueRef::Bytes(string.to_bytes()), ValueRef::Str)
 }
 
 #[cfg(test)]
@@ -309,7 +313,9 @@ mod tests {
 
     #[test]
     fn strings_of_c_are_text_or_bytes() {
-        let c_str = |address: *const c_char| Value {
+        #[cfg(all(feature = "std", probe_backend = "patched"))]
+        probe_patch::__runtime::os::guarded_read::prepare();
+        let c_str = |address: *const core::ffi::c_char| Value {
             ty: Type::CStr as u64,
             words: [address as u64, 0],
             borrow: PhantomData,
@@ -318,6 +324,10 @@ mod tests {
         assert_eq!(c_str(core::ptr::null()).get().as_str(), Some("(null)"));
         assert!(matches!(c_str(c"h\xe9".as_ptr()).get(), ValueRef::Bytes(b"h\xe9")));
         assert_eq!(shown(c_str(c"h\xe9".as_ptr())), "h\\xe9");
+        #[cfg(all(feature = "std", probe_backend = "patched"))]
+        assert_eq!(shown(c_str(core::ptr::without_provenance(8))), "(unreadable)");
+        let long = std::vec![b'x'; of_c::MOST + 10];
+        assert_eq!(shown(c_str(long.as_ptr().cast())).len(), of_c::MOST);
     }
 
     #[test]

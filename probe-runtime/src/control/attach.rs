@@ -10,6 +10,8 @@ use super::parts::Part;
 use super::policy::Policy;
 use super::state::Control;
 use super::{HeldText, Start, Wants, close_text, is_still_open, open_text, refuse, refuse_taken};
+#[cfg(probe_backend = "patched")]
+use crate::abi::Convention;
 use crate::abi::Definition;
 use crate::dispatch::{Action, CounterAt, Subscription};
 use crate::error::Error;
@@ -117,6 +119,7 @@ impl Control {
         report: &mut Report,
         loaded: KeptLoaded<'_>,
     ) -> Arc<[ProbeId]> {
+        self.prepare_for_texts(ids, loaded);
         let is_free = |id: &ProbeId| self.registry.definitions(*id, loaded).all(claim);
         // Most processes have one runtime.
         if ids.iter().all(is_free) {
@@ -126,6 +129,21 @@ impl Control {
         refuse(&self.registry, &taken, &RefusalReason::Taken, report);
         refuse_taken(&self.registry, &taken, report);
         free.into()
+    }
+
+    /// Gets ready to read strings of C, if a probe may have some.
+    fn prepare_for_texts(&self, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+        #[cfg(probe_backend = "patched")]
+        {
+            let may_have = |definition: &Definition| {
+                definition.convention() == Convention::KeptColdBlock && definition.field_count() != 0
+            };
+            if ids.iter().any(|id| self.registry.definitions(*id, loaded).any(|it| may_have(it))) {
+                crate::os::guarded_read::prepare();
+            }
+        }
+        #[cfg(not(probe_backend = "patched"))]
+        let _ = (ids, loaded);
     }
 
     /// Removes an attachment from all its probes. Its memory is retired, not freed.

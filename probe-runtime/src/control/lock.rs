@@ -123,6 +123,8 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control, KeptLoaded<'_>) -> T) ->
 /// The part of [`operate`] that is compiled once. Calls `run` once.
 fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
     let _whole = Uncancellable::new();
+    #[cfg(probe_backend = "patched")]
+    os::guarded_read::look();
     let mut has_joined = false;
     loop {
         provider::get_ready();

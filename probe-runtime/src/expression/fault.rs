@@ -16,16 +16,19 @@ pub(crate) enum Fault {
     TooLong,
     /// The call has no entry that was seen, so its time is not known.
     Unpaired,
+    /// A string of C can't be read.
+    Unreadable,
 }
 
 /// All faults, in the order of their counters.
-pub(crate) const FAULTS: [Fault; 6] = [
+pub(crate) const FAULTS: [Fault; 7] = [
     Fault::Missing,
     Fault::OtherType,
     Fault::Overflow,
     Fault::DivisionByZero,
     Fault::TooLong,
     Fault::Unpaired,
+    Fault::Unreadable,
 ];
 
 impl fmt::Display for Fault {
@@ -37,6 +40,7 @@ impl fmt::Display for Fault {
             Self::DivisionByZero => "with a division by zero",
             Self::TooLong => "with a text over 4096 bytes",
             Self::Unpaired => "of a call that began unseen",
+            Self::Unreadable => "with a text that can't be read",
         })
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn decode(definition: &Definition, payload: &[u64]) -> (Option<u64>, 
     // A later writer's type has a value of unknown length, so those after it can't be found.
     let mut are_found = true;
     let fields = types.map(|ty| {
-        are_found &= matches!(ty, field::U64..=field::FORMATTED | field::ABSENT..=field::LEFT_OUT);
+        are_found &= matches!(ty, field::U64..=field::FORMATTED | field::ABSENT..=field::UNREADABLE);
         let value = if are_found { value(ty, &mut rest) } else { Some(FieldValue::Unknown) };
         value.unwrap_or(FieldValue::LeftOut)
     });
@@ -53,6 +53,7 @@ fn value(ty: u8, rest: &mut &[u64]) -> Option<FieldValue> {
         field::OPAQUE => bytes(rest).map(|(bytes, cut)| FieldValue::Opaque(text(&bytes, cut)))?,
         field::ABSENT => FieldValue::Absent,
         field::FAILED => FieldValue::Failed,
+        field::UNREADABLE => FieldValue::Unreadable,
         field::LEFT_OUT => FieldValue::LeftOut,
         _ => FieldValue::Unknown,
     })

@@ -1,15 +1,19 @@
 //! Calls in C and C++ that are left by `longjmp`, by exceptions, and from signal handlers: each
-//! entry has its exit, or is counted as without, exactly as the functions count themselves.
+//! entry has its exit, or is counted as without, exactly as the functions count themselves. A trace
+//! of the same hits has the same pairs.
 //! A process of its own for each object: it attaches to all probes there are.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use probe_build::Sites;
-use probe_runtime::{Latency, select};
+use probe_runtime::{Latency, Trace, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe, Tally, builds};
+use probe_tests::folder::Folder;
 use probe_tests::scenario;
+use probe_trace::calls::{Calls, Ending, Step};
 
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 
@@ -33,9 +37,14 @@ fn scenario() {
     let sites = if words[2] == "EntryReturn" { Sites::EntryReturn } else { Sites::InstrumentFunctions };
     let object = Object::open(std::env::var_os(OBJECT).expect("the parent has set it").as_ref());
     let before = object.counters();
+    let folder = Folder::new("c-paired");
+    let file = folder.join("hits.probetrace");
     let latency = select("**").unwrap().attach(Latency::new()).unwrap();
+    let trace = select("**").unwrap().attach(Trace::to_file(&file).ring_size(16 << 20)).unwrap();
     let _ = object.run(language);
     let after = object.counters();
+    let totals = trace.finish().unwrap();
+    assert_eq!(totals.lost, 0);
     let latencies = latency.latencies();
     let mut found: BTreeMap<_, [u64; 3]> = BTreeMap::new();
     for it in &latencies {
@@ -44,6 +53,9 @@ fn scenario() {
         let sums = found.entry((it.path().to_owned(), file)).or_default();
         sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
     }
+    let seen: BTreeMap<_, _> = { &found }.iter().filter(|(_, sums)| **sums != [0; 3]).collect();
+    let (traced, lost) = traced(&file);
+    assert_eq!((traced.iter().collect::<BTreeMap<_, _>>(), lost), (seen, 0));
     let (mut wrong, mut called) = (Vec::new(), 0);
     for (function, counter) in &after {
         let counter = counter.since(before[function]);
@@ -61,4 +73,24 @@ fn scenario() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(called > 20, "{called} functions");
     assert_eq!((latencies.lost(), latency.suppressed()), (0, 0));
+}
+
+/// The calls, entries without exits, and exits without entries of each function of a trace, by path
+/// and file; and the number of hits that were lost.
+fn traced(file: &Path) -> (BTreeMap<(String, String), [u64; 3]>, u64) {
+    let (mut found, mut lost) = (BTreeMap::<_, [u64; 3]>::new(), 0);
+    let mut count = |of: &probe_trace::Definition, at: usize| {
+        let file = of.file.rsplit('/').next().unwrap_or_default().to_owned();
+        found.entry((of.path.clone(), file)).or_default()[at] += 1;
+    };
+    let mut trace = probe_trace::Trace::open(&[file]).expect("a trace");
+    for step in Calls::new(trace.items()) {
+        match step.expect("a whole trace") {
+            Step::End(end) => count(&end.definition, usize::from(end.ending != Ending::Exit)),
+            Step::Instant(instant) if instant.lacks_entry => count(instant.fields.definition(), 2),
+            Step::Gap(gap) => lost += gap.lost,
+            _ => (),
+        }
+    }
+    (found, lost)
 }

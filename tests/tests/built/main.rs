@@ -13,6 +13,7 @@ mod c_matrix;
 mod c_paired;
 mod c_registers;
 mod c_stack;
+mod c_texts;
 mod c_toggle;
 mod codegen;
 mod crates;

@@ -29,6 +29,7 @@ mod profiler_coverage;
 mod profiler_fork;
 #[cfg(feature = "unoptimised")]
 mod serialized;
+mod stacks;
 
 #[cfg(unix)]
 probe_tests::a_process_for_each_file!(profiler_coverage, counting, profiler, latency);

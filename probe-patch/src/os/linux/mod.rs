@@ -1,6 +1,7 @@
 //! Linux.
 
 pub mod cancel;
+pub mod guarded_read;
 pub mod handlers;
 pub mod maps;
 pub mod masks;

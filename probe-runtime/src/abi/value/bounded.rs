@@ -26,8 +26,8 @@ impl Value<'_> {
         is_slice.then(|| unsafe { bytes(low, high) })
     }
 
-    /// Returns at most this many bytes of text; `None` if the value is none. Reads no byte after
-    /// them.
+    /// Returns at most this many bytes of text; `None` if the value is none, or can't be read. Reads
+    /// one byte after them at most.
     pub(crate) fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
         if let Some(text) = self.slice() {
             return Some(TextStart::of(text, most));
@@ -36,13 +36,9 @@ impl Value<'_> {
         match self.ty()? {
             Type::CStr if low == 0 => Some(TextStart::of(b"(null)", most)),
             Type::CStr => {
-                let start = low as *const u8;
-                // SAFETY: the string ends with a NUL, and no byte after that is read.
-                let ends = |at: &usize| unsafe { *start.add(*at) == 0 };
-                let len = (0..=most).find(ends);
-                // SAFETY: these bytes come before the NUL.
-                let text = unsafe { core::slice::from_raw_parts(start, len.unwrap_or(most)) };
-                Some(TextStart { bytes: text, is_whole: len.is_some() })
+                // One more, which is the NUL of a text that ends there.
+                let text = self.c_str(most + 1)?;
+                Some(TextStart { bytes: &text[..text.len().min(most)], is_whole: text.len() <= most })
             }
             _ => None,
         }

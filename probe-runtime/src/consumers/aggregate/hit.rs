@@ -48,6 +48,7 @@ impl Aggregate {
                 KeySource::Value(program) => key.add(moment.value(program))?,
                 KeySource::Shown(field) => match event.values().get(*field).map(Value::get) {
                     None | Some(ValueRef::Absent | ValueRef::Failed) => key.add(Err(Fault::Missing))?,
+                    Some(ValueRef::Unreadable) => key.add(Err(Fault::Unreadable))?,
                     Some(value) => key.add_shown(&value),
                 },
             }

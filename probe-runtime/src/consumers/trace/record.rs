@@ -133,6 +133,7 @@ impl Out<'_> {
             ValueRef::Format(shown) => (field::FORMATTED, self.formatted(shown, limit)),
             ValueRef::Absent => return field::ABSENT,
             ValueRef::Failed => return field::FAILED,
+            ValueRef::Unreadable => return field::UNREADABLE,
             _ => return field::UNKNOWN,
         };
         if is_stored { ty } else { field::LEFT_OUT }

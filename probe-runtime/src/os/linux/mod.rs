@@ -9,5 +9,5 @@ pub(crate) mod signals;
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::os::maps;
 pub(crate) use probe_patch::__runtime::os::{
-    heavy_barrier, mem, memory, objects::iterate, text, thread, tracer,
+    guarded_read, heavy_barrier, mem, memory, objects::iterate, text, thread, tracer,
 };

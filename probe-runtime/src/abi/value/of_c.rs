@@ -1,0 +1,60 @@
+//! Strings of C. The program names their address, and nothing says that there is one.
+
+use core::slice;
+#[cfg(feature = "std")]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Value;
+
+/// Bytes of a string that are read. A longer one is cut there.
+pub(super) const MOST: usize = 64 << 10;
+
+#[cfg(feature = "std")]
+static UNREADABLE: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many times a consumer has read a string of C that was not readable: the pointer that
+/// a site passed was none, or the string reached into memory that can't be read. The program is not
+/// disturbed. The value is [`ValueRef::Unreadable`](crate::ValueRef::Unreadable), and a predicate
+/// that needs it leaves the hit out.
+///
+/// A program that installs a handler of `SIGSEGV` or `SIGBUS` after probes with texts were attached
+/// takes the means for that away, and a thread that blocks these signals has none: such a read may
+/// end the process. The next operation notices a handler, and the next attachment such a thread.
+/// Texts are then read by a system call, half a microsecond each. In a process with a filter of
+/// system calls, they count as unreadable instead.
+///
+/// ```
+/// assert_eq!(probe_runtime::unreadable_texts(), 0);
+/// ```
+#[cfg(feature = "std")]
+pub fn unreadable_texts() -> u64 {
+    UNREADABLE.load(Ordering::Relaxed)
+}
+
+impl Value<'_> {
+    /// Returns at most this many bytes of a string of C, without its NUL; `None` if they can't be
+    /// read.
+    pub(super) fn c_str(&self, most: usize) -> Option<&[u8]> {
+        let start = self.words[0] as *const u8;
+        let Some(len) = len(start, most) else {
+            #[cfg(feature = "std")]
+            UNREADABLE.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        // SAFETY: these bytes were read just now, and the string is alive for the hit.
+        Some(unsafe { slice::from_raw_parts(start, len) })
+    }
+}
+
+#[cfg(all(feature = "std", probe_backend = "patched"))]
+fn len(start: *const u8, most: usize) -> Option<usize> {
+    probe_patch::__runtime::os::guarded_read::text_len(start.addr(), most)
+}
+
+/// C code has no sites here.
+#[cfg(not(all(feature = "std", probe_backend = "patched")))]
+#[expect(clippy::unnecessary_wraps, reason = "as where sites are patched")]
+fn len(start: *const u8, most: usize) -> Option<usize> {
+    // SAFETY: the string ends with a NUL, and no byte after that is read.
+    Some((0..most).find(|at| unsafe { *start.add(*at) == 0 }).unwrap_or(most))
+}
