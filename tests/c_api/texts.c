@@ -9,6 +9,12 @@ uint64_t pass(uint64_t address)
     return address;
 }
 
+uint64_t pass_bytes(uint64_t address)
+{
+    PROBE_BYTES("pass_bytes", (const char *)address, 5);
+    return address;
+}
+
 static void ignore(int signal) { (void)signal; }
 
 /* As a program that takes crashes into its own hands. */

@@ -84,7 +84,7 @@ pub enum ValueRef<'a> {
     Failed,
     /// A value of a type that this reader does not know, from a newer site.
     Unknown,
-    /// No value: a string of C whose bytes can't be read, or whose pointer is none; see
+    /// No value: a string or bytes of C that can't be read, or whose pointer is none; see
     #[cfg_attr(feature = "std", doc = "[`unreadable_texts`](crate::unreadable_texts).")]
     #[cfg_attr(not(feature = "std"), doc = "`unreadable_texts`.")]
     /// Shown as `(unreadable)`.
@@ -168,6 +168,7 @@ impl Value<'_> {
             Type::F64 => ValueRef::F64(f64::from_bits(low)),
             Type::Bool => ValueRef::Bool(low != 0),
             Type::Char => ValueRef::Char(char::from_u32(low as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            Type::Bytes if !self.is_readable() => ValueRef::Unreadable,
             // SAFETY: the words are the pointer and length of a slice borrowed for 'a.
             Type::Bytes => ValueRef::Bytes(unsafe { bytes(low, high) }),
             // SAFETY: as above, and the slice was a `str`.

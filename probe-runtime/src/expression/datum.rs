@@ -40,7 +40,7 @@ impl<'a> Datum<'a> {
             // Their text would be formatted by the program's own code.
             Some(Type::Format | Type::Opaque) | None => return Err(Fault::OtherType),
             Some(Type::Absent | Type::Failed) => return Err(Fault::Missing),
-            Some(Type::CStr) => return Err(Fault::Unreadable),
+            Some(Type::CStr | Type::Bytes) => return Err(Fault::Unreadable),
             Some(_) => (),
         }
         match value.get() {

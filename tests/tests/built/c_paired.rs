@@ -54,7 +54,9 @@ fn scenario() {
         sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
     }
     let seen: BTreeMap<_, _> = { &found }.iter().filter(|(_, sums)| **sums != [0; 3]).collect();
-    let (traced, lost) = traced(&file);
+    let (mut traced, lost) = traced(&file);
+    // `Latency` leaves out functions that have no exit.
+    traced.retain(|function, [calls, _, exits]| found.contains_key(function) || *calls + *exits != 0);
     assert_eq!((traced.iter().collect::<BTreeMap<_, _>>(), lost), (seen, 0));
     let (mut wrong, mut called) = (Vec::new(), 0);
     for (function, counter) in &after {

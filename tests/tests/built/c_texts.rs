@@ -92,10 +92,19 @@ fn a_text_that_is_none_harms_nobody() {
         play();
         trace.finish().unwrap();
         let cut = |text: &String| {
-            let more = text.len().saturating_sub(256);
-            if more == 0 { text.clone() } else { format!("{}… ({more} bytes more)", &text[..256]) }
+            let more = text.len().saturating_sub(64);
+            if more == 0 { text.clone() } else { format!("{}… ({more} bytes more)", &text[..64]) }
         };
         assert_eq!(traced(&path), shown.iter().map(cut).collect::<Vec<_>>(), "{round}");
+
+        // The same of bytes, of which all five must be readable.
+        let bytes = select("texts::pass_bytes").unwrap().attach(Recorder::default()).unwrap();
+        let pass_bytes = library.function("pass_bytes");
+        let at = [8, at_an_edge(b"whole"), at_an_edge(b"less"), u64::MAX - 2, texts[8].0, 0];
+        at.into_iter().for_each(|address| assert_eq!(pass_bytes(address), address));
+        let expected = ["(unreadable)", "whole", "(unreadable)", "(unreadable)", "plain", ""];
+        assert_eq!(*bytes.0.lock().unwrap(), expected, "{round}");
+        drop(bytes);
 
         let groups = Aggregate::new("count by(value)").unwrap();
         let groups = select("texts::pass").unwrap().attach(groups).unwrap();

@@ -3,14 +3,16 @@
 //! code.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use probe_runtime::finstrument;
-use probe_runtime::{Count, Kind, TextPolicy, probes, select};
+use probe_runtime::{Count, Kind, Latency, TextPolicy, Trace, probes, select};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
+use probe_trace::calls::{Calls, Ending, Step};
 
 /// Functions of one void kind and another; each has one exit that is the last thing it does, or
 /// several.
@@ -82,6 +84,11 @@ fn whatever_the_text_policy() {
 }
 
 #[test]
+fn each_call_is_paired_in_programs_and_in_traces() {
+    scenario::runs_in_a_child("scenario", "paired");
+}
+
+#[test]
 fn unloaded_and_loaded_again() {
     scenario::runs_in_a_child("scenario", "reload");
 }
@@ -98,6 +105,7 @@ fn scenario() {
     match asked.as_str() {
         "flags" => flags(),
         "policies" => policies(),
+        "paired" => paired(),
         "reload" => reload(),
         "fork" => fork(),
         other => panic!("no scenario {other}"),
@@ -183,6 +191,49 @@ fn flags() {
                 .sum();
             assert!(rets >= 3, "{said}");
             assert_eq!(run(10), sum_of(10));
+            library.close();
+            assert_eq!(probes(), []);
+        }
+    }
+}
+
+fn paired() {
+    let folder = folder("tails-paired");
+    for compiler in compilers() {
+        for level in ["-O0", "-O1", "-O2", "-O3"] {
+            let said = format!("{compiler} {level}");
+            let file = source(&folder, &format!("{compiler}{level}.c"), CODE);
+            let library = Library::open(&shared(compiler, &file, &format!("{compiler}{level}.so"), &[level]));
+            let run = library.function("run");
+            assert_eq!(run(10), sum_of(10));
+            finstrument::start();
+            finstrument::start();
+            let path = folder.join("hits.probetrace");
+            let latency = select("**").unwrap().attach(Latency::new()).unwrap();
+            let trace = select("**").unwrap().attach(Trace::to_file(&path)).unwrap();
+            assert_eq!(run(10), sum_of(10));
+            assert_eq!(trace.finish().unwrap().lost, 0);
+            let mut traced = BTreeMap::<String, [u64; 2]>::new();
+            for step in Calls::new(probe_trace::Trace::open(&[&path]).unwrap().items()) {
+                let (definition, is_whole) = match step.unwrap() {
+                    Step::End(end) => (end.definition, end.ending == Ending::Exit),
+                    Step::Instant(instant) => (instant.fields.definition().clone(), false),
+                    _ => continue,
+                };
+                traced.entry(definition.path.clone()).or_default()[usize::from(!is_whole)] += 1;
+            }
+            for (name, calls) in calls_of(10) {
+                assert_eq!(traced.remove(name), Some([calls, 0]), "{name}, {said}");
+            }
+            assert_eq!(traced, BTreeMap::new(), "{said}");
+            let of = |latencies: &probe_runtime::Latencies| -> BTreeMap<String, [u64; 2]> {
+                { latencies.iter() }
+                    .map(|it| (it.path().to_owned(), [it.calls(), it.unpaired().total()]))
+                    .collect()
+            };
+            let expected = calls_of(10).into_iter().map(|(name, calls)| (name.to_owned(), [calls, 0]));
+            assert_eq!(of(&latency.latencies()), expected.collect(), "{said}");
+            drop(latency);
             library.close();
             assert_eq!(probes(), []);
         }

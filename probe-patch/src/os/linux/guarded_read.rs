@@ -103,6 +103,18 @@ pub fn text_len(start: usize, most: usize) -> Option<usize> {
     }
 }
 
+/// Returns whether these bytes can be read, as far as it matters: `true` without a look before the
+/// first [`prepare`], when all texts are those of Rust.
+pub fn is_readable(start: usize, len: usize) -> bool {
+    let Some(end) = start.checked_add(len) else { return false };
+    if len == 0 || !IS_INSTALLED.load(Ordering::Acquire) {
+        return true;
+    }
+    // A byte of each page.
+    let pages = (start / 4096 * 4096..end).step_by(4096);
+    pages.map(|page| page.max(start)).all(|at| text_len(at, 1).is_some())
+}
+
 fn by_kernel(start: usize, most: usize) -> Option<usize> {
     let mut buffer = [0_u8; 256];
     let mut len = 0;
@@ -245,6 +257,10 @@ mod tests {
             assert_eq!(len(at_an_edge(&[b'x'; 3000]), 2999), Some(2999));
         }
         assert_eq!(text_len(usize::MAX - 5, 100), None);
+        let edge = at_an_edge(&[b'x'; 4090]);
+        assert_eq!([(edge, 4090), (8, 0)].map(|(start, len)| is_readable(start, len)), [true; 2]);
+        let beyond = [(edge, 4091), (edge, 9000), (8, 1), (usize::MAX, 1), (usize::MAX, 2)];
+        assert_eq!(beyond.map(|(start, len)| is_readable(start, len)), [false; 5]);
         // The program takes the signal for itself; then it gives it back.
         // SAFETY: an action of this process, put back below; no fault is raised meanwhile.
         let before = unsafe {

@@ -17,11 +17,11 @@ impl<'a> TextStart<'a> {
 }
 
 impl Value<'_> {
-    /// Returns text of a known length, and bytes; `None` if the value is neither.
+    /// Returns text of a known length, and bytes; `None` if the value is neither, or can't be read.
     #[inline(always)]
     pub(crate) fn slice(&self) -> Option<&[u8]> {
         let [low, high] = self.words;
-        let is_slice = self.ty == Type::Str as u64 || self.ty == Type::Bytes as u64;
+        let is_slice = self.ty == Type::Str as u64 || (self.ty == Type::Bytes as u64 && self.is_readable());
         // SAFETY: the words are the pointer and length of a slice that the value borrows.
         is_slice.then(|| unsafe { bytes(low, high) })
     }

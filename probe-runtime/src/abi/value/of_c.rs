@@ -1,4 +1,4 @@
-//! Strings of C. The program names their address, and nothing says that there is one.
+//! Strings and bytes of C. The program names their address, and nothing says that there is one.
 
 use core::slice;
 #[cfg(feature = "std")]
@@ -12,8 +12,8 @@ pub(super) const MOST: usize = 64 << 10;
 #[cfg(feature = "std")]
 static UNREADABLE: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many times a consumer has read a string of C that was not readable: the pointer that
-/// a site passed was none, or the string reached into memory that can't be read. The program is not
+/// Returns how many times a consumer has read a string or bytes of C that were not readable: the
+/// pointer that a site passed was none, or they reached into memory that can't be read. The program is not
 /// disturbed. The value is [`ValueRef::Unreadable`](crate::ValueRef::Unreadable), and a predicate
 /// that needs it leaves the hit out.
 ///
@@ -32,6 +32,18 @@ pub fn unreadable_texts() -> u64 {
 }
 
 impl Value<'_> {
+    /// Returns whether the bytes of a slice can be read. Those of Rust can; C's have any address.
+    #[inline(always)]
+    pub(super) fn is_readable(&self) -> bool {
+        let [start, len] = self.words;
+        let is_readable = start == 0 || is_readable(start, len);
+        #[cfg(feature = "std")]
+        if !is_readable {
+            UNREADABLE.fetch_add(1, Ordering::Relaxed);
+        }
+        is_readable
+    }
+
     /// Returns at most this many bytes of a string of C, without its NUL; `None` if they can't be
     /// read.
     pub(super) fn c_str(&self, most: usize) -> Option<&[u8]> {
@@ -49,6 +61,17 @@ impl Value<'_> {
 #[cfg(all(feature = "std", probe_backend = "patched"))]
 fn len(start: *const u8, most: usize) -> Option<usize> {
     probe_patch::__runtime::os::guarded_read::text_len(start.addr(), most)
+}
+
+#[cfg(all(feature = "std", probe_backend = "patched"))]
+#[expect(clippy::cast_possible_truncation, reason = "they were `usize`")]
+fn is_readable(start: u64, len: u64) -> bool {
+    probe_patch::__runtime::os::guarded_read::is_readable(start as usize, len as usize)
+}
+
+#[cfg(not(all(feature = "std", probe_backend = "patched")))]
+fn is_readable(_start: u64, _len: u64) -> bool {
+    true
 }
 
 /// C code has no sites here.
