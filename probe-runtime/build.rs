@@ -8,6 +8,9 @@
 //! `seen` (each on its first hit; under Miri, which has no linker).
 //! `probe_system` is `linux` where that system is asked for memory and for its threads, also if no
 //! code is patched.
+//! `probe_narrow` says whether the crate's own code changes no vector register beyond the lower parts
+//! of `xmm0` to `xmm15` and calls no function that would: it is optimised, for a processor without
+//! AVX, and nobody instruments it.
 //! All follow the target, never the host.
 
 use std::env;
@@ -24,6 +27,10 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_system, values(\"linux\"))");
     if is_linux() {
         println!("cargo::rustc-cfg=probe_system=\"linux\"");
+    }
+    println!("cargo::rustc-check-cfg=cfg(probe_narrow)");
+    if is_narrow() {
+        println!("cargo::rustc-cfg=probe_narrow");
     }
     println!("cargo::rustc-check-cfg=cfg(probe_agent)");
     if is_discovering() {
@@ -54,6 +61,12 @@ fn is_discovering() -> bool {
 fn has_agent() -> bool {
     let is_asked_for = env::var_os("CARGO_FEATURE_AGENT").is_some();
     is_asked_for && target("OS") == "linux" && !is_set("MIRI") && backend() != "off"
+}
+
+/// Whether the compiler uses no wide registers, and no functions for small copies.
+fn is_narrow() -> bool {
+    let has_avx = target("FEATURE").split(',').any(|feature| feature == "avx");
+    env::var("OPT_LEVEL").is_ok_and(|level| level != "0") && !has_avx && !is_set("SANITIZE")
 }
 
 /// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that

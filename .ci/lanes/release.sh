@@ -5,4 +5,4 @@ source "$(dirname "$0")/../common.sh"
 tools
 
 step 'tests of optimised code'
-cargo test "$(wrapper apart)" "${optimised[@]}" --no-default-features --test sites --test patching --test finstrument
+cargo test "$(wrapper apart)" "${optimised[@]}" --no-default-features --features quick --test sites --test patching --test finstrument

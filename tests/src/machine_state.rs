@@ -205,7 +205,14 @@ impl State {
         after
     }
 
-    /// Lists the registers that differ: names, and both values.
+    /// As [`differences`](Self::differences), without general registers.
+    #[must_use]
+    pub fn differences_beyond_general(&self, other: &Self) -> Vec<String> {
+        Self { general: other.general, ..self.clone() }.differences(other)
+    }
+
+    /// Lists the registers that differ: names, and both values. x87's condition codes are left out,
+    /// which no call keeps, and the values of x87 registers that are empty in both.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
@@ -214,13 +221,31 @@ impl State {
                 differences.push(format!("{name}: {a:x}, {b:x}"));
             }
         }
+        let used = [self, other].map(State::x87_registers);
         for (name, from, size) in parts() {
-            let [a, b] = [self, other].map(|state| &state.area[from..from + size]);
-            if a != b {
+            let [mut a, mut b] = [self, other].map(|state| state.area[from..from + size].to_vec());
+            if name == "x87 status" {
+                a[1] &= !CONDITION_CODES;
+                b[1] &= !CONDITION_CODES;
+            }
+            let is_in_use = |at: usize| used.iter().any(|used| used[at]);
+            let is_empty = (0..8).any(|at| name == format!("st{at}") && !is_in_use(at));
+            if a != b && !is_empty {
                 differences.push(format!("{name}: {a:x?}, {b:x?}"));
             }
         }
         differences
+    }
+}
+
+/// In the upper byte of x87's status.
+const CONDITION_CODES: u8 = 0x47;
+
+impl State {
+    /// Returns which of `st0` to `st7` are in use: the tags are those of the physical registers.
+    fn x87_registers(&self) -> [bool; 8] {
+        let top = usize::from(self.area[3] >> 3 & 7);
+        std::array::from_fn(|at| self.area[4] >> ((top + at) % 8) & 1 != 0)
     }
 }
 

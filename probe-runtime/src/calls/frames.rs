@@ -53,9 +53,8 @@ const BASE: u64 = 1 << 35;
 pub(super) struct Frames<const N: usize> {
     /// The number of the thread that owns the stack.
     pub(super) thread: AtomicU64,
-    /// The generation while no frame is watched and every call has a frame; else 0. Most hits check
-    /// nothing else.
-    pub(super) plain: AtomicU32,
+    /// The generation while every call has a frame; else 0.
+    pub(super) steady: AtomicU32,
     len: AtomicU32,
     /// The generation of all frames.
     pub(super) generation: AtomicU32,
@@ -89,14 +88,15 @@ impl<const N: usize> Frames<N> {
     }
 
     /// Returns whether a hit must look for calls that ended without an exit.
+    #[inline(always)]
     fn is_watched(&self) -> bool {
         self.watch.load(Relaxed) != UNWATCHED
     }
 
-    /// Updates `plain` after a change of the fields that it depends on.
+    /// Updates `steady` after a change of the fields that it depends on.
     fn settle(&self) {
-        let is_plain = !self.is_watched() && self.over.load(Relaxed) == 0;
-        self.plain.store(if is_plain { self.generation.load(Relaxed) } else { 0 }, Relaxed);
+        let is_steady = self.over.load(Relaxed) == 0;
+        self.steady.store(if is_steady { self.generation.load(Relaxed) } else { 0 }, Relaxed);
     }
 
     /// Returns the call at this depth, from 1.
@@ -124,47 +124,62 @@ impl<const N: usize> Frames<N> {
         if frame.is_watched() {
             frame.extra.store(self.watch.load(Relaxed), Relaxed);
             self.watch.store(call.stack_pointer, Relaxed);
-            self.plain.store(0, Relaxed);
         }
         Some((frame, self.at(len)))
     }
 
-    /// Pushes a frame for a call of [`CallKind::Plain`]. Returns `None` if there is no room or
-    /// `now` returns `None`; it calls no other function.
+    /// Does the same as [`drop_left`](Self::drop_left) and [`push`](Self::push), if no call is left.
+    /// Returns `None` if one may be, if there is no room, or if `now` returns `None`; then nothing
+    /// has changed. It calls no other function.
     #[inline(always)]
-    pub(super) fn push_plain(
+    pub(super) fn push_quickly(
         &self,
-        function: u32,
-        stack_pointer: u64,
+        call: Place,
         now: impl FnOnce() -> Option<[u64; N]>,
     ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let frame = self.stack.get(len)?;
+        if self.is_watched() {
+            // The innermost call goes on, and so do those around it.
+            let innermost = self.at(len)?.stack_pointer.load(Relaxed);
+            let replaces = call.kind == CallKind::Framed && innermost == call.stack_pointer;
+            if innermost < call.stack_pointer || innermost == 0 || replaces {
+                return None;
+            }
+        }
         // Read before any write, so that no register has to be saved across a call.
         frame.start(now()?);
-        frame.key.store(u64::from(function), Relaxed);
-        frame.stack_pointer.store(stack_pointer, Relaxed);
+        frame.key.store(key(call), Relaxed);
+        frame.stack_pointer.store(call.stack_pointer, Relaxed);
+        if matches!(call.kind, CallKind::Hooked | CallKind::Framed) && call.stack_pointer != 0 {
+            frame.extra.store(self.watch.load(Relaxed), Relaxed);
+            self.watch.store(call.stack_pointer, Relaxed);
+        }
         frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(len as u32 + 1, Relaxed);
         Some((frame, self.at(len)))
     }
 
-    /// Pops the innermost call if it is plain, of this function and nearby. Returns it, with the
-    /// frame of its caller.
+    /// Pops the innermost call, if it is the one that ends here, whatever other calls there are.
+    /// Returns it, with the frame of its caller. Else nothing has changed. It calls no other
+    /// function.
     #[inline(always)]
-    pub(super) fn pop_plain(
-        &self,
-        function: u32,
-        stack_pointer: u64,
-    ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+    pub(super) fn pop_quickly(&self, exit: Place) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        let above = stack_pointer.wrapping_sub(frame.stack_pointer.load(Relaxed));
-        if frame.key.load(Relaxed) != u64::from(function) || above.wrapping_add(NEAR) > 2 * NEAR {
+        let entered = frame.stack_pointer.load(Relaxed);
+        let fits = match exit.kind {
+            CallKind::Plain => entered.wrapping_sub(exit.stack_pointer).wrapping_add(NEAR) <= 2 * NEAR,
+            CallKind::Framed => entered == exit.stack_pointer,
+            // Further up, calls of the function that are further out may fit as well.
+            CallKind::Hooked => entered.wrapping_sub(exit.stack_pointer) < REACH,
+            CallKind::Poll(_) => false,
+        };
+        if frame.key.load(Relaxed) != key(exit) || !fits {
             return None;
         }
-        self.shorten(depth);
+        self.shorten(frame, depth);
         Some((frame, self.at(depth.wrapping_sub(1))))
     }
 
@@ -176,7 +191,7 @@ impl<const N: usize> Frames<N> {
         }
         self.over.store(self.over.load(Relaxed).saturating_add(1), Relaxed);
         add_single_writer(&self.too_deep, 1);
-        self.plain.store(0, Relaxed);
+        self.steady.store(0, Relaxed);
     }
 
     /// Forgets the calls without frames, if they are over according to a hit's stack pointer.
@@ -204,19 +219,18 @@ impl<const N: usize> Frames<N> {
     fn pop(&self) -> Option<&Frame<N>> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        self.shorten(depth);
-        if frame.is_watched() {
-            self.watch.store(frame.extra.load(Relaxed), Relaxed);
-            self.settle();
-        }
+        self.shorten(frame, depth);
         Some(frame)
     }
 
     /// Pops the innermost call, which is at this depth.
     #[inline(always)]
-    fn shorten(&self, depth: usize) {
+    fn shorten(&self, frame: &Frame<N>, depth: usize) {
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(depth as u32 - 1, Relaxed);
+        if frame.is_watched() {
+            self.watch.store(frame.extra.load(Relaxed), Relaxed);
+        }
     }
 
     /// Pops the calls that are over as an entry shows.
@@ -290,7 +304,7 @@ impl<const N: usize> Frames<N> {
         self.watch.store(UNWATCHED, Relaxed);
         self.over.store(0, Relaxed);
         self.over_at.store(0, Relaxed);
-        self.plain.store(0, Relaxed);
+        self.steady.store(0, Relaxed);
     }
 
     /// Sets the generation and the thread to which all further frames belong.
@@ -301,6 +315,7 @@ impl<const N: usize> Frames<N> {
     }
 }
 
+#[inline(always)]
 fn key(call: Place) -> u64 {
     u64::from(call.function)
         | match call.kind {
@@ -358,6 +373,7 @@ impl<const N: usize> Frame<N> {
         Place { function: self.function(), kind, stack_pointer: self.stack_pointer.load(Relaxed) }
     }
 
+    #[inline(always)]
     fn is_watched(&self) -> bool {
         self.key.load(Relaxed) & (HOOKED | FRAMED) != 0 && self.stack_pointer.load(Relaxed) != 0
     }
@@ -415,18 +431,15 @@ mod tests {
         let (mut pairs, mut dropped, mut without_entry) = (Vec::new(), 0, 0);
         for (number, hit) in history.iter().enumerate() {
             let (place, mark) = (hit.place, [number as u64]);
-            let is_plain = frames.plain.load(Relaxed) == 1 && place.kind == CallKind::Plain;
+            let is_poll = matches!(place.kind, CallKind::Poll(_));
             if hit.ends.is_none() {
-                if is_plain {
-                    frames.push_plain(place.function, place.stack_pointer, || Some(mark)).unwrap();
-                } else {
+                if is_poll || frames.push_quickly(place, || Some(mark)).is_none() {
                     frames.drop_left(place, |_| dropped += 1);
                     frames.push(place).unwrap().0.start(mark);
                 }
                 continue;
             }
-            let plain = if is_plain { frames.pop_plain(place.function, place.stack_pointer) } else { None };
-            let taken = plain
+            let taken = (frames.pop_quickly(place))
                 .map(|(frame, _)| frame)
                 .or_else(|| frames.take(place, |_| dropped += 1).map(|(frame, _)| frame));
             match taken {

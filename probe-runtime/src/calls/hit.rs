@@ -194,12 +194,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         // Most hits take a path without a call of another function, so that no registers are saved.
         // If that fails, the full path starts from the beginning.
         if act.is(CallEffect::Begin) {
-            if self.begin_plain(event, meter, function).is_none() {
+            if self.begin_quickly(event, meter, function, |own| meter.read(own)).is_none() {
                 self.begin(event, meter, function);
             }
         } else if act.is(CallEffect::End) {
             let now = meter.read_inline();
-            if self.end_plain(event, meter, function, now).is_none() {
+            if self.end_quickly(event, meter, function, now).is_none() {
                 self.end(event, meter, function, now);
             }
         } else if !act.is(CallEffect::Nothing) {
@@ -207,44 +207,66 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// Begins a plain call, on a thread that is known, in the current generation.
+    /// Does the same if that is the beginning or the end of a call on a path without surprises; else
+    /// it changes nothing and returns `false`. The meter must read its numbers inline.
+    #[cfg(any(feature = "latency", feature = "call-tree"))]
     #[inline(always)]
-    fn begin_plain(&self, event: &Event<'_>, meter: &M, function: u32) -> Option<()> {
-        let thread = self.plain(event)?;
-        let (head, stack_pointer) = (thread.local.head(), stack_pointer(event));
+    pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
+        let act = self.known.act(event.probe());
+        if act.is(CallEffect::Begin) {
+            let read = |_| meter.read_inline().unwrap_or([0; N]);
+            self.begin_quickly(event, meter, act.function(), read).is_some()
+        } else if act.is(CallEffect::End) {
+            self.end_quickly(event, meter, act.function(), meter.read_inline()).is_some()
+        } else {
+            act.is(CallEffect::Nothing)
+        }
+    }
+
+    /// Begins a call on a thread that is known, in the current generation, if no other call is over.
+    #[inline(always)]
+    fn begin_quickly<'a>(
+        &'a self,
+        event: &Event<'_>,
+        meter: &M,
+        function: u32,
+        read: impl FnOnce(Local<'a, M::Head, ()>) -> [u64; N],
+    ) -> Option<()> {
+        let thread = self.steady(event)?;
+        let (frames, call) = (&thread.local.head().frames, place(event, function));
         if !M::NOTES {
-            head.frames.push_plain(function, stack_pointer, || meter.read_inline())?;
+            frames.push_quickly(call, || meter.read_inline())?;
             thread.opened(function);
             return Some(());
         }
-        let (frame, outer) = head.frames.push_plain(function, stack_pointer, || Some([0; N]))?;
+        let (frame, outer) = frames.push_quickly(call, || Some([0; N]))?;
         thread.opened(function);
         thread.note(meter, function, frame, outer);
         // Read as late as possible, so that finding the note is not part of the call's time.
-        frame.start(meter.read(thread.own()));
+        frame.start(read(thread.own()));
         Some(())
     }
 
-    /// Ends a call that `begin_plain` began.
+    /// Ends the innermost call, if it is the one that ends.
     #[inline(always)]
-    fn end_plain(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
+    fn end_quickly(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
         let now = now?;
-        let thread = self.plain(event)?;
-        let (frame, outer) = thread.local.head().frames.pop_plain(function, stack_pointer(event))?;
+        let thread = self.steady(event)?;
+        let (frame, outer) = thread.local.head().frames.pop_quickly(place(event, function))?;
         thread.ended(meter, function, Taken { frame, outer, within: None }, now, false, |elapsed| {
             Some(CompletedCall { total: elapsed, busy: elapsed })
         });
         Some(())
     }
 
+    /// Returns the thread of the hit, if all of its calls have frames, of this generation.
     #[inline(always)]
-    fn plain(&self, event: &Event<'_>) -> Option<Thread<'_, N, M>> {
+    fn steady(&self, event: &Event<'_>) -> Option<Thread<'_, N, M>> {
         let local = self.memory.known(event)?;
         let frames = &local.head().frames;
-        let is_plain = frames.plain.load(Relaxed) == event.generation()
-            && frames.thread.load(Relaxed) == local.thread()
-            && !event.may_skip_exit();
-        is_plain.then_some(Thread { memory: &self.memory, local })
+        let is_steady = frames.steady.load(Relaxed) == event.generation()
+            && frames.thread.load(Relaxed) == local.thread();
+        is_steady.then_some(Thread { memory: &self.memory, local })
     }
 
     #[inline(never)]
@@ -374,6 +396,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 }
 
 /// Returns what pairing knows of a hit.
+#[inline(always)]
 fn place(event: &Event<'_>, function: u32) -> Place {
     let kind = match (event.has_frame(), event.may_skip_exit()) {
         (true, _) => CallKind::Framed,

@@ -91,6 +91,13 @@ impl<const N: usize, M: Meter<N>> LazyCalls<N, M> {
             calls.hit(event, meter);
         }
     }
+
+    /// Passes a hit to [`Calls::hit_quickly`].
+    #[cfg(any(feature = "latency", feature = "call-tree"))]
+    #[inline(always)]
+    pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
+        self.0.get().is_some_and(|calls| calls.hit_quickly(event, meter))
+    }
 }
 
 impl<const N: usize, M: Meter<N>> Default for LazyCalls<N, M> {

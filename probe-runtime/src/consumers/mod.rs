@@ -17,6 +17,30 @@ macro_rules! reads_clock {
     };
 }
 
+/// The quick part of a consumer that only passes hits to its `calls`.
+#[cfg(any(feature = "call-tree", feature = "latency"))]
+macro_rules! hits_quickly {
+    ($consumer:ident) => {
+        impl crate::dispatch::Quicker for $consumer {
+            #[inline(always)]
+            fn hit_quickly(&self, event: &Event<'_>) -> bool {
+                self.calls.hit_quickly(event, self)
+            }
+        }
+    };
+    () => {
+        #[expect(
+            unsafe_code,
+            reason = "the consumer is alive while it is called; its hits stay in this crate"
+        )]
+        fn quick(&self) -> Option<crate::dispatch::Quick> {
+            // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and of
+            // its calls, and reads the processor's counter: `counter` is that, or nothing.
+            self.clock.is_counter().then(|| unsafe { crate::dispatch::Quick::new(self) })
+        }
+    };
+}
+
 /// Implements `Debug` by some of a type's fields.
 #[cfg(any(
     feature = "latency",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ProbeSet, Start, Switch, Wants};
-use crate::dispatch::{Event, Listener, Recorder};
+use crate::dispatch::{Event, Listener, Quick, Recorder};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -151,6 +151,13 @@ pub trait Consumer: Send + Sync + 'static {
         None
     }
 
+    /// Returns the part of `hit` that needs few registers, for a consumer of this crate. Called
+    /// once, after [`prepare`](Self::prepare).
+    #[doc(hidden)]
+    fn quick(&self) -> Option<Quick> {
+        None
+    }
+
     /// Receives one hit, on the thread that made it. The site may be anywhere, even in an allocator
     /// or a signal handler: attach a consumer that allocates or locks only to probes elsewhere.
     /// `hit` must not leave by `longjmp`, and must not end the thread.
@@ -235,6 +242,10 @@ macro_rules! pointed_at {
 
         fn recorder(&self) -> Option<Recorder> {
             (**self).recorder()
+        }
+
+        fn quick(&self) -> Option<Quick> {
+            (**self).quick()
         }
 
         fn attached(&self, switch: Switch) -> Result<(), Error> {

@@ -100,6 +100,7 @@ impl Untyped {
         let (set, seen) = present.as_ref().map_or((set, None), |(set, seen)| (set, Some(*seen)));
         consumer.prepare(set)?;
         subscription.record_by(consumer.recorder());
+        subscription.hurry_by(consumer.quick());
         let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
         let starts: Vec<_> = starts.filter(|(_, start)| *start != Start::On).collect();
         let policy = set.policy;

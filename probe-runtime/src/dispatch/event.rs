@@ -93,6 +93,7 @@ impl<'a> Event<'a> {
     /// Returns the stack pointer at the site; `None` on targets that don't patch sites. Functions
     /// that are called from there have a lower one. In C code, it [tells calls
     /// apart](Self::has_frame) at entries and exits.
+    #[inline(always)]
     pub fn stack_pointer(&self) -> Option<usize> {
         // Cold blocks in Rust code step over the red zone, and further if there are fields.
         let stepped = match self.definition.convention() {

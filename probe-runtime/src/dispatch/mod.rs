@@ -45,6 +45,7 @@ mod limbo;
 mod listener;
 mod owner;
 mod ownership;
+mod quick;
 mod quiesce;
 mod recording;
 #[cfg(feature = "profiler")]
@@ -75,6 +76,9 @@ pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::Listener;
 #[cfg(probe_backend = "patched")]
 pub(crate) use owner::THREAD;
+pub(crate) use quick::Quick;
+#[cfg(any(feature = "latency", feature = "call-tree"))]
+pub(crate) use quick::Quicker;
 pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
 pub(crate) use recording::Recorder;
 #[cfg(any(probe_backend = "patched", feature = "trace"))]
@@ -85,6 +89,8 @@ pub use thread_slot::lost_hits;
 pub(crate) use thread_slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use thread_slot::{COUNTERS, CounterAt, ThreadSlot, current_thread, prepare, slots};
 
+#[cfg(probe_backend = "patched")]
+pub(crate) use subscription::QUICK;
 pub(crate) use subscription::{Subscription, UnsettledSwitch, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers};
 

@@ -30,8 +30,8 @@
 //! are still there (`limbo`), the ring may not be. A consumer that is closed after step 3 is waited
 //! for.
 //!
-//! Only sites in Rust code record, whose cold blocks give up vector registers. C code's hits have
-//! stack pointers, too.
+//! It uses general registers alone, so it serves every kind of site. Hits at entries and exits of C
+//! code store their stack pointer as well, before anything else.
 
 // Safety: relies on the makers of recorders, and on `arch`, which stores nothing else.
 

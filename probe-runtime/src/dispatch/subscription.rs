@@ -8,12 +8,12 @@ use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
 use super::quiesce::{Awaited, Vacated};
-use super::{Event, HitMark, Listener, Recorder, Wrapper};
+use super::{Event, HitMark, Listener, Quick, Recorder, Wrapper};
 use crate::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
@@ -24,6 +24,9 @@ pub(crate) struct Subscription {
     generation: AtomicU32,
     /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
     silence: AtomicU32,
+    /// The [quick](Quick) function, or null. Set before the first hook is made, as is the next.
+    quick: AtomicPtr<()>,
+    quicker: AtomicPtr<()>,
     /// Valid until `owner` is taken.
     consumer: Called,
     /// Instantiated for the consumer's type.
@@ -48,6 +51,10 @@ const _: () = {
     assert!(offset_of!(Subscription, generation) == 0);
     assert!(offset_of!(Subscription, silence) == 4);
 };
+
+/// Offset of the quick function's address.
+#[cfg(probe_backend = "patched")]
+pub(crate) const QUICK: usize = offset_of!(Subscription, quick);
 
 /// The consumer has panicked, or was left behind in a parent process.
 const FAILED: u32 = 1;
@@ -110,6 +117,8 @@ impl Subscription {
             owner: Mutex::new(Some(consumer)),
             generation: AtomicU32::new(UnsettledSwitch::FIRST.0),
             silence: AtomicU32::new(0),
+            quick: AtomicPtr::default(),
+            quicker: AtomicPtr::default(),
             recorder: OnceLock::new(),
             failure: OnceLock::new(),
             suppressed: OnceLock::new(),
@@ -162,6 +171,20 @@ impl Subscription {
 
     pub(super) fn recorder(&self) -> Option<Recorder> {
         self.recorder.get().copied()
+    }
+
+    /// Lets hits of sites that keep vector registers try this first. Must come before the first hook
+    /// is made, and after the consumer is ready.
+    pub(crate) fn hurry_by(&self, quick: Option<Quick>) {
+        if let Some(quick) = quick {
+            self.quicker.store(quick.quicker.cast_mut(), Ordering::Relaxed);
+            self.quick.store((quick.run as *const ()).cast_mut(), Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn quicker(&self) -> *const () {
+        self.quicker.load(Ordering::Relaxed)
     }
 
     /// Returns the wrapper of a replacement, which runs instead of the function.

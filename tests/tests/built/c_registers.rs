@@ -5,10 +5,14 @@
 
 use std::ffi::c_void;
 
+use std::path::Path;
+
 use probe_build::Sites;
-use probe_runtime::{Count, select};
+use probe_runtime::{Aggregate, CallTree, Count, Event, Latency, Trace, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe};
+use probe_tests::c_library;
 use probe_tests::destroyer::Destroyer;
+use probe_tests::library::Library;
 use probe_tests::machine_state::{self, State};
 use probe_tests::text::Text;
 
@@ -55,6 +59,80 @@ fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
     (all, calls)
 }
 
+/// Attaches each kind of consumer to all probes, alone and beside others, and has `same` call all
+/// functions: first on a new thread's memory, then on the way that most hits take.
+fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
+    let all = || select("**").unwrap();
+    let latency = all().attach(Latency::new()).unwrap();
+    same("measured");
+    same("measured again");
+    let latencies = latency.latencies();
+    let unpaired: u64 = latencies.iter().map(|function| function.unpaired().total()).sum();
+    assert_eq!((latencies.iter().map(|it| it.calls()).sum::<u64>(), unpaired), (2 * calls, 0));
+    let destroyer = all().attach(Destroyer::default()).unwrap();
+    same("measured and destroyed");
+    assert_eq!((destroyer.calls(), destroyer.surprised()), (2 * calls, 0));
+    drop((latency, destroyer));
+    let tree = all().attach(CallTree::new()).unwrap();
+    same("in a tree");
+    same("in a tree again");
+    assert_eq!(tree.tree().iter().map(|node| node.calls()).sum::<u64>(), 2 * calls);
+    drop(tree);
+    let trace = all().attach(Trace::recorder()).unwrap();
+    same("traced");
+    same("traced again");
+    assert_eq!((trace.totals().written, trace.totals().lost), (4 * calls, 0));
+    drop(trace);
+    let aggregate = all().attach(Aggregate::new("count by(thread)").unwrap()).unwrap();
+    same("aggregated");
+    drop(aggregate);
+    let told = all().attach(|_: &Event<'_>| ()).unwrap();
+    same("told");
+    drop(told);
+}
+
+/// Points of `probe.h`, whose compilers keep values in vector registers across the site.
+#[test]
+fn vector_registers_survive_points() {
+    if !machine_state::is_supported() {
+        println!("skipped: the processor has no XSAVE");
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/state_points.c");
+    for make in c_library::makes() {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("state-points-{}.so", make.c));
+        c_library::compile(make.c, &["-O2", "-shared", "-fPIC"], &[&source], &out);
+        let library = Library::open(&out);
+        let same = |state: &str| {
+            for (name, seed) in ["state_point", "state_number"].into_iter().flat_map(|it| [(it, 1), (it, 2)])
+            {
+                let before = State::random(seed, seed % 2 == 0);
+                let function: *const c_void = library.symbol(name);
+                // SAFETY: functions without arguments; no other test of this process is in `call`.
+                let after = unsafe { before.call(function, 0) };
+                // The cold block of a point with a field may change general registers.
+                let differences = before.differences_beyond_general(&after);
+                assert!(differences.is_empty(), "{name}, {state}, {}: {differences:#?}", make.c);
+            }
+        };
+        same("latent");
+        let all = || select("state_point, state_number").unwrap();
+        let destroyer = all().attach(Destroyer::default()).unwrap();
+        same("destroyed");
+        assert_eq!((destroyer.calls(), destroyer.surprised()), (4, 0));
+        drop(destroyer);
+        let latency = all().attach(Latency::new()).unwrap();
+        same("passed to a consumer that pairs calls");
+        drop(latency);
+        let trace = all().attach(Trace::recorder()).unwrap();
+        same("traced");
+        same("traced again");
+        assert_eq!((trace.totals().written, trace.totals().lost), (8, 0));
+        drop(trace);
+        library.close();
+    }
+}
+
 #[test]
 fn all_registers_survive() {
     if !machine_state::is_supported() {
@@ -95,6 +173,9 @@ fn all_registers_survive() {
                 assert_eq!(destroyer.surprised(), 0, "the x87 stack was not empty");
             }
             drop(count);
+            if flags.starts_with("-O2") {
+                under_each_consumer(&same, calls);
+            }
             same("latent again");
             Text::of(&path).assert_as_in_file();
             // That nothing is kept by chance: the functions themselves leave all but their results

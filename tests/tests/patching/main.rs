@@ -17,6 +17,8 @@ mod counted_in_place;
 #[cfg(feature = "unoptimised")]
 mod debugged;
 mod live;
+#[cfg(feature = "quick")]
+mod quick;
 #[cfg(feature = "unoptimised")]
 mod refusals;
 #[cfg(feature = "unoptimised")]

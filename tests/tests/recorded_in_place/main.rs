@@ -6,13 +6,14 @@
 //! `SIGUSR2`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+mod c_sites;
 mod changed;
 mod detached;
 mod forked;
 mod stepped;
 mod values;
 
-probe_tests::a_process_for_each_file!(changed, forked, stepped, values);
+probe_tests::a_process_for_each_file!(c_sites, changed, forked, stepped, values);
 
 use std::hint::black_box;
 use std::path::Path;

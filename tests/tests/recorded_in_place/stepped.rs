@@ -12,7 +12,7 @@ use probe_tests::whole;
 
 use super::{HITS, bare, call_both, events, numbered};
 
-static STEPS: AtomicU64 = AtomicU64::new(0);
+pub(super) static STEPS: AtomicU64 = AtomicU64::new(0);
 /// Whether the handler hits probes, too.
 static HITS_TOO: AtomicBool = AtomicBool::new(false);
 

@@ -7,8 +7,8 @@
 //!            `Convention::Hidden` and `Convention::KeptColdBlock`
 //! ```
 //! (docs/abi.md, "Entry".) In C code the compiler may know nothing of the site, or would spill
-//! vector registers on the hot path. For such sites the way to `dispatch` also keeps vector and x87
-//! registers ([`vectors`](super::vectors)).
+//! vector registers on the hot path. For such sites the way to a consumer also keeps vector and x87
+//! registers ([`vectors`](super::vectors)). Counting and recording touch none.
 //!
 //! A probe that is only counted is handled here, in 20 instructions: the way in marks the thread's
 //! slot (so that no detach frees the hook meanwhile), increments the hook's counter, and clears the
@@ -44,9 +44,11 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::record::record;
 use super::saved::{leave, pop, push};
-use super::vectors::{self, AREA};
+#[cfg(probe_narrow)]
+use super::vectors::each_xmm;
+use super::vectors::{self, AROUND, quickly};
 use crate::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
-use crate::dispatch::{PROBE, THREAD, ThreadSlot, UNMARKED, head};
+use crate::dispatch::{PROBE, QUICK, THREAD, ThreadSlot, UNMARKED, head};
 
 // The numbers that `record` has of values: it stores a value's first word, unless the type's number
 // is 3 or 4, which have two, or more than 7. A value has 24 bytes.
@@ -59,33 +61,10 @@ const _: () = {
 };
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
-/// comes first. `$save` and `$restore` surround the call of the hook's function, with the stack
-/// pointer aligned to 16, and `rax` and `rdx` free. `$record` is the assembly for hits that are
-/// recorded; where these call the consumer instead, there is none. `$to_record` jumps to either.
+/// comes first. `$record` names the assembly for hits that are recorded. `$deliver` calls the hook's
+/// function, with the stack pointer aligned to 16, and goes on with its last instruction.
 macro_rules! enter {
-    ($step:literal, [$($tls:literal,)*], [$record:ident], $($operands:tt)*) => {
-        enter!(
-            $step, [$($tls,)*], [], [], "jne 8b", [record!($record),],
-            slot_thread = const THREAD,
-            probe = const PROBE,
-            probe_shift = const head::PROBE_SHIFT,
-            position = const head::POSITION,
-            end = const head::END,
-            origin = const head::ORIGIN,
-            base = const head::BASE,
-            thread = const head::THREAD,
-            generation = const head::GENERATION,
-            written = const head::WRITTEN,
-            $($operands)*
-        )
-    };
-    ($step:literal, calling) => {
-        enter!($step, [], [], [], "jne 5f", [],)
-    };
-    (
-        $step:literal, [$($tls:literal,)*], [$($save:literal,)*], [$($restore:literal,)*],
-        $to_record:literal, [$($record:expr,)?], $($operands:tt)*
-    ) => {
+    ($step:literal, [$($tls:literal,)*], $record:ident, [$($deliver:expr,)*], $($operands:tt)*) => {
         naked_asm!(
             $($tls,)*
             ".cfi_startproc",
@@ -114,7 +93,7 @@ macro_rules! enter {
             ".cfi_remember_state",
             leave!(),
             ".cfi_restore_state",
-            $($record,)?
+            record!($record),
             "4:",
             "lfence", // a consumer may need order, and this way is slow anyway
             "xor eax, eax",
@@ -123,7 +102,7 @@ macro_rules! enter {
             "3:",
             "jns 5f",
             "cmp rcx, -1",
-            $to_record,
+            "jne 8b", // recorded
             "lfence", // a consumer needs order
             "5:",
             "mov rcx, [rdi + 8]", // again: no register was free to keep it
@@ -151,9 +130,7 @@ macro_rules! enter {
             "mov r9, rcx", // the hook
             "mov rcx, [r9 + 16]", // the subscription whose consumer is called
             "and rsp, -16", // the cold block may be anywhere in its function's frame
-            $($save,)*
-            "call [r9 + 8]",
-            $($restore,)*
+            $($deliver,)*
             "mov rax, [rbp - 56]",
             "test rax, rax",
             "jz 7f",
@@ -173,40 +150,54 @@ macro_rules! enter {
             ".cfi_endproc",
             enter = sym enter,
             unmarked = sym UNMARKED,
+            slot_thread = const THREAD,
+            probe = const PROBE,
+            probe_shift = const head::PROBE_SHIFT,
+            position = const head::POSITION,
+            end = const head::END,
+            origin = const head::ORIGIN,
+            base = const head::BASE,
+            thread = const head::THREAD,
+            generation = const head::GENERATION,
+            written = const head::WRITTEN,
             $($operands)*
         )
     };
 }
 
-/// Keeps vector, mask and x87 registers in an area on the stack, whose header must be zero
-/// ([`vectors`](super::vectors)). The x87 stack may hold values in the middle of a function; the
-/// hook's function finds it empty, as every function does.
+/// Calls the hook's function where the hit must keep all registers. A [quick](crate::dispatch::Quick)
+/// function comes first, if the consumer has one, with fewer registers to keep. If it has not handled the hit, the hook is read again, since the quick function's call has
+/// ended; then the hook's function is called with everything kept ([`vectors`](super::vectors)).
 macro_rules! enter_keeping {
-    ($step:literal, $save:literal, $restore:literal) => {
+    ($step:literal, $record:ident, $($operands:tt)*) => {
         enter!(
             $step,
             [],
+            $record,
             [
-                "sub rsp, [rip + {area}]",
-                "and rsp, -64",
-                "xor eax, eax",
-                "mov [rsp + 512], rax",
-                "mov [rsp + 520], rax",
-                "mov [rsp + 528], rax",
-                "mov [rsp + 536], rax",
-                "mov [rsp + 544], rax",
-                "mov [rsp + 552], rax",
-                "mov [rsp + 560], rax",
-                "mov [rsp + 568], rax",
-                "mov eax, [rip + {area} + 8]",
-                "xor edx, edx",
-                $save,
-                "emms",
+                "test rcx, rcx",
+                "jz 12f", // several consumers, or unmarked
+                "mov r11, [rcx + {quick}]",
+                "test r11, r11",
+                "jz 12f",
+                quickly!(),
+                "test al, al",
+                "jnz 13f",
+                "mov rdi, [rsp + 256]",
+                "lea rsi, [rbp + 40]",
+                "mov r8, [rbp - 56]",
+                "mov r9, [rdi + 8]",
+                "test r9, r9",
+                "jz 13f", // detached meanwhile
+                "mov rcx, [r9 + 16]",
+                "12:",
+                "mov r11, [r9 + 8]",
+                "call [rip + {around}]",
+                "13:",
             ],
-            ["mov eax, [rip + {area} + 8]", "xor edx, edx", $restore,],
-            "jne 5f",
-            [],
-            area = sym AREA,
+            quick = const QUICK,
+            around = sym AROUND,
+            $($operands)*
         )
     };
 }
@@ -232,7 +223,8 @@ pub(super) unsafe extern "C" fn enter() {
             "{enter}.slot: .zero 8",
             ".popsection",
         ],
-        [without_fields],
+        without_fields,
+        ["call [r9 + 8]",],
     )
 }
 
@@ -240,7 +232,7 @@ pub(super) unsafe extern "C" fn enter() {
 #[unsafe(naked)]
 unsafe extern "C" fn enter_with_values() {
     enter!(
-        "192", [], [with_fields],
+        "192", [], with_fields, ["call [r9 + 8]",],
         field_count = const FIELD_COUNT,
         payload_shift = const head::PAYLOAD_SHIFT,
         inline_values = const INLINE_VALUES,
@@ -252,31 +244,39 @@ unsafe extern "C" fn enter_with_values() {
 /// zone.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_called() {
-    enter!("0", calling)
+    enter!(
+        "0", [], with_stack_pointer, ["call [r9 + 8]",],
+        field_count = const FIELD_COUNT,
+        payload_shift = const head::PAYLOAD_SHIFT,
+    )
 }
 
-/// The ways in that keep vector registers: for sites that the compiler does not know of, and for
-/// cold blocks without and with fields; on a processor with `XSAVEC`, with `XSAVE`, and without
-/// either.
-macro_rules! keeping {
-    ($($name:ident: $step:literal, $save:literal, $restore:literal;)*) => { $(
-        #[unsafe(naked)]
-        unsafe extern "C" fn $name() {
-            enter_keeping!($step, $save, $restore)
-        }
-    )* };
+/// The way in for sites that the compiler does not know of.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_hidden() {
+    enter_keeping!(
+        "0", with_stack_pointer,
+        field_count = const FIELD_COUNT,
+        payload_shift = const head::PAYLOAD_SHIFT,
+    )
 }
 
-keeping! {
-    hidden_xsavec: "0", "xsavec64 [rsp]", "xrstor64 [rsp]";
-    hidden_xsave: "0", "xsave64 [rsp]", "xrstor64 [rsp]";
-    hidden_fxsave: "0", "fxsave64 [rsp]", "fxrstor64 [rsp]";
-    kept_xsavec: "128", "xsavec64 [rsp]", "xrstor64 [rsp]";
-    kept_xsave: "128", "xsave64 [rsp]", "xrstor64 [rsp]";
-    kept_fxsave: "128", "fxsave64 [rsp]", "fxrstor64 [rsp]";
-    kept_with_values_xsavec: "192", "xsavec64 [rsp]", "xrstor64 [rsp]";
-    kept_with_values_xsave: "192", "xsave64 [rsp]", "xrstor64 [rsp]";
-    kept_with_values_fxsave: "192", "fxsave64 [rsp]", "fxrstor64 [rsp]";
+/// The way in for cold blocks that keep vector registers, without fields.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_kept() {
+    enter_keeping!("128", without_fields,)
+}
+
+/// The same with fields.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_kept_with_values() {
+    enter_keeping!(
+        "192", with_fields,
+        field_count = const FIELD_COUNT,
+        payload_shift = const head::PAYLOAD_SHIFT,
+        inline_values = const INLINE_VALUES,
+        values_at = const VALUES_AT,
+    )
 }
 
 /// Returns the address of the values of a hit with `count` fields.
@@ -354,20 +354,17 @@ pub(crate) fn claim_slot(slot: *mut ThreadSlot) -> *mut ThreadSlot {
 /// Returns the `entry` of definitions that this runtime owns.
 pub(crate) fn entry(definition: &Definition) -> *mut () {
     let has_fields = definition.field_count() != 0;
-    // The functions for `XSAVEC`, for `XSAVE`, and for neither.
-    let keeping: [unsafe extern "C" fn(); 3] = match definition.convention() {
-        Convention::ColdBlock => return address(if has_fields { enter_with_values } else { enter }),
-        Convention::Call => return address(enter_called),
-        Convention::Hidden => [hidden_xsavec, hidden_xsave, hidden_fxsave],
-        Convention::KeptColdBlock if has_fields => {
-            [kept_with_values_xsavec, kept_with_values_xsave, kept_with_values_fxsave]
-        }
-        Convention::KeptColdBlock => [kept_xsavec, kept_xsave, kept_fxsave],
+    let enter: unsafe extern "C" fn() = match definition.convention() {
+        Convention::ColdBlock if has_fields => enter_with_values,
+        Convention::ColdBlock => enter,
+        Convention::Call => enter_called,
+        Convention::Hidden => enter_hidden,
+        Convention::KeptColdBlock if has_fields => enter_kept_with_values,
+        Convention::KeptColdBlock => enter_kept,
     };
-    address(keeping[vectors::prepare() as usize])
-}
-
-fn address(enter: unsafe extern "C" fn()) -> *mut () {
+    if matches!(definition.convention(), Convention::Hidden | Convention::KeptColdBlock) {
+        vectors::prepare();
+    }
     (enter as *const ()).cast_mut()
 }
 

@@ -22,7 +22,8 @@
 //!
 //! Cost: 75 instructions from the site and back; 16 for each field, and some 30 for the first.
 
-/// The assembly of it, for hits without and with fields. Its operands are those of
+/// The assembly of it, for hits without and with fields, and for hits of C code without fields,
+/// which have their stack pointer in the record. Its operands are those of
 /// [`enter`](super::enter)'s assembly.
 macro_rules! record {
     (without_fields) => {
@@ -34,6 +35,29 @@ macro_rules! record {
                 "cmp rdx, [rcx + {end}]\n",
                 "jae 9f\n", // no room
                 "mov [rsi + 8 * rdx], rax\n",
+                "inc rdx\n",
+                "mov [rcx + {position}], rdx\n",
+            ],
+            []
+        )
+    };
+    // One word more: the stack pointer at the site, above the registers that were pushed and the
+    // return address.
+    (with_stack_pointer) => {
+        record!(
+            [],
+            [
+                "cmp byte ptr [rdi + {field_count}], 0\n",
+                "jne 9f\n",
+                "mov rsi, [rcx + {origin}]\n", // before the check of room
+                "mov rdx, [rcx + {position}]\n",
+                "inc rdx\n",
+                "cmp rdx, [rcx + {end}]\n",
+                "jae 9f\n", // no room
+                "bts rax, {payload_shift}\n",
+                "lea rdi, [rsp + 48]\n", // the definition is not needed any more
+                "mov [rsi + 8 * rdx], rdi\n",
+                "mov [rsi + 8 * rdx - 8], rax\n",
                 "inc rdx\n",
                 "mov [rcx + {position}], rdx\n",
             ],

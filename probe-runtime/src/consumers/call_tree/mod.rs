@@ -179,6 +179,8 @@ impl Meter<1> for CallTree {
     }
 }
 
+hits_quickly!(CallTree);
+
 impl Consumer for CallTree {
     fn pairs_calls(&self) -> bool {
         true
@@ -191,6 +193,8 @@ impl Consumer for CallTree {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.calls.join(probes)
     }
+
+    hits_quickly!();
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {

@@ -200,6 +200,8 @@ impl Meter<1> for Latency {
     }
 }
 
+hits_quickly!(Latency);
+
 impl Consumer for Latency {
     fn pairs_calls(&self) -> bool {
         true
@@ -212,6 +214,8 @@ impl Consumer for Latency {
     fn join(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.calls.join(probes)
     }
+
+    hits_quickly!();
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use probe_runtime::{Count, select};
+use probe_runtime::{Count, Latency, Trace, select};
 use probe_tests::c::Object;
 use probe_tests::destroyer::Destroyer;
 
@@ -96,5 +96,14 @@ pub(super) fn step() {
     assert!(steps > counted + 1000, "{steps} steps beside {counted}");
     assert_eq!((destroyer.failure(), destroyer.surprised()), (None, 0));
     drop((destroyer, count));
+    // A thread's first hits, and then the ways that most hits take.
+    let latency = select("mix, mix_tail, stepped").unwrap().attach(Latency::new()).unwrap();
+    walk("measured");
+    walk("measured again");
+    drop(latency);
+    let trace = select("mix, mix_tail, stepped").unwrap().attach(Trace::recorder()).unwrap();
+    walk("traced");
+    walk("traced again");
+    drop(trace);
     assert_eq!(walk("latent again"), latent);
 }
