@@ -1,5 +1,5 @@
-//! Quick functions: the part of a consumer that handles most hits, and that changes so few registers
-//! that the way in need not keep all of them in C code.
+//! Quick functions: the part of a consumer that handles most hits. It changes few registers, so the
+//! way in need not keep all of them in C code.
 //!
 //! ```text
 //!  the way in, of a site that keeps vector registers
@@ -10,10 +10,10 @@
 //!  3. done: sequence + 1, mark = idle
 //!  4. else: read the hook again, keep everything, and call the hook's function
 //! ```
-//! Marks change as in any call of a consumer (`hit_state`). Whatever takes a call of another
-//! library's code is left to the hook's function: memory to map, another generation, a call to look
-//! for. `tests/tests/patching/quick` follows the machine code of each quick function, and finds no
-//! other library's code and no wider register.
+//! Marks change as in any call of a consumer (`hit_state`). The hook's function does all that takes
+//! code of other libraries: it maps memory, begins a generation, looks for a call.
+//! `tests/tests/patching/quick` follows the machine code of each quick function, and finds no other
+//! library's code and no wider register.
 
 // Safety: relies on the way in, as `delivery` does, and on the makers of quick functions.
 #![expect(unsafe_code, reason = "see above")]
@@ -74,8 +74,8 @@ unsafe extern "C" fn run<Q: Quicker>(
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
     slot.hit_state().begin_call(subscription.mark());
     let is_done = !subscription.is_silent() && {
-        // SAFETY: the maker of the quick function has promised that it lives as long as the consumer,
-        // which was not closed after the mark.
+        // SAFETY: the maker of the quick function has promised that it lives as long as the
+        // consumer, which was not closed after the mark.
         let quicker = unsafe { &*subscription.quicker().cast::<Q>() };
         let at = HitPlace { frame, slot, generation: subscription.generation() };
         quicker.hit_quickly(&Event::new(definition, hook.probe(), at))

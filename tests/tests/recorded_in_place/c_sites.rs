@@ -30,7 +30,7 @@ extern "C" fn handle(_signal: libc::c_int) {
 /// Attaches the consumer, and calls the function while a handler calls it after each instruction.
 /// Checks, by the number of all calls and that of suppressed ones.
 fn interrupted<C: Consumer>(consumer: C, check: impl FnOnce(&Attachment<C>, u64, u64)) {
-    const CALLS: u64 = 20;
+    const CALLS: u64 = 4;
     let attached = select("state_nothing").unwrap().attach(consumer).unwrap();
     // Maps the thread's memory.
     call();
@@ -50,8 +50,7 @@ fn each_hit_of_c_code_is_handled_once() {
     for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
         let recipe = Recipe::new(compiler, Language::C, sites, "-O2").files(&["state.c"]);
         let object = Object::open(&recipe.build(root).0);
-        let function: *const () = object.library.symbol("state_nothing");
-        FUNCTION.store(function.cast_mut(), Ordering::Relaxed);
+        FUNCTION.store(object.library.symbol("state_nothing").cast(), Ordering::Relaxed);
         interrupted(Latency::new(), |latency, calls, suppressed| {
             let latencies = latency.latencies();
             let found: Vec<_> = latencies.iter().map(|it| (it.calls(), it.unpaired().total())).collect();
