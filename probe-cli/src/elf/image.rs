@@ -1,15 +1,16 @@
 //! The loaded part of a file, by address.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use object::elf;
+use probe_runtime::__tools::Memory;
 
 use super::error::{ElfError, Problem};
 use super::layout::{Header, LE, ProgramHeader, read};
-use super::pages::{Pages, Source};
+use super::pages::{Pages, Source, open_regular};
 
 /// Bytes of the longest path that the kernel takes.
 const LONGEST_PATH: u64 = 4096;
@@ -41,6 +42,7 @@ struct Segment {
     end: u64,
     offset: u64,
     is_text: bool,
+    is_data: bool,
 }
 
 /// A file, as it would lie in memory. Addresses are those of the file, before any loading address
@@ -52,8 +54,8 @@ pub struct Image {
     object_type: ObjectType,
     /// In the order of their addresses; they don't overlap.
     segments: Vec<Segment>,
-    /// Offsets, addresses, sizes and alignments of notes.
-    pub(super) notes: Vec<[u64; 4]>,
+    /// Offsets, addresses and sizes of notes.
+    pub(super) notes: Vec<[u64; 3]>,
     /// Offset and size of the dynamic section.
     pub(super) dynamic: Option<(u64, u64)>,
     /// Offset and size of the loader's name.
@@ -67,7 +69,7 @@ impl Image {
     /// If it can't be read, or is no executable or shared object of x86-64 Linux.
     pub fn open(path: &Path) -> Result<Self, ElfError> {
         let name = path.display().to_string();
-        match File::open(path) {
+        match open_regular(path) {
             Ok(file) => Self::read(&name, Box::new(file)),
             Err(error) => Err(ElfError::new(&name, error.into())),
         }
@@ -142,8 +144,9 @@ impl Image {
                 end: addr + size,
                 offset,
                 is_text: header.p_flags.get(LE).0 & elf::PF_X.0 != 0,
+                is_data: header.p_flags.get(LE).0 & elf::PF_W.0 != 0,
             }),
-            elf::PT_NOTE => self.notes.push([offset, addr, size, header.p_align.get(LE)]),
+            elf::PT_NOTE => self.notes.push([offset, addr, size]),
             elf::PT_DYNAMIC => self.dynamic = Some((offset, size)),
             elf::PT_INTERP => self.interpreter = Some((offset, size)),
             _ => (),
@@ -237,9 +240,26 @@ impl Image {
         self.segment(addr, 1).filter(|segment| segment.is_text).map(|segment| segment.end)
     }
 
+    /// Returns the addresses of all code.
+    pub(super) fn texts(&self) -> impl Iterator<Item = Range<u64>> {
+        self.segments.iter().filter(|segment| segment.is_text).map(|segment| segment.addr..segment.end)
+    }
+
     /// Returns whether these bytes are code.
     pub(crate) fn is_text(&self, addr: u64, len: u64) -> bool {
         self.segment(addr, len).is_some_and(|segment| segment.is_text)
+    }
+}
+
+impl Memory for Image {
+    /// Returns none where the system can't read them: whoever reads them next is told why.
+    fn bytes<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
+        Self::bytes(self, addr).ok().flatten()
+    }
+
+    fn segments(&self, is_data: bool) -> impl Iterator<Item = Range<u64>> {
+        let some = self.segments.iter().filter(move |segment| segment.is_data == is_data);
+        some.map(|segment| segment.addr..segment.end)
     }
 }
 

@@ -27,5 +27,5 @@ pub use exported::Exported;
 pub use functions::{Functions, functions};
 pub use image::{Image, ObjectType};
 pub use notes::{NoteAt, Notes, Runtime, notes};
-pub use pages::Source;
+pub use pages::{Source, open_regular};
 pub use straight::passed_once;

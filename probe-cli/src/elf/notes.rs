@@ -9,6 +9,10 @@ const OWNER: &[u8; 12] = b"LatentProbe\0";
 const RUNTIME: &[u8; 12] = b"LatentOwner\0";
 /// Type of the note that leads to the function which starts an agent.
 const ENTRY: u32 = 2;
+/// The bytes before that function, which is aligned to 16, and its first one: a jump.
+const ENTRY_MARK: &[u8; 17] = b"LatentAgentEntry\xe9";
+/// Bytes of code that are looked through for them.
+const LONGEST_TEXT: u64 = 1 << 28;
 /// The flag of a runtime with an agent.
 const HAS_AGENT: u32 = 1;
 /// Type of those that this reader knows.
@@ -54,7 +58,7 @@ struct RawNote {
     addr: u64,
 }
 
-/// Reads the notes. Stops where one is damaged: the next one can't be found.
+/// Reads the notes.
 ///
 /// # Errors
 /// If they are far too long, and the system's.
@@ -104,7 +108,7 @@ impl Runtime {
             } else if note.kind == ENTRY && note.descriptor >= 8 && is_called(image, note, RUNTIME)? {
                 let distance = image.pages.bytes(note.at)?.map_or(0, i64::from_le_bytes);
                 let addr = note.addr.wrapping_add_signed(distance);
-                entry = Some(addr).filter(|addr| image.is_text(*addr, 1));
+                entry = entry_of(image, addr)?;
             }
             Ok(found.is_none() || entry.is_none())
         })?;
@@ -112,29 +116,51 @@ impl Runtime {
     }
 }
 
-/// Calls `visit` for each note, until it returns `false`.
+/// Returns the function that starts an agent: the one at this address, or if the note was moved,
+/// the one in the code.
+fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
+    let is_entry = |at: u64| Ok::<_, Problem>(image.is_text(at, 17) && image.bytes(at)? == Some(*ENTRY_MARK));
+    let own = addr.wrapping_sub(16);
+    if is_entry(own)? {
+        return Ok(Some(addr));
+    }
+    let mut left = LONGEST_TEXT / 16;
+    for text in image.texts() {
+        let mut at = text.start.next_multiple_of(16);
+        while at < text.end && left > 0 {
+            if is_entry(at)? {
+                return Ok(Some(at + 16));
+            }
+            at += 16;
+            left -= 1;
+        }
+    }
+    Ok(None)
+}
+
+/// Calls `visit` for each note with a name of four or twelve bytes, until it returns `false`.
+///
+/// Looks at each multiple of four, and not from one note to the next: a linker may join notes of
+/// different alignments, so that the padding between them can't be told.
 fn each(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>) -> Result<(), Problem> {
-    let all = image.notes.iter().fold(0_u64, |sum, [_, _, size, _]| sum.saturating_add(*size));
+    let all = image.notes.iter().fold(0_u64, |sum, [_, _, size]| sum.saturating_add(*size));
     if all > LONGEST {
         return Err(Problem::Damaged(format!("its notes have {all} bytes, more than any program has")));
     }
-    for &[offset, addr, size, align] in &image.notes {
-        let align = if align == 8 { 8 } else { 4 };
+    for &[offset, addr, size] in &image.notes {
         let mut at = 0;
         while size - at >= 12 {
             let Some(head) = image.pages.bytes::<12>(offset + at)? else { break };
             let [name, descriptor, kind] = [0, 4, 8].map(|at| word(&head, at));
-            let body = at + 12 + u64::from(name).next_multiple_of(align.min(4));
-            let body = body.next_multiple_of(align);
+            let body = at + 12 + u64::from(name);
             let end = body + u64::from(descriptor);
-            if end > size {
-                break;
+            if (name == 4 || name == 12) && end <= size {
+                let (name_at, addr) = (offset + at + 12, addr.wrapping_add(body));
+                if !visit(&RawNote { kind, name, name_at, descriptor, at: offset + body, addr })? {
+                    return Ok(());
+                }
             }
-            let (name_at, addr) = (offset + at + 12, addr.wrapping_add(body));
-            if !visit(&RawNote { kind, name, name_at, descriptor, at: offset + body, addr })? {
-                return Ok(());
-            }
-            at = end.next_multiple_of(align);
+            at += 4;
             if at > size {
                 break;
             }

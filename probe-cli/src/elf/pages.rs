@@ -5,9 +5,10 @@
 //! Cost: a look at a place for each read, without a hash.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::error::Problem;
 
@@ -33,13 +34,26 @@ pub trait Source {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
 }
 
+/// Opens a regular file. Refuses a pipe, which would have the open wait for whoever writes to it.
+///
+/// # Errors
+/// If it is something else, and the system's.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    length(&fs::metadata(path)?)?;
+    File::open(path)
+}
+
+/// Returns the length of a file that is a regular one.
+fn length(metadata: &Metadata) -> io::Result<u64> {
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    Err(io::Error::other(if metadata.is_dir() { "it is a folder" } else { "it is no regular file" }))
+}
+
 impl Source for File {
     fn length(&self) -> io::Result<u64> {
-        let metadata = self.metadata()?;
-        if metadata.is_file() {
-            return Ok(metadata.len());
-        }
-        Err(io::Error::other(if metadata.is_dir() { "it is a folder" } else { "it is no regular file" }))
+        length(&self.metadata()?)
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use probe_runtime::__tools::Noted;
+
 use super::definition::{self, Definitions};
 use super::grouped::Grouped;
 use super::probe::Probe;
@@ -81,8 +83,11 @@ impl ObjectProbes {
     }
 
     fn read_tables(&mut self, image: &Image, note: NoteAt) -> Result<(), Problem> {
-        let records = table(image, note, 0, "records")?;
-        let definitions = table(image, note, 2, "definitions")?;
+        // Tables that are damaged are read where the note leads.
+        let noted = Noted::find(note.addr, note.offsets, image);
+        let noted = noted.unwrap_or_else(|| Noted::own(note.addr, note.offsets));
+        let records = table(image, note, noted.records, "records")?;
+        let definitions = table(image, note, noted.definitions, "definitions")?;
         let pointers = Pointers::read(image, &definitions)?;
         let mut grouped = Grouped::default();
         let room = image.length().saturating_mul(SHARED).saturating_add(ALWAYS);
@@ -111,11 +116,9 @@ impl ObjectProbes {
     }
 }
 
-/// Returns the addresses of the table that begins at the note's offset with this number.
-fn table(image: &Image, note: NoteAt, first: usize, what: &str) -> Result<Range<u64>, Problem> {
-    let end =
-        |number: usize| note.addr.wrapping_add(8 * number as u64).wrapping_add_signed(note.offsets[number]);
-    let (start, stop) = (end(first), end(first + 1));
+/// Checks the addresses of a table.
+fn table(image: &Image, note: NoteAt, table: Range<u64>, what: &str) -> Result<Range<u64>, Problem> {
+    let Range { start, end: stop } = table;
     // A table that the linker dropped has equal ends, which may be anywhere.
     if start == stop {
         return Ok(0..0);

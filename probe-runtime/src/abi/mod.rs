@@ -7,6 +7,8 @@
 mod definition;
 mod fields;
 mod kind;
+#[cfg(feature = "std")]
+pub(crate) mod noted;
 #[cfg(any(feature = "usdt", feature = "std"))]
 pub mod usdt;
 

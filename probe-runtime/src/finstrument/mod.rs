@@ -109,9 +109,10 @@
 //! ms.
 //!
 //! # Names
-//! Debug information is read from the file that was loaded, not from a separate one
-//! (`objcopy --only-keep-debug`, `debuginfod`). If it was split off, names come from the rest of
-//! the file. For a function without debug information,
+//! Symbols and debug information are read from the file that was loaded. If it was stripped, they
+//! are read from the separate file (`objcopy --only-keep-debug`): by the build's id below
+//! `/usr/lib/debug`, by `.gnu_debuglink`, or from debuginfod's cache if `DEBUGINFOD_URLS` is set.
+//! Nothing is fetched. For a function without debug information,
 //! - the file is the object's, and the line 0, so that functions of two objects remain two;
 //! - each of several functions with one name is `<name>::0x<offset in the object's file>`;
 //! - a function without a symbol is `<the object's file name>::0x<offset>`.

@@ -133,7 +133,7 @@ mod tests {
             note[field] = to.wrapping_sub(note_at + field * size_of::<i64>()).cast_signed() as i64;
         }
         let notes = range(note_at, size_of::<Note>());
-        let segments = [definitions, notes.clone()].map(|range| Segment { range, is_text: false }).to_vec();
+        let segments = [definitions, notes.clone()].map(|range| Segment::of(range, false)).to_vec();
         let object = Object { name: String::new(), base: 0, segments, notes: vec![notes], is_main };
         let objects = [object];
         let mut registry = Registry::default();

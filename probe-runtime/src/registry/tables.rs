@@ -19,9 +19,10 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
+use crate::abi::noted::{Memory, Noted};
 use crate::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 use crate::arch::backend::stub::{self, StubCode};
-use crate::os::objects::{Frozen, Object};
+use crate::os::objects::{Frozen, Object, Segment};
 use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
 
 /// The tables of one object.
@@ -56,6 +57,21 @@ impl UnsettledPointer {
     }
 }
 
+impl Memory for Object {
+    /// Reads as little as a reader of tables does: the object's other threads may write to the rest.
+    fn bytes<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
+        let addr = usize::try_from(addr).ok()?;
+        let is_filled = |it: &Segment| lies_in(&(addr..addr.wrapping_add(N)), &(it.range.start..it.filled));
+        // SAFETY: the bytes lie within a segment of the object, which can't be unloaded.
+        self.segments.iter().any(is_filled).then(|| unsafe { ptr::read_volatile(addr as *const [u8; N]) })
+    }
+
+    fn segments(&self, is_data: bool) -> impl Iterator<Item = Range<u64>> {
+        let some = self.segments.iter().filter(move |it| it.is_data == is_data);
+        some.map(|it| it.range.start as u64..it.filled as u64)
+    }
+}
+
 pub(super) enum TableRecord {
     Site(Site),
     Type(FieldRecord),
@@ -74,23 +90,20 @@ impl<'a> Tables<'a> {
         }
         // SAFETY: the descriptor lies wholly in a segment; a note is aligned to 4 only.
         let offsets = unsafe { ptr::read_unaligned(note.start as *const Note) };
-        let field = |index: usize, offset: i64| -> Option<usize> {
-            let at = note.start + index * size_of::<i64>();
-            Some(at.wrapping_add_signed(isize::try_from(offset).ok()?))
-        };
-        let table = |start, stop| -> Range<usize> {
-            let range: Range<usize> = start..stop;
-            // A symbol that the linker left undefined reads as some address, the same for both
-            // ends.
-            if range.is_empty() || !is_mapped(object, &range) { 0..0 } else { range }
+        let Note { records_start, records_stop, definitions_start, definitions_stop } = offsets;
+        let offsets = [records_start, records_stop, definitions_start, definitions_stop];
+        let noted = Noted::find(note.start as u64, offsets, object)?;
+        let table = |range: Range<u64>| -> Option<Range<usize>> {
+            let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
+            Some(if range.is_empty() || !is_mapped(object, &range) { 0..0 } else { range })
         };
         Some(Self {
             object,
             all,
             text: object.segments.iter().find(|it| it.is_text).map_or(0..0, |it| it.range.clone()),
             unsettled: RefCell::default(),
-            records: table(field(0, offsets.records_start)?, field(1, offsets.records_stop)?),
-            definitions: table(field(2, offsets.definitions_start)?, field(3, offsets.definitions_stop)?),
+            records: table(noted.records)?,
+            definitions: table(noted.definitions)?,
         })
     }
 

@@ -2,6 +2,8 @@
 //! without symbols; the dynamic symbol table alone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
+use std::env;
+use std::ffi::OsStr;
 use std::process::Command;
 
 use probe_runtime::{Count, Kind, finstrument};
@@ -48,12 +50,18 @@ fn without_symbols() {
 }
 
 #[test]
+fn symbols_in_separate_files() {
+    scenario::runs_in_a_child("scenario", "separate");
+}
+
+#[test]
 #[ignore = "other tests play it, in children"]
 fn scenario() {
     let asked = scenario::to_play();
     match asked.as_str() {
         "cpp" => cpp(),
         "stripped" => stripped(),
+        "separate" => separate(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -121,6 +129,66 @@ fn stripped() {
             && it.2 == 0
             && it.3 == path.to_str().unwrap()));
         assert_eq!(nameless.len(), 2, "{counts}");
+        drop(calls);
+        library.close();
+    }
+}
+
+/// Runs a tool, which has to succeed.
+fn tool(name: &str, arguments: &[&dyn AsRef<OsStr>]) {
+    let status = Command::new(name).args(arguments.iter().map(|it| it.as_ref())).status().unwrap();
+    assert!(status.success(), "{name}");
+}
+
+/// Names and lines come from the file that `.gnu_debuglink` names, or that debuginfod has fetched
+/// before; never from one of another build.
+fn separate() {
+    let folder = folder("separate");
+    let cache = folder.join("cache");
+    // SAFETY: this process has one thread.
+    unsafe {
+        env::set_var("DEBUGINFOD_URLS", "http://127.0.0.1:9");
+        env::set_var("DEBUGINFOD_CACHE_PATH", &cache);
+    }
+    let file = source(&folder, "separate.c", C);
+    let other = source(&folder, "other.c", &C.replace("x + 1", "x + 2"));
+    let id = "0123456789abcdef0123456789abcdef01234567";
+    let with_id: &str = &format!("-Wl,--build-id=0x{id}");
+    // The place of the separate file, whether it is of this build, and the linker's flag.
+    for (place, is_own, flag) in [
+        ("beside.debug", true, "-Wl,--build-id=none"),
+        (".debug/below.debug", true, with_id),
+        ("cache/0123456789abcdef0123456789abcdef01234567/debuginfo", true, with_id),
+        ("wrong.debug", false, "-Wl,--build-id=none"),
+    ] {
+        let name = format!("{}.so", place.replace(['/', '.'], "-"));
+        let path = shared("gcc", &file, &name, &["-O1", "-g", flag]);
+        let debug = folder.join(place);
+        std::fs::create_dir_all(debug.parent().unwrap()).unwrap();
+        tool("objcopy", &[&"--only-keep-debug", &path, &debug]);
+        tool("strip", &[&path]);
+        if place.ends_with(".debug") {
+            let link = format!("--add-gnu-debuglink={}", debug.display());
+            tool("objcopy", &[&link, &path]);
+        }
+        if !is_own {
+            let other = shared("gcc", &other, "other.so", &["-O1", "-g", flag]);
+            tool("objcopy", &[&"--only-keep-debug", &other, &debug]);
+        }
+        let library = Library::open(&path);
+        let outer = library.function("outer");
+        let calls = finstrument::attach(Count::new(), 100).unwrap();
+        assert_eq!(outer(4), 10);
+        let counts = calls.counts();
+        let mut entries: Vec<_> = (counts.iter().filter(|it| it.probe.kind() == Kind::Entry))
+            .map(|it| (it.probe.path().to_owned(), it.probe.line(), it.hits))
+            .collect();
+        entries.sort();
+        if is_own {
+            assert_eq!(entries, [("inner".to_owned(), 2, 1), ("outer".to_owned(), 3, 1)], "{place}");
+        } else {
+            assert_eq!((entries.len(), &*entries[0].0, entries[0].1), (2, "outer", 0), "{counts}");
+        }
         drop(calls);
         library.close();
     }

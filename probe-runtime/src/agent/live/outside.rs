@@ -3,7 +3,7 @@
 //!
 //! The functions of code with the compiler's hooks become probes then, too, until the agent ends.
 //!
-//! Cost: 32 bytes of the file, and a jump; no instruction is executed for it.
+//! Cost: 32 bytes of the file, and a jump with a mark; no instruction is executed for it.
 
 // Safety: relies on the caller, which passes the address of as many bytes as it says; and on
 // directives that make no code here.
@@ -27,6 +27,9 @@ pub(super) fn announce() {
             ".ifndef .Lprobe_v1_agent",
             ".Lprobe_v1_agent:",
             ".pushsection .text.probe_agent_entry, \"ax\", @progbits",
+            // Tells the entry from other code, once a tool has moved the note.
+            ".p2align 4",
+            ".ascii \"LatentAgentEntry\"",
             ".Lprobe_v1_entry: jmp {start}",
             ".popsection",
             ".pushsection .note.latent_agent, \"ao\", @note, .Lprobe_v1_agent",

@@ -66,6 +66,9 @@ macro_rules! note {
                     ".set .Lprobe_v1_usdt, 0",
                     ".macro probe_v1_usdt n",
                     ".Lprobe_v1_usdt_\\n\\(): nop",
+                    // gold and mold drop a section that only a note refers to. This reference fills
+                    // in nothing.
+                    ".reloc .Lprobe_v1_usdt_\\n, R_X86_64_NONE, _.stapsdt.base",
                     ".pushsection .note.stapsdt, \"o\", @note, .Lprobe_v1_usdt_\\n",
                     ".p2align 2",
                     ".long 8, 3f - 2f, 3",

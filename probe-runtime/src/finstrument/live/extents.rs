@@ -5,7 +5,7 @@
 //! another is found.
 //!
 //! Life: read once an object, if a function of it jumps to a hook; kept as long as the object is
-//! loaded. A stripped object has none.
+//! loaded. A stripped object without a separate file has none.
 //! Cost: a pass over the symbol table; some 60 bytes a function.
 
 use std::collections::HashMap;
@@ -34,15 +34,17 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Returns the extents of a file's functions; `None` if it can't be read, or has no symbols.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
+    /// Returns the extents of a file's functions, according to the symbols of this file or of a
+    /// separate one; `None` if one can't be read, or has no symbols.
+    pub(super) fn of(path: &Path, symbols: &Path) -> Option<Self> {
+        let (cache, other) =
+            (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
+        let (file, other) = (object::File::parse(&cache).ok()?, object::File::parse(&other).ok()?);
         let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
         let sections = sections
             .filter_map(|it| Some((it.address()..it.address().checked_add(it.size())?, it.file_range()?.0)));
         let mut stems = HashMap::new();
-        let mut functions: Vec<(Range<u64>, usize)> = file
+        let mut functions: Vec<(Range<u64>, usize)> = other
             .symbols()
             .filter(|symbol| {
                 symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.size() != 0

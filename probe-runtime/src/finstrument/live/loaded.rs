@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn an_address_is_found_in_text_only() {
         let object = |name: &str, start: usize| {
-            let segment = |range, is_text| Segment { range, is_text };
+            let segment = Segment::of;
             let segments = vec![segment(start..start + 16, false), segment(start + 16..start + 32, true)];
             Object { name: name.to_owned(), base: start, segments, notes: Vec::new(), is_main: false }
         };

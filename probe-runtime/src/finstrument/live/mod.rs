@@ -7,7 +7,7 @@
 //! | files | part |
 //! |---|---|
 //! | `call`, `call_patch`, `read_call`, `jumps` | the bytes of calls and jumps, and their replacements |
-//! | `symbols`, `extents`, `loaded` | loaded objects, and the symbols in their files |
+//! | `symbols`, `separate`, `extents`, `loaded` | loaded objects, and the symbols in their files, or in separate ones |
 //! | `counters`, `policy`, `tokens`, `fast` | numbers; how text is written; proofs of locks; the cache of calls |
 //! | `discovery`, `chunk` | one call site, and the memory of many |
 //! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
@@ -40,6 +40,7 @@ mod provider;
 mod read_call;
 mod reconcile;
 mod redirection;
+mod separate;
 mod shared;
 mod split_calls;
 mod symbols;

@@ -2,15 +2,15 @@
 //! of their object.
 //!
 //! Life: names are read at the first operation after a discovery, never in a hook. That is under
-//! the control lock, while objects may come and go: only files are read. An object's file is read
-//! once, as long as the object is loaded. Separate debug files are not looked for.
+//! the control lock, while objects may come and go: only files are read. An object's file, and
+//! the separate one with its symbols, are read once, as long as the object is loaded.
 //! Cost: some 10 ms for an object with some thousand functions with debug information, and some
 //! microseconds for each function.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use addr2line::{Loader, Location};
 
@@ -19,6 +19,7 @@ use super::extents::Extents;
 use super::loaded::{KnownObject, Loaded};
 use super::pending::PendingDiscoveries;
 use super::reconcile::is_there;
+use super::separate;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
 use crate::os::objects::{Object, freeze};
@@ -37,6 +38,8 @@ pub(super) struct Names {
 struct File {
     /// A path where it can be read.
     path: PathBuf,
+    /// The file with its symbols, if that is another one.
+    separate: Option<PathBuf>,
     /// Its own path, as far as that is known.
     shown: PathBuf,
     base: usize,
@@ -123,8 +126,10 @@ impl File {
     fn of(object: &Object) -> Self {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
         let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-        let loader = Loader::new(&path).ok();
-        Self { path, shown, base: object.base, loader, twins: OnceCell::new(), extents: OnceCell::new() }
+        let separate = separate::of(&path, &shown);
+        let loader = Loader::new(separate.as_ref().unwrap_or(&path)).ok();
+        let (twins, extents) = (OnceCell::new(), OnceCell::new());
+        Self { path, separate, shown, base: object.base, loader, twins, extents }
     }
 
     fn offset(&self, addr: usize) -> u64 {
@@ -192,12 +197,16 @@ impl File {
         Described { path, file, line }
     }
 
+    fn symbols(&self) -> &Path {
+        self.separate.as_ref().unwrap_or(&self.path)
+    }
+
     fn extents(&self) -> Option<&Extents> {
-        self.extents.get_or_init(|| Extents::of(&self.path)).as_ref()
+        self.extents.get_or_init(|| Extents::of(&self.path, self.symbols())).as_ref()
     }
 
     fn twins(&self) -> &Twins {
-        self.twins.get_or_init(|| Twins::of(&self.path).unwrap_or_default())
+        self.twins.get_or_init(|| Twins::of(self.symbols()).unwrap_or_default())
     }
 }
 

@@ -32,7 +32,17 @@ pub(crate) struct Object {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub(crate) range: Range<usize>,
+    /// The end of what the file fills.
+    pub(crate) filled: usize,
     pub(crate) is_text: bool,
+    pub(crate) is_data: bool,
+}
+
+#[cfg(test)]
+impl Segment {
+    pub(crate) fn of(range: Range<usize>, is_text: bool) -> Self {
+        Self { filled: range.end, range, is_text, is_data: false }
+    }
 }
 
 /// How often objects were loaded and unloaded. Changes whenever the list of objects does.
@@ -206,7 +216,11 @@ fn object(
     let segments: Vec<Segment> = (headers.iter())
         .filter(|header| header.p_type == libc::PT_LOAD)
         .filter_map(|header| {
-            Some(Segment { range: range(header)?, is_text: header.p_flags & libc::PF_X != 0 })
+            let range = range(header)?;
+            let filled = usize::try_from(header.p_filesz.min(header.p_memsz)).ok()?;
+            let has = |flag| header.p_flags & flag != 0;
+            let (is_text, is_data) = (has(libc::PF_X), has(libc::PF_W));
+            Some(Segment { filled: range.start + filled, range, is_text, is_data })
         })
         .collect();
     let is_mapped = |bytes: &Range<usize>| {
@@ -231,8 +245,10 @@ fn object(
     Some(Object { name, base, segments, notes, is_main })
 }
 
-/// Returns the ranges of the matching notes' descriptors in a note segment. Pure; stops at the
-/// first malformed note.
+/// Returns the ranges of the matching notes' descriptors in a note segment. Pure.
+///
+/// Looks at each multiple of four, and not from one note to the next: a linker may join notes of
+/// different alignments, so that the padding between them can't be told.
 fn notes<'a>(
     data: &'a [u8],
     owner: &'a [u8],
@@ -243,17 +259,21 @@ fn notes<'a>(
     let len = move |at: usize| usize::try_from(word(at)?).ok();
     let mut at = 0;
     std::iter::from_fn(move || {
-        loop {
-            let (name_len, desc_len, found) = (len(at)?, len(at + 4)?, word(at + 8)?);
+        while let (Some(name_len), Some(desc_len), Some(found)) = (len(at), len(at + 4), word(at + 8)) {
             let name = at + HEADER;
+            at += 4;
+            if name_len != owner.len() || data.get(name..name + name_len) != Some(owner) || owner.is_empty() {
+                continue;
+            }
             let desc = name + name_len.next_multiple_of(4);
-            let end = desc.checked_add(desc_len)?;
-            at = end.next_multiple_of(4);
-            let (name, _) = (data.get(name..name + name_len)?, data.get(desc..end)?);
-            if name == owner && is_type(found) {
-                return Some(desc..end);
+            if let Some(end) = desc.checked_add(desc_len).filter(|end| *end <= data.len()) {
+                at = end.next_multiple_of(4);
+                if is_type(found) {
+                    return Some(desc..end);
+                }
             }
         }
+        None
     })
 }
 
@@ -287,8 +307,24 @@ mod tests {
         assert_eq!(data[later[0].clone()], [8; 8]);
     }
 
+    /// mold joins notes that are aligned to 8 with those that are aligned to 4.
     #[test]
-    fn a_truncated_note_ends_the_list() {
+    fn padding_of_any_length_lies_between_notes() {
+        for padding in [0, 4, 8, 12] {
+            let mut data = note(b"GNU\0", 3, &[1; 20]);
+            data.resize(data.len() + padding, 0);
+            for byte in [7, 8] {
+                data.extend(note(b"LatentProbe\0", 1, &[byte; 32]));
+                data.resize(data.len() + padding, 0);
+            }
+            let found: Vec<_> =
+                notes(&data, b"LatentProbe\0", |ty| ty == 1).map(|at| data[at][..32].to_vec()).collect();
+            assert_eq!(found, [[7; 32], [8; 32]], "{padding}");
+        }
+    }
+
+    #[test]
+    fn a_truncated_note_is_none() {
         let whole = note(b"LatentProbe\0", 1, &[7; 32]);
         for len in 0..whole.len() {
             assert_eq!(notes(&whole[..len], b"LatentProbe\0", |ty| ty == 1).count(), 0);
