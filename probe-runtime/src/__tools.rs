@@ -1,5 +1,6 @@
 //! Parts for the tools of the same version: of reports, so that both look alike, the engine of
-//! rules, a test of the kernel's events, and the way from a note to its tables. Not public API: it changes with any version.
+//! rules, a test of the kernel's events, and the way from a note to its tables. Not public API: it
+//! changes with any version.
 
 pub use crate::abi::noted::{Memory, Noted};
 #[cfg(feature = "perf")]

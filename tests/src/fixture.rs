@@ -30,6 +30,29 @@ pub enum Linker {
     Lld,
     /// GNU ld, also called bfd.
     Gnu,
+    /// GNU gold.
+    Gold,
+    /// mold.
+    Mold,
+}
+
+impl Linker {
+    /// Returns the flag for the compiler, unless it is the toolchain's own.
+    fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Lld => None,
+            Self::Gnu => Some("-Clink-arg=-fuse-ld=bfd"),
+            Self::Gold => Some("-Clink-arg=-fuse-ld=gold"),
+            Self::Mold => Some("-Clink-arg=-fuse-ld=mold"),
+        }
+    }
+
+    /// Returns whether it is here.
+    #[must_use]
+    pub fn is_there(self) -> bool {
+        let name = self.flag().and_then(|flag| flag.rsplit_once('='));
+        name.is_none_or(|(_, name)| Command::new(format!("ld.{name}")).arg("--version").output().is_ok())
+    }
 }
 
 /// The part of a fixture that is optimised.
@@ -291,7 +314,7 @@ impl Configuration {
     }
 
     fn flag_of_linker(&self) -> Option<&'static str> {
-        (self.linker == Linker::Gnu).then_some("-Clink-arg=-fuse-ld=bfd")
+        self.linker.flag()
     }
 
     /// Returns the flags for the program alone.
@@ -302,8 +325,10 @@ impl Configuration {
 
     fn build_dir(&self) -> PathBuf {
         let name = match (self.has_shared_libraries, self.linker) {
+            (false, _) | (true, Linker::Lld) => "build",
             (true, Linker::Gnu) => "build-gnu",
-            _ => "build",
+            (true, Linker::Gold) => "build-gold",
+            (true, Linker::Mold) => "build-mold",
         };
         self.root.join(name)
     }
@@ -326,10 +351,8 @@ impl Configuration {
     }
 
     fn require_linker(&self) {
-        if self.linker == Linker::Gnu {
-            let is_there = Command::new("ld.bfd").arg("--version").output().is_ok();
-            assert!(is_there, "{} needs GNU ld: there is no `ld.bfd` in PATH", self.description());
-        }
+        let (is_there, linker) = (self.linker.is_there(), self.linker);
+        assert!(is_there, "{} needs a linker that is not in PATH: {linker:?}", self.description());
     }
 }
 

@@ -1,7 +1,6 @@
 //! `diff`: the functions that became slower between two runs.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use serde::Serialize;
 use super::report::rounded;
 use crate::args;
 use crate::compared::{Compared, Comparison, compare};
+use crate::elf::open_regular;
 use crate::json::{SCHEMA, document};
 use crate::measured::{FunctionRow, Report, measure};
 use crate::output::{Exit, Failure, Shown};
@@ -67,7 +67,7 @@ fn load_report(path: &Path) -> Result<Option<Vec<FunctionRow>>, Failure> {
     let _progress = Progress::start(&format!("reading {}", path.display()), 0);
     let unreadable =
         |error: std::io::Error| Failure::Input(format!("{} can't be read: {error}", path.display()));
-    let mut file = File::open(path).map_err(unreadable)?;
+    let mut file = open_regular(path).map_err(unreadable)?;
     let mut first = [0];
     let is_report = file.read(&mut first).map_err(unreadable)? == 1 && first == *b"{";
     if !is_report {

@@ -138,7 +138,8 @@ fn entry_of(image: &Image, addr: u64) -> Result<Option<u64>, Problem> {
     Ok(None)
 }
 
-/// Calls `visit` for each note with a name of four or twelve bytes, until it returns `false`.
+/// Calls `visit` for each note with a name of four or twelve bytes, until it returns `false`. Notes
+/// that are not loaded are none, as for the runtime.
 ///
 /// Looks at each multiple of four, and not from one note to the next: a linker may join notes of
 /// different alignments, so that the padding between them can't be told.
@@ -147,7 +148,7 @@ fn each(image: &Image, mut visit: impl FnMut(&RawNote) -> Result<bool, Problem>)
     if all > LONGEST {
         return Err(Problem::Damaged(format!("its notes have {all} bytes, more than any program has")));
     }
-    for &[offset, addr, size] in &image.notes {
+    for &[offset, addr, size] in image.notes.iter().filter(|[_, addr, size]| image.is_mapped(*addr, *size)) {
         let mut at = 0;
         while size - at >= 12 {
             let Some(head) = image.pages.bytes::<12>(offset + at)? else { break };

@@ -11,6 +11,7 @@ use probe_trace::calls::Calls;
 
 use super::functions::Functions;
 use super::report::{FunctionRow, Losses};
+use crate::elf::open_regular;
 use crate::progress::Progress;
 
 /// A file whose bytes are counted as they are read.
@@ -54,7 +55,7 @@ pub fn open(paths: &[PathBuf]) -> Result<(Trace, Progress), String> {
     let progress = Progress::start(&what, total);
     let mut files = Vec::new();
     for path in paths {
-        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        let file = open_regular(path).map_err(|error| unreadable(path, error))?;
         files.push((path, Counted { file: BufReader::new(file), read: progress.done() }));
     }
     let sources = files.into_iter();

@@ -4,14 +4,14 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Obstacle;
-use crate::elf::{ElfError, Image, Runtime};
+use crate::elf::{ElfError, Image, Runtime, open_regular};
 
 /// Bytes of a script that the kernel looks at.
 const HEAD: u64 = 256;
@@ -44,16 +44,15 @@ impl Starting {
         let metadata = fs::metadata(&file).ok()?;
         let (obstacle, runtime) = match Image::open(&file) {
             Ok(image) => (Obstacle::of(&file, &metadata, &image), Runtime::of(&image).ok().flatten()),
-            Err(error) => (Some(unread(&file, &metadata, error)), None),
+            Err(error) => (Some(unread(&file, error)), None),
         };
         Some(Self { file, obstacle, runtime })
     }
 }
 
 /// A file that its user may start, but not read, differs from one of another kind.
-fn unread(file: &Path, metadata: &Metadata, error: ElfError) -> Obstacle {
-    let is_readable = metadata.is_file() && File::open(file).is_ok();
-    if is_readable { Obstacle::Foreign(error) } else { Obstacle::Unread(error) }
+fn unread(file: &Path, error: ElfError) -> Obstacle {
+    if open_regular(file).is_ok() { Obstacle::Foreign(error) } else { Obstacle::Unread(error) }
 }
 
 /// Finds the file of a command: a path, or a name in `PATH`.
@@ -71,7 +70,7 @@ fn found(command: &OsStr) -> Option<PathBuf> {
 /// Returns the interpreter of a script; `None` if the file is none.
 fn interpreter(file: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
-    File::open(file).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    open_regular(file).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
     named(&head)
 }
 

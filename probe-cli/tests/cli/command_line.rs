@@ -66,6 +66,14 @@ fn files_that_can_not_be_read_are_explained() {
         format!("error: {text} is no ELF file; give an executable or a shared object (ELF)\n")
     );
     assert_eq!(fails(3, &["list", "/dev/zero"]), "error: /dev/zero can't be read: it is no regular file\n");
+    // The open of a pipe that nobody writes to would wait for ever.
+    let pipe = folder.0.join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = format!("error: {pipe} can't be read: it is no regular file\n");
+    for arguments in [&["list", &*pipe][..], &["audit", &pipe], &["report", &pipe], &["diff", &pipe, &pipe]] {
+        assert_eq!(fails(3, arguments), refused, "{arguments:?}");
+    }
+    assert_eq!(fails(3, &["convert", &pipe, "out.json"]), refused);
 }
 
 #[test]

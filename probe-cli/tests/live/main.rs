@@ -13,6 +13,7 @@ mod injected;
 mod injected_into;
 mod injected_life;
 mod later;
+mod linked;
 #[path = "../../../probe-trace/tests/hostile/made.rs"]
 #[allow(dead_code, reason = "the tests of `probe-trace` use more of it")]
 mod made;

@@ -153,6 +153,11 @@ impl Program {
         Self::playing(folder, &mut Command::new(this()), scenario, "0")
     }
 
+    /// Starts it from this file, without its agent.
+    pub fn without_agent_from(folder: &Folder, file: &Path) -> Self {
+        Self::playing(folder, &mut Command::new(file), "serve", "0")
+    }
+
     /// Starts it with rules of its own, from a file in the folder.
     pub fn with_rules(folder: &Folder, rules: &str) -> Self {
         let [file, log] = ["a.rules", "log"].map(|name| folder.0.join(name));

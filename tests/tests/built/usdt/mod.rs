@@ -22,6 +22,20 @@ static RELEASE: LazyLock<Built> =
     LazyLock::new(|| configuration("release").release_on_plain_runtime().build("usdt"));
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| RELEASE.bytes("usdt"));
 
+/// A debug build by another linker; `None` if it is not here, which is said.
+fn by(linker: Linker) -> Option<Configuration> {
+    let name = match linker {
+        Linker::Lld => "debug",
+        Linker::Gnu => "gnu_debug",
+        Linker::Gold => "gold",
+        Linker::Mold => "mold",
+    };
+    if !linker.is_there() {
+        println!("left out: there is no linker {linker:?}");
+    }
+    linker.is_there().then(|| configuration(name).linker(linker))
+}
+
 fn configuration(name: &'static str) -> Configuration {
     Configuration::new(env!("CARGO_TARGET_TMPDIR"), "usdt", name)
 }
@@ -79,18 +93,19 @@ const NAMES: [(&str, &str); 27] = [
 fn each_configuration_has_each_name() {
     let gnu = |name| configuration(name).linker(Linker::Gnu);
     let mut configurations = vec![configuration("debug"), gnu("gnu").release_on_plain_runtime()];
+    configurations.extend([Linker::Gold, Linker::Mold].into_iter().filter_map(by));
     if whole::has("usdt with each setting of the optimiser") {
         configurations.extend([
             configuration("unit").release().setting("CODEGEN_UNITS", "1"),
             configuration("lto").release().setting("LTO", "fat"),
             configuration("size").release().setting("OPT_LEVEL", "z"),
-            gnu("gnu_debug"),
         ]);
+        configurations.extend(by(Linker::Gnu));
     }
     for configuration in configurations {
         let bytes = configuration.build("usdt").bytes("usdt");
         let mut found = names(&bytes);
-        // GNU ld keeps functions with records (ARCHITECTURE.md, "Sites and macros").
+        // GNU ld and mold keep functions with records (ARCHITECTURE.md, "Sites and macros").
         let table = SiteTable::parse(&bytes);
         let is_there = table.file().symbols().any(|it| it.name().is_ok_and(|name| name == "without_caller"));
         for kind in ["entry", "exit"] {

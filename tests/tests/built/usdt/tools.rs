@@ -1,13 +1,16 @@
 //! The same probes as tools of others see them. A tool that is not there, or may not do its work
 //! here, is left out, and the test says why.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use probe_tests::bpftrace;
+use probe_tests::fixture::Linker;
 use probe_tests::folder::Folder;
+use probe_tests::whole;
 
-use super::RELEASE;
+use super::{RELEASE, by};
 
 fn program() -> PathBuf {
     RELEASE.path("usdt")
@@ -46,6 +49,40 @@ fn gdb_lists_probes() {
     let Some(text) = run("gdb", &arguments) else { return };
     let row = |name: &str| text.lines().filter(|line| line.split_whitespace().nth(2) == Some(name)).count();
     assert_eq!((row(MIDDLE), row("net__mixed__entry")), (1, 2), "{text}");
+}
+
+/// Whichever linker has made the file, and whichever tool has changed it.
+#[test]
+fn gdb_and_bpftrace_list_probes_of_files_that_tools_have_changed() {
+    let changes: [(&str, &[&str]); 4] = [
+        ("strip", &[]),
+        ("patchelf", &["--set-rpath", "$ORIGIN/a/path/that/is/too/long/for/the/room/that/the/linker/left"]),
+        ("objcopy", &["--compress-debug-sections"]),
+        ("eu-strip", &[]),
+    ];
+    let linkers = [Linker::Gold, Linker::Mold, Linker::Lld, Linker::Gnu];
+    let mut files = whole::pairs(&linkers, &changes);
+    if !whole::has("each change of files of each linker for gdb and bpftrace") {
+        // The other two are built for nothing else.
+        files.truncate(2);
+    }
+    let (folder, has_bpftrace) = (Folder::new("changed"), !is_missing());
+    for (linker, (tool, arguments)) in files {
+        let Some(built) = by(linker).map(|it| it.build("usdt")) else { continue };
+        let copy = folder.join(format!("{linker:?}-{tool}"));
+        fs::copy(built.path("usdt"), &copy).unwrap();
+        let path = copy.to_str().unwrap();
+        let Some(said) = run(tool, &[arguments, &[path]].concat()) else { continue };
+        let whole = format!("{linker:?} {tool}: {said}");
+        if let Some(text) = run("gdb", &["-nx", "-batch", "-ex", "info probes stap usdt", path]) {
+            let rows = text.lines().filter(|line| line.split_whitespace().nth(2) == Some(MIDDLE));
+            assert_eq!(rows.count(), 1, "{whole}{text}");
+        }
+        if has_bpftrace {
+            let text = run("bpftrace", &["-l", &format!("usdt:{path}:*")]).expect("bpftrace is there");
+            assert!(text.lines().any(|line| line == format!("usdt:{path}:usdt:{MIDDLE}")), "{whole}{text}");
+        }
+    }
 }
 
 /// gdb stops at the NOP, and reads the arguments.
