@@ -241,7 +241,7 @@ impl Image {
     }
 
     /// Returns the addresses of all code.
-    pub(super) fn texts(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = Range<u64>> {
         self.segments.iter().filter(|segment| segment.is_text).map(|segment| segment.addr..segment.end)
     }
 

@@ -9,6 +9,9 @@ use probe_inject::{InjectError, Mapping, Memory, maps};
 
 use crate::elf::{Exported, Image, Runtime, Source, notes};
 
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
 /// A part of a file in memory: its place there, its address, its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
@@ -97,19 +100,21 @@ pub fn objects(pid: u32, memory: &Arc<Memory>) -> Result<Vec<Object>, InjectErro
     for code in maps.iter().filter(|it| it.is_executable) {
         // Each file once.
         let Some(of_file) = files.remove(&code.file) else { continue };
-        objects.extend(first(code, &of_file).and_then(|it| object(it, &of_file, memory)));
+        objects.extend(firsts(code, &of_file).find_map(|it| object(it, code, &of_file, memory)));
     }
     Ok(objects)
 }
 
-/// Returns the begin of an object that has this code, of its file's mappings. A program may have
-/// mapped the file elsewhere, too, to read it: the object's own one is the nearest below.
-fn first<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> Option<&'a Mapping> {
-    of_file.iter().rfind(|it| it.offset == 0 && it.start <= code.start).copied()
+/// Returns where an object that has this code may begin, of its file's mappings, the nearest place
+/// first. A program may have mapped the file elsewhere, too, to read it.
+fn firsts<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> impl Iterator<Item = &'a Mapping> {
+    of_file.iter().rev().filter(|it| it.offset == 0 && it.start <= code.start).copied()
 }
 
-/// Reads an object, if the file of these mappings is one.
-fn object(first: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option<Object> {
+/// Reads an object, if the file of these mappings is one, and has this code where it would be if the
+/// object began here. Linkers let segments share a page of the file, so that the code of a small
+/// object is a mapping of the file's beginning, too.
+fn object(first: &Mapping, code: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option<Object> {
     let read = |own: &[&Mapping]| {
         let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };
         let parts = own.iter().map(part).collect();
@@ -120,8 +125,12 @@ fn object(first: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option
     let end = first.start.saturating_add(whole.end().wrapping_sub(whole.first()));
     let own: Vec<_> = of_file.into_iter().filter(|it| it.start < end).collect();
     let image = read(&own)?;
-    let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
     let bias = first.start.wrapping_sub(image.first());
+    let is_there = |text: Range<u64>| (text.start.wrapping_add(bias) & !(PAGE - 1)) == code.start;
+    if !image.texts().any(is_there) {
+        return None;
+    }
+    let code = own.iter().filter(|it| it.is_executable).map(|it| it.start..it.end).collect();
     let has_tables = notes(&image).is_ok_and(|it| it.probes.is_some());
     Some(Object {
         name: first.name.trim_end_matches(" (deleted)").to_owned(),
@@ -162,8 +171,8 @@ mod tests {
             mapping(0x9000, 0, false),
         ];
         let maps: Vec<_> = maps.iter().collect();
-        assert_eq!(first(maps[2], &maps), Some(maps[1]));
-        assert_eq!(first(maps[2], &maps[2..]), None);
+        assert_eq!(firsts(maps[2], &maps).collect::<Vec<_>>(), [maps[1], maps[0]]);
+        assert_eq!(firsts(maps[2], &maps[2..]).count(), 0);
     }
 
     #[test]

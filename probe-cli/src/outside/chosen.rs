@@ -73,7 +73,9 @@ fn file(pid: u32, object: &Object) -> Option<Image> {
 }
 
 fn row(probe: Probe, object: &Object) -> Row {
-    let sites = probe.sites.iter().map(|it| it.addr.wrapping_add(object.bias)).collect();
+    // Nothing else is ever written.
+    let sites = probe.sites.iter().map(|it| it.addr.wrapping_add(object.bias));
+    let sites = sites.filter(|addr| object.has_code(*addr)).collect();
     Row { probe, sites }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::injected_into::{Target, done};
 use crate::outside::hits;
 use crate::preloaded::{Served, agent, output, with_agent};
-use crate::program::{Folder, Program, Ran, out, this, words};
+use crate::program::{Folder, Program, Ran, out, run, this, words};
 
 /// Works until its input ends.
 const SOURCE: &str = r#"
@@ -68,7 +68,7 @@ const CHANGES: [Change; 5] = [
 ];
 
 /// What a slice has: places in the lists above.
-const SLICE: [[usize; 3]; 6] = [[3, 1, 2], [0, 0, 2], [1, 2, 0], [2, 3, 3], [1, 1, 1], [3, 2, 4]];
+const SLICE: [[usize; 3]; 6] = [[3, 1, 2], [0, 0, 2], [2, 1, 0], [1, 3, 3], [0, 1, 1], [3, 2, 4]];
 
 /// How the probes are seen, beside `list` and `audit` of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +134,9 @@ fn look(folder: &Folder, file: &Path, program: &Path, way: Way) -> Option<()> {
     let row = &list["rows"][0];
     assert_eq!((list["rows"].as_array().unwrap().len(), list["unread"].as_u64()), (1, Some(0)), "{list}");
     assert_eq!((row["probe"].as_str(), row["sites"].as_u64()), (Some("working"), Some(1)), "{path}: {list}");
-    assert!(out(folder, &["audit", "-q", path]).ends_with("\n0 findings\n"), "{path}");
+    // A note may say that nothing tells where functions begin.
+    let audit = run(folder, &["audit", "-q", path]);
+    assert!(audit.code == Some(0) && audit.out.ends_with("\n0 findings\n"), "{path}: {audit:?}");
     if way == Way::InProcess {
         let mut served = Served::start(folder, &["--", program.to_str().unwrap()]);
         let list = out(folder, &["list", &served.pid()]);
@@ -173,9 +175,6 @@ fn each_way_finds_the_probes_of_each_file() {
             if (is_whole || number % WAYS.len() == turn) && (kind != Kind::Static || way == Way::Outside) {
                 look(&folder, &file, &program, way);
             }
-        }
-        if !is_whole && kind == Kind::Static && number % WAYS.len() != 2 {
-            look(&folder, &file, &program, Way::Outside);
         }
     }
 }
