@@ -12,6 +12,13 @@ const ALLOCATE: [&str; 10] = [
     "valloc", "malloc_trim",
 ];
 
+/// Functions that wait for a lock or an event of their caller's, and hold none meanwhile.
+const WAIT: [&str; 12] = [
+    "syscall", "pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_rwlock_rdlock",
+    "pthread_rwlock_wrlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_join",
+    "pthread_barrier_wait", "sem_wait", "sem_timedwait", "mtx_lock",
+];
+
 /// Addresses of functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loader {
@@ -90,6 +97,8 @@ pub fn places(objects: &[Object]) -> Places {
         if is_libc(object) {
             let functions = ALLOCATE.iter().filter_map(|name| function(object, name));
             places.locked.extend(functions.map(|(address, size)| address..address.saturating_add(size)));
+            let functions = WAIT.iter().filter_map(|name| function(object, name));
+            places.rests.extend(functions.map(|(address, size)| address..address.saturating_add(size)));
         } else if is_loader(object) || (has_malloc && !is_first) {
             // The program's own functions are on each stack.
             places.locked.extend(object.code.iter().cloned());

@@ -1,6 +1,6 @@
 //! An agent for a program that has none: its own runtime's, or that of the library.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -73,13 +73,29 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     let returned = process.call(&call, &places(&before)).map_err(failure)?;
     if returned.value == 0 {
         let why = if returned.text.is_empty() { "no reason was given" } else { &returned.text };
-        return Err(unable(format!("can't load {}: {why}", file.display())));
+        return Err(unable(format!("can't load {}: {why}{}", file.display(), cause(pid))));
     }
     let after = all()?;
     let (_, entry) = entry(&after)
         .ok_or_else(|| unable(format!("has loaded {}, whose entry can't be found", file.display())))?;
     let said = start(&mut process, &after, entry, stays).map_err(|it| it.of(pid))?;
     Ok(Agent { note: line(&process, &format!("loaded {}, which serves {said}", file.display())) })
+}
+
+/// Returns what may keep a process from loading a library; empty if nothing is known.
+fn cause(pid: u32) -> &'static str {
+    let is_filtered = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|it| it.strip_prefix("Seccomp:").is_some_and(|it| it.trim() != "0"))
+    };
+    if !Path::new(&format!("/proc/{pid}/root/proc/self")).is_symlink() {
+        "; its root folder (chroot) has no /proc, by which it would read the library: mount one there, or start it by \
+         `probectl run`"
+    } else if is_filtered() {
+        "; it has a filter of system calls (seccomp), which may refuse that"
+    } else {
+        ""
+    }
 }
 
 /// Returns the function that starts an agent, and its object.

@@ -20,6 +20,7 @@ mod code;
 mod extended;
 mod filtered;
 mod frame;
+mod frames;
 mod lead;
 mod map;
 mod moment;

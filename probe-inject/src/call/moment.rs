@@ -9,21 +9,28 @@
 //!   moment ago: no return address that is [`NEAR`] on its stack leads there. Farther out, the
 //!   loader may run initialisers. It is consistent then, and its thread may take the lock again.
 //!
+//! A thread that waits for a lock is of the first kind only if the program's own code has called the
+//! function of the C library that waits.
+//!
 //! Neither may be in the handler of a signal, which may have interrupted `malloc`.
 //!
-//! A number on the stack that only looks like a return address makes a thread unsuitable, which
-//! costs another look.
+//! A number on the stack that only looks like a return address counts as one as far as the objects'
+//! tables don't tell where the return addresses are ([`Walk`]).
 
+use std::cell::LazyCell;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::frame::MOST;
-use super::restart::{RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, rank, resumed};
+use super::frames::Walk;
+use super::restart::{
+    RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, is_lock, is_restarted, rank, resumed,
+};
 use crate::memory::Memory;
 use crate::process::{
     Activity, Filters, Mapping, RESTART, RETURN, Reason, Registers, Status, Stopped, Thread, all_survive,
-    maps, passes,
+    maps, passes, survives,
 };
 
 /// The places in a process where a thread must not be interrupted.
@@ -42,6 +49,9 @@ pub struct Places {
     /// Code with locks that wait by a futex: no thread may be taken that waits so, with a near
     /// return address there.
     pub waits: Vec<Range<u64>>,
+    /// Functions in `code` that wait for a lock of their caller's, and hold none: a thread may be
+    /// taken that waits so, if other code has called them.
+    pub rests: Vec<Range<u64>>,
 }
 
 /// Bytes of the stack that are looked at.
@@ -56,6 +66,21 @@ const CODE_64: u64 = 0x33;
 const STOP: Duration = Duration::from_millis(100);
 /// Time for one with filters of system calls.
 const STOP_OF_FILTERED: Duration = Duration::from_secs(10);
+
+/// Said of a thread in a system call that is not of the known list.
+pub const BUSY: &str = "is in a system call in which it may hold a lock";
+/// Said of one whose system call has to end first.
+pub const LIMITED: &str = "waits in a system call with a limit in time, whose rest only the kernel knows";
+/// The same, of a call that is not known.
+const RESTARTED: &str = "waits in a system call that a stop has interrupted before, and only the kernel knows which one, and until when";
+const NO_RESTART: &str = "waits in a system call with which it could not go on, as its filter of system calls (seccomp) refuses that";
+const ENDED: &str = "has just made a system call";
+const TOLD: &str = "is about to get a signal";
+
+/// Returns whether a reason holds for a moment only, so that another one tells more.
+pub fn is_passing(why: &str) -> bool {
+    [LIMITED, ENDED, TOLD, Reason::NO_PROCESSOR].contains(&why)
+}
 
 /// A stopped thread in a suitable place.
 pub struct Moment {
@@ -102,25 +127,25 @@ impl Look<'_> {
         // It may have gone on since it was chosen.
         let activity = Activity::of(&registers);
         if rank(activity).is_none() {
-            return Err(NotNow("is in a system call in which it may hold a lock", true));
+            return Err(NotNow(BUSY, true));
         }
         if activity == Activity::Runs && self.places.code.iter().any(|it| it.contains(&registers.rip)) {
             return Err(NotNow("runs in the C library, or where memory is allocated", true));
         }
         if has_ended(&registers) {
-            return Err(NotNow("has just made a system call", true));
+            return Err(NotNow(ENDED, true));
         }
+        let limited = if is_restarted(activity) { RESTARTED } else { LIMITED };
         match resumed(registers) {
             Some(registers) => self.judge(thread, registers, activity),
-            None if self.later.is_zero() || !goes_on(self.pid, self.id, thread) => {
-                Err(NotNow("waits, with a limit in time", true))
-            }
+            None if !goes_on(self.pid, self.id, thread) => Err(NotNow(NO_RESTART, true)),
+            None if self.later.is_zero() => Err(NotNow(limited, true)),
             None => {
-                here(thread.finish_call(self.later), &|| "waits, with a limit in time")?;
+                here(thread.finish_call(self.later), &|| limited)?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
                 match resumed(registers) {
                     Some(registers) => self.judge(thread, registers, activity),
-                    None => Err(NotNow("waits, with a limit in time", true)),
+                    None => Err(NotNow(limited, true)),
                 }
             }
         }
@@ -131,18 +156,26 @@ impl Look<'_> {
         let filters = thread.filters().map_err(
             |_| "has a filter of system calls (seccomp), which might end the program; only root can read it",
         )?;
-        let is_survived = match self.makes {
-            Some(number) => passes(&filters, number) && passes(&filters, RETURN),
-            None => self.judged.contains(&filters) || all_survive(&filters),
+        let is_refused = match self.makes {
+            // Nobody goes on from a handler that can't return.
+            _ if !passes(&filters, RETURN) => false,
+            Some(number) if passes(&filters, number) => return Ok(()),
+            Some(number) => survives(&filters, number),
+            None if self.judged.contains(&filters) || all_survive(&filters) => return Ok(()),
+            None => false,
         };
-        is_survived.then_some(()).ok_or("has a filter of system calls (seccomp), which might end the program")
+        Err(if is_refused {
+            "has a filter of system calls (seccomp), which refuses the one by which it would get memory"
+        } else {
+            "has a filter of system calls (seccomp), which might end the program"
+        })
     }
 
     fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
         let not = |why| Err(NotNow(why, true));
         let status = Status::of_thread(self.pid, self.id).unwrap_or_default();
         if status.signals != 0 {
-            return not("is about to get a signal");
+            return not(TOLD);
         }
         if registers.cs != CODE_64 {
             return not("runs code of 32 bits");
@@ -173,20 +206,30 @@ impl Look<'_> {
             return not("has too little room on its stack");
         }
         let words = self.words(mapping, stack, NEAR_HANDLER);
-        let is_handler = |at: usize| is_frame(&words[at..], stack) && self.is_restorer(words[at]);
+        let walk = LazyCell::new(|| {
+            let is_return = |address| follows_call(self.memory, address);
+            Walk::of(self.memory, &maps, &registers, is_return, |address| self.is_restorer(address))
+        });
+        let is_live = |at: usize| walk.is_live((stack & !7) + 8 * at as u64);
+        let is_handler =
+            |at: usize| is_frame(&words[at..], stack) && self.is_restorer(words[at]) && is_live(at);
         if (0..words.len()).any(is_handler) {
             return not("is in the handler of a signal");
         }
         let near = words.len().min(usize::try_from(NEAR / 8).unwrap_or(usize::MAX));
         let returns_to = |ranges: &[Range<u64>]| {
-            words[..near].iter().any(|it| within(ranges, *it) && follows_call(self.memory, *it))
+            let leads = |at: usize| within(ranges, words[at]) && follows_call(self.memory, words[at]);
+            (0..near).any(|at| leads(at) && is_live(at))
         };
         let is_locked = match activity {
-            Activity::Runs => returns_to(&self.places.locked),
-            _ => within(&self.places.locked, registers.rip),
+            Activity::In(_) if !is_lock(activity) => within(&self.places.locked, registers.rip),
+            _ => returns_to(&self.places.locked),
         };
         if is_locked {
             return not("may hold a lock of the loader, or of malloc");
+        }
+        if is_lock(activity) && !self.rests(registers.rip, &walk) {
+            return not("waits for a lock that may be one of the C library");
         }
         if is_futex(activity) && returns_to(&self.places.waits) {
             return not("may wait for a lock of the runtime, or hold one");
@@ -194,6 +237,20 @@ impl Look<'_> {
         let gone = |_| NotNow("is gone", false);
         let (mask, extended) = (thread.mask().map_err(gone)?, thread.extended().map_err(gone)?);
         Ok(Moment { registers, mask, extended })
+    }
+
+    /// Returns whether a thread that waits for a lock does so outside of code with locks, or in a
+    /// function of those that wait for their callers.
+    fn rests(&self, at: u64, walk: &Walk) -> bool {
+        let within = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|it| it.contains(&address));
+        let mut inner = at;
+        for outer in [at].into_iter().chain(walk.returns.iter().map(|it| it.to - 1)) {
+            if !within(&self.places.code, outer) {
+                return outer == at || within(&self.places.rests, inner);
+            }
+            inner = outer;
+        }
+        false
     }
 
     fn words(&self, mapping: &Mapping, stack: u64, most: u64) -> Vec<u64> {
@@ -245,17 +302,24 @@ pub fn stop(pid: u32, id: u32, thread: &Thread) -> io::Result<Stopped> {
 
 /// Prepares a thread to go on that was stopped for nothing, where the kernel alone would not do:
 ///
-/// - `epoll_wait` without a limit makes its call again;
+/// - `epoll_wait` without a limit makes its call again, and so does each thread that loses nothing by
+///   it: for the kernel alone, it would be in another system call, which does not tell which one it
+///   was;
 /// - a call with a limit goes on by another system call. If the thread's filters may refuse that,
-///   it makes its own call again, or returns `EINTR`.
+///   it returns `EINTR`.
 pub fn repeat(pid: u32, id: u32, thread: &Thread) {
     let Ok(registers) = thread.registers() else { return };
     let result = registers.rax.cast_signed();
     let is_told = || Status::of_thread(pid, id).is_none_or(|it| it.signals != 0);
     let again = if result == -i64::from(libc::EINTR) && !is_told() {
         resumed(registers).filter(|it| it.rip != registers.rip)
-    } else if result == RESTARTS_WITH_BLOCK && !goes_on(pid, id, thread) {
-        Some(resumed(registers).unwrap_or_else(|| interrupted(registers)))
+    } else if result == RESTARTS_WITH_BLOCK {
+        let resumed = resumed(registers);
+        if resumed.is_some() && !is_told() {
+            resumed
+        } else {
+            (!goes_on(pid, id, thread)).then(|| resumed.unwrap_or_else(|| interrupted(registers)))
+        }
     } else {
         None
     };

@@ -37,6 +37,7 @@ mod number {
     pub const RT_SIGTIMEDWAIT: u64 = 128;
     pub const RT_SIGSUSPEND: u64 = 130;
     pub const FUTEX: u64 = 202;
+    pub const RESTART: u64 = 219;
     pub const CLOCK_NANOSLEEP: u64 = 230;
     pub const EPOLL_WAIT: u64 = 232;
     pub const WAITID: u64 = 247;
@@ -57,6 +58,8 @@ pub enum Rank {
     Reads,
     /// It runs.
     Runs,
+    /// It waits for a lock, and its frames must tell that this is one of the program's.
+    Locks,
     /// The call has a limit in time that can't be told, so its end is waited for, or it returns
     /// `EINTR`.
     Limited,
@@ -81,7 +84,11 @@ pub fn rank(activity: Activity) -> Option<Rank> {
         | number::RT_SIGSUSPEND
         | number::PSELECT6
         | number::PPOLL => true,
-        number::FUTEX if !waits_on_futex(arguments[1]) => return None,
+        number::RESTART => return Some(Rank::Limited),
+        number::FUTEX if operation(arguments) == WAIT => {
+            return Some(if can_repeat(number, arguments) { Rank::Locks } else { Rank::Limited });
+        }
+        number::FUTEX if operation(arguments) != WAIT_BITSET => return None,
         number::FUTEX
         | number::RT_SIGTIMEDWAIT
         | number::POLL
@@ -95,24 +102,39 @@ pub fn rank(activity: Activity) -> Option<Rank> {
     Some(if known { Rank::Waits } else { Rank::Limited })
 }
 
-/// Returns whether a thread waits for a futex.
+/// Returns whether a thread waits for a futex, or may do so.
 pub fn is_futex(activity: Activity) -> bool {
-    matches!(activity, Activity::In(System { number: number::FUTEX, .. }))
+    matches!(activity, Activity::In(System { number: number::FUTEX | number::RESTART, .. }))
 }
 
-/// Returns whether a futex's operation is that of a condition, a semaphore or a thread's end of the
-/// C library, whose locks have another one. The locks of Rust's library have this one, too.
-fn waits_on_futex(operation: u64) -> bool {
-    const WAIT_BITSET: u64 = 9;
-    operation & 0x7f == WAIT_BITSET
+/// Returns whether a thread goes on with a call that an earlier stop has interrupted. The kernel no
+/// longer tells which call that is.
+pub fn is_restarted(activity: Activity) -> bool {
+    matches!(activity, Activity::In(System { number: number::RESTART, .. }))
+}
+
+/// Returns whether a thread waits for a futex as the locks of the C library do, and others.
+pub fn is_lock(activity: Activity) -> bool {
+    let Activity::In(System { number: number::FUTEX, arguments }) = activity else { return false };
+    operation(arguments) == WAIT
+}
+
+/// That of locks of the C library, and of others.
+const WAIT: u64 = 0;
+/// That of a condition, a semaphore or a thread's end of the C library, and of the locks of Rust's.
+const WAIT_BITSET: u64 = 9;
+
+/// Returns a futex's operation.
+fn operation(arguments: [u64; 6]) -> u64 {
+    arguments[1] & 0x7f
 }
 
 /// Returns whether a call has no limit in time, or one that the kernel replaces by the rest.
 fn can_repeat(number: u64, arguments: [u64; 6]) -> bool {
     let is_negative = |argument: u64| argument >> 31 & 1 == 1;
     match number {
-        // Its limit is a point in time.
-        number::FUTEX => waits_on_futex(arguments[1]),
+        // Its limit is a point in time, or a span.
+        number::FUTEX => operation(arguments) == WAIT_BITSET || arguments[3] == 0,
         number::RT_SIGTIMEDWAIT => arguments[2] == 0,
         number::POLL => is_negative(arguments[2]),
         number::EPOLL_WAIT | number::EPOLL_PWAIT => is_negative(arguments[3]),
@@ -259,7 +281,10 @@ mod tests {
         assert_eq!(of(202, [64, 137, 0, 80, 0, 0]), Some(Rank::Waits), "until a point in time");
         assert_eq!(of(128, [64, 80, 96, 8, 0, 0]), limited);
         assert_eq!(of(202, [64, 129, 0, 0, 0, 0]), None, "it wakes others");
-        assert_eq!(of(202, [64, 128, 2, 0, 0, 0]), None, "a lock");
+        assert_eq!(of(202, [64, 128, 2, 0, 0, 0]), Some(Rank::Locks));
+        assert_eq!(of(202, [64, 128, 2, 80, 0, 0]), limited, "a lock, for a span of time");
+        assert_eq!(of(219, [64, 0, 0, 0, 0, 0]), limited, "one of these calls, after a stop");
+        assert!(Rank::Runs < Rank::Locks && Rank::Locks < Rank::Limited);
         assert_eq!(of(7, [9, 1, 100, 0, 0, 0]), limited);
         assert_eq!(of(232, [5, 64, 1, u64::MAX, 0, 0]), Some(Rank::Waits));
         assert_eq!(of(230, [0, 1, 64, 0, 0, 0]), Some(Rank::Waits), "until a point in time");

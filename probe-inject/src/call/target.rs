@@ -1,5 +1,6 @@
 //! A process in which something is called.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::asked::{Call, Returned};
 use super::code::Code;
 use super::lead::lead;
 use super::map::{FLAGS, READ_EXECUTE, READ_WRITE};
-use super::moment::{Look, Places};
+use super::moment::{BUSY, LIMITED, Look, Places, is_passing};
 use super::restart::{Rank, rank};
 use super::scratch::{Regions, Scratch, place};
 use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code as code_of_calls};
@@ -38,6 +39,9 @@ const LATER: Duration = Duration::from_millis(100);
 const MOST_LATER: u32 = 6;
 /// The most threads that an error shows.
 const SHOWN: usize = 8;
+
+/// Threads, and why they are not suitable.
+type Reasons = Vec<(u32, &'static str)>;
 
 /// A process in which functions can be called.
 ///
@@ -250,14 +254,21 @@ impl Process {
     ) -> Result<u32, InjectError> {
         let begun = Instant::now();
         let mut late_rounds = 0;
+        let mut reasons: BTreeMap<u32, &'static str> = BTreeMap::new();
         loop {
-            let mut lines = Vec::new();
-            let is_late = begun.elapsed() > PREFERENCE.min(self.patience / 2);
-            let longer = if is_late { LATER * (1 << late_rounds.min(MOST_LATER)) } else { Duration::ZERO };
+            let (ranked, mut others) = self.ranked();
+            // There may be no other thread to wait for.
+            let is_only = ranked.len() == 1;
+            let is_late = is_only || begun.elapsed() > PREFERENCE.min(self.patience / 2);
+            let longer = match is_late {
+                true if is_only => self.patience,
+                true => LATER * (1 << late_rounds.min(MOST_LATER)),
+                false => Duration::ZERO,
+            };
             late_rounds += u32::from(is_late);
-            for (rank, id) in self.ranked(&mut lines) {
+            for (rank, id) in ranked {
                 if rank == Rank::Limited && !is_late {
-                    lines.push(format!("{id} waits, with a limit in time"));
+                    others.push((id, LIMITED));
                     continue;
                 }
                 let later = longer.min(self.patience.saturating_sub(begun.elapsed()));
@@ -271,23 +282,30 @@ impl Process {
                 self.stops += 1;
                 match led {
                     Ok(()) => return Ok(id),
-                    Err(why) => lines.push(format!("{id} {why}")),
+                    Err(why) => others.push((id, why.text())),
                 }
             }
-            if lines.is_empty() && Status::of(self.pid).is_none() {
+            if others.is_empty() && Status::of(self.pid).is_none() {
                 return Err(InjectError::NoProcess(self.pid));
             }
+            // What holds for a moment only may be seen last, and is not why it never was possible.
+            reasons.retain(|id, why| {
+                let now = others.iter().find(|it| it.0 == *id);
+                now.is_some_and(|(_, now)| is_passing(now) && !is_passing(why))
+            });
+            others.into_iter().for_each(|(id, why)| _ = reasons.entry(id).or_insert(why));
             if begun.elapsed() > self.patience {
-                lines.truncate(SHOWN);
-                return Err(InjectError::NoMoment { pid: self.pid, within: self.patience, threads: lines });
+                let threads = reasons.iter().take(SHOWN).map(|(id, why)| format!("{id} {why}")).collect();
+                return Err(InjectError::NoMoment { pid: self.pid, within: self.patience, threads });
             }
             thread::sleep(ROUND);
         }
     }
 
-    /// Returns the threads that may be suitable, the likeliest first. Nothing stops for that.
-    fn ranked(&self, lines: &mut Vec<String>) -> Vec<(Rank, u32)> {
-        let mut ranked = Vec::new();
+    /// Returns the threads that may be suitable, the likeliest first, and the reasons why others are
+    /// not. Nothing stops for that.
+    fn ranked(&self) -> (Vec<(Rank, u32)>, Reasons) {
+        let (mut ranked, mut others) = (Vec::new(), Vec::new());
         for id in threads(self.pid) {
             let Some(status) = Status::of_thread(self.pid, id) else { continue };
             let why = match (status.state, rank(activity(self.pid, id))) {
@@ -298,12 +316,12 @@ impl Process {
                     ranked.push((rank, id));
                     continue;
                 }
-                (_, None) => "is in a system call in which it may hold a lock",
+                (_, None) => BUSY,
             };
-            lines.push(format!("{id} {why}"));
+            others.push((id, why));
         }
         ranked.sort_unstable();
-        ranked
+        (ranked, others)
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), InjectError> {

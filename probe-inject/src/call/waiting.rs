@@ -67,6 +67,10 @@ impl Process {
             let number = i32::try_from(-descriptor).unwrap_or(0);
             let step = match number {
                 libc::ETIMEDOUT => "its file in memory was not filled in time, so nothing was called",
+                libc::EPERM | libc::EACCES | libc::ENOSYS => {
+                    "a file in memory can't be made there (memfd_create), which its filter of system calls (seccomp) \
+                     or a security module may refuse"
+                }
                 _ => "a file in memory can't be made there",
             };
             let error = io::Error::from_raw_os_error(number);

@@ -8,7 +8,7 @@ mod seize;
 mod status;
 mod thread;
 
-pub use filter::{Filters, RESTART, RETURN, all_survive, passes};
+pub use filter::{Filters, RESTART, RETURN, all_survive, passes, survives};
 pub use maps::{Mapping, maps};
 pub use rights::check;
 pub use seize::{Reason, briefly, seize};

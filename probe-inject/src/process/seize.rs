@@ -35,6 +35,9 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// Said of a thread that other work keeps from stopping.
+    pub const NO_PROCESSOR: &str = "does not stop: it gets no processor";
+
     /// Returns its text.
     pub fn text(self) -> &'static str {
         match self {
@@ -48,7 +51,7 @@ impl Reason {
     pub fn not_stopped(pid: u32, id: u32) -> Self {
         match Status::of_thread(pid, id).map(|it| it.state) {
             Some('D') => Self::Sleeps,
-            _ => Self::Other("does not stop: it gets no processor"),
+            _ => Self::Other(Self::NO_PROCESSOR),
         }
     }
 }

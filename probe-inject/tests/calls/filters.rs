@@ -8,9 +8,13 @@ use crate::halts::halted;
 use crate::target::{CALLS, Target, states, until};
 
 pub fn is_left_alone(process: &mut Process, target: &Target, why: &str) {
+    is_left_alone_at(process, target, &Places::default(), why);
+}
+
+pub fn is_left_alone_at(process: &mut Process, target: &Target, places: &Places, why: &str) {
     process.set_patience(Duration::from_millis(300));
     let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    let error = process.call(&call, places).unwrap_err().to_string();
     assert!(error.ends_with(&format!("\n  {} {why}", target.child.id())), "{error}");
 }
 

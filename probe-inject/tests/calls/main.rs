@@ -4,6 +4,7 @@
 
 mod filters;
 mod halts;
+mod rests;
 mod target;
 
 use std::fs;

@@ -49,9 +49,44 @@ __attribute__((noinline)) const char *reason(void) {
     return "it refuses";
 }
 
+static long turns(void);
+
+/* An address that a call in `locks` leaves on the stack. */
+static void *left;
+__attribute__((noinline)) static void leaf(int spins) {
+    left = __builtin_return_address(0);
+    while (spins && !ends) wrong |= turns();
+}
+__attribute__((noinline)) static void locks(int spins) {
+    leaf(spins);
+    __asm__ volatile("");
+}
+
+/* Works with such addresses on its stack, to which nobody will return. */
+__attribute__((noinline)) static void stale(void) {
+    void *volatile words[48];
+    for (int at = 0; at < 48; at++) words[at] = left;
+    while (!ends) wrong |= turns();
+    for (int at = 0; at < 48; at++) wrong |= words[at] != left;
+}
+
 static void on_alarm(int signal) {
     (void)signal;
     alarms++;
+}
+
+/* A handler has run where the room is later. */
+__attribute__((noinline)) static void handled(void) {
+    volatile char room[4096];
+    room[0] = 1;
+    raise(SIGALRM);
+    room[4095] = room[0];
+}
+__attribute__((noinline)) static void stale_handler(void) {
+    volatile char room[32768];
+    room[32767] = 1;
+    while (!ends) wrong |= turns();
+    wrong |= room[32767] != 1;
 }
 
 static void on_alarm_waits(int signal) {
@@ -124,6 +159,11 @@ static void coroutine(void) {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+static void on_end_unlocks(int signal) {
+    (void)signal;
+    pthread_mutex_unlock(&lock);
+}
 
 static void *waits(void *unused) {
     (void)unused;
@@ -201,13 +241,35 @@ int main(int count, char **arguments) {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     if (!strcmp(mode, "sigwait")) sigprocmask(SIG_BLOCK, &set, 0);
-    if (count < 3) printf("%p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads);
+    locks(0);
+    if (count < 3) {
+        printf("%p %p %p %p %p\n", (void *)called, (void *)refuses, (void *)reason, (void *)reads, left);
+    }
     fflush(stdout);
     if (!strcmp(mode, "read")) {
         char byte;
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "spin")) {
         spin(0);
+    } else if (!strcmp(mode, "stale")) {
+        stale();
+    } else if (!strcmp(mode, "handled")) {
+        action = (struct sigaction){.sa_handler = on_alarm};
+        sigaction(SIGALRM, &action, 0);
+        handled();
+        stale_handler();
+    } else if (!strcmp(mode, "locked")) {
+        locks(1);
+    } else if (!strcmp(mode, "futex")) {
+        while (!ends) {
+            long result = syscall(SYS_futex, &ends, 128, 0, 0, 0, 0);
+            wrong |= result != -1 || errno != EINTR;
+        }
+    } else if (!strcmp(mode, "mutex")) {
+        action = (struct sigaction){.sa_handler = on_end_unlocks};
+        sigaction(SIGTERM, &action, 0);
+        wrong |= pthread_mutex_lock(&lock) != 0 || pthread_mutex_lock(&lock) != 0;
+        wrong |= pthread_mutex_trylock(&lock) == 0;
     } else if (!strcmp(mode, "poll")) {
         struct pollfd input = {.fd = 0, .events = POLLIN};
         wrong |= poll(&input, 1, -1) != 1;
@@ -231,6 +293,9 @@ int main(int count, char **arguments) {
             double begun = now();
             wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.1;
         }
+    } else if (!strcmp(mode, "long")) {
+        /* Nobody but the kernel knows the rest of the time. */
+        while (!ends) wrong |= nanosleep(&(struct timespec){.tv_sec = 1000}, 0) == 0 || errno != EINTR;
     } else if (!strcmp(mode, "signals")) {
         struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
         sigaction(SIGALRM, &action, 0);
@@ -275,6 +340,10 @@ int main(int count, char **arguments) {
     } else if (!strcmp(mode, "container") || !strcmp(mode, "sandbox") || !strcmp(mode, "handlers")) {
         /* `unshare` gets an error, or ends the program; no handler may return. */
         restrict_calls(*mode == 'h' ? 15 : 272, *mode == 's' ? 0x80000000 : 0x50001);
+        char byte;
+        while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
+    } else if (!strcmp(mode, "memory")) {
+        restrict_calls(SYS_mmap, 0x50001);
         char byte;
         while (read(0, &byte, 1) == 1) wrong |= byte != 'x';
     } else if (!strcmp(mode, "ring")) {

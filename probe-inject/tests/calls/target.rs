@@ -33,6 +33,8 @@ pub struct Target {
     pub stdout: BufReader<ChildStdout>,
     /// `called`, `refuses`, `reason` and `reads`.
     pub functions: [u64; 4],
+    /// An address in `locks` to which a call returns.
+    pub left: u64,
 }
 
 impl Target {
@@ -46,7 +48,8 @@ impl Target {
         let line = line(&mut stdout);
         let mut words = line.split(' ').map(|word| u64::from_str_radix(&word[2..], 16).unwrap());
         let functions = [(); 4].map(|()| words.next().unwrap());
-        Self { child, stdin, stdout, functions }
+        let left = words.next().unwrap();
+        Self { child, stdin, stdout, functions, left }
     }
 
     /// Opens it. `None` if nobody may trace here, which is said.
@@ -68,7 +71,11 @@ impl Target {
     /// Ends its input, and lets it end. Returns its last line.
     pub fn end(&mut self, mode: &str) -> String {
         self.stdin.take();
-        if matches!(mode, "spin" | "signals" | "threads" | "until" | "sigwait") {
+        let by_signal = [
+            "spin", "signals", "threads", "until", "sigwait", "stale", "handled", "locked", "futex", "mutex",
+            "long",
+        ];
+        if by_signal.contains(&mode) {
             let pid = self.child.id().to_string();
             assert!(Command::new("kill").arg(&pid).status().unwrap().success());
         }
@@ -92,8 +99,12 @@ impl Drop for Target {
 
 /// Calls `called`.
 pub fn called(process: &mut Process, function: u64, number: u64) {
+    called_at(process, function, number, &Places::default());
+}
+
+pub fn called_at(process: &mut Process, function: u64, number: u64, places: &Places) {
     let call = Call { function, arguments: [0, 0, number], takes_text: true, ..Call::default() };
-    let returned = process.call(&call, &Places::default()).unwrap();
+    let returned = process.call(&call, places).unwrap();
     assert_eq!((returned.value, returned.text), (2 * number, format!("call {number}")));
 }
 

@@ -1,0 +1,76 @@
+//! Threads whose stacks have addresses of code with locks, and threads that wait for locks.
+
+use std::time::Duration;
+
+use libc::c_void;
+use probe_inject::{Places, maps};
+
+use crate::filters::{is_left_alone, is_left_alone_at};
+use crate::target::{CALLS, Target, called_at, states, until};
+
+/// A number that an earlier call has left on a stack is no return address, and the frame of a
+/// handler that has returned is none. Of a thread that a function with a lock has called, the number
+/// is one.
+#[test]
+fn a_stale_return_address_does_not_count() {
+    for mode in ["stale", "handled", "locked"] {
+        let mut target = Target::start(mode);
+        let Some(mut process) = target.open() else { return };
+        let locked = target.left - 1..target.left + 1;
+        let places = Places { locked: vec![locked], ..Places::default() };
+        let calls = if mode == "locked" { 0 } else { CALLS };
+        (0..calls).for_each(|number| called_at(&mut process, target.functions[0], number, &places));
+        if mode == "locked" {
+            is_left_alone_at(&mut process, &target, &places, "may hold a lock of the loader, or of malloc");
+        }
+        drop(process);
+        assert_eq!(target.end(mode), format!("{calls} right"));
+    }
+}
+
+/// A thread waits for a lock of the program's, by a function of the C library that has none itself.
+#[test]
+fn a_thread_that_waits_for_a_lock() {
+    let functions: [(_, *const c_void); 2] =
+        [("futex", libc::syscall as *const _), ("mutex", libc::pthread_mutex_lock as *const _)];
+    for (mode, function) in functions {
+        let mut target = Target::start(mode);
+        let Some(mut process) = target.open() else { return };
+        until(|| states(target.child.id()) == ['S']);
+        // The C library is the same, at another address.
+        let parts = |pid| maps(pid).unwrap().into_iter().filter(|it| it.name.contains("/libc.so"));
+        let base = |pid| parts(pid).next().unwrap().start;
+        let at = function.addr() as u64 - base(std::process::id()) + base(target.child.id());
+        let code: Vec<_> = parts(target.child.id()).map(|it| it.start..it.end).collect();
+        let mut places = Places { code, ..Places::default() };
+        let why = "waits for a lock that may be one of the C library";
+        is_left_alone_at(&mut process, &target, &places, why);
+        // The function has fewer bytes, and what follows does not wait.
+        places.rests.push(at..at + 0x400);
+        process.set_patience(Duration::from_secs(100));
+        (0..CALLS).for_each(|number| called_at(&mut process, target.functions[0], number, &places));
+        drop(process);
+        assert_eq!(target.end(mode), format!("{CALLS} right"));
+    }
+}
+
+/// The reason is that of the thread, after any number of looks.
+#[test]
+fn a_thread_that_is_left_alone_says_the_true_reason() {
+    let refused =
+        "has a filter of system calls (seccomp), which refuses the one by which it would get memory";
+    let limited = "waits in a system call with a limit in time, whose rest only the kernel knows";
+    let restarted = "waits in a system call that a stop has interrupted before, and only the kernel knows which one, and until when";
+    for (mode, reasons) in [("long", [limited, restarted]), ("memory", [refused; 2])] {
+        let mut target = Target::start(mode);
+        let Some(mut process) = target.open() else { return };
+        until(|| states(target.child.id()) == ['S']);
+        if let Err(error) = process.check_filters() {
+            println!("left out: {error}");
+            return;
+        }
+        reasons.into_iter().for_each(|why| is_left_alone(&mut process, &target, why));
+        drop(process);
+        assert_eq!(target.end(mode), "0 right");
+    }
+}
