@@ -264,7 +264,7 @@ pub struct Diff {
     /// Another one, of the same program later
     #[arg(value_hint = ValueHint::FilePath)]
     pub after: PathBuf,
-    /// Ends with 1 if a function is slower by more than this, its error subtracted: 10%
+    /// Ends with 1 if a mean, a percentile or rare calls are slower by more than this: 10%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail: Option<Percent>,
 }

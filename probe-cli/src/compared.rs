@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::measured::FunctionRow;
+use crate::measured::{FunctionRow, Spread, of_both};
 
 /// One function in both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -20,6 +20,47 @@ pub struct Comparison {
     pub change: f64,
     /// Half the width of the change's interval of 95 % confidence; `None` with too few calls.
     pub error: Option<f64>,
+    /// The figures that became worse by more than the limit, their errors subtracted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub worse: Vec<Worse>,
+    #[serde(skip)]
+    spreads: Option<[Spread; 2]>,
+}
+
+/// A figure that became worse.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(tag = "figure", rename_all = "kebab-case")]
+pub enum Worse {
+    /// The mean time.
+    Mean {
+        /// Nanoseconds before.
+        before_ns: f64,
+        /// Nanoseconds after.
+        after_ns: f64,
+    },
+    /// The time that half of the calls don't exceed.
+    P50 {
+        /// Nanoseconds before.
+        before_ns: u64,
+        /// Nanoseconds after.
+        after_ns: u64,
+    },
+    /// The time that 99 of 100 calls don't exceed.
+    P99 {
+        /// Nanoseconds before.
+        before_ns: u64,
+        /// Nanoseconds after.
+        after_ns: u64,
+    },
+    /// Calls that last far longer than nearly all others of both runs.
+    RareCalls {
+        /// The time that they exceed, in nanoseconds.
+        over_ns: u64,
+        /// Parts of the first run that have such calls, of those that it has.
+        before: [u64; 2],
+        /// The same, of the second run.
+        after: [u64; 2],
+    },
 }
 
 /// All functions of two runs.
@@ -33,8 +74,8 @@ pub struct Compared {
     pub only_after: Vec<String>,
 }
 
-/// Compares two runs.
-pub fn compare(before: &[FunctionRow], after: &[FunctionRow]) -> Compared {
+/// Compares two runs. With a limit, as a part, it finds what became slower by more than that.
+pub fn compare(before: &[FunctionRow], after: &[FunctionRow], limit: Option<f64>) -> Compared {
     let called =
         |rows: &[FunctionRow]| -> Vec<_> { rows.iter().filter(|row| row.calls != 0).cloned().collect() };
     let (before, after) = (called(before), called(after));
@@ -52,6 +93,9 @@ pub fn compare(before: &[FunctionRow], after: &[FunctionRow]) -> Compared {
     compared
         .rows
         .sort_by(|a, b| b.certain(1.0).total_cmp(&a.certain(1.0)).then_with(|| a.function.cmp(&b.function)));
+    if let Some(limit) = limit {
+        compared.find(limit);
+    }
     compared
 }
 
@@ -68,6 +112,8 @@ impl Comparison {
             means: [before.mean_ns, after.mean_ns],
             change: (after.mean_ns - before.mean_ns) / base,
             error: error.map(|(before, after)| after.hypot(ratio * before)),
+            worse: Vec::new(),
+            spreads: before.spread.clone().zip(after.spread.clone()).map(<[_; 2]>::from),
         }
     }
 
@@ -80,26 +126,137 @@ impl Comparison {
 }
 
 impl Compared {
-    /// Returns whether a function is slower by more than this part, its error subtracted.
+    /// Finds the figures that became worse by more than this part, their errors subtracted.
     ///
-    /// Where many functions are compared, some exceed their errors by chance. So errors are wider
-    /// here, by as much as keeps 95 of 100 comparisons of equal runs without a finding.
-    pub fn is_slower(&self, row: &Comparison, limit: f64) -> bool {
-        let known = self.rows.iter().filter(|row| row.error.is_some()).count();
-        row.certain(wider(known)) > limit
+    /// Where many figures are compared, some exceed their errors by chance. So errors are wider
+    /// here, by as much as keeps 95 of 100 comparisons of equal runs without a finding. Of the five
+    /// others, means and quantiles get one, and rare calls four, which their small numbers need. Rare
+    /// calls count only in functions that have enough of them for a finding (Tarone, 1990), and once
+    /// where a call and those around it are long together.
+    fn find(&mut self, limit: f64) {
+        let known = self.rows.iter().filter(|row| row.error.is_some()).count() as f64;
+        let of_figures = wider(FIGURES * known * 2.5);
+        let rare: Vec<_> = self.rows.iter().map(|row| row.spreads.as_ref().and_then(Rare::of)).collect();
+        let all_after = |it: &Rare| Rare { before: 0.0, after: it.before + it.after, ..*it };
+        let mut found: Vec<_> =
+            rare.iter().flatten().filter(|it| all_after(it).excess() > ALONE).copied().collect();
+        found.sort_by(|a, b| a.time.total_cmp(&b.time));
+        found.dedup_by(|next, kept| {
+            (next.before, next.after) == (kept.before, kept.after) && next.time < ALIKE * kept.time
+        });
+        let of_rare = wider(found.len() as f64 * 2.5 / 4.0);
+        for (row, rare) in self.rows.iter_mut().zip(rare) {
+            let [before_ns, after_ns] = row.means;
+            if row.certain(of_figures) > limit {
+                row.worse.push(Worse::Mean { before_ns, after_ns });
+            }
+            let Some(spreads) = &row.spreads else { continue };
+            if let Some([before_ns, after_ns]) = slower(spreads, 0.5, ALONE * of_figures, limit) {
+                row.worse.push(Worse::P50 { before_ns, after_ns });
+            }
+            if let Some([before_ns, after_ns]) = slower(spreads, 0.99, ALONE * of_figures, limit) {
+                row.worse.push(Worse::P99 { before_ns, after_ns });
+            }
+            let Some(rare) = rare else { continue };
+            // As many as make the limit.
+            let allowed = limit * before_ns.max(1.0) * row.calls[1] as f64 / rare.time;
+            if rare.excess().min(rare.excess_over(allowed)) > ALONE * of_rare {
+                row.worse.push(rare.worse(spreads));
+            }
+        }
     }
 }
 
-/// Returns by how much errors of 95 % have to be wider for so many comparisons at once: the ratio
-/// of the normal distribution's quantiles, from above.
-fn wider(comparisons: usize) -> f64 {
-    const ALONE: f64 = 1.96;
-    ALONE.hypot((2.0 * (comparisons.max(1) as f64).ln()).sqrt()) / ALONE
+/// The figures that each function has: the mean, and two quantiles.
+const FIGURES: f64 = 3.0;
+/// The ratio of times of calls that are long together.
+const ALIKE: f64 = 1.2;
+/// The normal distribution's quantile for 95 %, from both sides.
+const ALONE: f64 = 1.96;
+
+/// Returns a quantile's times before and after, if it became slower by more than a limit for so many
+/// standard errors.
+fn slower([before, after]: &[Spread; 2], part: f64, errors: f64, limit: f64) -> Option<[u64; 2]> {
+    let (_, of_before, high) = before.bounds(part, errors);
+    let (low, of_after, _) = after.bounds(part, errors);
+    let ratio = |one: u64, other: u64| (one.max(1) as f64 / other.max(1) as f64).ln();
+    let error = ratio(high?, of_before).hypot(ratio(of_after, low?));
+    (ratio(of_after, of_before) - error > limit.ln_1p()).then_some([of_before, of_after])
+}
+
+/// Makes roots of small numbers normal.
+const SHIFT: f64 = 0.375;
+
+/// Rare calls of two runs that last far longer than nearly all others.
+#[derive(Clone, Copy)]
+struct Rare {
+    /// The time that they exceed.
+    over: f64,
+    /// Parts of both runs that have such calls. Calls that follow each other are late for one reason.
+    before: f64,
+    after: f64,
+    /// The parts of the second run, for one of the first.
+    ratio: f64,
+    /// The time of such calls in a part of the second run that has some.
+    time: f64,
+}
+
+impl Rare {
+    /// Finds them; `None` if the second run has none.
+    fn of([before, after]: &[Spread; 2]) -> Option<Self> {
+        /// How far such calls are from others.
+        const FAR: f64 = 10.0;
+        let over = FAR * of_both(before, after, 0.99) as f64;
+        let (parts, time) = after.beyond(over);
+        let calls = |spread: &Spread| spread.times_ns.iter().map(|it| it.1).sum::<u64>() as f64;
+        (parts > 0.0).then(|| Self {
+            over,
+            before: before.beyond(over).0,
+            after: parts,
+            ratio: calls(after) / calls(before),
+            time: time / parts,
+        })
+    }
+
+    /// Returns by how many standard errors there are more of them than before: a test of two Poisson
+    /// rates, with variances made equal by roots (Gu and others, 2008).
+    fn excess(&self) -> f64 {
+        let expected = self.ratio * (self.before + SHIFT);
+        2.0 * ((self.after + SHIFT).sqrt() - expected.sqrt()) / (1.0 + self.ratio).sqrt()
+    }
+
+    /// The same, of those beyond a number that is known.
+    fn excess_over(&self, allowed: f64) -> f64 {
+        let expected = self.ratio * self.before + allowed;
+        2.0 * ((self.after + SHIFT).sqrt() - (expected + SHIFT).sqrt())
+    }
+
+    fn worse(&self, [before, after]: &[Spread; 2]) -> Worse {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+        let whole = |number: f64| number as u64;
+        let parts = |spread: &Spread, has: f64| [whole(has), spread.slowest_ns.len() as u64];
+        Worse::RareCalls {
+            over_ns: whole(self.over),
+            before: parts(before, self.before),
+            after: parts(after, self.after),
+        }
+    }
+}
+
+/// Returns by how much errors of 95 %, which 2.5 of 100 exceed from above, have to be wider for so
+/// many comparisons at once: the ratio of the normal distribution's quantiles, from above.
+fn wider(comparisons: f64) -> f64 {
+    ALONE.hypot((2.0 * comparisons.max(1.0).ln()).sqrt()) / ALONE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
+    use probe_tests::random::Random;
+
     use super::*;
+    use crate::measured::Durations;
 
     fn row(function: &str, calls: u64, mean: f64, error: Option<f64>) -> FunctionRow {
         FunctionRow {
@@ -113,6 +270,7 @@ mod tests {
             p50_ns: 0,
             p99_ns: 0,
             max_ns: 0,
+            spread: None,
         }
     }
 
@@ -133,7 +291,7 @@ mod tests {
             row("new", 1, 1.0, None),
             row("never", 0, 0.0, None),
         ];
-        let compared = compare(&before, &after);
+        let compared = compare(&before, &after, None);
         let rows: Vec<_> =
             compared.rows.iter().map(|row| (row.function.as_str(), row.change, row.error)).collect();
         // 10 % is the hypotenuse of 8 % and of twice 3 %.
@@ -147,15 +305,85 @@ mod tests {
     fn only_what_is_certain_is_a_finding() {
         let before = [row("a", 10, 100.0, Some(0.0)), row("few", 3, 100.0, None)];
         let after = [row("a", 10, 120.0, Some(5.0)), row("few", 3, 900.0, None)];
-        let compared = compare(&before, &after);
-        let found = |limit: f64| compared.rows.iter().filter(|row| compared.is_slower(row, limit)).count();
-        assert_eq!([0.0, 0.149, 0.151].map(found), [1, 1, 0]);
+        let found = |limit: f64| {
+            let compared = compare(&before, &after, Some(limit));
+            compared.rows.into_iter().flat_map(|it| it.worse).collect::<Vec<_>>()
+        };
+        let worse = vec![Worse::Mean { before_ns: 100.0, after_ns: 120.0 }];
+        // An error of 5 % is one of 7.7 % beside two other figures.
+        assert_eq!([0.0, 0.12, 0.13].map(found), [worse.clone(), worse, vec![]]);
+    }
+
+    /// Runs of programs that are made up here.
+    struct Programs(Random);
+
+    impl Programs {
+        fn part(&mut self) -> f64 {
+            self.0.below(1 << 32) as f64 / (1_u64 << 32) as f64
+        }
+
+        fn normal(&mut self) -> f64 {
+            2.0 * (0..3).map(|_| self.part() - 0.5).sum::<f64>()
+        }
+
+        /// Calls whose times wander, and of which some last long: with another task, with a page that
+        /// is not there.
+        fn run(&mut self, calls: u32, mean: f64, long: f64, also: impl Fn(u32) -> f64) -> FunctionRow {
+            let mut durations = Durations::default();
+            let mut level = 0.0;
+            for call in 0..calls {
+                level = 0.9 * level + 0.05 * self.normal();
+                let long = if self.part() < long { mean * (5.0 + 400.0 * self.part()) } else { 0.0 };
+                let time = mean * (level + 0.2 * self.normal()).exp() + long + also(call);
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+                durations.add(time as u64);
+            }
+            let (mean, error) = (durations.mean(), durations.error());
+            FunctionRow { spread: durations.spread(), ..row("f", durations.count(), mean, error) }
+        }
+    }
+
+    fn found(before: &FunctionRow, after: &FunctionRow, limit: f64) -> Vec<Worse> {
+        compare(slice::from_ref(before), slice::from_ref(after), Some(limit)).rows.remove(0).worse
+    }
+
+    #[test]
+    fn equal_runs_have_few_findings() {
+        let mut programs = Programs(Random::new(1));
+        let mut findings = 0;
+        for pair in 0..200 {
+            // From 30 to 8,000 calls, of which up to one in 250 lasts long.
+            let (calls, long) = (30 << (pair % 9), f64::from(pair % 5) / 1000.0);
+            let [before, after] = [(); 2].map(|()| programs.run(calls, 10_000.0, long, |_| 0.0));
+            findings += u32::from(!found(&before, &after, 0.0).is_empty());
+        }
+        assert!(findings <= 10, "{findings} of 200");
+    }
+
+    #[test]
+    fn rare_long_calls_and_slower_calls_are_found() {
+        let mut programs = Programs(Random::new(1));
+        let [mut rare, mut tenfold, mut same] = [0; 3];
+        for _ in 0..100 {
+            let before = programs.run(2000, 7600.0, 0.0, |_| 0.0);
+            let after = programs.run(2000, 7600.0, 0.0, |call| if call % 500 == 250 { 8e6 } else { 0.0 });
+            let worse = found(&before, &after, 0.2);
+            rare += u32::from(matches!(worse[..], [Worse::RareCalls { before: [0, _], after: [4, _], .. }]));
+            // One call of the first run is so long that the mean tells nothing.
+            let before = programs.run(40, 10_000.0, 0.0, |call| if call == 20 { 5e6 } else { 0.0 });
+            let after = programs.run(40, 100_000.0, 0.0, |_| 0.0);
+            let worse = found(&before, &after, 2.0);
+            tenfold += u32::from(matches!(worse[..], [Worse::P50 { .. }, ..]));
+            same += u32::from(!found(&after, &before, 2.0).is_empty());
+        }
+        assert!(rare >= 95 && tenfold >= 95 && same == 0, "{rare}, {tenfold}, {same} of 100");
     }
 
     #[test]
     fn errors_are_wider_for_many_comparisons() {
         // Quantiles of 1 - 0.025 / n by a table, over 1.96.
-        for (comparisons, exact) in [(1, 1.0), (10, 2.807 / 1.96), (100, 3.481 / 1.96), (1000, 4.056 / 1.96)]
+        for (comparisons, exact) in
+            [(1.0, 1.0), (10.0, 2.807 / 1.96), (100.0, 3.481 / 1.96), (1000.0, 4.056 / 1.96)]
         {
             let wider = wider(comparisons);
             assert!((exact..exact * 1.05).contains(&wider), "{comparisons}: {wider} for {exact}");

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::report::rounded;
 use crate::args;
-use crate::compared::{Compared, Comparison, compare};
+use crate::compared::{Compared, Comparison, Worse, compare};
 use crate::elf::open_regular;
 use crate::json::{SCHEMA, document};
 use crate::measured::{FunctionRow, Report, measure};
@@ -21,12 +21,8 @@ pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
     let (before, mut notes) = load(&args.before)?;
     let (after, problems) = load(&args.after)?;
     notes.extend(problems);
-    let compared = compare(&before, &after);
-    let limit = args.fail.map(args::Percent::fraction);
-    let slower: Vec<_> = match limit {
-        Some(limit) => compared.rows.iter().filter(|row| compared.is_slower(row, limit)).collect(),
-        None => Vec::new(),
-    };
+    let compared = compare(&before, &after, args.fail.map(args::Percent::fraction));
+    let slower: Vec<_> = compared.rows.iter().filter(|row| !row.worse.is_empty()).collect();
     notes.extend(lines(&compared));
     let mut shown = if is_json {
         Shown::text(as_json(args, &compared, slower.len())?)
@@ -42,7 +38,8 @@ pub(super) fn run(args: &args::Diff, is_json: bool) -> Result<Shown, Failure> {
                 if number == 1 { "1 function is".to_owned() } else { format!("{number} functions are") }
             );
             for row in &slower {
-                let _ = writeln!(text, "  {}", clean(&row.function));
+                let figures: Vec<_> = row.worse.iter().map(figure).collect();
+                let _ = writeln!(text, "  {}: {}", clean(&row.function), figures.join(", "));
             }
         }
         Shown::table(text)
@@ -105,6 +102,20 @@ fn table(compared: &Compared) -> String {
         ]);
     }
     format!("{table}\n")
+}
+
+/// Says how a figure became worse.
+fn figure(worse: &Worse) -> String {
+    let times = |name: &str, before: u64, after: u64| format!("{name} {} ▸ {}", Time(before), Time(after));
+    match *worse {
+        Worse::Mean { before_ns, after_ns } => times("mean", rounded(before_ns), rounded(after_ns)),
+        Worse::P50 { before_ns, after_ns } => times("p50", before_ns, after_ns),
+        Worse::P99 { before_ns, after_ns } => times("p99", before_ns, after_ns),
+        Worse::RareCalls { over_ns, before: [before, of_before], after: [after, of_after] } => format!(
+            "calls over {} in {after} of {of_after} parts of the run, before in {before} of {of_before}",
+            Time(over_ns)
+        ),
+    }
 }
 
 /// Returns notes about functions without a comparison.

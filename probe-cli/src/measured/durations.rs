@@ -1,6 +1,8 @@
-//! The times of one function's calls: quantiles, and the mean with its error.
+//! The times of one function's calls: quantiles, the mean with its error, and their spread.
 
 use hdrhistogram::Histogram;
+
+use super::spread::Spread;
 
 /// Times that are kept one by one. More go into a histogram, which a trace can't ask for with less
 /// than this many calls.
@@ -31,14 +33,35 @@ enum Kept {
 /// longer and longer batches tell more.
 struct Batches {
     size: u64,
-    sums: Vec<f64>,
-    /// Calls and sum of the batch that is not full.
-    open: (u64, f64),
+    full: Vec<Batch>,
+    /// The batch that is not full, and its calls.
+    open: Batch,
+    calls: u64,
+    /// Sum of the squares of all logarithms.
+    squares: f64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Batch {
+    sum: f64,
+    /// Sum of the logarithms, which rare long calls don't govern.
+    logarithms: f64,
+    slowest: u64,
+}
+
+impl Batch {
+    fn and(self, other: Self) -> Self {
+        Self {
+            sum: self.sum + other.sum,
+            logarithms: self.logarithms + other.logarithms,
+            slowest: self.slowest.max(other.slowest),
+        }
+    }
 }
 
 impl Default for Durations {
     fn default() -> Self {
-        let batches = Batches { size: 1, sums: Vec::new(), open: (0, 0.0) };
+        let batches = Batches { size: 1, full: Vec::new(), open: Batch::default(), calls: 0, squares: 0.0 };
         Self { count: 0, sum: 0, max: 0, kept: Kept::Exact(Vec::new()), batches }
     }
 }
@@ -84,6 +107,30 @@ impl Durations {
         self.batches.error()
     }
 
+    /// Returns all that tells two runs apart; `None` with too few calls.
+    pub fn spread(&self) -> Option<Spread> {
+        let mut times_ns = Vec::new();
+        match &self.kept {
+            Kept::Exact(times) => times_ns.extend(times.iter().map(|time| (*time, 1))),
+            Kept::Histogram(histogram) => times_ns
+                .extend(histogram.iter_recorded().map(|it| (it.value_iterated_to(), it.count_at_value()))),
+        }
+        times_ns.sort_unstable();
+        times_ns.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            kept.1 += if is_same { next.1 } else { 0 };
+            is_same
+        });
+        let batches = &self.batches;
+        let slowest_ns =
+            batches.full.iter().chain((batches.calls != 0).then_some(&batches.open)).map(|it| it.slowest);
+        Some(Spread {
+            independent: batches.independent(self.count)?,
+            times_ns,
+            slowest_ns: slowest_ns.collect(),
+        })
+    }
+
     /// Returns the time that this part of the calls does not exceed: exactly of few calls, to two
     /// digits of many.
     pub fn quantile(&mut self, part: f64) -> u64 {
@@ -105,30 +152,55 @@ impl Durations {
 
 impl Batches {
     fn add(&mut self, time: u64) {
-        self.open = (self.open.0 + 1, self.open.1 + time as f64);
-        if self.open.0 < self.size {
+        let logarithm = (time.max(1) as f64).ln();
+        self.squares += logarithm * logarithm;
+        self.open = self.open.and(Batch { sum: time as f64, logarithms: logarithm, slowest: time });
+        self.calls += 1;
+        if self.calls < self.size {
             return;
         }
-        self.sums.push(self.open.1);
-        self.open = (0, 0.0);
-        if self.sums.len() == BATCHES {
-            self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
+        self.full.push(self.open);
+        (self.open, self.calls) = (Batch::default(), 0);
+        if self.full.len() == BATCHES {
+            self.full = self.full.chunks(2).map(|pair| pair[0].and(pair[1])).collect();
             self.size *= 2;
         }
     }
 
-    fn error(&self) -> Option<f64> {
-        if self.sums.len() < FEWEST {
+    /// Returns the variance of the batches' means, as if none depended on the one before; `None` with
+    /// too few of them. Where batches are short, they do: by a part that they tell themselves.
+    fn variance(&self, of: impl Fn(&Batch) -> f64) -> Option<f64> {
+        const MOST: f64 = 0.9;
+        if self.full.len() < FEWEST {
             return None;
         }
-        let many = self.sums.len() as f64;
-        let means = || self.sums.iter().map(|sum| sum / self.size as f64);
-        let mean = means().sum::<f64>() / many;
-        let variance = means().map(|it| (it - mean).powi(2)).sum::<f64>() / (many - 1.0);
+        let many = self.full.len() as f64;
+        let means: Vec<_> = self.full.iter().map(|batch| of(batch) / self.size as f64).collect();
+        let mean = means.iter().sum::<f64>() / many;
+        let squares: f64 = means.iter().map(|it| (it - mean).powi(2)).sum();
+        let products: f64 = means.windows(2).map(|it| (it[0] - mean) * (it[1] - mean)).sum();
+        let dependence = (products / squares).clamp(0.0, MOST);
+        let wider = if dependence > 0.0 { (1.0 + dependence) / (1.0 - dependence) } else { 1.0 };
+        Some(squares / (many - 1.0) * wider)
+    }
+
+    fn error(&self) -> Option<f64> {
+        let many = self.full.len() as f64;
+        let variance = self.variance(|it| it.sum)?;
         // Student's t for 95 %, within 1 % from 7 degrees of freedom on.
         let freedom = many - 1.0;
         let t = 1.96 + 2.5 / freedom + 3.0 / (freedom * freedom);
         Some(t * (variance / many).sqrt())
+    }
+
+    /// Returns the number of calls that would tell as much if they did not depend on each other: as
+    /// many times fewer as batches differ more than those of such calls would.
+    fn independent(&self, calls: u64) -> Option<f64> {
+        let of_batches = self.variance(|it| it.logarithms)? * self.size as f64;
+        let calls = calls as f64;
+        let all = self.full.iter().chain([&self.open]).map(|it| it.logarithms).sum::<f64>();
+        let of_calls = (self.squares - all * all / calls) / (calls - 1.0);
+        Some(if of_batches > of_calls { calls * of_calls.max(0.0) / of_batches } else { calls }.max(1.0))
     }
 }
 

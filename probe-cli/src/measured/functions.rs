@@ -155,6 +155,7 @@ impl Function {
             p50_ns: self.durations.quantile(0.5),
             p99_ns: self.durations.quantile(0.99),
             max_ns: self.durations.max(),
+            spread: self.durations.spread(),
             function: self.path,
         }
     }

@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! files ──▶ items ▶ calls (probe-trace) ──▶ functions ──▶ rows: report, diff
-//!                                              └─ durations: quantiles, and the mean with its error
+//!                                              └─ durations: quantiles, the mean with its error, and their spread
 //! ```
 
 mod durations;
 mod functions;
 mod read;
 mod report;
+mod spread;
 
+#[cfg(test)]
+pub use durations::Durations;
 pub use read::{Measured, measure, open};
 pub use report::{FunctionRow, Losses, Report};
+pub use spread::{Spread, of_both};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spread::Spread;
+
 /// Numbers and times of one function's calls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FunctionRow {
@@ -26,6 +28,9 @@ pub struct FunctionRow {
     pub p99_ns: u64,
     /// The longest time.
     pub max_ns: u64,
+    /// All of the times, for `diff`; `None` with too few calls, and in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
 }
 
 /// Parts that traces lack.

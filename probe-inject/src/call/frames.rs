@@ -72,7 +72,7 @@ impl Walk {
                 Some(Step::To(next, found)) if found.at >= walk.until && found.at % 8 == 0 => {
                     let is_handler = is_restorer(found.to);
                     let is_code = maps.iter().any(|it| it.is_executable && it.holds(found.to));
-                    if !is_handler && !(is_code && is_return(found.to)) {
+                    if !(is_handler || is_code && is_return(found.to)) {
                         break;
                     }
                     walk.returns.push(found);
@@ -80,7 +80,7 @@ impl Walk {
                     if is_handler {
                         break;
                     }
-                    frame = next;
+                    frame = *next;
                 }
                 _ => break,
             }
@@ -144,7 +144,7 @@ enum Step {
     /// The function has no caller.
     Outermost,
     /// The caller's frame, and the return address to it.
-    To(Frame, Return),
+    To(Box<Frame>, Return),
 }
 
 /// Finds a frame's caller. `None` if no table tells it.
@@ -186,7 +186,7 @@ fn step(memory: &Memory, maps: &[Mapping], frame: &Frame, at: u64) -> Option<Ste
             Some(_) => None,
         };
     }
-    Some(Step::To(Frame { pc: to.to, registers }, to))
+    Some(Step::To(Box::new(Frame { pc: to.to, registers }), to))
 }
 
 /// Returns the address of `.eh_frame_hdr` of the object that has this code.
