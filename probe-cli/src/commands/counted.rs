@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::measure::written;
 use crate::args::{Disable, Enable, Measure, Status};
 use crate::json::{Made, SCHEMA, document};
-use crate::live::{LOOK, Screen, Stop};
+use crate::live::{LOOK, Pace, Screen, Stop};
 use crate::output::{Failure, Shown};
 use crate::outside::{Counters, Counting};
 use crate::progress::Progress;
@@ -78,13 +78,13 @@ fn watch(
 ) -> Result<(), Failure> {
     let every = args.every.or_else(|| screen.is_terminal().then_some(Duration::from_secs(1)));
     let begun = Instant::now();
-    let mut next = every;
+    let mut pace = Pace::of(every, screen.is_terminal());
     while !stop.is_set() && args.time.is_none_or(|time| begun.elapsed() < time) {
         thread::sleep(LOOK);
         let Ok(counters) = counting.read() else { break };
-        if next.is_some_and(|next| begun.elapsed() >= next) {
-            next = every.map(|every| begun.elapsed() + every);
+        if pace.is_due(begun.elapsed()) {
             written(screen.show(&report(COUNT, counting, &counters, is_json)?))?;
+            pace.shown(begun.elapsed());
         }
         *last = Some(counters);
     }

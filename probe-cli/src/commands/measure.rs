@@ -6,15 +6,12 @@ use std::time::Duration;
 use probe_protocol::{Attach, Attached, Client, ClientError};
 
 use crate::args::{Measure, Running, Target};
-use crate::live::{Program, Screen, Stop, Watched, failure, watch_from};
+use crate::live::{Pace, Program, Screen, Stop, Watched, failure, watch_at};
 use crate::output::{Failure, Shown};
 use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
 const UNSEEN: Duration = Duration::from_millis(100);
-
-/// The time until a first table on a terminal, for people who wait for it.
-const FIRST: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown, Failure> {
     let stop = Stop::on_signals()?;
@@ -31,8 +28,8 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let mut notes = notes(&attached);
     let asked = Asked::of(&program);
     let mut latest = None;
-    let first = every.map(|every| if screen.is_terminal() { every.min(FIRST) } else { every });
-    let watched = watch_from(&mut program.client, &stop, args.time, first, every, |client, _| {
+    let pace = Pace::of(every, screen.is_terminal());
+    let watched = watch_at(&mut program.client, &stop, args.time, pace, |client, _| {
         let progress = asked.wait();
         let report = report(client, attached.id, 0, format)?;
         drop(progress);

@@ -16,6 +16,9 @@ use crate::elf::{Image, Runtime};
 use crate::output::Failure;
 use crate::preload::library;
 
+/// The most room for a library that is made before it is read.
+const ROOM: usize = 1 << 26;
+
 /// Finds all symbols at once, and unloads nothing.
 const NOW_AND_STAYS: u64 = 0x2 | 0x1000;
 
@@ -144,8 +147,10 @@ fn line(process: &Process, done: &str) -> String {
 /// Reads a library without its tables for debuggers, which nobody loads.
 fn loaded_part(file: &Path) -> Result<Vec<u8>, Failure> {
     let image = Image::open(file).map_err(|error| Failure::Input(error.to_string()))?;
-    let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|it| it.take(image.loaded_length()).read_to_end(&mut bytes));
+    let length = image.loaded_length();
+    // A file may lie about its length, and is read no further than it goes.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).min(ROOM));
+    let read = File::open(file).and_then(|it| it.take(length).read_to_end(&mut bytes));
     read.map_err(|error| Failure::Input(format!("{} can't be read: {error}", file.display())))?;
     Ok(bytes)
 }

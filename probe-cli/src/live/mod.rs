@@ -4,13 +4,15 @@
 //! behind if `probectl` is killed, or its terminal is closed.
 
 mod brought;
+mod pace;
 mod program;
 mod recorders;
 mod screen;
 mod started;
 mod stop;
 
+pub use pace::Pace;
 pub use program::{Process, Program, bring, connect, failure};
 pub use recorders::{ending, recorder, recorders};
 pub use screen::Screen;
-pub use stop::{LOOK, Stop, Watched, watch, watch_from};
+pub use stop::{LOOK, Stop, Watched, watch, watch_at};

@@ -13,6 +13,7 @@ use probe_protocol::Client;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{exit, pipe};
 
+use super::pace::Pace;
 use super::program::failure;
 use crate::output::Failure;
 
@@ -113,34 +114,32 @@ pub fn watch(
     every: Option<Duration>,
     show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
 ) -> Result<Watched, Failure> {
-    watch_from(client, stop, time, every, every, show)
+    watch_at(client, stop, time, Pace::steady(every), show)
 }
 
-/// The same, with the first call of `show` at another time.
+/// The same, with other times for `show`.
 ///
 /// # Errors
 /// Those of [`watch`].
-pub fn watch_from(
+pub fn watch_at(
     client: &mut Client,
     stop: &Stop,
     time: Option<Duration>,
-    first: Option<Duration>,
-    every: Option<Duration>,
+    mut pace: Pace,
     mut show: impl FnMut(&mut Client, Duration) -> Result<(), Failure>,
 ) -> Result<Watched, Failure> {
     let begin = Instant::now();
-    let mut next = first;
     loop {
         let elapsed = begin.elapsed();
         if stop.is_set() || time.is_some_and(|time| elapsed >= time) {
             return Ok(Watched::Stopped);
         }
-        if next.is_some_and(|next| elapsed >= next) {
+        if pace.is_due(elapsed) {
             show(client, elapsed)?;
-            // A late display skips the intervals that it missed.
-            next = every.map(|every| every + begin.elapsed().max(elapsed));
+            pace.shown(begin.elapsed());
         }
-        let until = [time, next].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();
+        let until =
+            [time, pace.next()].into_iter().flatten().map(|at| at.saturating_sub(begin.elapsed())).min();
         let wait = until.unwrap_or(LOOK).min(LOOK);
         if client.wait_for_end(wait).map_err(|error| failure(&error))? {
             return Ok(Watched::Ended);
