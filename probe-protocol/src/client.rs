@@ -46,12 +46,15 @@ pub struct Client {
     path: PathBuf,
     last: u32,
     patience: Duration,
-    /// Bytes of the answer so far.
+    /// Bytes of the answer so far, as they are here.
     answered: usize,
 }
 
 /// The most bytes of an answer.
 const LONGEST: usize = 512 << 20;
+/// The bytes as which a part counts that has fewer. An agent's parts have some 32 KiB, but for the
+/// last one, so only an answer without an end has many small ones.
+const LEAST: usize = 8 << 10;
 
 /// A report, and the lines that complete it.
 ///
@@ -352,11 +355,14 @@ impl Client {
             let left = self.patience.saturating_sub(begin.elapsed());
             let received = self.channel.receive(Some(left), self.patience);
             let received = received.map_err(|error| at(&self.path, error))?.ok_or(ClientError::Ended)?;
-            self.answered += received.payload.len();
+            let reply = decode_reply(&received.payload)?;
+            // A few bytes are a probe, which has more here.
+            let probes = if let Body::Probes(it) = &reply.body { size_of_val(&it[..]) } else { 0 };
+            self.answered += received.payload.len().max(probes).max(LEAST);
             if self.answered > LONGEST {
                 return Err(ClientError::TooLong);
             }
-            match decode_reply(&received.payload)? {
+            match reply {
                 Reply { id, body: Body::Failed(failure) } if id == self.last || id == 0 => {
                     return Err(ClientError::Failed(failure));
                 }

@@ -120,7 +120,7 @@ pub enum ClientError {
     Frame(FrameError),
     /// The answer is not one to the request.
     Unexpected,
-    /// The answer is longer than any that a sound program gives: 512 MiB.
+    /// The answer is longer than any that a sound program gives: 512 MiB, each part as 8 KiB at least.
     TooLong,
     /// The program can't do it.
     Failed(Failure),
@@ -154,7 +154,9 @@ impl fmt::Display for ClientError {
             Self::Ended => f.write_str("the program has ended the connection"),
             Self::Frame(error) => error.fmt(f),
             Self::Unexpected => f.write_str("the program's answer is not one to the request"),
-            Self::TooLong => f.write_str("the program's answer has more than 512 MiB; list or ask for less"),
+            Self::TooLong => {
+                f.write_str("the program's answer has more than 512 MiB, or no end; list or ask for less")
+            }
             Self::Failed(failure) => failure.fmt(f),
         }
     }
