@@ -54,7 +54,7 @@ pub struct Client {
 const LONGEST: usize = 512 << 20;
 /// The bytes as which a part counts that has fewer. An agent's parts have some 32 KiB, but for the
 /// last one, so only an answer without an end has many small ones.
-const LEAST: usize = 8 << 10;
+const LEAST: usize = 16 << 10;
 
 /// A report, and the lines that complete it.
 ///

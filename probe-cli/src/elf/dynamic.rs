@@ -23,6 +23,26 @@ pub enum Pointer {
     Elsewhere(String),
 }
 
+/// Returns the names of the libraries that a file needs.
+///
+/// # Errors
+/// If the file is damaged, and the system's.
+pub fn needed(image: &Image) -> Result<Vec<String>, Problem> {
+    let Some((offset, size)) = image.dynamic else { return Ok(Vec::new()) };
+    let (mut pointers, mut names) = (Pointers::default(), Vec::new());
+    for at in (0..size / 16).map(|number| offset + number * 16) {
+        let Some(entry) = read::<Dynamic, 16>(&image.pages, at)? else { break };
+        match entry.d_tag.get(LE) {
+            elf::DT_NULL => break,
+            elf::DT_NEEDED => names.push(entry.d_val.get(LE)),
+            elf::DT_STRTAB => pointers.names = entry.d_val.get(LE),
+            _ => (),
+        }
+    }
+    let name = |at| Ok(String::from_utf8_lossy(&pointers.name(image, at)?).into_owned());
+    names.into_iter().map(name).collect()
+}
+
 /// The pointers of a file that relocations fill in.
 #[derive(Default)]
 pub struct Pointers {

@@ -21,7 +21,7 @@ mod pages;
 mod straight;
 
 pub use beginnings::Beginnings;
-pub use dynamic::{Pointer, Pointers};
+pub use dynamic::{Pointer, Pointers, needed};
 pub use error::{ElfError, Problem};
 pub use exported::Exported;
 pub use functions::{Functions, functions};

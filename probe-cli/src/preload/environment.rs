@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The dynamic linker's variable.
-const LIST: &str = "LD_PRELOAD";
+pub const LIST: &str = "LD_PRELOAD";
 /// The agent's variable.
 const AGENT: &str = "PROBE_AGENT";
 /// The library's variable.

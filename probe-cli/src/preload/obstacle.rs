@@ -1,5 +1,6 @@
 //! The reasons why nothing can be preloaded into a program.
 
+use std::env;
 use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::process::{getgid, getuid};
 
-use crate::elf::{ElfError, Image};
+use super::environment::LIST;
+use crate::elf::{ElfError, Image, needed};
 
 /// Why a library can't be preloaded into a program.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub enum Obstacle {
     Raised(&'static str),
     /// Its dynamic linker is that of another C library.
     Loader(PathBuf),
+    /// This library of a sanitizer must be the first one that is loaded, and ends the program else.
+    Sanitizer(String),
     /// It is no program for this library's processor, or is damaged.
     Foreign(ElfError),
     /// Its file can't be read, so nothing is known of it.
@@ -37,7 +41,7 @@ impl Obstacle {
         match image.interpreter() {
             Ok(None) => Some(Self::Static),
             Ok(Some(loader)) if !is_glibc(&loader) => Some(Self::Loader(loader)),
-            Ok(Some(_)) => raised(file, metadata).map(Self::Raised),
+            Ok(Some(_)) => raised(file, metadata).map(Self::Raised).or_else(|| sanitizer(image)),
             Err(problem) => Some(Self::Unread(image.error(problem))),
         }
     }
@@ -45,8 +49,23 @@ impl Obstacle {
     /// Returns whether the program, or one of the same kind, would fail or complain with the
     /// library in its environment.
     pub fn does_harm(&self) -> bool {
-        matches!(self, Self::Loader(_) | Self::Foreign(_))
+        matches!(self, Self::Loader(_) | Self::Sanitizer(_) | Self::Foreign(_))
     }
+}
+
+/// Returns the library of AddressSanitizer that a program needs, unless it is preloaded, too. What
+/// is preloaded comes before all others, and it insists on being the first one.
+fn sanitizer(image: &Image) -> Option<Obstacle> {
+    let library = needed(image).ok()?.into_iter().find(|it| is_sanitizer(it))?;
+    let preloaded = env::var_os(LIST).unwrap_or_default();
+    let has_it = preloaded.to_string_lossy().split([':', ' ']).any(is_sanitizer);
+    (!has_it).then_some(Obstacle::Sanitizer(library))
+}
+
+/// Returns whether a library is AddressSanitizer's, by its path or name: gcc's or clang's.
+fn is_sanitizer(library: &str) -> bool {
+    let name = library.rsplit('/').next().unwrap_or(library);
+    name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")
 }
 
 /// The kernel tells the dynamic linker of the same (`AT_SECURE`).
@@ -80,6 +99,11 @@ impl fmt::Display for Obstacle {
                 f,
                 "is loaded by {}, and the library to preload needs the dynamic linker of glibc",
                 loader.display()
+            ),
+            Self::Sanitizer(library) => write!(
+                f,
+                "needs {library} (AddressSanitizer) as the first library; preload both: \
+                 LD_PRELOAD={library} probectl …"
             ),
             Self::Foreign(error) => write!(f, "can't have the library: {error}"),
             Self::Unread(error) => write!(f, "may not get the library: {error}"),

@@ -266,6 +266,27 @@ fn a_program_that_can_not_have_the_library_runs_without() {
     }
 }
 
+/// Its library ends a program that has another one preloaded, unless it is the first itself.
+#[test]
+fn a_program_with_a_sanitizer_runs() {
+    let folder = Folder::new("run-asan");
+    let source = folder.0.join("a.c");
+    fs::write(&source, "#include <probe.h>\nint main(void) { PROBE(\"hand::ran\"); return 0; }\n").unwrap();
+    let program = folder.0.join("asan");
+    let said = probe_tests::c_library::run("gcc", &["-fsanitize=address"], &[&source], &program);
+    if !said.is_done {
+        return println!("left out: {}", said.messages);
+    }
+    let mut command = with_agent(&folder, &["run", "--", program.to_str().unwrap()]);
+    let left_out: Ran = command.env("PROBES", "**=count").output().unwrap().into();
+    let needs = " (AddressSanitizer) as the first library; preload both: LD_PRELOAD=";
+    assert!(left_out.code == Some(0) && left_out.err.contains(needs), "{left_out:?}");
+    assert!(!left_out.err.contains("does not come first"), "{left_out:?}");
+    let library = left_out.err.split_once("LD_PRELOAD=").unwrap().1.split(' ').next().unwrap();
+    let ran: Ran = command.env("LD_PRELOAD", library).output().unwrap().into();
+    assert!(ran.code == Some(0) && ran.err.contains("hand::ran"), "{ran:?}");
+}
+
 /// The runtime of the program's own serves, and this one stays out of its way.
 #[test]
 fn a_program_keeps_its_own_runtime() {
