@@ -356,9 +356,7 @@ impl Client {
             let received = self.channel.receive(Some(left), self.patience);
             let received = received.map_err(|error| at(&self.path, error))?.ok_or(ClientError::Ended)?;
             let reply = decode_reply(&received.payload)?;
-            // A few bytes are a probe, which has more here.
-            let probes = if let Body::Probes(it) = &reply.body { size_of_val(&it[..]) } else { 0 };
-            self.answered += received.payload.len().max(probes).max(LEAST);
+            self.answered += weight(received.payload.len(), &reply.body);
             if self.answered > LONGEST {
                 return Err(ClientError::TooLong);
             }
@@ -379,5 +377,24 @@ impl AsFd for Client {
     /// client's to read.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+/// Returns the bytes as which a part of an answer counts. A few bytes may be a probe, which has more
+/// of them here.
+fn weight(payload: usize, body: &Body) -> usize {
+    let probes = if let Body::Probes(it) = body { size_of_val(&it[..]) } else { 0 };
+    payload.max(probes).max(LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_count_as_what_they_take_here() {
+        assert_eq!(weight(9, &Body::Text(String::new())), 16 << 10);
+        assert_eq!(weight(40_000, &Body::Text(String::new())), 40_000);
+        assert_eq!(weight(9, &Body::Probes(vec![Probe::default(); 1000])), 1000 * size_of::<Probe>());
     }
 }
