@@ -40,7 +40,7 @@ const EXIT_CODES: &str = "Exit codes:
   1  audit, diff --fail or doctor has found something
   2  the command line is wrong, or a selector in it
   3  a file can't be read or written, or a program can't be asked
-  4  no probe matches the selector
+  4  no probe matches the selector, or is of a kind that can be measured
   130  ended by a second signal";
 
 /// A command, with its arguments.
@@ -210,10 +210,13 @@ impl Command {
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct List {
     /// An executable, a shared object, or the id of a process
-    #[arg(value_hint = ValueHint::FilePath, value_name = "FILE|PID")]
-    pub file: PathBuf,
+    #[arg(value_hint = ValueHint::FilePath, value_name = "FILE|PID", required_unless_present = "pid")]
+    pub file: Option<PathBuf>,
     /// Which probes [default: all]
     pub selector: Option<String>,
+    /// A process, in place of FILE|PID
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
     /// Describes the file, or the program's objects, in place of the probes
     #[arg(long, conflicts_with = "selector")]
     pub objects: bool,
@@ -309,6 +312,9 @@ pub struct Measure {
 /// The arguments of `top`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Top {
+    /// Refused; see [`has_no_json`](Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
     /// Which functions
     #[arg(default_value = "**")]
     pub selector: String,
@@ -362,6 +368,9 @@ pub struct Snapshot {
 /// The arguments of `completions`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Completions {
+    /// Refused; see [`has_no_json`](Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
     /// The shell
     pub shell: Shell,
 }
@@ -369,6 +378,9 @@ pub struct Completions {
 /// The arguments of `man`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Man {
+    /// Refused; see [`has_no_json`](Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
     /// The command whose page to write [default: that of probectl itself]
     pub command: Option<String>,
 }

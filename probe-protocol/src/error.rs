@@ -149,7 +149,13 @@ impl fmt::Display for ClientError {
             Self::Foreign { path, served_by } => {
                 write!(f, "{} is served by another process, {served_by}", path.display())
             }
-            Self::System { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::System { path, error } => {
+                write!(f, "{}: {error}", path.display())?;
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    f.write_str("; the program belongs to another user: ask it as that user, or as root")?;
+                }
+                Ok(())
+            }
             Self::TimedOut => f.write_str("no answer came in time; the program may be stopped, or busy"),
             Self::Ended => f.write_str("the program has ended the connection"),
             Self::Frame(error) => error.fmt(f),

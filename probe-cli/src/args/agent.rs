@@ -32,6 +32,9 @@ pub struct Detach {
 /// The arguments of `run`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct Run {
+    /// Refused; see [`has_no_json`](super::Command::has_no_json).
+    #[arg(long, hide = true)]
+    pub json: bool,
     /// The library [default: `libprobe_agent.so`, beside `probectl` or in ../lib]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub agent: Option<PathBuf>,

@@ -30,6 +30,8 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Shown, Failure> {
     }
     if audit.findings.count != 0 {
         shown.exit = Exit::Finding;
+    } else if object.probes.is_empty() {
+        shown.exit = Exit::NoMatch;
     }
     Ok(shown)
 }

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use probe_runtime::__tools::Table;
 #[cfg(target_os = "linux")]
@@ -17,30 +18,48 @@ use crate::elf::Image;
 use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
-use crate::output::{Failure, Shown};
+use crate::output::{Exit, Failure, Shown};
 use crate::progress::Progress;
 use crate::tables::{ObjectProbes, Probe};
 use crate::text::{clean, count};
 
 pub(super) fn run(list: &List, is_json: bool) -> Result<Shown, Failure> {
+    let Some(file) = &list.file else { return by_id(list, None, is_json) };
+    if list.pid.is_some() {
+        if list.selector.is_some() {
+            let problem = "with -p there is one argument more, a selector; leave out the file";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        return by_id(list, file.to_str(), is_json);
+    }
     let selector = list.selector.as_deref().map(Selector::parse).transpose();
     let selector = selector.map_err(|error| Failure::Usage(error.to_string()))?;
     #[cfg(target_os = "linux")]
-    let pid = list.file.to_str().and_then(|text| text.parse().ok());
+    let pid = file.to_str().and_then(|text| text.parse().ok());
     if list.bpftrace && is_json {
         return Err(Failure::Usage("--bpftrace writes a program, and no JSON; leave out one".to_owned()));
     }
     #[cfg(target_os = "linux")]
-    if let Some(pid) = pid.filter(|_| !list.file.exists()) {
-        return of_program(pid, list, is_json);
+    if let Some(pid) = pid.filter(|_| !file.exists()) {
+        return of_program(pid, list.selector.as_deref(), list, is_json);
     }
-    of_file(list, selector.as_ref(), is_json)
+    of_file(file, list, selector.as_ref(), is_json)
 }
 
-fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
+/// Lists the probes of a process that `-p` names.
+fn by_id(list: &List, selector: Option<&str>, is_json: bool) -> Result<Shown, Failure> {
+    #[cfg(target_os = "linux")]
+    if let Some(pid) = list.pid {
+        return of_program(pid, selector, list, is_json);
+    }
+    let _ = (selector, is_json);
+    Err(Failure::Usage("name a file, or a process on Linux".to_owned()))
+}
+
+fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Shown, Failure> {
     let (image, object) = {
-        let _progress = Progress::start(&format!("reading {}", list.file.display()), 0);
-        let image = Image::open(&list.file).map_err(Failure::input)?;
+        let _progress = Progress::start(&format!("reading {}", file.display()), 0);
+        let image = Image::open(file).map_err(Failure::input)?;
         let object = ObjectProbes::of(&image).map_err(Failure::input)?;
         (image, object)
     };
@@ -57,7 +76,7 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
     }
     sort(&mut probes);
     if list.bpftrace {
-        let mut shown = bpftrace::program(&list.file, &image, &probes)?;
+        let mut shown = bpftrace::program(file, &image, &probes)?;
         shown.notes.splice(0..0, notes);
         return Ok(shown);
     }
@@ -74,18 +93,18 @@ fn of_file(list: &List, selector: Option<&Selector>, is_json: bool) -> Result<Sh
         unread: object.unread.count,
         skipped: left_out.collect(),
     };
-    Ok(Shown { notes, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
+    let exit = if object.probes.is_empty() { Exit::NoMatch } else { Exit::Done };
+    Ok(Shown { notes, exit, ..shown(&head, probes.iter().map(|it| Listed::from(*it)), is_json)? })
 }
 
 #[cfg(target_os = "linux")]
-fn of_program(pid: u32, list: &List, is_json: bool) -> Result<Shown, Failure> {
+fn of_program(pid: u32, selector: Option<&str>, list: &List, is_json: bool) -> Result<Shown, Failure> {
     if list.bpftrace {
         return Err(Failure::Usage(format!("--bpftrace reads a file: give /proc/{pid}/exe")));
     }
     let mut program = Program::by_id(pid)?;
     let executable = program.client.hello().executable.clone();
-    let selector = list.selector.as_deref().unwrap_or_default();
-    let mut probes = program.client.list(selector).map_err(|error| failure(&error))?;
+    let mut probes = program.client.list(selector.unwrap_or_default()).map_err(|error| failure(&error))?;
     let status = program.client.status().map_err(|error| failure(&error))?;
     let mut notes = Vec::new();
     if status.unreadable_records != 0 {

@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use probe_protocol::{Attach, Attached, Client, ClientError};
+use probe_protocol::{Attach, Attached, Client, ClientError, Probe};
+use probe_runtime::Kind;
 
 use crate::args::{Measure, Running, Target};
 use crate::live::{Pace, Program, Screen, Stop, Watched, failure, watch_at};
-use crate::output::{Failure, Shown};
+use crate::output::{Exit, Failure, Shown};
 use crate::progress::Progress;
 
 /// The time between two reports of a program that may end before it can be asked once more.
@@ -52,13 +53,55 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
         return Err(unreported(end.unwrap_or_default()));
     };
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
+    // The report says what matches nothing, too.
+    notes.retain(|note| is_json || !report.contains(note.as_str()));
     written(screen.finish(&report))?;
+    let exit = if has_rows(&report, is_json) {
+        Exit::Done
+    } else {
+        exit_of(&mut program, args, consumer, &mut notes)
+    };
     // A program that was started here ends before this command does. A signal ends both.
     if !stop.is_set() {
         notes.extend(program.finish());
     }
-    Ok(Shown { notes, ..Shown::text(String::new()) })
+    Ok(Shown { notes, exit, ..Shown::text(String::new()) })
 }
+
+/// Returns whether a report is about a probe: it has more than a heading, and what matches nothing.
+fn has_rows(report: &str, is_json: bool) -> bool {
+    if is_json {
+        let report: serde_json::Value = serde_json::from_str(report).unwrap_or_default();
+        let is_empty = |rows: &serde_json::Value| rows.as_array().is_some_and(Vec::is_empty);
+        return !report.get("rows").is_some_and(is_empty);
+    }
+    report.lines().skip(1).any(|line| !line.starts_with("no probe matches"))
+}
+
+/// Returns how a command ends whose report is empty, and adds the reason.
+fn exit_of(program: &mut Program, args: &Measure, consumer: &str, notes: &mut Vec<String>) -> Exit {
+    // A selector may have an expression, and the program may have ended.
+    let probes = match program.client.list(&args.selector) {
+        Ok(probes) => probes,
+        Err(error) if failure(&error).exit() == Exit::NoMatch => return Exit::NoMatch,
+        Err(_) => return Exit::Done,
+    };
+    let is_point = |it: &Probe| it.kind == Kind::Point.name();
+    if probes.is_empty() {
+        return Exit::NoMatch;
+    }
+    if !TIMED.contains(&consumer) || !probes.iter().all(is_point) {
+        return Exit::Done;
+    }
+    notes.push(format!(
+        "`{}` matches points only, and `{consumer}` needs functions; `count` and `trace` take points",
+        args.selector
+    ));
+    Exit::NoMatch
+}
+
+/// The consumers that pair the entries and exits of functions.
+const TIMED: [&str; 4] = ["latency", "call-tree", "profile", "perf"];
 
 /// The failure of a program whose connection ended too soon.
 fn unreported(end: &str) -> Failure {

@@ -67,9 +67,7 @@ impl Program {
             }
         };
         let how = bring(pid, None, false, false).map_err(|why| match why {
-            Failure::Input(why) => {
-                Failure::Input(format!("{no_agent}\nno agent can be brought to it: {why}"))
-            }
+            Failure::Input(why) => Failure::Input(format!("{why}\n{no_agent}")),
             other => other,
         })?;
         note(&format!("process {pid} had no agent: {how}"));

@@ -53,7 +53,7 @@ impl Obstacle {
     }
 }
 
-/// Returns the library of AddressSanitizer that a program needs, unless it is preloaded, too. What
+/// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. What
 /// is preloaded comes before all others, and it insists on being the first one.
 fn sanitizer(image: &Image) -> Option<Obstacle> {
     let library = needed(image).ok()?.into_iter().find(|it| is_sanitizer(it))?;
@@ -62,7 +62,7 @@ fn sanitizer(image: &Image) -> Option<Obstacle> {
     (!has_it).then_some(Obstacle::Sanitizer(library))
 }
 
-/// Returns whether a library is AddressSanitizer's, by its path or name: gcc's or clang's.
+/// Returns whether a library is `AddressSanitizer`'s, by its path or name: gcc's or clang's.
 fn is_sanitizer(library: &str) -> bool {
     let name = library.rsplit('/').next().unwrap_or(library);
     name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan")

@@ -123,6 +123,7 @@ fn commands_without_documents_refuse_the_flag() {
         ),
     ] {
         assert_eq!(fails(2, &[&["--json"], arguments].concat()), format!("error: {message}\n"));
+        assert!(!out(&[arguments[0], "--help"]).contains("--json"), "{arguments:?}");
     }
 }
 

@@ -43,7 +43,7 @@ fn place(line: u32) -> String {
 fn a_table_as_the_runtime_prints_it() {
     hit();
     if !HAS_SITES {
-        assert!(out(&["list", &this()]).ends_with("0 probes, 0 sites\n"));
+        assert!(run(&["list", &this()]).out.ends_with("0 probes, 0 sites\n"));
         return;
     }
     let text = out(&["list", &this(), "cli::listed::**"]);
@@ -151,7 +151,10 @@ fn nothing_that_matches_brings_suggestions() {
 #[test]
 fn a_file_without_probes_has_an_empty_list() {
     let file = env!("CARGO_BIN_EXE_probectl");
-    assert_eq!(out(&["list", file]), "probe  kind  sites  place  fields\n0 probes, 0 sites\n");
+    let ran = run(&["list", file]);
+    assert_eq!((ran.code, ran.out.as_str()), (4, "probe  kind  sites  place  fields\n0 probes, 0 sites\n"));
+    let ran = run(&["audit", file]);
+    assert!(ran.code == 4 && ran.out.ends_with("0 findings\n"), "{ran:?}");
     assert_eq!(
         fails(4, &["list", file, "**"]),
         format!("error: no probe matches the selector; {file} has no probes\n")

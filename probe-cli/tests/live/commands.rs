@@ -34,6 +34,34 @@ fn a_program_and_its_file_list_the_same() {
     program.is_as_before();
 }
 
+/// What measures nothing ends with 4, and says why, once.
+#[test]
+fn a_measurement_of_nothing_is_one() {
+    let folder = Folder::new("nothing");
+    let mut program = Program::start(&folder);
+    let pid = program.pid();
+    let nothing = "no probe matches `zzz`";
+    for arguments in [&["count"][..], &["latency"], &["aggregate", "count by(thread)"], &["calls"]] {
+        let ran = run(&folder, &[arguments, &["-p", &pid, "zzz", "--for", "1ms"]].concat());
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert_eq!(ran.out.matches(nothing).count() + ran.err.matches(nothing).count(), 1, "{ran:?}");
+        let ran = run(&folder, &[arguments, &["--json", "-p", &pid, "zzz", "--for", "1ms"]].concat());
+        assert!(ran.code == Some(4) && ran.err.starts_with(&format!("note: {nothing}")), "{ran:?}");
+    }
+    let ran = run(&folder, &["latency", "-p", &pid, HALF, "--for", "1ms"]);
+    let needs = format!(
+        "note: `{HALF}` matches points only, and `latency` needs functions; `count` and `trace` take points\n"
+    );
+    assert_eq!((ran.code, ran.err), (Some(4), needs));
+    assert_eq!(run(&folder, &["count", "-p", &pid, WORK, "--for", "1ms"]).code, Some(0));
+    let ran = run(&folder, &["enable", "-p", &pid, "**=call_tree"]);
+    assert!(ran.code == Some(2) && ran.err.contains("did you mean `call-tree`?"), "{ran:?}");
+    assert_eq!(out(&folder, &["list", "-p", &pid, OWN]), out(&folder, &["list", &pid, OWN]));
+    assert_eq!(run(&folder, &["list", "-p", &pid, "zzz"]).code, Some(4));
+    assert_eq!(run(&folder, &["list", "-p", &pid, "a", "b"]).code, Some(2));
+    program.is_as_before();
+}
+
 #[test]
 fn hits_and_times_are_measured() {
     let folder = Folder::new("measure");

@@ -111,7 +111,13 @@ pub struct LeftOut {
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing: Vec<_> = self.missing.iter().map(|kind| kind.name()).collect();
-        write!(f, "{} is left out: it was selected without its {}", self.function.path, missing.join(", "))
+        let (was, has) = if missing.len() == 1 { ("was", "it") } else { ("were", "them") };
+        write!(
+            f,
+            "{} is left out: its {} {was} not selected, or the program does not have {has}",
+            self.function.path,
+            missing.join(" and ")
+        )
     }
 }
 

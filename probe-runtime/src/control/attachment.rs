@@ -75,7 +75,8 @@ use crate::registry::{Counts, ProbeInfo};
 ///   The program is responsible for where the unwinding that follows meets Rust's frames. A thread
 ///   that may be cancelled asynchronously must not run Rust code: it must neither hit probes nor
 ///   use this crate during that time.
-#[must_use = "dropping the attachment makes its probes latent"]
+#[must_use = "dropping the attachment makes its probes latent, and `let _ =` drops it at once: give it a name, \
+              such as `let _attached =`"]
 pub struct Attachment<C: Consumer> {
     /// Dropped before `untyped`, which drops the consumer at the right moment.
     consumer: Arc<C>,

@@ -298,7 +298,8 @@ fn say_unmatched(terms: &[UnmatchedTerm]) {
 ///     Ok(())
 /// }
 /// ```
-#[must_use = "dropping the guard detaches and reports"]
+#[must_use = "dropping the guard detaches and reports, and `let _ =` drops it at once: give it a name, such as \
+              `let _probes =`"]
 #[derive(Default, Debug)]
 pub struct EnvGuard {
     /// `None` if no consumer was asked for.

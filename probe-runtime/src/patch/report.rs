@@ -209,6 +209,17 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut unmatched = unmatched_lines(self.unmatched());
+        if self.patched + self.unchanged + self.refused() == 0 {
+            // Numbers of nothing tell nothing.
+            return match unmatched.next() {
+                Some(first) => {
+                    write!(f, "{first}")?;
+                    unmatched.try_for_each(|line| write!(f, "\n  {line}"))
+                }
+                None => f.write_str("no sites"),
+            };
+        }
         write!(f, "{} patched, {} unchanged, {} refused", self.patched, self.unchanged, self.refused())?;
         if self.unsealed() != 0 {
             write!(f, ", {} runs of pages left writable", self.unsealed())?;
@@ -230,7 +241,7 @@ impl fmt::Display for Report {
         if self.alternative().is_some() {
             write!(f, "; {ALIAS_WORKS}")?;
         }
-        unmatched_lines(self.unmatched()).try_for_each(|line| write!(f, "\n  {line}"))
+        unmatched.try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 

@@ -63,7 +63,7 @@ mod tests {
         for (text, at, problem) in [
             ("when rate(f) > 5 then run 'date'", 22, "a program runs no commands for its rules"),
             ("when rate(f) > 5 then snapshot f; snapshot", 34, "in the program, a snapshot names its probes"),
-            ("when rate(f) > 5 then arm f=cuont", 28, "`cuont` is not a consumer"),
+            ("when rate(f) > 5 then arm f=cuont", 28, "`cuont` is not a consumer; did you mean `count`?"),
             ("when rate(f) > 5 then arm f=count,  g = trace", 40, "this trace needs a file"),
             ("when rate(f) > 5 then arm f=trace(flight, map=a)", 28, "`map` names a file"),
             (

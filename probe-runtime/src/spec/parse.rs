@@ -9,7 +9,7 @@ use super::request::Request;
 use super::table::{AGGREGATIONS, ConsumerRow, FEATURES};
 use super::trigger::TriggerRequest;
 use crate::expression::Predicate;
-use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, shortened, too_long};
+use crate::selector::{Assigned, MAX_LEN, Selector, TextWords, assigned, nearest, shortened, too_long};
 use crate::syntax::{ParseError, begins_trigger, split_options, with_options};
 
 /// The requests of a text, and its triggers.
@@ -181,7 +181,10 @@ fn unknown(name: &str) -> String {
         return needs(name, feature);
     }
     let all: Vec<_> = ConsumerRow::all().chain(ConsumerRow::aggregations()).map(|it| it.name).collect();
-    format!("`{name}` is not a consumer; there is {}", all.join(", "))
+    let meant = nearest(name, &mut all.iter().copied()).into_iter().next();
+    let meant =
+        meant.map(|meant| format!("did you mean `{meant}`? There is")).unwrap_or("there is".to_owned());
+    format!("`{name}` is not a consumer; {meant} {}", all.join(", "))
 }
 
 pub(super) fn needs(word: &str, feature: &str) -> String {
@@ -246,8 +249,13 @@ mod tests {
             ("kind=entry", 0, "no consumer for this selector; write `kind=entry=count`; "),
             ("group=count", 0, "no consumer for this selector; write `group=count=count`; "),
             ("geo::operator=", 0, "no consumer for this selector; write `geo::operator==count`; "),
-            ("a=cont", 2, "`cont` is not a consumer; there is count"),
-            ("a=count, b=latencies", 11, "`latencies` is not a consumer; there is count"),
+            ("a=cont", 2, "`cont` is not a consumer; did you mean `count`? There is count"),
+            ("a=call_tree", 2, "`call_tree` is not a consumer; did you mean `call-tree`? There is count"),
+            (
+                "a=count, b=latencies",
+                11,
+                "`latencies` is not a consumer; did you mean `latency`? There is count",
+            ),
             ("a=", 2, "`` is not a consumer"),
             ("a=count, é::b:c=count", 14, "`:` can't be part of a path"),
             ("a=count()", 8, "`` is not an option of `count`; there is all, text"),

@@ -189,7 +189,9 @@ fn another_user_is_refused() {
         let output = command.env(SOCKET, &socket).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(ask().contains("Permission denied"), "the folder keeps others out");
+    let said = ask();
+    assert!(said.contains("Permission denied"), "the folder keeps others out");
+    assert!(said.contains("belongs to another user: ask it as that user, or as root"), "{said}");
     for (path, mode) in [(runtime.as_path(), 0o755), (socket.parent().unwrap(), 0o755), (&socket, 0o777)] {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }

@@ -41,7 +41,7 @@ pub(crate) fn too_deep() {
 }
 
 const LOST: &str = "1 call was not measured: too many under way, or no memory";
-const LEFT_OUT: &str = "environment_out::inner is left out: it was selected without its exit";
+const LEFT_OUT: &str = "environment_out::inner is left out: its exit was not selected, or the program does not have it";
 
 #[test]
 fn calls_and_functions_are_missing_from_a_file() {
@@ -79,7 +79,7 @@ fn calls_and_functions_are_missing_from_a_file() {
         stderr(&output),
         format!(
             "PROBES, consumer 1 (latency): {LOST}; {LEFT_OUT}\n\
-             PROBES, consumer 2 (call-tree): environment_out::inner is left out: it was selected without its entry\n"
+             PROBES, consumer 2 (call-tree): environment_out::inner is left out: its entry was not selected, or the program does not have it\n"
         )
     );
 }

@@ -42,7 +42,7 @@ pub(super) fn pausing_does_not_look() {
 }
 
 fn empty() -> String {
-    "0 patched, 0 unchanged, 0 refused".to_owned()
+    "no sites".to_owned()
 }
 
 /// A plugin is unloaded after its sites could not be made latent. The runtime forgets them, even if

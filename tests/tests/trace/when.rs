@@ -251,7 +251,7 @@ fn what_can_not_be_attached_is_named_and_the_rest_is_attached() {
         (TRIGGER.replace("query", "qurey"), "no probe matches `**::when::qurey`; did you mean "),
         (
             TRIGGER.replace("query", "query kind=entry"),
-            "no calls can be timed here: trace::when::query is left out: it was selected without its exit; select entries and exits",
+            "no calls can be timed here: trace::when::query is left out: its exit was not selected, or the program does not have it; select entries and exits",
         ),
         (
             TRIGGER.replace("snapshot", "attach nothing::here for 1s, then snapshot"),

@@ -336,7 +336,7 @@ fn a_function_without_its_exit_is_left_out() {
     assert_eq!(left_out.missing, [Kind::Exit]);
     assert_eq!(
         left_out.to_string(),
-        "consumers::calls::partly::half is left out: it was selected without its exit"
+        "consumers::calls::partly::half is left out: its exit was not selected, or the program does not have it"
     );
 }
 
