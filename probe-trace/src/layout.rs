@@ -56,6 +56,10 @@ pub mod state {
     pub const OPEN: u64 = 0;
     /// The process has written everything, and its totals.
     pub const CLOSED: u64 = 1;
+    /// The file had to end before the trace: its disk was full, or it could grow no further. It has
+    /// its totals, in which all other events are lost. Its last [heads](super::ring) and unseen
+    /// events may stand ahead of earlier ones.
+    pub const CUT: u64 = 2;
 }
 
 /// Policies for a ring that is full.

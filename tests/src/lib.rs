@@ -32,6 +32,7 @@ pub mod machine_state;
 pub mod nested;
 #[cfg(target_os = "linux")]
 pub mod pages;
+pub mod perfetto;
 pub mod points;
 #[cfg(unix)]
 pub mod processes;

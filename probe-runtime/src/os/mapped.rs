@@ -23,7 +23,8 @@ use std::sync::atomic::AtomicU64;
 
 use guarded::Guarded;
 
-use super::masked::Masked;
+use super::identity::Identity;
+use super::masked::{Masked, unsignalled};
 
 /// Addresses for private memory and, directly behind it, a file's.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ pub(crate) fn page() -> usize {
 fn map(place: usize, len: usize, flags: libc::c_int, file: Option<&NewFile>) -> Result<usize, i32> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let (kind, descriptor) = match file {
-        Some(file) => (libc::MAP_SHARED, file.0),
+        Some(file) => (libc::MAP_SHARED, file.checked()?),
         None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
     };
     let place = ptr::with_exposed_provenance_mut(place);
@@ -136,9 +137,13 @@ fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// A file that was just made. It is closed when this is dropped; a mapping of it stays.
+/// A file that was just made. It is closed when this is dropped, unless the program has done so; a
+/// mapping of it stays.
 #[derive(Debug)]
-pub(crate) struct NewFile(libc::c_int);
+pub(crate) struct NewFile {
+    descriptor: libc::c_int,
+    own: Option<Identity>,
+}
 
 impl NewFile {
     /// Creates a file that nobody has.
@@ -149,14 +154,23 @@ impl NewFile {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
         // SAFETY: a path, and the rights that other new files have.
         let file = unsafe { libc::open64(path.as_ptr(), flags, 0o666 as libc::mode_t) };
-        if file < 0 { Err(errno()) } else { Ok(Self(file)) }
+        if file < 0 { Err(errno()) } else { Ok(Self { descriptor: file, own: Identity::of(file) }) }
+    }
+
+    /// Returns the descriptor, if it is still this file's.
+    ///
+    /// # Errors
+    /// `EBADF`: the program has closed it, and may have another file by its number.
+    fn checked(&self) -> Result<libc::c_int, i32> {
+        if Identity::of(self.descriptor) == self.own { Ok(self.descriptor) } else { Err(libc::EBADF) }
     }
 
     /// Returns the file's number.
     pub(crate) fn id(&self) -> FileId {
         let mut told = MaybeUninit::uninit();
         // SAFETY: an own file, and a place for the answer; see `id`.
-        let told = unsafe { (libc::fstat64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) };
+        let told =
+            unsafe { (libc::fstat64(self.descriptor, told.as_mut_ptr()) == 0).then(|| told.assume_init()) };
         told.map(|told| id_of(&told)).unwrap_or_default()
     }
 
@@ -174,11 +188,13 @@ impl NewFile {
         // every few milliseconds it would never end.
         let _masked = Masked::new();
         loop {
-            // SAFETY: an own file.
-            if unsafe { libc::fallocate64(self.0, 0, 0, length) } == 0 {
-                return Ok(());
-            }
-            match errno() {
+            let file = self.checked()?;
+            let reserve = || {
+                // SAFETY: an own file.
+                if unsafe { libc::fallocate64(file, 0, 0, length) } == 0 { 0 } else { errno() }
+            };
+            match unsignalled(reserve) {
+                0 => return Ok(()),
                 libc::EINTR => (),
                 libc::EOPNOTSUPP => return self.fill(bytes),
                 error => return Err(error),
@@ -199,7 +215,9 @@ impl NewFile {
     fn free(&self) -> Option<u128> {
         let mut told = MaybeUninit::<libc::statvfs64>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
-        let told = unsafe { (libc::fstatvfs64(self.0, told.as_mut_ptr()) == 0).then(|| told.assume_init()) }?;
+        let told = unsafe {
+            (libc::fstatvfs64(self.descriptor, told.as_mut_ptr()) == 0).then(|| told.assume_init())
+        }?;
         if told.f_blocks == 0 {
             return None;
         }
@@ -226,14 +244,18 @@ impl NewFile {
         let mut done = 0;
         while done < length {
             let place = libc::off64_t::try_from(at + done).map_err(|_| libc::EFBIG)?;
-            // SAFETY: an own file. The kernel alone reads the memory, which the callers have.
-            let written =
-                unsafe { libc::pwrite64(self.0, start.wrapping_add(done).cast(), length - done, place) };
-            match usize::try_from(written) {
+            let file = self.checked()?;
+            let write = || {
+                // SAFETY: an own file. The kernel alone reads the memory, which the callers have.
+                let written =
+                    unsafe { libc::pwrite64(file, start.wrapping_add(done).cast(), length - done, place) };
+                usize::try_from(written).map_err(|_| errno())
+            };
+            match unsignalled(write) {
                 Ok(0) => return Err(libc::ENOSPC),
                 Ok(written) => done += written,
-                Err(_) if errno() == libc::EINTR => (),
-                Err(_) => return Err(errno()),
+                Err(libc::EINTR) => (),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -242,8 +264,10 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // SAFETY: an own descriptor, which nobody uses any more.
-        unsafe { libc::close(self.0) };
+        if let Ok(file) = self.checked() {
+            // SAFETY: an own descriptor, which nobody uses any more.
+            unsafe { libc::close(file) };
+        }
     }
 }
 

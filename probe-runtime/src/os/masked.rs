@@ -1,7 +1,8 @@
-//! Threads that run no signal handlers of the program, and that wake on time.
+//! Threads that run no signal handlers of the program, writes that raise no signal, and threads
+//! that wake on time.
 
-// Safety: relies on calls that read and write signal sets of this thread, and one that takes
-// numbers.
+// Safety: relies on calls that read and write signal sets of this thread, one that takes a signal
+// that is pending, and one that takes numbers.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::marker::PhantomData;
@@ -49,6 +50,62 @@ impl Drop for Masked {
     }
 }
 
+/// Signals that the kernel raises for a thread that writes: beyond the limit on the length of
+/// files, and to a pipe that nobody reads. By default both end the process.
+const OF_WRITES: [libc::c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
+
+/// Calls `write`, whose errors raise no signal: they are its result alone.
+///
+/// The kernel raises these signals for the writing thread itself, before the call returns. So the
+/// thread blocks them meanwhile, and takes those that have come. The program's disposition of them
+/// is neither read nor changed, and no other thread notices. One that was pending before stays.
+/// (Looking at `RLIMIT_FSIZE` first would not do: another process may change it in between, and
+/// each kind of file has limits of its own.)
+pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
+    let pending = || {
+        let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: a place for the answer, which is initialised if the call succeeds.
+        unsafe { (libc::sigpending(pending.as_mut_ptr()) == 0).then(|| pending.assume_init()) }
+    };
+    // SAFETY: a set that the C library made, and a signal's number.
+    let has = |set: &libc::sigset_t, signal| unsafe { libc::sigismember(set, signal) == 1 };
+    let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` makes a set, to which signals are added; if the last call succeeds, it
+    // has written `before`.
+    let before = unsafe {
+        libc::sigemptyset(blocked.as_mut_ptr());
+        for signal in OF_WRITES {
+            libc::sigaddset(blocked.as_mut_ptr(), signal);
+        }
+        let is_set = libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
+        is_set.then(|| before.assume_init())
+    };
+    let Some(before) = before else { return write() };
+    // Only a signal that was blocked can be pending.
+    let was_blocked = OF_WRITES.iter().any(|signal| has(&before, *signal));
+    let earlier = if was_blocked { pending() } else { None };
+    let result = write();
+    if let Some(now) = pending() {
+        let is_new = |signal: &libc::c_int| {
+            has(&now, *signal) && !earlier.as_ref().is_some_and(|earlier| has(earlier, *signal))
+        };
+        for signal in OF_WRITES.into_iter().filter(is_new) {
+            let mut taken = 0;
+            // SAFETY: a set of one signal, which is pending and blocked, so the call returns at
+            // once; and a place for its number.
+            unsafe {
+                libc::sigemptyset(blocked.as_mut_ptr());
+                libc::sigaddset(blocked.as_mut_ptr(), signal);
+                libc::sigwait(blocked.as_ptr(), &raw mut taken);
+            }
+        }
+    }
+    // SAFETY: a set that the C library made.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    result
+}
+
 /// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
 /// wake several threads at once (prctl(2), `PR_SET_TIMERSLACK`).
 #[cfg(any(feature = "profiler", feature = "trace"))]
@@ -57,5 +114,42 @@ pub(crate) fn wake_in_time() {
     // SAFETY: no pointers. If it fails, sleeps last longer.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::mem;
+
+    use super::*;
+
+    fn is_pending(signal: libc::c_int) -> bool {
+        // SAFETY: a place for the answer, and a signal's number.
+        unsafe {
+            let mut pending = mem::zeroed();
+            assert_eq!(libc::sigpending(&raw mut pending), 0);
+            libc::sigismember(&raw const pending, signal) == 1
+        }
+    }
+
+    /// In a thread of its own, whose mask it changes. The default action would end the process.
+    #[test]
+    fn a_write_leaves_no_signal_and_takes_none_of_the_programs() {
+        let played = std::thread::spawn(|| {
+            let (from, mut to) = std::io::pipe().unwrap();
+            drop(from);
+            let mut writes = || unsignalled(|| to.write(b"x")).unwrap_err().kind();
+            // SAFETY: a set, this thread's mask, and a signal for this thread.
+            unsafe {
+                let mut set = mem::zeroed();
+                libc::sigaddset(&raw mut set, libc::SIGPIPE);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+                assert_eq!((writes(), is_pending(libc::SIGPIPE)), (std::io::ErrorKind::BrokenPipe, false));
+                libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
+            }
+            assert_eq!((writes(), is_pending(libc::SIGPIPE)), (std::io::ErrorKind::BrokenPipe, true));
+        });
+        played.join().unwrap();
     }
 }

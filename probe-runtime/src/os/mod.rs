@@ -19,7 +19,10 @@
 //! - `mapped::{Mapped, NewFile}`: a file as memory, beside private memory that a forked child finds
 //!   empty;
 //! - `turns::{Turns, Turn}`: a right that one thread of a process has at a time;
-//! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
+//! - `guarded_file::GuardedFile`: a file whose descriptor the program may close; on unix also
+//!   `identity::{Identity, high}`, by which such a descriptor is known again;
+//! - `masked::{Masked, unsignalled, wake_in_time}`: threads without the program's signals, and
+//!   writes that raise none;
 //! - `pin::{pin, pin_object}`: keeps this code, or another object, loaded;
 //! - `room`: a room's locks across forks, and its installation, once;
 //! - `objects::freeze`: runs a closure while no object is unloaded;
@@ -53,6 +56,9 @@ pub(crate) mod caught;
 pub(crate) mod cpu;
 #[cfg(all(any(unix, windows), not(miri)))]
 pub(crate) mod exit;
+pub(crate) mod guarded_file;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod identity;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
@@ -114,18 +120,24 @@ pub(crate) mod privilege {
 /// Streams, opened like any file.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod stream {
-    use std::fs::{File, OpenOptions};
+    use std::fs::OpenOptions;
     use std::io;
     use std::path::Path;
 
-    pub(crate) fn open(path: &Path) -> io::Result<File> {
-        OpenOptions::new().append(true).open(path)
+    use super::guarded_file::GuardedFile;
+
+    pub(crate) fn open(path: &Path) -> io::Result<GuardedFile> {
+        OpenOptions::new().append(true).open(path).map(GuardedFile::stream)
     }
 }
 
 /// Threads of a system without signals.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod masked {
+    pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
+        write()
+    }
+
     /// A guard without effect.
     pub(crate) struct Masked(());
 

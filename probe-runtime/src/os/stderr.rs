@@ -8,6 +8,8 @@
 
 use std::io::Write;
 
+use super::masked::unsignalled;
+
 /// Writes a line, as far as the system accepts it. Output that other threads write at the same time
 /// may come in between.
 pub(crate) fn say(line: &str) {
@@ -23,8 +25,8 @@ pub(crate) fn write(text: &[u8]) {
     });
     #[cfg(not(all(unix, not(miri))))]
     let mut stderr = std::io::stderr();
-    // If stderr is closed, there is no other place to write to.
-    let _ = stderr.write_all(text);
+    // If stderr is closed, or a file that gets no longer, there is no other place to write to.
+    let _ = unsignalled(|| stderr.write_all(text));
 }
 
 /// Returns the number of columns if standard error is a terminal that can be asked, else `None`.

@@ -1,6 +1,6 @@
 //! Replacing a file as a whole: a reader sees the old content or the new one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::os;
+use crate::os::guarded_file::GuardedFile;
 
 /// Writes a file and creates its parent folders. The content goes to a new file beside it, which is
 /// then renamed over the path. This atomically replaces a file or a link of that name. Anything but
@@ -31,7 +32,7 @@ pub(crate) fn replace<T>(path: &Path, make: impl FnMut(&Path) -> io::Result<T>) 
 }
 
 /// Creates the path's parent folders, and a file beside it that is to be renamed over it.
-pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, File)> {
+pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, GuardedFile)> {
     create_folders(path)?;
     new_beside(path, create)
 }
@@ -44,8 +45,8 @@ pub(crate) fn without_ending(path: &Path) -> PathBuf {
 }
 
 /// Creates a file that nobody has.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+pub(crate) fn create(path: &Path) -> io::Result<GuardedFile> {
+    OpenOptions::new().write(true).create_new(true).open(path).and_then(GuardedFile::new)
 }
 
 fn create_folders(path: &Path) -> io::Result<()> {
@@ -61,10 +62,10 @@ pub(crate) fn is_stream(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
 }
 
-fn fill(mut file: File, content: &str) -> io::Result<()> {
+fn fill(mut file: GuardedFile, content: &str) -> io::Result<()> {
     file.write_all(content.as_bytes())?;
     // A full disk or a lost server must show up while the report can still go elsewhere.
-    file.sync_data()
+    file.sync()
 }
 
 /// Creates a file beside the path, under an unused name. The process id and the count don't
@@ -117,7 +118,7 @@ mod tests {
         let path = folder.join("a/b.json");
         write(&path, "a longer text").unwrap();
         // A reader that has it open keeps reading the old content.
-        let open = File::open(&path).unwrap();
+        let open = fs::File::open(&path).unwrap();
         write(&path, "short").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "short");
         assert_eq!(io::read_to_string(open).unwrap(), "a longer text");

@@ -4,12 +4,13 @@
 //! path when it is the report's turn, or dropping removes it. The report for a stream stays in
 //! memory until then.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::file;
 use crate::os;
+use crate::os::guarded_file::GuardedFile;
 
 /// A report on its way to its path.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Staged {
 enum Content {
     /// Nothing was written: the path stays as it is.
     Nothing,
-    Beside(PathBuf, File),
+    Beside(PathBuf, GuardedFile),
     Stream(Vec<u8>),
 }
 
@@ -33,9 +34,9 @@ impl Staged {
     }
 
     /// Waits until the disk has it: a full disk must show up before the old file is replaced.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        match &self.content {
-            Content::Beside(_, file) => file.sync_data(),
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match &mut self.content {
+            Content::Beside(_, file) => file.sync(),
             Content::Nothing | Content::Stream(_) => Ok(()),
         }
     }

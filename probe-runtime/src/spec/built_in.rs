@@ -235,7 +235,7 @@ impl Reporter for Trace {
 
     fn report(trace: &Attachment<Self>, format: Format) -> Rendered {
         if !matches!(format, Format::Json | Format::Folded | Format::Firefox) {
-            return trace.to_string().into();
+            return trace.text().into();
         }
         let mut content = Vec::new();
         let missing =

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use super::{perfetto::Perfetto, sink::Sink};
 use crate::calls::Pairing;
+use crate::item::Item;
 use crate::layout::reading;
 use crate::reader::{LiveItems, Rings};
 
@@ -39,6 +40,7 @@ pub struct Live<W: Write> {
     sink: Perfetto<BufWriter<W>>,
     /// `CLOCK_MONOTONIC` at the last packet that compares the clocks.
     compared: Option<u64>,
+    events: u64,
 }
 
 impl<W: Write> Live<W> {
@@ -51,7 +53,7 @@ impl<W: Write> Live<W> {
         let items = LiveItems::new(Path::new("the trace"), head)
             .map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
         let sink = Perfetto::new(BufWriter::with_capacity(BUFFER, writer))?;
-        Ok(Self { items, pairing: Pairing::default(), sink, compared: None })
+        Ok(Self { items, pairing: Pairing::default(), sink, compared: None, events: 0 })
     }
 
     /// Adds definitions of further probes, before their first hits are written: the content of a
@@ -66,6 +68,16 @@ impl<W: Write> Live<W> {
         self.items.define(definitions);
     }
 
+    /// Returns the number of hits so far. After a pass without an error, the writer has them all.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Returns the writer. After a pass without an error, it has all that was written.
+    pub fn writer(&mut self) -> &mut W {
+        self.sink.writer().get_mut()
+    }
+
     /// Writes the hits up to this [reading] of all clocks, which was taken before the
     /// rings are read.
     ///
@@ -77,9 +89,10 @@ impl<W: Write> Live<W> {
             self.compared = Some(monotonic);
             self.sink.clocks(now)?;
         }
-        let Self { items, pairing, sink, .. } = self;
+        let Self { items, pairing, sink, events, .. } = self;
         let mut written = Ok(());
         items.advance(now, rings, |item| {
+            *events += u64::from(matches!(item, Item::Event(_)));
             pairing.take(item);
             while let Some(step) = pairing.step() {
                 written = std::mem::replace(&mut written, Ok(())).and_then(|()| sink.step(&step));
@@ -96,7 +109,10 @@ impl<W: Write> Live<W> {
     /// If the writer has an error.
     pub fn finish(&mut self, now: &[u64; reading::WORDS], rings: &mut impl Rings) -> io::Result<()> {
         self.advance(now, rings)?;
-        self.items.finish(rings, |item| self.pairing.take(item));
+        self.items.finish(rings, |item| {
+            self.events += u64::from(matches!(item, Item::Event(_)));
+            self.pairing.take(item);
+        });
         self.pairing.finish();
         while let Some(step) = self.pairing.step() {
             self.sink.step(&step)?;

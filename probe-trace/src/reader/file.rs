@@ -55,6 +55,8 @@ pub(super) struct TraceFile {
     /// Hits of threads without a ring, and hits inside of hits; `None` if the file was not closed.
     pub(super) unseen: Option<[u64; 2]>,
     pub(super) is_closed: bool,
+    /// Whether it had to end before the trace.
+    pub(super) is_cut: bool,
     /// Whether the process has written its rings' memory right into the file.
     is_mapped: bool,
     /// The unused block in front of the rings, where the process may add definitions.
@@ -132,7 +134,8 @@ impl TraceFile {
             sub_buffers: Vec::new(),
             heads: HashMap::new(),
             unseen: None,
-            is_closed: words[header::STATE] == state::CLOSED,
+            is_closed: [state::CLOSED, state::CUT].contains(&words[header::STATE]),
+            is_cut: words[header::STATE] == state::CUT,
             is_mapped: false,
             room: None,
             slept: (slept_before(first), 0),
@@ -196,11 +199,14 @@ impl TraceFile {
                 }
                 block::RING => {
                     let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
-                    self.heads.extend(words.try_into().ok().map(|words| (of, words)));
+                    self.note_head(of, &words);
                 }
                 block::UNSEEN => {
                     let Some(words) = self.words_at(content, 2, length)? else { break };
-                    self.unseen = words.try_into().ok();
+                    let sum = |of: &[u64]| of.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
+                    if self.unseen.is_none_or(|before| sum(&before) <= sum(&words)) {
+                        self.unseen = words.try_into().ok();
+                    }
                 }
                 block::PROGRAM => {
                     let name = bytes_at(&mut *self.source, content, bytes.min(LONGEST_NAME))?;
@@ -228,6 +234,16 @@ impl TraceFile {
             self.problems.push(format!("the last {rest} bytes are no whole block, and are left out"));
         }
         Ok(())
+    }
+
+    /// Notes a ring's head, unless a later one is known. Events, written or lost, only grow in
+    /// number; a file that had to end has its last heads in front of the earlier ones.
+    fn note_head(&mut self, ring: u64, words: &[u64]) {
+        let events = |of: &[u64; ring::WORDS]| of[ring::WRITTEN].saturating_add(of[ring::LOST]);
+        let Ok(words) = words.try_into() else { return };
+        if self.heads.get(&ring).is_none_or(|before| events(before) <= events(&words)) {
+            self.heads.insert(ring, words);
+        }
     }
 
     /// Reads the definitions that the process has added in front of its rings since the last time.
@@ -291,6 +307,10 @@ impl TraceFile {
             self.problems.push(format!(
                 "the process did not finish the trace: it still runs, or was killed; {missing}"
             ));
+        }
+        if self.is_cut {
+            let problem = "the file had to end before the trace, as on a full disk; later events are lost";
+            self.problems.push(problem.to_owned());
         }
         if self.clock.error().is_none() {
             self.problems

@@ -183,6 +183,20 @@ impl Trace {
         })
     }
 
+    /// Returns whether a file had to end before its trace: its disk was full, or it could grow no
+    /// further. [`problems`](Self::problems) says so, too.
+    ///
+    /// ```no_run
+    /// let trace = probe_trace::Trace::open(&["server.probetrace"])?;
+    /// if trace.is_cut() {
+    ///     eprintln!("make room on the disk");
+    /// }
+    /// # Ok::<(), probe_trace::ReadError>(())
+    /// ```
+    pub fn is_cut(&self) -> bool {
+        self.files.iter().any(|file| file.is_cut)
+    }
+
     /// Reads the items of all files, from the first one on, in the order of their times.
     pub fn items(&mut self) -> Items<'_> {
         Items::new(&mut self.files)

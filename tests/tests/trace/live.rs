@@ -1,102 +1,16 @@
 //! Traces for Perfetto that grow while the program runs.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::Barrier;
 use std::thread;
 
 use probe_runtime::{Trace, probe, select};
 use probe_tests::folder::Folder;
+pub use probe_tests::perfetto::{BEGIN, END, ends, events, lost};
 use probe_tests::random::Random;
 use probe_tests::turn::turn;
 use probe_tests::{scenario, whole};
-
-const BEGIN: u64 = 1;
-const END: u64 = 2;
-
-/// An event of a `.pftrace`.
-#[derive(Debug)]
-pub struct Event {
-    kind: u64,
-    track: u64,
-    time: u64,
-    /// Arguments that are unsigned numbers.
-    pub numbers: Vec<u64>,
-    is_after_loss: bool,
-}
-
-/// A field of a message: its number, its value, its bytes.
-type Field<'a> = (u64, u64, &'a [u8]);
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let (mut value, mut shift) = (0, 0);
-    loop {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 127) << shift;
-        shift += 7;
-        if byte & 128 == 0 {
-            return Some(value);
-        }
-    }
-}
-
-/// Returns the next field of a message; `None` at its end, or where it is not whole.
-fn field<'a>(bytes: &mut &'a [u8]) -> Option<Field<'a>> {
-    let key = varint(bytes)?;
-    let (length, value) = match key & 7 {
-        0 => return Some((key >> 3, varint(bytes)?, &[])),
-        1 => (8, 0),
-        2 => (varint(bytes)?, 0),
-        other => panic!("no field of this format has wire type {other}"),
-    };
-    let (content, rest) = bytes.split_at_checked(usize::try_from(length).unwrap())?;
-    *bytes = rest;
-    Some((key >> 3, value, content))
-}
-
-fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
-    std::iter::from_fn(|| field(&mut bytes)).collect()
-}
-
-fn event(packet: &[u8]) -> Option<Event> {
-    let mut event = Event { kind: 0, track: 0, time: 0, numbers: Vec::new(), is_after_loss: false };
-    let mut content = None;
-    for (number, value, bytes) in fields(packet) {
-        match number {
-            8 => event.time = value,
-            11 => content = Some(bytes),
-            42 => event.is_after_loss = value == 1,
-            _ => (),
-        }
-    }
-    for (number, value, bytes) in fields(content?) {
-        match number {
-            4 => event.numbers.extend(fields(bytes).iter().filter(|it| it.0 == 3).map(|it| it.1)),
-            9 => event.kind = value,
-            11 => event.track = value,
-            _ => (),
-        }
-    }
-    Some(event)
-}
-
-/// Returns the events of the packets that are whole.
-pub fn events(path: &Path) -> Vec<Event> {
-    let bytes = fs::read(path).unwrap_or_default();
-    fields(&bytes).iter().filter_map(|(_, _, packet)| event(packet)).collect()
-}
-
-/// Returns the number of slices that have ended.
-pub fn ends(path: &Path) -> usize {
-    events(path).iter().filter(|event| event.kind == END).count()
-}
-
-/// Returns how many hits were lost.
-fn lost(events: &[Event]) -> u64 {
-    events.iter().filter(|event| event.is_after_loss).map(|event| event.numbers[0]).sum()
-}
 
 #[probe(args(x))]
 #[inline(never)]

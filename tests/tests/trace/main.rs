@@ -7,6 +7,7 @@
 
 mod armed;
 mod clocks;
+mod ended;
 mod environment;
 mod faults;
 mod limited;
@@ -48,6 +49,7 @@ fn events(path: &Path) -> Vec<TraceEvent> {
 fn scenario() {
     let scenario = probe_tests::scenario::to_play();
     match scenario.split_once(' ') {
+        Some(("ended", way)) => ended::play(way),
         Some(("environment", way)) => environment::play(way),
         Some(("mapped", way)) => mapped::play(way),
         Some(("panics", way)) => panics::play(way),

@@ -1,7 +1,7 @@
 //! Reports and snapshots of attachments.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 use probe_protocol::{Body, FailureKind};
 
@@ -13,6 +13,7 @@ use super::{PART, PATIENCE};
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
+use crate::os::guarded_file::GuardedFile;
 use crate::registry::ProbeId;
 use crate::spec::{Format, Rendered, SpecAttachment, endings};
 use crate::syntax::floor;
@@ -101,6 +102,7 @@ pub(super) fn snapshot(
     let Some(file) = file else {
         return Err(failed(FailureKind::Protocol, "the snapshot's file is missing"));
     };
+    let file = GuardedFile::new(file).map_err(|error| unwritable(&error))?;
     let mut file = BufWriter::new(file);
     let written = one.reported().write(format, &mut file).and_then(|missing| {
         file.flush()?;
@@ -108,6 +110,10 @@ pub(super) fn snapshot(
     });
     match written {
         Ok(missing) => Ok(done(missing)),
-        Err(error) => Err(failed(FailureKind::File, format!("the snapshot can't be written: {error}"))),
+        Err(error) => Err(unwritable(&error)),
     }
+}
+
+fn unwritable(error: &io::Error) -> Stop {
+    failed(FailureKind::File, format!("the snapshot can't be written: {error}"))
 }

@@ -80,12 +80,8 @@ pub(super) fn no_snapshots(path: &Path) -> io::Error {
 impl Trace {
     /// Returns the hits that the rings have, and those that they lack.
     pub(super) fn recorded(&self) -> TraceTotals {
-        let Some(running) = self.running.get() else { return TraceTotals::default() };
-        let none = TraceTotals { written: 0, lost: running.unseen().iter().sum() };
-        running.rings().fold(none, |sum, ring| {
-            let (written, lost) = ring.totals();
-            TraceTotals { written: sum.written + written, lost: sum.lost + lost }
-        })
+        let [written, lost] = self.running.get().map_or([0; 2], |running| running.totals());
+        TraceTotals { written, lost }
     }
 
     fn end(&self) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::{Keep, Trace};
 use crate::error::Error;
@@ -31,7 +31,7 @@ impl Trace {
             ),
             None => Ok(()),
             Some((file, name)) => {
-                self.opened = Some(Arc::clone(file));
+                self.opened = Mutex::new(Some(Arc::clone(file)));
                 (self.keep, self.follows_report) = (Keep::File(name.to_owned()), false);
                 Ok(())
             }

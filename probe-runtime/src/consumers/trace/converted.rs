@@ -5,6 +5,7 @@
 
 use std::io::{self, Cursor, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use probe_trace::Trace as Recorded;
 use probe_trace::export::{Error, Format, export};
@@ -19,13 +20,15 @@ impl Attachment<Trace> {
     /// Writes the trace so far in a format that other tools read. Returns its missing parts, a
     /// line each.
     pub(crate) fn write_as(&self, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        let mut problem = None;
         let mut recorded = match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
             Keep::File(path) => {
-                self.flush().map_err(io::Error::other)?;
+                // The file has what came before.
+                problem = self.flush().err().map(|error| error.to_string());
                 if is_perfetto(path) {
                     return if format == Format::Perfetto {
-                        Ok(self.losses().collect())
+                        Ok(self.losses().chain(problem).collect())
                     } else {
                         Err(only_perfetto(path))
                     };
@@ -39,7 +42,7 @@ impl Attachment<Trace> {
             }
         }
         .map_err(io::Error::other)?;
-        let missing = self.losses().chain(recorded.problems().iter().cloned()).collect();
+        let missing = self.losses().chain(problem).chain(recorded.problems().iter().cloned()).collect();
         export(format, recorded.clocks(), recorded.items(), out).map_err(|error| match error {
             Error::Write(error) => error,
             other => io::Error::other(other.to_string()),
@@ -49,19 +52,37 @@ impl Attachment<Trace> {
 
     /// Writes the trace so far as `probe-trace` reads it, unless it has that very file already.
     pub(crate) fn write_native(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
+        let mut problem = None;
         match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
             Keep::File(path) if is_perfetto(path) => return Err(only_perfetto(path)),
-            Keep::File(_) => _ = self.flush().map_err(io::Error::other)?,
+            Keep::File(_) => problem = self.flush().err().map(|error| error.to_string()),
             Keep::Latest | Keep::First => self.copy_to(out)?,
         }
-        Ok(self.losses().collect())
+        Ok(self.losses().chain(problem).collect())
+    }
+
+    /// Returns the text of a report. The file has all events before it, unless a line says why not.
+    pub(crate) fn text(&self) -> String {
+        let problem = self.flush_within(PATIENCE).err();
+        let text = self.to_string();
+        match problem {
+            Some(problem) => format!("{text}\n{problem}"),
+            None => text,
+        }
     }
 
     /// Returns a line each about lost events, and about those that are not in the rings' file.
     fn losses(&self) -> impl Iterator<Item = String> {
         let TraceTotals { written, lost } = self.totals();
-        let line = format!("{} lost, and {written} written; the trace shows each gap", was(lost, "event"));
+        let mut line =
+            format!("{} lost, and {written} written; the trace shows each gap", was(lost, "event"));
+        if matches!(&self.keep, Keep::File(path) if is_perfetto(path)) {
+            line.push_str(
+                "; a `.probetrace` takes them fifty times as fast, and `probectl convert` makes a `.pftrace` \
+                 of it",
+            );
+        }
         (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
     }
 
@@ -75,6 +96,9 @@ fn only_perfetto(path: &Path) -> io::Error {
     let problem = "is written for Perfetto while the program runs; other formats come from a `.probetrace`";
     io::Error::other(format!("{} {problem}", path.display()))
 }
+
+/// The longest wait for a file that takes nothing, such as a pipe that nobody reads.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const IN_CHILD: &str =
     "a trace that a thread writes to a file ends in a forked child; `flight` goes on there";

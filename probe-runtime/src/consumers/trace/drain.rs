@@ -49,6 +49,8 @@ struct Flushes {
     asked: u64,
     done: u64,
     has_ended: bool,
+    /// The reason why the file had to end, once it has.
+    failed: Option<io::Error>,
 }
 
 impl Drain {
@@ -67,17 +69,20 @@ impl Drain {
         let thread = thread::Builder::new().name("probe-trace".to_owned()).spawn(move || {
             masked::wake_in_time();
             let mut work = || {
-                drain(&running, &of_thread, &mut output)?;
-                output.finish(&running)
+                let written = drain(&running, &of_thread, &mut output).and_then(|()| output.finish(&running));
+                if let Err(error) = &written {
+                    // The program may run for long before it asks.
+                    os::stderr::say(&problem(&of, error));
+                    output.cut(&running);
+                    of_thread.flushes().failed = Some(same(error));
+                    outlive(&running, &of_thread, &mut output);
+                }
+                written
             };
             let written = catch_unwind(AssertUnwindSafe(&mut work))
                 .unwrap_or_else(|_| Err(io::Error::other("the thread that writes it has panicked")));
             of_thread.flushes().has_ended = true;
             of_thread.flushed.notify_all();
-            // The program may run for long before it asks; from now on its events are lost.
-            if let Err(error) = &written {
-                os::stderr::say(&problem(&of, error));
-            }
             written
         });
         drop(masked);
@@ -102,10 +107,11 @@ impl Drain {
         let is_open = |it: &mut Flushes| it.done < own && !it.has_ended;
         let waited = self.shared.flushed.wait_timeout_while(flushes, at_most, is_open);
         flushes = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let problem = match () {
-            () if flushes.done >= own => return Ok(()),
-            () if flushes.has_ended => io::Error::other("the thread that writes it has ended"),
-            () => io::Error::new(io::ErrorKind::TimedOut, "its last events are not written yet"),
+        let problem = match &flushes.failed {
+            Some(error) => same(error),
+            None if flushes.done >= own => return Ok(()),
+            None if flushes.has_ended => io::Error::other("the thread that writes it has ended"),
+            None => io::Error::new(io::ErrorKind::TimedOut, "its last events are not written yet"),
         };
         Err(at(&self.path, &problem))
     }
@@ -162,6 +168,35 @@ fn drain(running: &Running, shared: &Shared, output: &mut Output) -> io::Result<
         thread::park_timeout(sleep);
     }
     Ok(())
+}
+
+/// Returns the same error once more.
+fn same(error: &io::Error) -> io::Error {
+    let of_system = error.raw_os_error().map(io::Error::from_raw_os_error);
+    of_system.unwrap_or_else(|| io::Error::new(error.kind(), error.to_string()))
+}
+
+/// Keeps a file up to date that had to end: it says how many events it lacks. The rings get full,
+/// and lose later events.
+fn outlive(running: &Running, shared: &Shared, output: &mut Output) {
+    let emitted = || running.totals().iter().sum::<u64>();
+    // Nothing can be done about errors: then the file stays one that was not finished.
+    let mut told = None;
+    while !shared.is_over.load(Ordering::Acquire) {
+        let asked = shared.flushes().asked;
+        if asked != shared.flushes().done {
+            told = Some(emitted());
+            let _ = output.tell_missing(running);
+            shared.flushes().done = asked;
+            shared.flushed.notify_all();
+        }
+        if told.is_some_and(|told| told != emitted()) {
+            told = None;
+            let _ = output.reopen();
+        }
+        thread::park_timeout(SLEEP[1]);
+    }
+    let _ = output.tell_missing(running);
 }
 
 /// Returns the time in which a thread fills its ring that writes four bytes in a nanosecond. One

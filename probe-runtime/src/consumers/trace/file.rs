@@ -3,16 +3,16 @@
 //! Cost: one write(2) for each block, and two copies of its words in memory that is used again: a
 //! sub-buffer as it was at one moment, and its bytes behind the block's header.
 
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, state};
+use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, reading, ring, state};
 
 use super::clocks::Moment;
 use super::ring::{Ring, Shape, WhenFull};
 use crate::error::Error;
+use crate::os::guarded_file::GuardedFile;
 use crate::report::program;
 
 /// Writes one file, front to back.
@@ -25,6 +25,10 @@ pub(super) struct TraceFile<W> {
     copy: Vec<u64>,
     /// The number of blocks of later definitions.
     defined: usize,
+    /// Bytes up to the last block that was written whole.
+    whole: u64,
+    /// The room for what a file says that had to end: its place and its bytes.
+    room: (u64, usize),
 }
 
 impl<W: Write> TraceFile<W> {
@@ -45,7 +49,15 @@ impl<W: Write> TraceFile<W> {
         };
         words[header::BOOT..header::BOOT + 2].copy_from_slice(&boot);
         words[header::READING..header::READING + reading::WORDS].copy_from_slice(&words_of(began));
-        let mut file = Self { out, is_closed: false, buffer: Vec::new(), copy: Vec::new(), defined: 0 };
+        let mut file = Self {
+            out,
+            is_closed: false,
+            buffer: Vec::new(),
+            copy: Vec::new(),
+            defined: 0,
+            whole: 0,
+            room: (0, 0),
+        };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
         file.flush()?;
@@ -113,6 +125,9 @@ impl<W: Write> TraceFile<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         let written = self.out.write_all(&self.buffer);
+        if written.is_ok() {
+            self.whole += self.buffer.len() as u64;
+        }
         self.buffer.clear();
         written
     }
@@ -123,16 +138,65 @@ impl<W: Write> TraceFile<W> {
     }
 }
 
-impl TraceFile<File> {
+impl TraceFile<GuardedFile> {
+    /// Returns the file.
+    pub(super) fn out(&mut self) -> &mut GuardedFile {
+        &mut self.out
+    }
+
+    /// Takes room for what the file says if it has to end before the trace does, of this many rings:
+    /// a full disk has none then.
+    pub(super) fn reserve(&mut self, rings: usize) -> io::Result<()> {
+        if self.out.has_places() {
+            let bytes = UNSEEN_BYTES + rings * RING_BYTES;
+            self.room = (self.whole, bytes);
+            self.block(block::UNUSED, 0, &vec![0; bytes])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file after its last whole block, though the trace goes on. Nothing can be done about
+    /// an error.
+    pub(super) fn cut(&mut self) {
+        let _ = self.out.cut(self.whole);
+    }
+
+    /// Returns how many rings' heads have [room](Self::reserve).
+    pub(super) fn room_for_heads(&self) -> usize {
+        self.room.1.saturating_sub(UNSEEN_BYTES) / RING_BYTES
+    }
+
+    /// Says in a file that was [cut](Self::cut) what it lacks. A stream has no place for that.
+    pub(super) fn tell_missing(
+        &mut self,
+        unseen: [u64; 2],
+        heads: &[(u64, [u64; ring::WORDS])],
+    ) -> io::Result<()> {
+        let (at, bytes) = self.room;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let of_rings = heads.iter().map(|(ring, head)| (block::RING, *ring, &head[..]));
+        for (kind, ring, words) in [(block::UNSEEN, 0, &unseen[..])].into_iter().chain(of_rings) {
+            self.head(kind, ring, size_of_val(words));
+            self.buffer.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        // The header of the room's own block has what is left.
+        self.head(block::UNUSED, 0, bytes.saturating_sub(self.buffer.len()));
+        let told = self.out.overwrite(&self.buffer, at);
+        self.buffer.clear();
+        told.and_then(|()| self.end(state::CUT))
+    }
+
     /// Marks the file as whole, and waits until the disk has it.
     pub(super) fn close(&mut self) -> io::Result<()> {
-        self.mark(state::CLOSED)?;
+        self.end(state::CLOSED)
+    }
+
+    fn end(&mut self, state: u64) -> io::Result<()> {
+        self.mark(state)?;
         self.is_closed = true;
-        match self.out.sync_data() {
-            // A pipe, which has nothing to wait for.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            synced => synced,
-        }
+        self.out.sync()
     }
 
     /// Marks a whole file as one that goes on.
@@ -146,13 +210,16 @@ impl TraceFile<File> {
     /// Writes the state into the header. A pipe has no beginning to go back to; its readers see its
     /// end.
     fn mark(&mut self, state: u64) -> io::Result<()> {
-        if self.out.seek(SeekFrom::Start(header::STATE as u64 * 8)).is_ok() {
-            self.out.write_all(&state.to_le_bytes())?;
-            self.out.seek(SeekFrom::End(0))?;
+        if self.out.has_places() {
+            self.out.overwrite(&state.to_le_bytes(), header::STATE as u64 * 8)?;
         }
         Ok(())
     }
 }
+
+/// Bytes of a block of unseen events, and of a ring's head.
+const UNSEEN_BYTES: usize = (block::WORDS + 2) * 8;
+const RING_BYTES: usize = (block::WORDS + ring::WORDS) * 8;
 
 /// The trace that a file describes.
 #[derive(Clone, Copy)]
@@ -182,6 +249,12 @@ pub(super) fn at(path: &Path, error: &io::Error) -> Error {
 
 pub(super) fn problem(path: &Path, error: &io::Error) -> String {
     let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let advice = if is_full { "; make room there, or choose a file on another disk" } else { "" };
+    let advice = match error.kind() {
+        io::ErrorKind::FileTooLarge if error.raw_os_error().is_some() => {
+            "; the process may make no longer files (`ulimit -f`)"
+        }
+        _ if is_full => "; make room there, or choose a file on another disk",
+        _ => "",
+    };
     format!("the trace can't be written to {}: {error}{advice}", path.display())
 }

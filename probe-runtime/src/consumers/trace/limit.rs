@@ -4,38 +4,18 @@
 //! goes on. As long as there is no space, the thread copies nothing: the rings get full, and hits
 //! without room are lost and counted, as always.
 //!
-//! Cost: a system call of the trace's thread for each part of a ring, if there is a limit.
+//! Cost: two system calls of the trace's thread for each part of a ring, if there is a limit.
 
-use std::fs::{File, Metadata};
-use std::io;
+use crate::os::guarded_file::GuardedFile;
 
-/// The limit of one file.
-pub(super) struct Limit {
-    file: File,
-    bytes: u64,
-}
+/// The limit of one file, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Limit(pub(super) u64);
 
 impl Limit {
-    pub(super) fn new(file: &File, bytes: u64) -> io::Result<Self> {
-        Ok(Self { file: file.try_clone()?, bytes })
-    }
-
     /// Returns whether the file takes so much space that it shall not grow. One that tells nothing
     /// grows.
-    pub(super) fn is_reached(&self) -> bool {
-        self.file.metadata().is_ok_and(|it| taken(&it) >= self.bytes)
+    pub(super) fn is_reached(self, file: &mut GuardedFile) -> bool {
+        file.taken().is_some_and(|taken| taken >= self.0)
     }
-}
-
-/// Returns the bytes on the disk: holes take none.
-#[cfg(unix)]
-fn taken(metadata: &Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-
-    metadata.blocks() * 512
-}
-
-#[cfg(not(unix))]
-fn taken(metadata: &Metadata) -> u64 {
-    metadata.len()
 }

@@ -4,6 +4,7 @@
 //! Cost: for `probe-trace`, a copy of each sub-buffer once it is full. For Perfetto, each pass
 //! converts what the threads have written, also to sub-buffers that are not full.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -19,6 +20,7 @@ use super::ring::{Ring, Shape};
 use super::running::Running;
 use super::snapshot;
 use crate::os::cancel::Uncancellable;
+use crate::os::guarded_file::GuardedFile;
 use crate::report::file;
 
 /// A file that grows while the program runs, to a limit.
@@ -29,10 +31,24 @@ pub(super) struct Output {
 
 enum Form {
     /// As `probe-trace` reads it.
-    Native(TraceFile<File>),
-    /// With the number of the later definitions that it has.
-    Perfetto(Box<Live<File>>, usize),
+    Native(TraceFile<GuardedFile>, Flushed),
+    Perfetto(Box<Converting>),
 }
+
+/// By ring, a sub-buffer that the file has a part of, and the events of that part.
+type Flushed = HashMap<u64, (u64, u64)>;
+
+/// A file for Perfetto.
+struct Converting {
+    live: Live<GuardedFile>,
+    /// The number of later definitions that it has.
+    defined: usize,
+    /// The file's length and its events, as of the last pass.
+    whole: (u64, u64),
+}
+
+/// The most rings whose heads a file has room for from its beginning.
+const HEADS: usize = 64;
 
 /// Returns whether a file of this name is written for Perfetto.
 pub(super) fn is_perfetto(path: &Path) -> bool {
@@ -40,18 +56,21 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 }
 
 impl Form {
-    fn native(running: &Running, file: File) -> io::Result<Self> {
-        TraceFile::begin(file, &running.about(false)).map(Self::Native)
+    fn native(running: &Running, file: GuardedFile) -> io::Result<Self> {
+        let mut file = TraceFile::begin(file, &running.about(false))?;
+        file.reserve(running.most().min(HEADS))?;
+        Ok(Self::Native(file, Flushed::new()))
     }
 
-    fn perfetto(running: &Running, file: File) -> io::Result<Self> {
+    fn perfetto(running: &Running, file: GuardedFile) -> io::Result<Self> {
         let mut head = Vec::new();
         TraceFile::begin(&mut head, &running.about(false))?;
-        let mut live = Box::new(Live::new(head, file)?);
+        let mut live = Live::new(head, file)?;
         // No thread hits yet.
         let mut rings = Converted { shape: running.shape, rings: Vec::new() };
         live.advance(&words_of(running.began), &mut rings)?;
-        Ok(Self::Perfetto(live, 0))
+        let whole = (live.writer().length(), 0);
+        Ok(Self::Perfetto(Box::new(Converting { live, defined: 0, whole })))
     }
 }
 
@@ -65,36 +84,38 @@ impl Output {
         opened: Option<&File>,
         limit: Option<u64>,
     ) -> io::Result<Self> {
-        let form = |running: &Running, file: File| {
-            let limit = limit.map(|bytes| Limit::new(&file, bytes)).transpose()?;
+        let form = |running: &Running, file: GuardedFile| {
             let form = if is_perfetto(path) { Form::perfetto } else { Form::native };
-            form(running, file).map(|form| Self { form, limit })
+            let form = form(running, file.out_of_the_way())?;
+            Ok(Self { form, limit: limit.map(Limit) })
         };
         if let Some(opened) = opened {
-            return form(running, opened.try_clone()?);
+            return form(running, GuardedFile::new(opened.try_clone()?)?);
         }
         if file::is_stream(path) {
-            return form(running, File::create(path)?);
+            return form(running, GuardedFile::new(File::create(path)?)?);
         }
         // No file beside must stay.
         let _whole = Uncancellable::new();
-        file::replace(path, |beside| form(running, file::create(beside)?))
+        file::replace(path, |beside| form(running, file::create(beside)?.found_at(path)))
     }
 
     /// Writes what the threads have written, unless the file has reached its limit. Returns the
     /// largest number of sub-buffers of one ring that this made free.
     pub(super) fn pass(&mut self, running: &Running) -> io::Result<u64> {
-        self.form.pass(running, self.limit.as_ref())
+        self.form.pass(running, self.limit)
     }
 
     /// Writes all that was recorded before, so that the file is whole until there is more.
     pub(super) fn flush(&mut self, running: &Running) -> io::Result<()> {
         self.form.pass(running, None)?;
-        let Form::Native(file) = &mut self.form else { return Ok(()) };
+        let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
         file.reopen()?;
         for ring in running.rings() {
             for last in ring.drained()..ring.numbers(running.shape).end {
-                file.sub_buffer(ring, running.shape, last)?;
+                if let Some(words) = file.sub_buffer(ring, running.shape, last)? {
+                    flushed.insert(ring.number(), (last, snapshot::events(words)));
+                }
             }
             file.words(block::RING, ring.number(), &ring.head_words())?;
         }
@@ -105,57 +126,112 @@ impl Output {
     /// Ends the file. No thread may hit any more.
     pub(super) fn finish(&mut self, running: &Running) -> io::Result<()> {
         match &mut self.form {
-            Form::Native(_) => self.flush(running),
-            Form::Perfetto(live, defined) => {
-                let now = words_of(Moment::now(running.clock));
-                define(running, live, defined);
-                convert(running, |rings| live.finish(&now, rings)).map(drop)
+            Form::Native(..) => self.flush(running),
+            Form::Perfetto(it) => it.pass(running, true).map(drop),
+        }
+    }
+
+    /// Ends the file where it was whole for the last time, after an error. All events that it does
+    /// not have are lost from then on: those in the rings, those of a part that was being written,
+    /// and those that come.
+    pub(super) fn cut(&mut self, running: &Running) {
+        match &mut self.form {
+            Form::Native(file, flushed) => {
+                file.cut();
+                running.keep(running.rings().map(|ring| kept(running, ring, flushed)).sum());
+            }
+            Form::Perfetto(it) => {
+                // Nothing can be done about an error.
+                let _ = it.live.writer().cut(it.whole.0);
+                running.keep(it.whole.1);
             }
         }
+    }
+
+    /// Says in a file that was [cut](Self::cut) how many events it lacks so far. Perfetto's files
+    /// have no place for that.
+    pub(super) fn tell_missing(&mut self, running: &Running) -> io::Result<()> {
+        let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
+        let (mut heads, mut unseen) = (Vec::new(), running.unseen());
+        for ring in running.rings() {
+            let (mut head, kept) = (ring.head_words(), kept(running, ring, flushed));
+            let missing = head[ring::WRITTEN].saturating_sub(kept);
+            (head[ring::WRITTEN], head[ring::LOST]) = (kept, head[ring::LOST] + missing);
+            if kept != 0 && heads.len() < file.room_for_heads() {
+                heads.push((ring.number(), head));
+            } else {
+                // A reader asks for the heads of those rings that the file has.
+                unseen[0] += head[ring::LOST];
+            }
+        }
+        file.tell_missing(unseen, &heads)
+    }
+
+    /// Marks a file that was [cut](Self::cut) as one that may lack more than it says.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        if let Form::Native(file, _) = &mut self.form { file.reopen() } else { Ok(()) }
     }
 
     /// Adds a reading of all clocks, if something was written since the file was whole. Perfetto's
     /// files get them with each pass.
     pub(super) fn reading(&mut self, running: &Running) -> io::Result<()> {
         match &mut self.form {
-            Form::Native(file) if !file.is_closed() => file.reading(Moment::now(running.clock)),
+            Form::Native(file, _) if !file.is_closed() => file.reading(Moment::now(running.clock)),
             _ => Ok(()),
         }
     }
 }
 
 impl Form {
-    fn pass(&mut self, running: &Running, limit: Option<&Limit>) -> io::Result<u64> {
+    fn pass(&mut self, running: &Running, limit: Option<Limit>) -> io::Result<u64> {
         match self {
-            Self::Native(file) => copy(running, file, limit),
-            Self::Perfetto(..) if limit.is_some_and(Limit::is_reached) => Ok(0),
-            Self::Perfetto(live, defined) => {
-                let now = words_of(Moment::now(running.clock));
-                define(running, live, defined);
-                convert(running, |rings| live.advance(&now, rings))
+            Self::Native(file, _) => copy(running, file, limit),
+            Self::Perfetto(it) => {
+                let is_reached = limit.is_some_and(|limit| limit.is_reached(it.live.writer()));
+                if is_reached { Ok(0) } else { it.pass(running, false) }
             }
         }
     }
 }
 
-/// Hands over later definitions. Called after the time was read up to which hits are written: their
-/// probes had joined by then.
-fn define(running: &Running, live: &mut Live<File>, defined: &mut usize) {
-    let later = running.later(*defined);
-    later.iter().for_each(|definitions| live.define(definitions));
-    *defined += later.len();
+impl Converting {
+    /// Converts what the rings hold. Returns the largest number of sub-buffers of one ring that this
+    /// made free.
+    fn pass(&mut self, running: &Running, is_last: bool) -> io::Result<u64> {
+        let now = words_of(Moment::now(running.clock));
+        // Called after the time was read up to which hits are written: their probes had joined by
+        // then.
+        let later = running.later(self.defined);
+        later.iter().for_each(|definitions| self.live.define(definitions));
+        self.defined += later.len();
+        let mut rings = Converted::of(running);
+        if is_last {
+            self.live.finish(&now, &mut rings)?;
+        } else {
+            self.live.advance(&now, &mut rings)?;
+        }
+        self.whole = (self.live.writer().length(), self.live.events());
+        Ok(rings.rings.iter().flatten().map(|(ring, first)| ring.drained() - first).max().unwrap_or(0))
+    }
+}
+
+/// Returns the events of a ring that the file has.
+fn kept(running: &Running, ring: Ring<'_>, flushed: &Flushed) -> u64 {
+    let next = ring.drained();
+    let part = flushed.get(&ring.number()).filter(|(number, _)| *number == next);
+    ring.before(running.shape, next) + part.map_or(0, |(_, events)| *events)
 }
 
 /// Copies each sub-buffer that its thread has left, up to the limit.
 ///
 /// The part of a sub-buffer that a flush copies comes again, later and whole; readers take the last
 /// copy.
-fn copy(running: &Running, file: &mut TraceFile<File>, limit: Option<&Limit>) -> io::Result<u64> {
+fn copy(running: &Running, file: &mut TraceFile<GuardedFile>, limit: Option<Limit>) -> io::Result<u64> {
     let mut fullest = 0;
     for ring in running.rings() {
         let first = ring.drained();
         let mut next = first;
-        while ring.is_whole(running.shape, next) && !limit.is_some_and(Limit::is_reached) {
+        while ring.is_whole(running.shape, next) && !limit.is_some_and(|it| it.is_reached(file.out())) {
             file.reopen()?;
             file.sub_buffer(ring, running.shape, next)?;
             next += 1;
@@ -172,18 +248,6 @@ fn copy(running: &Running, file: &mut TraceFile<File>, limit: Option<&Limit>) ->
     Ok(fullest)
 }
 
-/// Converts what the rings hold.
-fn convert(running: &Running, write: impl FnOnce(&mut Converted<'_>) -> io::Result<()>) -> io::Result<u64> {
-    let mut rings = Converted { shape: running.shape, rings: Vec::new() };
-    for ring in running.rings() {
-        let number = usize::try_from(ring.number()).unwrap_or_default();
-        rings.rings.resize(rings.rings.len().max(number + 1), None);
-        rings.rings[number] = Some((ring, ring.drained()));
-    }
-    write(&mut rings)?;
-    Ok(rings.rings.iter().flatten().map(|(ring, first)| ring.drained() - first).max().unwrap_or(0))
-}
-
 /// The rings by their numbers, each with the sub-buffers that were free before.
 struct Converted<'a> {
     shape: Shape,
@@ -191,6 +255,16 @@ struct Converted<'a> {
 }
 
 impl<'a> Converted<'a> {
+    fn of(running: &'a Running) -> Self {
+        let mut rings = Vec::new();
+        for ring in running.rings() {
+            let number = usize::try_from(ring.number()).unwrap_or_default();
+            rings.resize(rings.len().max(number + 1), None);
+            rings[number] = Some((ring, ring.drained()));
+        }
+        Self { shape: running.shape, rings }
+    }
+
     fn ring(&self, number: u64) -> Option<Ring<'a>> {
         let place = self.rings.get(usize::try_from(number).ok()?)?;
         place.map(|(ring, _)| ring)

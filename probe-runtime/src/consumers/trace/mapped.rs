@@ -39,7 +39,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
-use crate::os::masked::Masked;
+use crate::os::masked::{Masked, unsignalled};
 use crate::per_thread::{PerThread, Place};
 use crate::report::file::replace;
 
@@ -310,7 +310,8 @@ impl RingFile {
         // Somebody may have moved it, or made it read-only; it is whole in any case.
         if now.and_then(|path| mapped::id(path.as_c_str())) == Some(known) {
             let file = OpenOptions::new().write(true).open(path);
-            let _ = file.and_then(|file| file.set_len(self.bytes() as u64 + bytes));
+            let length = self.bytes() as u64 + bytes;
+            let _ = file.and_then(|file| unsignalled(|| file.set_len(length)));
         }
         Ok(())
     }

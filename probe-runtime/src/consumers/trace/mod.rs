@@ -38,7 +38,7 @@ mod snapshot;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use dormant::Dormant;
 use drain::Drain;
@@ -95,7 +95,7 @@ pub struct Trace {
     /// The disk space of the file, in bytes.
     file_limit: Option<u64>,
     /// The file to write to, opened by somebody else.
-    opened: Option<Arc<File>>,
+    opened: Mutex<Option<Arc<File>>>,
     /// The file that the rings lie in.
     rings_in: Option<PathBuf>,
     /// The file of snapshots when a thread panics.
@@ -166,8 +166,10 @@ impl Trace {
     /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
-    /// Attaching creates the file, and replaces one of this name. If its disk gets full, a line on
-    /// stderr says so, the file has the events until then, and later ones are lost.
+    /// Attaching creates the file, and replaces one of this name. If its disk gets full, or the file
+    /// reaches the process's limit (`ulimit -f`), a line on stderr says so, and the file ends there:
+    /// all other events are lost, and counted as such. A program that closes all its descriptors
+    /// closes this file's, too, which is then opened again, unless it has another path by then.
     ///
     /// ```
     /// use probe_runtime::{Trace, probe, select};
@@ -196,7 +198,7 @@ impl Trace {
             total_bytes,
             text_limit: 64,
             file_limit: None,
-            opened: None,
+            opened: Mutex::new(None),
             rings_in: None,
             panics_to: None,
             follows_report: false,
@@ -317,7 +319,9 @@ impl Consumer for Trace {
             return Err(Error::Consumer("a trace can be attached only once; make another one".into()));
         }
         if let Keep::File(path) = &self.keep {
-            let drain = Drain::start(&running, path, self.opened.as_deref(), self.file_limit)?;
+            // The thread has its own descriptor of it.
+            let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let drain = Drain::start(&running, path, opened.as_deref(), self.file_limit)?;
             // A trace that runs is attached once.
             let _ = self.drain.set(drain);
         }

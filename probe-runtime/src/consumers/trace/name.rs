@@ -20,8 +20,15 @@ impl Name {
     /// # Errors
     /// If the path is empty, no UTF-8, or has a zero or another `%`.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
+        Self::relative(&std::path::absolute(path)?)
+    }
+
+    /// Reads a pattern as it is. A relative path starts from the working directory of that time.
+    ///
+    /// # Errors
+    /// If the path is no UTF-8, or has a zero or another `%`.
+    pub(super) fn relative(path: &Path) -> io::Result<Self> {
         let wrong = |problem| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
-        let path = std::path::absolute(path)?;
         let Some(text) = path.to_str() else { return wrong("the name is no UTF-8") };
         if text.contains('\0') {
             return wrong("the name has a zero byte");

@@ -58,6 +58,8 @@ pub(super) struct Running {
     text_limit: usize,
     /// Whether the system's clock is read without a system call.
     is_clock_cheap: bool,
+    /// The events in the file, where that had to end before the trace.
+    kept: OnceLock<u64>,
 }
 
 impl Running {
@@ -101,8 +103,29 @@ impl Running {
             made: AtomicUsize::new(0),
             most,
             text_limit,
+            kept: OnceLock::new(),
             is_clock_cheap: (0..8).any(|_| took() < VDSO_NANOSECONDS),
         })
+    }
+
+    /// Notes that the file has ended with so many events. All others are lost.
+    pub(super) fn keep(&self, events: u64) {
+        let _ = self.kept.set(events);
+    }
+
+    /// Returns the events that are in the rings or were copied from there, and those that were lost.
+    pub(super) fn totals(&self) -> [u64; 2] {
+        let none = [0, self.unseen().iter().sum()];
+        let all = self.rings().fold(none, |[written, lost], ring| {
+            let (more, less) = ring.totals();
+            [written + more, lost + less]
+        });
+        self.kept.get().map_or(all, |kept| [*kept, (all[0] + all[1]).saturating_sub(*kept)])
+    }
+
+    /// Returns the most rings that there may be.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 
     /// Returns what its files begin with.

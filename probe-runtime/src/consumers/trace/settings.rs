@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::live::is_perfetto;
+use super::name::Name;
 use super::{Keep, Trace};
 use crate::report::file::without_ending;
 use crate::report::program;
@@ -65,7 +66,12 @@ impl Trace {
                         it.invalid_value(format!("write the file's name: `trace(file=run.{ENDING})`"))
                     );
                 }
-                "file" => (trace.keep, trace.follows_report) = (Keep::File(it.value.into()), false),
+                "file" => {
+                    let name = Name::relative(Path::new(it.value));
+                    let name = name.map_err(|why| it.invalid_value(why.to_string()))?;
+                    let path = name.path(std::process::id(), false);
+                    (trace.keep, trace.follows_report) = (Keep::File(path), false);
+                }
                 _ => (),
             }
         }
@@ -126,6 +132,8 @@ mod tests {
         let file = trace("file=a/b.probetrace, ring=64K, limit=1G").unwrap();
         assert_eq!((&file.keep, file.ring_bytes), (&Keep::File("a/b.probetrace".into()), 65536));
         assert_eq!(file.file_limit, Some(1 << 30));
+        let named = trace("file=run-%p-100%%.pftrace").unwrap();
+        assert_eq!(named.keep, Keep::File(format!("run-{}-100%.pftrace", std::process::id()).into()));
     }
 
     #[test]
@@ -157,6 +165,7 @@ mod tests {
             ("panic=x", 0, "this trace is written to a file already; write `trace(flight, panic)`"),
             ("flight, map", 11, "write the file's name: `trace(flight, map=run-%p.probetrace)`"),
             ("file=", 5, "write the file's name: `trace(file=run.probetrace)`"),
+            ("file=%x", 5, "`%` is followed by neither `p`, for the process's id, nor `%`"),
             ("size=lots", 5, "`lots` is not a size; write bytes, or `64K`, `16M`, `1G`"),
         ] {
             assert_eq!(trace(options).err(), Some((at, problem.to_owned())), "{options}");

@@ -1,6 +1,5 @@
 //! Copies rings into a file, beside the threads that write them.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -11,12 +10,13 @@ use super::file::TraceFile;
 use super::ring::Ring;
 use super::running::Running;
 use crate::os;
+use crate::os::guarded_file::GuardedFile;
 use crate::report::file;
 
 /// Writes a snapshot to a file, which appears whole, and replaces one of this name. A pipe or
 /// another stream is written in place.
 pub(super) fn to_file(running: &Running, path: &Path) -> io::Result<()> {
-    let write_to = |file: fs::File| {
+    let write_to = |file: GuardedFile| {
         let mut out = io::BufWriter::with_capacity(1 << 16, file);
         write(running, &mut out)?;
         out.flush()
@@ -61,7 +61,7 @@ pub(super) fn end<W: Write>(running: &Running, file: &mut TraceFile<W>) -> io::R
 }
 
 /// Returns the number of events in a copy of a sub-buffer.
-fn events(words: &[u64]) -> u64 {
+pub(super) fn events(words: &[u64]) -> u64 {
     let (mut at, mut events) = (sub_buffer::WORDS, 0);
     while let Some(word) = words.get(at) {
         at += 1 + event::payload(*word);

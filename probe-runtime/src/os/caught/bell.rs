@@ -11,11 +11,11 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::super::identity::Identity;
 use super::milliseconds;
 
 /// The time between looks of a sleeping thread if poll(2) does not wait for the pipe.
@@ -30,11 +30,11 @@ pub(super) struct Bell {
     is_lost: AtomicBool,
 }
 
-/// A descriptor, and the identity of its file: the device and the file's number there.
+/// A descriptor, and its file.
 #[derive(Clone, Copy, Debug)]
 struct End {
     descriptor: libc::c_int,
-    file: (libc::dev_t, libc::ino_t),
+    file: Identity,
 }
 
 impl End {
@@ -43,12 +43,12 @@ impl End {
     fn new(descriptor: libc::c_int) -> io::Result<Self> {
         // SAFETY: an open descriptor that no other code uses.
         unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
-        Ok(Self { descriptor, file: file(descriptor).ok_or_else(io::Error::last_os_error)? })
+        Ok(Self { descriptor, file: Identity::of(descriptor).ok_or_else(io::Error::last_os_error)? })
     }
 
     /// Returns whether the descriptor still refers to the pipe. Async-signal-safe; changes errno.
     fn is_there(self) -> bool {
-        file(self.descriptor) == Some(self.file)
+        Identity::of(self.descriptor) == Some(self.file)
     }
 }
 
@@ -100,18 +100,6 @@ static RING: u8 = 1;
 
 fn nap(limit: Option<Duration>) {
     std::thread::sleep(limit.unwrap_or(BETWEEN_LOOKS).min(BETWEEN_LOOKS));
-}
-
-fn file(descriptor: libc::c_int) -> Option<(libc::dev_t, libc::ino_t)> {
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a place for the answer, which is initialised if the call succeeds.
-    unsafe {
-        let is_told = libc::fstat(descriptor, stat.as_mut_ptr()) == 0;
-        is_told.then(|| {
-            let stat = stat.assume_init();
-            (stat.st_dev, stat.st_ino)
-        })
-    }
 }
 
 #[cfg(test)]

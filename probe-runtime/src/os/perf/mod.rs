@@ -22,6 +22,8 @@ use perf_event_open_sys::bindings::{
 };
 use perf_event_open_sys::perf_event_open;
 
+use super::identity;
+
 pub(crate) use page::{EventTimes, Page};
 pub(crate) use process::{ProcessNumber, process};
 
@@ -41,10 +43,6 @@ pub(crate) struct Descriptor(i32);
 
 /// The greatest number of events in a group.
 pub(crate) const MOST: usize = 8;
-
-/// The greatest number from which descriptors are [kept](Descriptor::out_of_the_way). The kernel's
-/// table of a process's files ends with the highest number, and each fork copies the table.
-const HIGH: u64 = 1024;
 
 impl Descriptor {
     /// Opens an event that counts this thread from now on, in the leader's group if one is given.
@@ -91,11 +89,7 @@ impl Descriptor {
     /// all descriptors and opens others gets the lowest free numbers, so it gets this one only
     /// after hundreds of others.
     pub(crate) fn out_of_the_way(self) -> Self {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a place for the result.
-        let is_known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-        let from = if is_known { (limit.rlim_cur / 2).min(HIGH) } else { 0 };
-        let from = i32::try_from(from).unwrap_or_default();
+        let from = identity::high();
         if self.0 >= from {
             return self;
         }

@@ -48,6 +48,10 @@ impl<W: Write> Perfetto<W> {
         Ok(Self { packets: Packets::new(writer)?, tracks: Tracks::default() })
     }
 
+    pub(super) fn writer(&mut self) -> &mut W {
+        self.packets.writer()
+    }
+
     /// Writes a reading of all clocks, so that Perfetto knows the calendar time, and can show the
     /// trace beside one of the kernel.
     pub(super) fn clocks(&mut self, now: &[u64; reading::WORDS]) -> io::Result<()> {

@@ -43,6 +43,10 @@ impl<W: Write> Packets<W> {
         Ok(packets)
     }
 
+    pub(super) fn writer(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     /// Returns an event without content.
     pub(super) fn event(&mut self) -> TrackEvent {
         let TrackEvent { mut category_iids, mut debug_annotations, mut flow_ids, .. } =

@@ -1,12 +1,13 @@
 //! The log of rules: a line for each event, on stderr or in a file.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::os::guarded_file::GuardedFile;
 use crate::os::stderr::say;
 use crate::rules::VARIABLE;
 use crate::spec::{SpecAttachment, SpecAttachments};
@@ -15,7 +16,7 @@ use crate::spec::{SpecAttachment, SpecAttachments};
 pub(super) struct Log {
     begin: Instant,
     /// `None` for stderr.
-    file: Option<File>,
+    file: Option<GuardedFile>,
 }
 
 impl Log {
@@ -25,7 +26,7 @@ impl Log {
         // A pipe that nobody reads must not stop the program, nor a full one its rules.
         options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
         let file = path.and_then(|path| match options.open(path) {
-            Ok(file) => Some(file),
+            Ok(file) => Some(GuardedFile::stream(file).out_of_the_way()),
             Err(error) => {
                 say(&format!("{VARIABLE}_LOG: {} can't be written: {error}", path.display()));
                 None

@@ -56,6 +56,18 @@ impl Ring<'_> {
         (HEADER..=shape.words).contains(&used).then_some(used)
     }
 
+    /// Returns the events before a sub-buffer that was not drained, or that has not begun.
+    pub(in super::super) fn before(self, shape: Shape, number: u64) -> u64 {
+        // All that is there unless the sub-buffer has begun.
+        let written = self.head.written.load(Acquire);
+        let header = |word| self.header(shape, number, word);
+        if header(sub_buffer::SEQUENCE).load(Acquire) == number + 1 {
+            header(sub_buffer::WRITTEN_BEFORE).load(Relaxed)
+        } else {
+            written
+        }
+    }
+
     /// Returns whether the thread has left this sub-buffer, or filled it.
     pub(in super::super) fn is_whole(self, shape: Shape, number: u64) -> bool {
         self.head.position.load(Acquire) >= (number + 1) * shape.words

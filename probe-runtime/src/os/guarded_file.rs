@@ -1,0 +1,348 @@
+//! A file that this crate writes while the program runs and may close any descriptor.
+//!
+//! A program that becomes a daemon closes all numbers, and the kernel gives the same ones to the
+//! files that it opens next. So each use compares the [identity](Identity) of the file behind the
+//! number. A number that is another file's by now is neither written nor closed. A file that has a
+//! path is opened again, if the path still leads to it: a trace goes on in a daemon.
+//!
+//! Limit: the comparison is one system call ahead of the use. The kernel hands out the lowest free
+//! number, so a file that stays open for long has a high one ([`out_of_the_way`]). To be hurt, a
+//! program would have to close that number and open hundreds of files between the two calls, or
+//! choose the number itself (`dup2`).
+//!
+//! Two other ways have no such limit, and were left:
+//! - **A thread with a table of descriptors of its own** (`unshare(CLONE_FILES)`). The filters of
+//!   containers refuse the call, and others kill for it. The table begins as a copy, so the thread
+//!   holds the program's pipes, sockets and stderr open, or closes them once more, which flushes
+//!   files on some systems. The thread could say nothing on the stderr that the program has later.
+//! - **A mapping in place of a descriptor.** It can't make the file longer, and a full disk is a
+//!   SIGBUS. The rings of [`mapped`](super::mapped) are of one size, reserve it, and keep no
+//!   descriptor.
+//!
+//! A write raises no signal: see [`unsignalled`].
+//!
+//! [`out_of_the_way`]: GuardedFile::out_of_the_way
+
+// Safety: relies on fcntl(2) making a new descriptor, which is this module's own.
+#![cfg_attr(all(unix, not(miri)), expect(unsafe_code, reason = "see above"))]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::mem;
+use std::path::{Path, PathBuf};
+
+#[cfg(all(unix, not(miri)))]
+use super::identity::{self, Identity};
+use super::masked::unsignalled;
+
+/// A file, written from its beginning, or a stream.
+#[derive(Debug)]
+pub(crate) struct GuardedFile {
+    /// `None` while it is dropped.
+    file: Option<File>,
+    #[cfg(all(unix, not(miri)))]
+    own: Option<Identity>,
+    /// The place of the next byte; `None` for a stream.
+    next: Option<u64>,
+    /// Whether it gets no longer.
+    is_cut: bool,
+    /// The path by which it may be opened again.
+    path: Option<PathBuf>,
+}
+
+impl GuardedFile {
+    /// Takes a file that was just opened.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn new(file: File) -> io::Result<Self> {
+        let is_file = file.metadata()?.is_file();
+        let mut file = Self::stream(file);
+        file.next = is_file.then_some(0);
+        Ok(file)
+    }
+
+    /// Takes a stream that was just opened, or a file that is open for appending.
+    pub(crate) fn stream(file: File) -> Self {
+        Self {
+            #[cfg(all(unix, not(miri)))]
+            own: Identity::of(std::os::fd::AsRawFd::as_raw_fd(&file)),
+            file: Some(file),
+            next: None,
+            is_cut: false,
+            path: None,
+        }
+    }
+
+    /// Says where the file is, whatever working directory the program chooses later.
+    pub(crate) fn found_at(mut self, path: &Path) -> Self {
+        self.path = self.next.and_then(|_| std::path::absolute(path).ok());
+        self
+    }
+
+    /// Moves it to a high number, if one is free, to be kept for long. A program that closes all
+    /// descriptors and opens others gets the lowest free numbers, so it gets this one only after
+    /// hundreds of others.
+    pub(crate) fn out_of_the_way(mut self) -> Self {
+        if let Some(moved) = self.file.as_ref().and_then(moved_up) {
+            self.file = Some(moved);
+        }
+        self
+    }
+
+    /// Returns the number of bytes so far, without those of other writers; 0 for a stream.
+    pub(crate) fn length(&self) -> u64 {
+        self.next.unwrap_or(0)
+    }
+
+    /// Returns whether it has places: it is no stream.
+    pub(crate) fn has_places(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Writes at a place before the end of a file.
+    ///
+    /// # Errors
+    /// The system's, or that the program has closed it.
+    pub(crate) fn overwrite(&mut self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let file = self.checked()?;
+            match unsignalled(|| write_at(file, bytes, at)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => (bytes, at) = (&bytes[written..], at + written as u64),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a file at this length. It gets no longer after that: later parts are errors.
+    ///
+    /// # Errors
+    /// The system's, or that the program has closed it.
+    pub(crate) fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.is_cut = true;
+        if !self.has_places() {
+            return Ok(());
+        }
+        self.next = Some(length);
+        let file = self.checked()?;
+        unsignalled(|| file.set_len(length))
+    }
+
+    /// Waits until the disk has it.
+    ///
+    /// # Errors
+    /// The system's, or that the program has closed it.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match self.checked()?.sync_data() {
+            // A pipe, which has nothing to wait for.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// Returns the bytes that it takes on the disk: holes take none. `None` if it can't be told.
+    pub(crate) fn taken(&mut self) -> Option<u64> {
+        let metadata = self.checked().ok()?.metadata().ok()?;
+        #[cfg(unix)]
+        return Some(std::os::unix::fs::MetadataExt::blocks(&metadata) * 512);
+        #[cfg(not(unix))]
+        Some(metadata.len())
+    }
+
+    /// Returns the file, if the number is still its own, or once it is opened again.
+    fn checked(&mut self) -> io::Result<&File> {
+        if !self.is_own() {
+            self.open_again()?;
+        }
+        self.file.as_ref().ok_or_else(closed)
+    }
+
+    fn open_again(&mut self) -> io::Result<()> {
+        // Closing the number would close another file of the program.
+        mem::forget(self.file.take());
+        let path = self.path.as_ref().ok_or_else(closed)?;
+        let again = OpenOptions::new().write(true).open(path).map_err(|_| closed())?;
+        let mut again = Self::stream(again).out_of_the_way();
+        if !self.is_same(&again) {
+            return Err(closed());
+        }
+        self.file = again.file.take();
+        Ok(())
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    fn is_own(&self) -> bool {
+        let number = self.file.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
+        number.is_some_and(|number| Identity::of(number) == self.own)
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    fn is_same(&self, other: &Self) -> bool {
+        self.own == other.own
+    }
+
+    #[cfg(not(all(unix, not(miri))))]
+    fn is_own(&self) -> bool {
+        self.file.is_some()
+    }
+
+    #[cfg(not(all(unix, not(miri))))]
+    fn is_same(&self, _other: &Self) -> bool {
+        false
+    }
+}
+
+impl Write for GuardedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_cut {
+            return Err(io::Error::other("the file was cut off"));
+        }
+        let next = self.next;
+        let file = self.checked()?;
+        let written = unsignalled(|| match next {
+            Some(at) => write_at(file, bytes, at),
+            None => (&mut &*file).write(bytes),
+        })?;
+        self.next = next.map(|at| at + written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for GuardedFile {
+    fn drop(&mut self) {
+        if !self.is_own() {
+            mem::forget(self.file.take());
+        }
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::other("the program has closed its descriptor")
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, bytes, at)
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, bytes: &[u8], at: u64) -> io::Result<usize> {
+    io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
+    file.write(bytes)
+}
+
+/// Returns the same file by a high number, if one is free.
+#[cfg(all(unix, not(miri)))]
+fn moved_up(file: &File) -> Option<File> {
+    use std::os::fd::{AsRawFd, FromRawFd};
+
+    let from = identity::high();
+    if file.as_raw_fd() >= from {
+        return None;
+    }
+    // SAFETY: no pointers. A descriptor that it returns is new, and nobody else's.
+    unsafe {
+        let moved = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, from);
+        (moved >= 0).then(|| File::from_raw_fd(moved))
+    }
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn moved_up(_: &File) -> Option<File> {
+    None
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use std::fs;
+    use std::os::fd::{AsRawFd, RawFd};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("probes-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// Puts another file behind the number, as a program does that has closed all.
+    fn take_over(file: &GuardedFile, theirs: &File) -> RawFd {
+        let number = file.file.as_ref().unwrap().as_raw_fd();
+        // SAFETY: two descriptors of this test.
+        assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
+        number
+    }
+
+    #[test]
+    fn another_files_number_is_neither_written_nor_closed() {
+        let folder = folder("guarded");
+        let path = |name: &str| folder.join(name);
+        fs::write(path("theirs"), "theirs").unwrap();
+        let theirs = OpenOptions::new().write(true).open(path("theirs")).unwrap();
+        let mut own = GuardedFile::new(File::create(path("own")).unwrap()).unwrap();
+        own.write_all(b"before").unwrap();
+        let number = take_over(&own, &theirs);
+        for problem in [
+            own.write(b"after").unwrap_err(),
+            own.overwrite(b"B", 0).unwrap_err(),
+            own.cut(1).unwrap_err(),
+            own.sync().unwrap_err(),
+        ] {
+            let text = problem.to_string();
+            assert!(text == "the program has closed its descriptor" || text == "the file was cut off");
+        }
+        drop(own);
+        assert_eq!(Identity::of(number), Identity::of(theirs.as_raw_fd()), "it is open");
+        assert_eq!(["own", "theirs"].map(|it| fs::read_to_string(path(it)).unwrap()), ["before", "theirs"]);
+        // SAFETY: the number is of this test.
+        assert_eq!(unsafe { libc::close(number) }, 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn it_is_opened_again_where_its_path_leads_to_it() {
+        let folder = folder("again");
+        let path = |name: &str| folder.join(name);
+        let theirs = File::create(path("theirs")).unwrap();
+        let own = GuardedFile::new(File::create(path("own")).unwrap()).unwrap();
+        let mut own = own.found_at(&path("own")).out_of_the_way();
+        own.write_all(b"before").unwrap();
+        let number = take_over(&own, &theirs);
+        own.write_all(b", after").unwrap();
+        own.overwrite(b"B", 0).unwrap();
+        // In its place is another file.
+        fs::rename(path("own"), path("moved")).unwrap();
+        fs::write(path("own"), "new").unwrap();
+        let second = take_over(&own, &theirs);
+        own.write_all(b", last").unwrap_err();
+        drop(own);
+        assert_eq!(
+            ["own", "moved", "theirs"].map(|it| fs::read_to_string(path(it)).unwrap()),
+            ["new", "Before, after", ""]
+        );
+        // SAFETY: the numbers are of this test.
+        unsafe { assert_eq!([libc::close(number), libc::close(second)], [0, 0]) };
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_cut_file_gets_no_longer() {
+        let folder = folder("cut");
+        let mut own = GuardedFile::new(File::create(folder.join("own")).unwrap()).unwrap();
+        own.write_all(b"whole, half").unwrap();
+        own.cut(5).unwrap();
+        own.write_all(b"rest").unwrap_err();
+        own.overwrite(b"W", 0).unwrap();
+        assert_eq!(own.length(), 5);
+        assert_eq!(fs::read_to_string(folder.join("own")).unwrap(), "Whole");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

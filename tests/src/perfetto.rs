@@ -1,0 +1,102 @@
+//! The events of a `.pftrace`, read without Perfetto's own definitions.
+
+use std::fs;
+use std::path::Path;
+
+/// The kind of events that begin a slice.
+pub const BEGIN: u64 = 1;
+/// The kind of events that end one.
+pub const END: u64 = 2;
+
+/// The kind of events of one moment.
+pub const INSTANT: u64 = 3;
+
+/// An event of a `.pftrace`.
+#[derive(Debug)]
+pub struct Event {
+    /// [`BEGIN`], [`END`], [`INSTANT`], or another number.
+    pub kind: u64,
+    /// The track's number.
+    pub track: u64,
+    /// In nanoseconds.
+    pub time: u64,
+    /// Arguments that are unsigned numbers.
+    pub numbers: Vec<u64>,
+    /// Whether hits were lost before it, which it counts.
+    pub is_after_loss: bool,
+}
+
+/// A field of a message: its number, its value, its bytes.
+type Field<'a> = (u64, u64, &'a [u8]);
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 127) << shift;
+        shift += 7;
+        if byte & 128 == 0 {
+            return Some(value);
+        }
+    }
+}
+
+/// Returns the next field of a message; `None` at its end, or where it is not whole.
+fn field<'a>(bytes: &mut &'a [u8]) -> Option<Field<'a>> {
+    let key = varint(bytes)?;
+    let (length, value) = match key & 7 {
+        0 => return Some((key >> 3, varint(bytes)?, &[])),
+        1 => (8, 0),
+        2 => (varint(bytes)?, 0),
+        other => panic!("no field of this format has wire type {other}"),
+    };
+    let (content, rest) = bytes.split_at_checked(usize::try_from(length).unwrap())?;
+    *bytes = rest;
+    Some((key >> 3, value, content))
+}
+
+fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
+    std::iter::from_fn(|| field(&mut bytes)).collect()
+}
+
+fn event(packet: &[u8]) -> Option<Event> {
+    let mut event = Event { kind: 0, track: 0, time: 0, numbers: Vec::new(), is_after_loss: false };
+    let mut content = None;
+    for (number, value, bytes) in fields(packet) {
+        match number {
+            8 => event.time = value,
+            11 => content = Some(bytes),
+            42 => event.is_after_loss = value == 1,
+            _ => (),
+        }
+    }
+    for (number, value, bytes) in fields(content?) {
+        match number {
+            4 => event.numbers.extend(fields(bytes).iter().filter(|it| it.0 == 3).map(|it| it.1)),
+            9 => event.kind = value,
+            11 => event.track = value,
+            _ => (),
+        }
+    }
+    Some(event)
+}
+
+/// Returns the events of the packets that are whole.
+#[must_use]
+pub fn events(path: &Path) -> Vec<Event> {
+    let bytes = fs::read(path).unwrap_or_default();
+    fields(&bytes).iter().filter_map(|(_, _, packet)| event(packet)).collect()
+}
+
+/// Returns the number of slices that have ended.
+#[must_use]
+pub fn ends(path: &Path) -> usize {
+    events(path).iter().filter(|event| event.kind == END).count()
+}
+
+/// Returns how many hits were lost.
+#[must_use]
+pub fn lost(events: &[Event]) -> u64 {
+    events.iter().filter(|event| event.is_after_loss).map(|event| event.numbers[0]).sum()
+}
