@@ -121,8 +121,9 @@ pub enum Command {
     Trace(Trace),
     /// Records a trace of a running program into a file
     ///
-    /// The program writes the file while it runs. The ending of FILE tells the format: .pftrace for
-    /// Perfetto, which can be opened at any time, or .probetrace for `report` and `convert`.
+    /// The program writes the file while it runs. The ending of FILE tells the format: .probetrace
+    /// for `report` and `convert`, or .pftrace for Perfetto. The latter is made at the end, of a
+    /// .pftrace.probetrace beside it, which goes. If hits are lost, try a larger --ring.
     #[cfg(target_os = "linux")]
     Record(Record),
     /// Writes the latest events of a running program's flight recorder into a file
@@ -350,6 +351,14 @@ pub struct Record {
     /// Ends after this time [default: at Ctrl-C, or with the program]
     #[arg(long = "for", value_name = "TIME", value_parser = interval)]
     pub time: Option<Duration>,
+    /// The memory of each thread's ring, such as 16M; hits that find it full are lost. All rings
+    /// together have 256M at most [default: 4M]
+    #[arg(long, value_name = "SIZE")]
+    pub ring: Option<String>,
+    /// The disk space after which the file grows no further, such as 1G; later hits are lost, and
+    /// counted [default: none]
+    #[arg(long, value_name = "SIZE")]
+    pub limit: Option<String>,
 }
 
 /// The arguments of `snapshot`.

@@ -1,5 +1,7 @@
 //! `convert`: traces for other tools.
 
+use std::path::{Path, PathBuf};
+
 use probe_trace::export::{Error, Format, export};
 
 use crate::args;
@@ -10,20 +12,30 @@ use crate::staged::Staged;
 use crate::text::count;
 
 pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Shown, Failure> {
-    let format = Format::from_path(&args.out).map_err(|error| Failure::Usage(error.to_string()))?;
-    let out = args.out.display();
-    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
-    let (mut trace, _progress) = open(&args.traces).map_err(Failure::Input)?;
+    let (notes, exit) = convert(&args.traces, &args.out)?;
+    let mut text = String::new();
+    if is_json {
+        text = Made::to_file("convert", &args.out.display().to_string(), "written").document()?;
+    }
+    Ok(Shown { notes, exit, ..Shown::text(text) })
+}
+
+/// Converts traces to the format that the ending of `out` tells. Returns notes on missing parts.
+pub(super) fn convert(traces: &[PathBuf], out: &Path) -> Result<(Vec<String>, Exit), Failure> {
+    let format = Format::from_path(out).map_err(|error| Failure::Usage(error.to_string()))?;
+    let shown = out.display();
+    let unwritable = |error| Failure::Input(format!("{shown} can't be written: {error}"));
+    let (mut trace, _progress) = open(traces).map_err(Failure::Input)?;
     let clocks = trace.clocks();
     let mut notes = trace.problems().to_vec();
     let mut exit = Exit::Done;
-    let mut file = Staged::create(&args.out).map_err(unwritable)?;
+    let mut file = Staged::create(out).map_err(unwritable)?;
     let mut items = trace.items();
     match export(format, clocks, items.by_ref(), &mut file) {
         Ok(()) => (),
         // The output has all that came before, and is whole.
         Err(Error::Items(error)) => {
-            notes.push(format!("the trace can't be read further, so {out} ends there: {error}"));
+            notes.push(format!("the trace can't be read further, so {shown} ends there: {error}"));
             exit = Exit::Input;
         }
         Err(Error::Write(error)) => return Err(unwritable(error)),
@@ -34,9 +46,5 @@ pub(super) fn run(args: &args::Convert, is_json: bool) -> Result<Shown, Failure>
         notes.push(format!("{} of probes without a definition were left out", count(undefined, "event")));
     }
     file.finish().map_err(unwritable)?;
-    let mut text = String::new();
-    if is_json {
-        text = Made::to_file("convert", &out.to_string(), "written").document()?;
-    }
-    Ok(Shown { notes, exit, ..Shown::text(text) })
+    Ok((notes, exit))
 }

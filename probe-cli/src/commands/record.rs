@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::path::Path;
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use probe_protocol::{Attach, ClientError};
+use probe_trace::Trace;
 
+use super::convert::convert;
 use super::measure::{notes, report, running, target};
 use crate::args::{Record, Snapshot};
 use crate::json::Made;
 use crate::live::{Stop, Watched, ending, failure, recorder, recorders, watch};
-use crate::output::{Failure, Shown};
+use crate::output::{Exit, Failure, Shown};
 use crate::progress::Progress;
 use crate::staged::Staged;
 
@@ -38,32 +41,40 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The ending of files that programs write fastest, and that `report` and `convert` read.
+const NATIVE: &str = ".probetrace";
+
 pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
-    if !name.ends_with(".pftrace") && !name.ends_with(".probetrace") {
+    let is_converted = name.ends_with(".pftrace");
+    if !is_converted && !name.ends_with(NATIVE) {
         return Err(Failure::Usage(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`")));
     }
     let stop = Stop::on_signals()?;
     let mut program = target(&args.target, &stop)?;
     let out = args.out.display();
-    let unwritable = |error| Failure::Input(format!("{out} can't be written: {error}"));
     if fs::metadata(&args.out).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(Failure::Usage(format!(
             "{out} is no regular file, which a program writes from its beginning"
         )));
     }
+    // Converting takes the program fifty times as long as writing, and a busy one would lose events.
+    let ending = if is_converted { NATIVE } else { "" };
+    let (recorded_name, recorded) =
+        (format!("{name}{ending}"), args.out.with_file_name(format!("{name}{ending}")));
+    let unwritable = |error| Failure::Input(format!("{} can't be written: {error}", recorded.display()));
     // An earlier file stays until the program has taken this one.
-    let staged = Staged::create(&args.out).map_err(unwritable)?;
+    let staged = Staged::create(&recorded).map_err(unwritable)?;
     // The program writes all that it has before it answers the last request.
     program.client.set_patience(PATIENCE);
-    let attach = Attach { output: Some(name), ..Attach::new(format!("{}=trace", args.selector)) };
+    let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
     let attached = program.client.record(&attach, staged.file()).map_err(|error| failure(&error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     // A program that was started here may write to the same terminal.
     let progress = (!program.is_own()).then(|| Recording::begin(&args.out, args.time));
     let client = &mut program.client;
-    let mut text = String::new();
+    let (mut text, mut exit) = (String::new(), Exit::Done);
     let watched = watch(client, &stop, args.time, Some(STEP), |_, elapsed| {
         progress.iter().for_each(|it| it.recorded(elapsed));
         Ok(())
@@ -72,15 +83,34 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
         match client.pause(attached.id) {
             Ok(_) => {
                 text = report(client, attached.id, 0, "txt")?.unwrap_or_default();
-                notes.extend(client.detach(attached.id).map_err(|error| failure(&error))?);
+                let missing = client.detach(attached.id).map_err(|error| failure(&error))?;
+                if !missing.is_empty() {
+                    exit = Exit::Input;
+                }
+                notes.extend(missing);
             }
             Err(ClientError::Ended) => (),
             Err(error) => return Err(failure(&error)),
         }
     }
     drop(progress);
+    // By the name that the user has chosen.
+    text = text.replace(&recorded_name, &name);
     if text.is_empty() {
         notes.push(format!("{}; {out} has the events until about then", program.end()));
+    }
+    if Trace::open(&[&recorded]).is_ok_and(|trace| trace.is_cut()) {
+        exit = Exit::Input;
+    }
+    if is_converted {
+        let (missing, converted) = convert(slice::from_ref(&recorded), &args.out)
+            .map_err(|error| Failure::Input(format!("{error}; the trace is {}", recorded.display())))?;
+        notes.extend(missing);
+        if converted != Exit::Done {
+            exit = converted;
+        }
+        // It may stay: it is whole.
+        let _ = fs::remove_file(&recorded);
     }
     if !stop.is_set() {
         notes.extend(program.finish());
@@ -88,7 +118,15 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     if is_json {
         text = Made::to_file("record", &out.to_string(), &text).document()?;
     }
-    Ok(Shown { notes, ..Shown::text(text) })
+    Ok(Shown { notes, exit, ..Shown::text(text) })
+}
+
+/// Returns what the program is asked to attach.
+fn spec(args: &Record) -> String {
+    let of = |name, size: &Option<String>| size.as_ref().map(|size| format!("{name}={size}"));
+    let options: Vec<_> = [of("ring", &args.ring), of("limit", &args.limit)].into_iter().flatten().collect();
+    let options = if options.is_empty() { String::new() } else { format!("({})", options.join(", ")) };
+    format!("{}=trace{options}", args.selector)
 }
 
 pub(super) fn snapshot(args: &Snapshot, is_json: bool) -> Result<Shown, Failure> {

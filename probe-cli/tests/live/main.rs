@@ -25,6 +25,7 @@ mod outside_stub;
 mod preloaded;
 mod program;
 mod progress;
+mod recorded;
 mod refreshed;
 mod run;
 mod screens;
