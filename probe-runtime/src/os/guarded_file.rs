@@ -29,7 +29,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::mem;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "trace")]
+use std::path::Path;
+use std::path::PathBuf;
 
 #[cfg(all(unix, not(miri)))]
 use super::identity::{self, Identity};
@@ -74,12 +76,6 @@ impl GuardedFile {
         }
     }
 
-    /// Says where the file is, whatever working directory the program chooses later.
-    pub(crate) fn found_at(mut self, path: &Path) -> Self {
-        self.path = self.next.and_then(|_| std::path::absolute(path).ok());
-        self
-    }
-
     /// Moves it to a high number, if one is free, to be kept for long. A program that closes all
     /// descriptors and opens others gets the lowest free numbers, so it gets this one only after
     /// hundreds of others.
@@ -87,6 +83,73 @@ impl GuardedFile {
         if let Some(moved) = self.file.as_ref().and_then(moved_up) {
             self.file = Some(moved);
         }
+        self
+    }
+
+    /// Waits until the disk has it.
+    ///
+    /// # Errors
+    /// The system's, or that the program has closed it.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        match self.checked()?.sync_data() {
+            // A pipe, which has nothing to wait for.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// Returns the file, if the number is still its own, or once it is opened again.
+    fn checked(&mut self) -> io::Result<&File> {
+        if !self.is_own() {
+            self.open_again()?;
+        }
+        self.file.as_ref().ok_or_else(closed)
+    }
+
+    fn open_again(&mut self) -> io::Result<()> {
+        // Closing the number would close another file of the program.
+        mem::forget(self.file.take());
+        let path = self.path.as_ref().ok_or_else(closed)?;
+        let mut options = OpenOptions::new();
+        // A pipe in its place is not waited for.
+        #[cfg(all(unix, not(miri)))]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK | libc::O_NOCTTY);
+        let again = options.write(true).open(path).map_err(|_| closed())?;
+        let mut again = Self::stream(again).out_of_the_way();
+        if !self.is_same(&again) {
+            return Err(closed());
+        }
+        self.file = again.file.take();
+        Ok(())
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    fn is_own(&self) -> bool {
+        let number = self.file.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
+        number.is_some_and(|number| Identity::of(number) == self.own)
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    fn is_same(&self, other: &Self) -> bool {
+        self.own == other.own
+    }
+
+    #[cfg(not(all(unix, not(miri))))]
+    fn is_own(&self) -> bool {
+        self.file.is_some()
+    }
+
+    #[cfg(not(all(unix, not(miri))))]
+    fn is_same(&self, _other: &Self) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "trace")]
+impl GuardedFile {
+    /// Says where the file is, whatever working directory the program chooses later.
+    pub(crate) fn found_at(mut self, path: &Path) -> Self {
+        self.path = self.next.and_then(|_| std::path::absolute(path).ok());
         self
     }
 
@@ -131,18 +194,6 @@ impl GuardedFile {
         unsignalled(|| file.set_len(length))
     }
 
-    /// Waits until the disk has it.
-    ///
-    /// # Errors
-    /// The system's, or that the program has closed it.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        match self.checked()?.sync_data() {
-            // A pipe, which has nothing to wait for.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            synced => synced,
-        }
-    }
-
     /// Returns the bytes that it takes on the disk: holes take none. `None` if it can't be told.
     pub(crate) fn taken(&mut self) -> Option<u64> {
         let metadata = self.checked().ok()?.metadata().ok()?;
@@ -150,48 +201,6 @@ impl GuardedFile {
         return Some(std::os::unix::fs::MetadataExt::blocks(&metadata) * 512);
         #[cfg(not(unix))]
         Some(metadata.len())
-    }
-
-    /// Returns the file, if the number is still its own, or once it is opened again.
-    fn checked(&mut self) -> io::Result<&File> {
-        if !self.is_own() {
-            self.open_again()?;
-        }
-        self.file.as_ref().ok_or_else(closed)
-    }
-
-    fn open_again(&mut self) -> io::Result<()> {
-        // Closing the number would close another file of the program.
-        mem::forget(self.file.take());
-        let path = self.path.as_ref().ok_or_else(closed)?;
-        let again = OpenOptions::new().write(true).open(path).map_err(|_| closed())?;
-        let mut again = Self::stream(again).out_of_the_way();
-        if !self.is_same(&again) {
-            return Err(closed());
-        }
-        self.file = again.file.take();
-        Ok(())
-    }
-
-    #[cfg(all(unix, not(miri)))]
-    fn is_own(&self) -> bool {
-        let number = self.file.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
-        number.is_some_and(|number| Identity::of(number) == self.own)
-    }
-
-    #[cfg(all(unix, not(miri)))]
-    fn is_same(&self, other: &Self) -> bool {
-        self.own == other.own
-    }
-
-    #[cfg(not(all(unix, not(miri))))]
-    fn is_own(&self) -> bool {
-        self.file.is_some()
-    }
-
-    #[cfg(not(all(unix, not(miri))))]
-    fn is_same(&self, _other: &Self) -> bool {
-        false
     }
 }
 
@@ -259,7 +268,7 @@ fn moved_up(_: &File) -> Option<File> {
     None
 }
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, feature = "trace", unix, not(miri)))]
 mod tests {
     use std::fs;
     use std::os::fd::{AsRawFd, RawFd};
