@@ -67,10 +67,8 @@ impl Story {
         let number: Option<u64> = words.next().map(|word| word.parse().unwrap());
         let has_frame = matches!(kind, "enter" | "leave");
         let (kind, is_c) = match kind {
-            "enter" => (Kind::Entry, true),
-            "leave" => (Kind::Exit, true),
-            "called" => (Kind::Entry, true),
-            "left" => (Kind::Exit, true),
+            "enter" | "called" => (Kind::Entry, true),
+            "leave" | "left" => (Kind::Exit, true),
             _ => (Kind::ALL.into_iter().find(|of| of.name() == kind).unwrap(), false),
         };
         let is_future = number.is_some() && !is_c;

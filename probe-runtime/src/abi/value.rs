@@ -168,7 +168,7 @@ impl Value<'_> {
             Type::F64 => ValueRef::F64(f64::from_bits(low)),
             Type::Bool => ValueRef::Bool(low != 0),
             Type::Char => ValueRef::Char(char::from_u32(low as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
-            Type::Bytes if !self.is_readable() => ValueRef::Unreadable,
+            Type::Bytes if !of_c::can_read(self.words) => ValueRef::Unreadable,
             // SAFETY: the words are the pointer and length of a slice borrowed for 'a.
             Type::Bytes => ValueRef::Bytes(unsafe { bytes(low, high) }),
             // SAFETY: as above, and the slice was a `str`.
@@ -179,9 +179,13 @@ impl Value<'_> {
             Type::Failed => ValueRef::Failed,
             Type::Format => ValueRef::Format(self),
             Type::CStr if low == 0 => ValueRef::Str("(null)"),
-            Type::CStr => self.c_str(of_c::MOST).map_or(ValueRef::Unreadable, |text| {
-                str::from_utf8(text).map_or(ValueRef::Bytes(text), ValueRef::Str)
-            }),
+            Type::CStr => {
+                // SAFETY: the word is the address of a string that is alive for 'a, or of none.
+                let text = unsafe { of_c::text(low, of_c::MOST) };
+                text.map_or(ValueRef::Unreadable, |text| {
+                    str::from_utf8(text).map_or(ValueRef::Bytes(text), ValueRef::Str)
+                })
+            }
         }
     }
 }

@@ -442,12 +442,11 @@ mod tests {
             let taken = (frames.pop_quickly(place))
                 .map(|(frame, _)| frame)
                 .or_else(|| frames.take(place, |_| dropped += 1).map(|(frame, _)| frame));
-            match taken {
-                Some(frame) => pairs.push((usize::try_from(frame.started()[0]).unwrap(), number)),
-                None => {
-                    frames.drop_left_by_exit(place, |_| dropped += 1);
-                    without_entry += 1;
-                }
+            if let Some(frame) = taken {
+                pairs.push((usize::try_from(frame.started()[0]).unwrap(), number));
+            } else {
+                frames.drop_left_by_exit(place, |_| dropped += 1);
+                without_entry += 1;
             }
         }
         (pairs, dropped, without_entry)

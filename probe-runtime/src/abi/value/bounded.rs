@@ -1,6 +1,6 @@
 //! Text of a field, read up to a limit: a string of C may have any length.
 
-use super::{Type, Value, bytes};
+use super::{Type, Value, bytes, of_c};
 
 /// The beginning of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,8 @@ impl Value<'_> {
     #[inline(always)]
     pub(crate) fn slice(&self) -> Option<&[u8]> {
         let [low, high] = self.words;
-        let is_slice = self.ty == Type::Str as u64 || (self.ty == Type::Bytes as u64 && self.is_readable());
+        let is_slice =
+            self.ty == Type::Str as u64 || (self.ty == Type::Bytes as u64 && of_c::can_read(self.words));
         // SAFETY: the words are the pointer and length of a slice that the value borrows.
         is_slice.then(|| unsafe { bytes(low, high) })
     }
@@ -37,7 +38,8 @@ impl Value<'_> {
             Type::CStr if low == 0 => Some(TextStart::of(b"(null)", most)),
             Type::CStr => {
                 // One more, which is the NUL of a text that ends there.
-                let text = self.c_str(most + 1)?;
+                // SAFETY: the word is the address of a string that the value borrows, or of none.
+                let text = unsafe { of_c::text(low, most + 1) }?;
                 Some(TextStart { bytes: &text[..text.len().min(most)], is_whole: text.len() <= most })
             }
             _ => None,

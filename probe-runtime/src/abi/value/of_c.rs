@@ -4,8 +4,6 @@ use core::slice;
 #[cfg(feature = "std")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Value;
-
 /// Bytes of a string that are read. A longer one is cut there.
 pub(super) const MOST: usize = 64 << 10;
 
@@ -31,31 +29,30 @@ pub fn unreadable_texts() -> u64 {
     UNREADABLE.load(Ordering::Relaxed)
 }
 
-impl Value<'_> {
-    /// Returns whether the bytes of a slice can be read. Those of Rust can; C's have any address.
-    #[inline(always)]
-    pub(super) fn is_readable(&self) -> bool {
-        let [start, len] = self.words;
-        let is_readable = start == 0 || is_readable(start, len);
-        #[cfg(feature = "std")]
-        if !is_readable {
-            UNREADABLE.fetch_add(1, Ordering::Relaxed);
-        }
-        is_readable
+/// Returns whether the bytes of a slice can be read. Those of Rust can; C's have any address.
+#[inline(always)]
+pub(super) fn can_read([start, len]: [u64; 2]) -> bool {
+    let is_readable = start == 0 || is_readable(start, len);
+    #[cfg(feature = "std")]
+    if !is_readable {
+        UNREADABLE.fetch_add(1, Ordering::Relaxed);
     }
+    is_readable
+}
 
-    /// Returns at most this many bytes of a string of C, without its NUL; `None` if they can't be
-    /// read.
-    pub(super) fn c_str(&self, most: usize) -> Option<&[u8]> {
-        let start = self.words[0] as *const u8;
-        let Some(len) = len(start, most) else {
-            #[cfg(feature = "std")]
-            UNREADABLE.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        // SAFETY: these bytes were read just now, and the string is alive for the hit.
-        Some(unsafe { slice::from_raw_parts(start, len) })
-    }
+/// Returns at most this many bytes of a string of C, without its NUL; `None` if they can't be read.
+///
+/// # Safety
+/// If there is a string at the address, it is alive for `'a`.
+pub(super) unsafe fn text<'a>(start: u64, most: usize) -> Option<&'a [u8]> {
+    let start = start as *const u8;
+    let Some(len) = len(start, most) else {
+        #[cfg(feature = "std")]
+        UNREADABLE.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    // SAFETY: these bytes were read just now, and the string is alive: the caller's promise.
+    Some(unsafe { slice::from_raw_parts(start, len) })
 }
 
 #[cfg(all(feature = "std", probe_backend = "patched"))]

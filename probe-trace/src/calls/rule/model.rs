@@ -79,7 +79,7 @@ impl Machine {
             }
         };
         // A site of Rust may come before the frame is made.
-        let is_early = kind == CallKind::Plain && !is_inlined && frame % 3 == 0 && frame < NEAR;
+        let is_early = kind == CallKind::Plain && !is_inlined && frame.is_multiple_of(3) && frame < NEAR;
         let entered_at = if kind == CallKind::Framed || is_early { returns_at } else { body };
         open.push(Activation { function, entry: self.hits.len(), body, returns_at, is_inlined, entered_at });
         self.hits.push(Hit { place: Place { function, kind, stack_pointer: entered_at }, ends: None });
@@ -91,7 +91,7 @@ impl Machine {
         let stack_pointer = match kind {
             CallKind::Framed => call.entered_at,
             // After its epilogue, a function jumps to the hook.
-            CallKind::Hooked if !call.is_inlined && place % 2 == 0 => call.returns_at,
+            CallKind::Hooked if !call.is_inlined && place.is_multiple_of(2) => call.returns_at,
             CallKind::Hooked => call.body,
             // A guard's drop that was not inlined.
             _ => call.body - place % 200,
