@@ -41,7 +41,8 @@ pub(crate) fn too_deep() {
 }
 
 const LOST: &str = "1 call was not measured: too many under way, or no memory";
-const LEFT_OUT: &str = "environment_out::inner is left out: its exit was not selected, or the program does not have it";
+const LEFT_OUT: &str =
+    "environment_out::inner is left out: its exit was not selected, or the program does not have it";
 
 #[test]
 fn calls_and_functions_are_missing_from_a_file() {
