@@ -73,8 +73,8 @@ fn start() {
         return;
     }
     if loaded.calls_hooks {
-        // From now on, first hits patch.
-        finstrument::start();
+        // Before the program's own code runs, so that nothing is missed.
+        finstrument::look_ahead();
     }
     match init_from_env() {
         // Reports are written when the program exits.

@@ -1,4 +1,5 @@
-//! Symbols that an object shares with others, by its GNU hash table.
+//! Symbols that an object shares with others: those that it has, by its GNU hash table, and those
+//! that it takes, by its relocations. A hash table without symbols says nothing of the others.
 //!
 //! The object may be one in memory. The dynamic linker of glibc writes addresses of this run over
 //! those of the file there, which its place (`bias`) tells.
@@ -9,9 +10,12 @@ use super::error::Problem;
 use super::image::Image;
 use super::layout::{Dynamic, LE, Symbol, read};
 
-/// Symbols of a chain, or that are looked up elsewhere, that are read. A damaged table may lead
-/// anywhere.
+/// Symbols of a chain, or relocations, that are read. A damaged table may lead anywhere.
 const MOST: u32 = 1 << 20;
+/// Types of relocations by which code reaches functions of other objects.
+const CALLS: [u64; 2] = [6, 7];
+/// Bytes of a relocation.
+const RELOCATION: u64 = 24;
 /// Longest name of a symbol that is compared.
 const LONGEST: u64 = 64;
 
@@ -21,6 +25,8 @@ pub struct Exported<'a> {
     hash: u64,
     symbols: u64,
     names: u64,
+    /// Addresses and sizes of the tables of relocations.
+    relocations: [(u64, u64); 2],
 }
 
 impl<'a> Exported<'a> {
@@ -31,20 +37,25 @@ impl<'a> Exported<'a> {
     pub fn of(image: &'a Image, bias: u64) -> Result<Option<Self>, Problem> {
         let Some((offset, size)) = image.dynamic else { return Ok(None) };
         let (mut hash, mut symbols, mut names) = (None, None, None);
+        let mut relocations = [(0, 0); 2];
         for at in (0..size / 16).map(|number| offset.saturating_add(number * 16)) {
             let Some(entry) = read::<Dynamic, 16>(&image.pages, at)? else { break };
-            let value = entry.d_val.get(LE);
-            let value = value.checked_sub(bias).unwrap_or(value);
+            let number = entry.d_val.get(LE);
+            let value = number.checked_sub(bias).unwrap_or(number);
             match entry.d_tag.get(LE) {
                 elf::DT_NULL => break,
                 elf::DT_GNU_HASH => hash = Some(value),
                 elf::DT_SYMTAB => symbols = Some(value),
                 elf::DT_STRTAB => names = Some(value),
+                elf::DT_JMPREL => relocations[0].0 = value,
+                elf::DT_PLTRELSZ => relocations[0].1 = number,
+                elf::DT_RELA => relocations[1].0 = value,
+                elf::DT_RELASZ => relocations[1].1 = number,
                 _ => (),
             }
         }
         let all = hash.zip(symbols).zip(names);
-        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names }))
+        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names, relocations }))
     }
 
     /// Returns the address and the size of a function that the object has.
@@ -78,17 +89,27 @@ impl<'a> Exported<'a> {
         Ok(None)
     }
 
-    /// Returns whether the object has a symbol of another one.
+    /// Returns whether the object's code takes this function from another one.
     ///
     /// # Errors
     /// The system's.
     pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
-        let [_, first, ..] = self.head()?;
-        for number in 1..first.min(MOST) {
-            if let Some(symbol) = self.symbol(number)?
-                && self.is_called(&symbol, name)?
-            {
-                return Ok(true);
+        let mut last = 0;
+        for (table, size) in self.relocations {
+            for at in (0..size / RELOCATION).take(MOST as usize) {
+                let info = table.wrapping_add(at * RELOCATION + 8);
+                let Some(info) = self.image.bytes(info)?.map(u64::from_le_bytes) else { break };
+                let (number, is_call) = ((info >> 32) as u32, CALLS.contains(&(info & 0xffff_ffff)));
+                if !is_call || number == last {
+                    continue;
+                }
+                last = number;
+                if let Some(symbol) = self.symbol(number)?
+                    && symbol.st_shndx.get(LE) == elf::SHN_UNDEF
+                    && self.is_called(&symbol, name)?
+                {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)

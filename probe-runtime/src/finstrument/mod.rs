@@ -162,8 +162,8 @@ mod stub;
 use stub as live;
 
 pub use live::{
-    DiscoveryAttachment, HookCall, attach, on_discovery, redirect, start, stats, stop_redirecting,
-    stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
+    stop_redirecting, stop_telling, text_policy, unpatched,
 };
 pub use reason::{Reason, Unpatched};
 pub use stats::{Redirected, Stats};

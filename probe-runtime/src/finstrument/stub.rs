@@ -72,6 +72,13 @@ impl HookCall<'_> {
 /// ```
 pub fn start() {}
 
+/// Does nothing: there is nothing to find.
+///
+/// ```
+/// probe_runtime::finstrument::look_ahead();
+/// ```
+pub fn look_ahead() {}
+
 /// Does nothing: the hooks do nothing here, either.
 ///
 /// ```

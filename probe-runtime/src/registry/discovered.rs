@@ -109,8 +109,14 @@ impl Registry {
     /// Names new discoveries. Runs before objects are frozen and [refreshed](Self::refresh), which
     /// lists named discoveries.
     pub(crate) fn name_pending(&mut self) {
-        if let Some((entry, is_all)) = provider::take_noted() {
-            self.provider.get_or_insert_with(entry.begin).name_pending(is_all);
+        let noted = provider::take_noted();
+        if let Some((entry, _)) = noted {
+            self.provider.get_or_insert_with(entry.begin);
+        }
+        let Some(provider) = self.provider() else { return };
+        let has_found = provider.look_ahead();
+        if noted.is_some() || has_found {
+            provider.name_pending(noted.is_some_and(|(_, is_all)| is_all));
         }
     }
 }
@@ -172,6 +178,10 @@ mod tests {
     struct Batches(Arc<Mutex<Vec<Vec<usize>>>>);
 
     impl Provider for Batches {
+        fn look_ahead(&mut self) -> bool {
+            false
+        }
+
         fn name_pending(&mut self, _is_all: bool) {}
 
         fn patch_pending(&mut self, _frozen: &Frozen) -> Due {

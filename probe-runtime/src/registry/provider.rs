@@ -125,6 +125,10 @@ pub(crate) enum Due {
 /// lock: the registry has the only provider, only the holder of the lock reaches the registry, and
 /// providers are not `Sync`.
 pub(crate) trait Provider: Send {
+    /// Finds call sites that were not reached yet, if that was asked for. Returns whether it has
+    /// found some. Objects may be unloaded meanwhile.
+    fn look_ahead(&mut self) -> bool;
+
     /// Names the call sites found since the last time, or all of them if `is_all`. Objects may be
     /// unloaded meanwhile.
     fn name_pending(&mut self, is_all: bool);

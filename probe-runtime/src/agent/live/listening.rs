@@ -67,7 +67,10 @@ pub(super) fn start(stays: bool, from_outside: bool) -> Result<Option<PathBuf>, 
         if from_outside {
             // Clients wait for that, and no thread of the program does.
             #[cfg(feature = "finstrument")]
-            finstrument::redirect();
+            {
+                finstrument::redirect();
+                finstrument::look_ahead();
+            }
         }
         listen(&of_thread);
         if from_outside {

@@ -11,7 +11,7 @@ use super::read_call::call_of;
 use super::reason::Reason;
 use super::reconcile::is_there;
 use super::tokens::Exclusive;
-use super::{policy, shared, split_calls, tail_jumps};
+use super::{first_hit, policy, shared, split_calls, tail_jumps};
 use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
@@ -33,8 +33,14 @@ pub(super) fn patch_deferred(
         // It may be in the lists of sites, so these are made anew.
         pending.is_all |= is_there && shared::unpatch(exclusive, discovery);
     }
+    if policy::may_write() {
+        let calls = deferred.iter().copied().filter(|it| it.state() == State::Waiting);
+        let calls = calls
+            .filter(|it| loaded.at(it.text()).is_some_and(|known| is_there(exclusive.frozen(), it, known)));
+        first_hit::patch_all(exclusive, calls.filter_map(|it| Some((it, it.call()?))));
+    }
     let mut has_trap = true;
-    for discovery in &deferred {
+    for discovery in deferred.iter().filter(|it| waits(it)) {
         has_trap = patch_or_switch(exclusive, discovery, loaded, has_trap);
     }
     { deferred }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(pending::note);

@@ -1,19 +1,24 @@
-//! The beginnings and ends of an object's functions in its file, by its symbol table.
+//! The beginnings and ends of an object's functions in its file, by its symbol table, or by its
+//! unwind table where it is stripped.
 //!
 //! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All
 //! functions with the same stem are taken together. So a jump from one fragment into the middle of
 //! another is found.
 //!
-//! Life: read once an object, if a function of it jumps to a hook; kept as long as the object is
-//! loaded. A stripped object without a separate file has none.
-//! Cost: a pass over the symbol table; some 60 bytes a function.
+//! An unwind table does not tell which pieces of code are one function. That is enough to look for
+//! calls of hooks, and not to be sure of jumps.
+//!
+//! Life: read once an object, if a function of it jumps to a hook, or if its calls are looked for
+//! ahead; kept as long as the object is loaded.
+//! Cost: a pass over the table; some 60 bytes a function.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
 
 use super::jumps::Fragment;
@@ -31,11 +36,14 @@ pub(super) struct Extents {
     fragments: Vec<Vec<usize>>,
     /// The longest function, in bytes.
     longest: u64,
+    /// Whether all fragments of a function are known.
+    is_by_symbols: bool,
 }
 
 impl Extents {
     /// Returns the extents of a file's functions, according to the symbols of this file or of a
-    /// separate one; `None` if one can't be read, or has no symbols.
+    /// separate one, or else to the file's unwind table; `None` if a file can't be read, or if there
+    /// are neither.
     pub(super) fn of(path: &Path, symbols: &Path) -> Option<Self> {
         let (cache, other) =
             (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
@@ -55,26 +63,60 @@ impl Extents {
                 Some((symbol.address()..symbol.address().checked_add(symbol.size())?, stem))
             })
             .collect();
+        let is_by_symbols = !functions.is_empty();
+        let mut stems = stems.len();
+        if !is_by_symbols {
+            functions = unwound(&file).zip(0..).collect();
+            stems = functions.len();
+        }
         functions.sort_unstable_by_key(|(range, stem)| (range.start, range.end, *stem));
         functions.dedup();
-        let mut fragments = vec![Vec::new(); stems.len()];
+        let mut fragments = vec![Vec::new(); stems];
         functions.iter().enumerate().for_each(|(at, (_, stem))| fragments[*stem].push(at));
         let longest = functions.iter().map(|(range, _)| range.end - range.start).max()?;
-        Some(Self { path: path.to_owned(), sections: sections.collect(), functions, fragments, longest })
+        let (path, sections) = (path.to_owned(), sections.collect());
+        Some(Self { path, sections, functions, fragments, longest, is_by_symbols })
     }
 
     /// Returns the code of the function that begins at `function`, with the file's addresses; empty
     /// unless all of it is certain.
     pub(super) fn fragments(&self, function: u64) -> Vec<Fragment> {
-        let ranges = self.ranges(function);
-        if ranges.iter().any(|range| self.overlaps(range)) {
-            return Vec::new();
+        let file = File::open(&self.path).ok().filter(|_| self.is_by_symbols);
+        file.and_then(|file| self.code(&file, self.ranges(function))).unwrap_or_default()
+    }
+
+    /// Returns the code around addresses, which ascend: for each function that has some of them, all
+    /// of its fragments, with the file's addresses. Leaves out what is not certain.
+    pub(super) fn around(&self, addrs: &[u64]) -> Vec<Vec<Fragment>> {
+        let Ok(file) = File::open(&self.path) else { return Vec::new() };
+        let (mut seen, mut end) = (HashSet::new(), 0);
+        let mut all = Vec::new();
+        for addr in addrs {
+            // Most functions have several.
+            let Some(function) = (*addr >= end).then(|| self.at(*addr)).flatten() else { continue };
+            end = function.end;
+            let ranges = self.ranges(function.start);
+            if ranges.first().is_some_and(|first| seen.insert(first.start)) {
+                all.extend(self.code(&file, ranges));
+            }
         }
-        let read = || -> Option<Vec<Fragment>> {
-            let file = File::open(&self.path).ok()?;
-            ranges.into_iter().map(|range| self.read(&file, range)).collect()
-        };
-        read().unwrap_or_default()
+        all
+    }
+
+    /// Returns the range of the function that holds an address.
+    fn at(&self, addr: u64) -> Option<Range<u64>> {
+        let after = self.functions.partition_point(|(range, _)| range.start <= addr);
+        let near = self.functions[..after].iter().rev();
+        let mut near = near.take_while(|(range, _)| addr - range.start < self.longest);
+        near.find(|(range, _)| range.contains(&addr)).map(|(range, _)| range.clone())
+    }
+
+    /// Returns the code of ranges, unless another function shares a part of one.
+    fn code(&self, file: &File, ranges: Vec<Range<u64>>) -> Option<Vec<Fragment>> {
+        if ranges.iter().any(|range| self.overlaps(range)) {
+            return None;
+        }
+        ranges.into_iter().map(|range| self.read(file, range)).collect()
     }
 
     fn ranges(&self, function: u64) -> Vec<Range<u64>> {
@@ -103,4 +145,24 @@ impl Extents {
         file.read_exact_at(&mut code, offset + (range.start - section.start)).ok()?;
         Some(Fragment { addr: usize::try_from(range.start).ok()?, code })
     }
+}
+
+/// Returns the pieces of code that an unwind table lists.
+fn unwound<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>> {
+    let section = file.section_by_name(".eh_frame");
+    let address = section.as_ref().map_or(0, ObjectSection::address);
+    let data = section.and_then(|it| it.uncompressed_data().ok()).unwrap_or_default();
+    let text = file.section_by_name(".text").map_or(0, |it| it.address());
+    let bases = BaseAddresses::default().set_eh_frame(address).set_text(text);
+    let table = EhFrame::new(&data, LittleEndian);
+    let mut found = Vec::new();
+    let mut entries = table.entries(&bases);
+    // What follows a damaged entry is not read.
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(part) = entry else { continue };
+        let Ok(fde) = part.parse(EhFrame::<EndianSlice<'_, LittleEndian>>::cie_from_offset) else { continue };
+        found.extend(fde.initial_address().checked_add(fde.len()).map(|end| fde.initial_address()..end));
+    }
+    found.retain(|range| !range.is_empty());
+    found.into_iter()
 }

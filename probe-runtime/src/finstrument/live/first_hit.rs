@@ -28,10 +28,11 @@ use super::discovery::{Discovery, State};
 use super::read_call::call_of;
 use super::reason::Reason;
 use super::table::{self, CallEntry};
+use super::tokens::Exclusive;
 use super::{pending, policy, split_calls};
 use crate::os::text::{page_size, pages};
 use crate::patch::word::Plan;
-use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text_now, write_word};
+use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text, write_text_now, write_word};
 
 /// The number of places for waiting calls. Pages beyond that share places.
 const PLACES: usize = 256;
@@ -82,11 +83,35 @@ pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
 }
 
 /// A call to be patched.
-struct Patch {
+pub(super) struct Patch {
     discovery: &'static Discovery,
     call: Call,
     /// Whether it is active now; `None` if the call was not there any more.
     written: Option<bool>,
+}
+
+/// Patches waiting calls of loaded objects in an operation, those of neighbouring pages with one
+/// opening. Leaves those that the system does not let change.
+pub(super) fn patch_all(_exclusive: Exclusive<'_>, calls: impl Iterator<Item = (&'static Discovery, Call)>) {
+    let mut all: Vec<_> = calls
+        .filter(|(discovery, _)| discovery.begin_change())
+        .map(|(discovery, call)| Patch { discovery, call, written: None })
+        .collect();
+    all.sort_unstable_by_key(|it| it.call.returns());
+    let page = |it: &Patch| range(it.call).start & !(page_size() - 1);
+    for run in all.chunk_by_mut(|one, next| page(next) - page(one) <= page_size()) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+        let text = range(first.call).start..range(last.call).end;
+        let opened = write_text(&text, &mut || {
+            run.iter_mut().for_each(|it| it.written = write(it.discovery, it.call))
+        });
+        for Patch { discovery, call, written } in &*run {
+            if let (Ok(()), Some(written)) = (opened, *written) {
+                end(discovery, *call, written);
+            }
+            discovery.end_change();
+        }
+    }
 }
 
 fn range(call: Call) -> Range<usize> {

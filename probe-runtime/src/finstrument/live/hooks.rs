@@ -3,12 +3,12 @@
 //! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
 //! 2. The call site is looked up by its return address. A call site that is not in the table, or
 //!    that belonged to another object, is discovered. The bytes before the return address are read
-//!    as a call ([`read_call`]). A place is taken ([`chunk`]), filled, and put into the table. If
+//!    as a call ([`read_call`]). A place is taken, filled, and put into the table ([`publish`]). If
 //!    several threads try, one of them succeeds.
 //! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
-//! 4. If a consumer listens, this call is a hit.
-//! 5. A thread that has discovered the call site tells the callback.
+//! 4. A thread that has discovered the call site tells the callback.
+//! 5. If a consumer listens, this call is a hit.
 
 // Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
 // the entries of `fast`, which lead to stubs.
@@ -20,12 +20,11 @@ use std::ptr;
 use super::call::Call;
 use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
-use super::garbage::ReplacedHook;
+use super::publish::{is_stale, publish};
 use super::read_call::call_of;
-use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counted, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
+    callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
 use crate::control;
@@ -33,8 +32,7 @@ use crate::dispatch::{Inside, dispatch};
 use crate::os::caught::ask;
 use crate::os::signals::Blocked;
 use crate::os::thread::{errno, set_errno};
-use crate::patch::SiteAddr;
-use crate::registry::provider::{CallSite, note_all};
+use crate::registry::provider::CallSite;
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
@@ -127,12 +125,14 @@ struct KnownCall {
 }
 
 /// Delivers a call as a hit, if a consumer listens.
-fn deliver(
-    inside: &Inside,
-    KnownCall { discovery, owner }: KnownCall,
-    by: ByHook,
-    call: impl FnOnce() -> Option<Call>,
-) {
+fn deliver(inside: &Inside, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
+    let is_wanted = settle(&known, call);
+    pass_on(inside, &known, by, is_wanted);
+}
+
+/// Makes a call what it has to be, as far as a hook can. Returns whether a consumer listens.
+fn settle(KnownCall { discovery, owner }: &KnownCall, call: impl FnOnce() -> Option<Call>) -> bool {
+    let discovery = *discovery;
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -160,6 +160,11 @@ fn deliver(
     if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
         pass_look_up(discovery);
     }
+    is_wanted
+}
+
+/// Delivers a hit.
+fn pass_on(inside: &Inside, KnownCall { discovery, owner }: &KnownCall, by: ByHook, is_wanted: bool) {
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(inside, discovery, owner),
         _ => discovery.definition_inside(inside).filter(|_| is_wanted),
@@ -198,14 +203,21 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     let owner = owner_of(returns, hit, hook);
     let found = {
         let _whole = Blocked::new();
-        discover(inside, hit, call, owner, hook)
+        provider::register();
+        // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
+        unsafe { publish(inside, hit, call, owner, hook) }
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
-    deliver(inside, KnownCall { discovery, owner }, by, || call);
+    let known = KnownCall { discovery, owner };
+    let mut is_wanted = settle(&known, || call);
     if is_new {
+        ask();
         callback::tell(inside, discovery);
+        // The callback may have attached a consumer, which gets this hit, too.
+        is_wanted |= shared::is_listened_to(discovery);
     }
+    pass_on(inside, &known, by, is_wanted);
 }
 
 /// Returns the discovery of this call, if it is still valid.
@@ -214,7 +226,7 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
     if let Some(discovery) = owner {
         let is_same = discovery.hit() == hit;
         // Sites do not come here, except with a thread that was late.
-        if (discovery.is_site() || !is_same) && is_stale(discovery, hook) {
+        if (discovery.is_site() || !is_same) && is_old(discovery, hook) {
             return None;
         }
         if is_same {
@@ -226,71 +238,17 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
     Some(KnownCall { discovery, owner })
 }
 
-/// Returns whether the discovery is out of date: another object was loaded there, or the same one
-/// anew. Then a site is a call again, or the call is another one.
-fn is_stale(discovery: &Discovery, hook: usize) -> bool {
-    // In this order: the thread that makes it a site has published it before.
-    let is_site = discovery.is_site();
-    // SAFETY: this hook's own call: the caller has found the discovery by its return address.
-    let there = discovery.returns().and_then(|returns| unsafe { call_of(returns, hook) });
-    there.is_some_and(|call| is_site || discovery.call() != Some(call))
+/// Returns whether a discovery with the return address of this hook's own call is out of date.
+fn is_old(discovery: &Discovery, hook: usize) -> bool {
+    // SAFETY: the hook returns there.
+    unsafe { is_stale(discovery, hook) }
 }
 
 /// Returns the discovery that owns a call, if another function owns it. Two inlined functions may
 /// end in one call.
 fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
     let known = table::find(returns).and_then(CallEntry::discovery);
-    known.filter(|known| known.hit() != hit && !is_stale(known, hook))
-}
-
-/// Puts a call into the table. Returns whether it is new there.
-fn discover(
-    inside: &Inside,
-    hit: Hit,
-    call: Option<Call>,
-    owner: Option<&'static Discovery>,
-    hook: usize,
-) -> Option<(&'static Discovery, bool)> {
-    let call = call.filter(|_| owner.is_none());
-    let (key, near, state) = match call {
-        Some(call) => (call.returns(), call.site(), State::Waiting),
-        None => (hit.key(), SiteAddr(hit.function), State::Unpatched(Reason::NotACall)),
-    };
-    let entry = table::find_or_insert(key)?;
-    loop {
-        let old = entry.discovery();
-        if let Some(known) = old.filter(|old| !is_stale(old, hook)) {
-            return Some((known, false));
-        }
-        let place = chunk::take(near)?;
-        let no_stub = place.refusal().filter(|_| state == State::Waiting);
-        let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
-        let member = counted::member(inside);
-        let is_beyond = member.is_none() && counted::is_on();
-        Discovery::write(place, key, call, hit, address(hit.kind), state, member);
-        provider::register();
-        if let Some(owner) = owner {
-            shared::find_twin(place.discovery(), owner);
-        }
-        if entry.replace(old, Some(place.discovery())).is_ok() {
-            counters::DISCOVERED.add();
-            if is_beyond {
-                place.discovery().go_beyond();
-            }
-            if let Some(old) = old {
-                old.leave();
-                note_all();
-            }
-            pending::note(place.discovery());
-            ask();
-            return Some((place.discovery(), true));
-        }
-        // Another thread was faster. No thread has seen this one.
-        let counter = place.discovery().counter();
-        drop(ReplacedHook::take(place.discovery()));
-        chunk::give_back(place);
-        counter.into_iter().for_each(|counter| counted::give_back(inside, counter));
-    }
+    known.filter(|known| known.hit() != hit && !is_old(known, hook))
 }
 
 // The hooks' code, which each hook's assembler names.

@@ -1,5 +1,6 @@
 //! The interface for programs, on targets that discover functions.
 
+use super::ahead;
 use super::call;
 use super::callback;
 pub use super::callback::HookCall;
@@ -33,6 +34,28 @@ pub fn start() {
     provider::register();
     note();
     control::look_for_probes();
+}
+
+/// Finds the calls of hooks in loaded objects before they run, and [starts](start). From then on each
+/// operation does so for the objects that have come since the last one, so consumers that are
+/// attached before a function's first call miss none.
+///
+/// All functions of these objects are probes then, also those that are never called. A call that
+/// the code does not tell the function of is left to its first hit, and so is what an object calls
+/// between its loading and the next operation ([`look_for_probes`](crate::look_for_probes)). Of code
+/// that is linked with this crate, only the executable's is looked at.
+///
+/// Cost: some 4 ms for a megabyte of text, and 500 bytes of memory for each call.
+///
+/// ```
+/// use probe_runtime::{Count, finstrument};
+/// finstrument::look_ahead();
+/// let calls = finstrument::attach(Count::new(), 10_000)?;
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub fn look_ahead() {
+    ahead::begin([Kind::Entry, Kind::Exit].map(hooks::address));
+    start();
 }
 
 /// Leads calls here that the dynamic linker has bound to the C library's hooks, which do nothing,

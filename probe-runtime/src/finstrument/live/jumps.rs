@@ -1,4 +1,4 @@
-//! Jumps to a hook, in a function's code. Pure: bytes in, addresses out.
+//! Jumps and calls of a hook, in a function's code. Pure: bytes in, addresses out.
 //!
 //! If the exit hook is a function's last action, compilers jump to it
 //! (`jmp __cyg_profile_func_exit`). The hook then returns to the function's caller, and can't tell
@@ -12,6 +12,11 @@
 //! code with an instruction that is not understood, with a branch into the middle of another
 //! instruction, or with a jump through a table, which may lead anywhere. Conditional jumps do not
 //! count: one byte could not replace them, and would have to go on where they do not jump.
+//!
+//! [`uses`] asks less: which functions tell a hook of themselves, and where. The stub of a call
+//! compares the function that the hook is told, so a value that is not the only one does no harm
+//! there. So code that nothing is known to lead to may follow any jump through a table, and any call,
+//! whose exceptions land there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +26,11 @@ use iced_x86::{
 };
 
 use super::call::Target;
+use crate::abi::Kind;
 use crate::patch::{Bytes, SITE_LEN};
+
+/// The number of instructions that are looked at for one value, at most.
+const MOST_STEPS: usize = 1 << 14;
 
 /// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,9 +59,54 @@ pub(super) struct Jump {
     pub(super) function: RegisterValue,
 }
 
+/// A call of a hook, or a jump to one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct HookUse {
+    pub(super) kind: Kind,
+    /// Where the call returns to; `None` for a jump.
+    pub(super) returns: Option<usize>,
+    /// The value of its first argument.
+    pub(super) function: RegisterValue,
+}
+
+/// Returns the uses of hooks in a function's fragments, where their first argument is known. `hook`
+/// tells which hook a target leads to.
+pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
+    let Some(code) = Flow::of(fragments) else { return Vec::new() };
+    let used = |(number, instruction): (usize, &Instruction)| {
+        let through = |at| hook(Target::Through(at));
+        let (kind, is_call) = match instruction.flow_control() {
+            flow
+            @ (FlowControl::Call | FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch) => {
+                let there = addr(instruction.near_branch_target());
+                (hook(Target::Direct(there)), flow == FlowControl::Call)
+            }
+            flow @ (FlowControl::IndirectCall | FlowControl::IndirectBranch) => {
+                let kind = if instruction.is_ip_rel_memory_operand() {
+                    through(addr(instruction.ip_rel_memory_address()))
+                } else if instruction.op0_kind() == OpKind::Register {
+                    // A pointer that was loaded once for several calls.
+                    match code.value_before(number, instruction.op0_register(), true) {
+                        Some(RegisterValue::Pointer(at)) => through(at),
+                        _ => None,
+                    }
+                } else {
+                    None
+                };
+                (kind, flow == FlowControl::IndirectCall)
+            }
+            _ => return None,
+        };
+        let (kind, after) = (kind?, addr(instruction.next_ip()));
+        let function = code.value_before(number, Register::RDI, true)?;
+        Some(HookUse { kind, returns: is_call.then_some(after), function })
+    };
+    code.instructions.iter().enumerate().filter_map(used).collect()
+}
+
 /// Returns all jumps out of a function's fragments whose first argument is certain.
 pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
-    let Some(code) = Flow::of(fragments) else { return Vec::new() };
+    let Some(code) = Flow::of(fragments).filter(|code| !code.has_tables) else { return Vec::new() };
     let bytes = |instruction: &Instruction| {
         let at = addr(instruction.ip());
         let fragment = fragments.iter().find(|it| (it.addr..it.addr + it.code.len()).contains(&at))?;
@@ -68,7 +122,7 @@ pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
         if matches!(target, Target::Direct(there) if code.number_at.contains_key(&there)) {
             return None;
         }
-        let function = code.value_before(number, Register::RDI)?;
+        let function = code.value_before(number, Register::RDI, false)?;
         Some(Jump { at: addr(instruction.ip()), bytes: bytes(instruction)?, target, function })
     };
     code.instructions.iter().enumerate().filter_map(jump).collect()
@@ -80,6 +134,12 @@ struct Flow {
     number_at: HashMap<usize, usize>,
     /// The instructions that may be executed before each; `None` if that is not known.
     before: Vec<Option<Vec<usize>>>,
+    /// Whether an instruction may continue anywhere.
+    has_tables: bool,
+    /// The instructions that may continue where nothing is known to lead.
+    anywhere: Vec<usize>,
+    /// The jumps to the beginnings of fragments from other fragments.
+    between: HashMap<usize, Vec<usize>>,
 }
 
 impl Flow {
@@ -87,16 +147,22 @@ impl Flow {
     fn of(fragments: &[Fragment]) -> Option<Self> {
         let mut instructions = Vec::new();
         let mut before = Vec::new();
+        let (mut has_tables, mut anywhere, mut between) = (false, Vec::new(), HashMap::new());
         for fragment in fragments {
             let start = instructions.len();
             let mut decoder =
                 Decoder::with_ip(64, &fragment.code, fragment.addr as u64, DecoderOptions::NONE);
             while decoder.can_decode() {
                 let instruction = decoder.decode();
-                if instruction.is_invalid() || is_anywhere(&instruction) {
+                if instruction.is_invalid() {
                     return None;
                 }
                 let number = instructions.len();
+                let is_table = is_anywhere(&instruction);
+                has_tables |= is_table;
+                if is_table || is_call(&instruction) {
+                    anywhere.push(number);
+                }
                 let falls = number > start && falls_through(&instructions[number - 1]);
                 let from = if falls { vec![number - 1] } else { Vec::new() };
                 // Callers reach the beginning.
@@ -121,9 +187,11 @@ impl Flow {
                 before[*to] = None;
             } else if let Some(before) = &mut before[*to] {
                 before.push(number);
+            } else if !is_in_one(fragments, addr(instruction.ip()), there) {
+                between.entry(*to).or_insert_with(Vec::new).push(number);
             }
         }
-        let mut flow = Self { instructions, number_at, before };
+        let mut flow = Self { instructions, number_at, before, has_tables, anywhere, between };
         flow.leave_padding_out();
         Some(flow)
     }
@@ -141,14 +209,24 @@ impl Flow {
         }
     }
 
-    /// Returns the value of a register when an instruction is reached, if all paths agree on it.
-    fn value_before(&self, number: usize, register: Register) -> Option<RegisterValue> {
+    /// Returns the value of a register when an instruction is reached, if all paths agree on it. If
+    /// `follows`, code that nothing is known to lead to may be reached from [`anywhere`](Self), and
+    /// nobody calls a fragment that another one jumps to.
+    fn value_before(&self, number: usize, register: Register, follows: bool) -> Option<RegisterValue> {
         let mut info = InstructionInfoFactory::new();
         let mut values = HashSet::new();
         let mut seen = HashSet::from([(number, register)]);
         let mut open = vec![(number, register)];
         while let Some((number, register)) = open.pop() {
-            let before = self.before[number].as_ref().filter(|before| !before.is_empty())?;
+            let before = match self.before.get(number).and_then(Option::as_ref) {
+                Some(before) if !before.is_empty() => before,
+                Some(_) if follows => {
+                    // All such code is reached alike, so it is looked at once, under one number.
+                    if seen.insert((usize::MAX, register)) { &self.anywhere } else { continue }
+                }
+                None if follows => self.between.get(&number)?,
+                _ => return None,
+            };
             for number in before {
                 match effect(&self.instructions[*number], register, &mut info) {
                     Effect::Unknown => return None,
@@ -159,6 +237,9 @@ impl Flow {
                         }
                     }
                 }
+            }
+            if values.len() > 1 || seen.len() > MOST_STEPS {
+                return None;
             }
         }
         let mut values = values.into_iter();
@@ -175,7 +256,7 @@ enum Effect {
 }
 
 fn effect(instruction: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> Effect {
-    if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+    if is_call(instruction) {
         return if is_kept_by_callees(register) { Effect::Copy(register) } else { Effect::Unknown };
     }
     let is_written = info.info(instruction).used_registers().iter().any(|used| {
@@ -220,6 +301,18 @@ fn is_anywhere(instruction: &Instruction) -> bool {
         FlowControl::XbeginXabortXend => true,
         _ => false,
     }
+}
+
+/// Returns whether two addresses are in the same fragment.
+fn is_in_one(fragments: &[Fragment], one: usize, other: usize) -> bool {
+    fragments
+        .iter()
+        .map(|it| it.addr..it.addr + it.code.len())
+        .any(|it| it.contains(&one) && it.contains(&other))
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
 }
 
 fn falls_through(instruction: &Instruction) -> bool {
@@ -323,7 +416,58 @@ mod tests {
         assert_eq!(jumps(&[main, cold(0xee)]).len(), 1);
     }
 
+    /// Returns the kinds of the found uses, the offsets of the calls' ends, and the functions.
+    fn used(code: &[&[u8]]) -> Vec<(Kind, Option<usize>, RegisterValue)> {
+        let hook = |target| match target {
+            // The targets of `CALL` and `JUMP` at several places, and a pointer.
+            Target::Direct(0x2000..0x2100) => Some(Kind::Entry),
+            Target::Direct(0x3000..0x3100) | Target::Through(0x5000) => Some(Kind::Exit),
+            _ => None,
+        };
+        let uses = uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook);
+        uses.into_iter().map(|it| (it.kind, it.returns.map(|it| it - 0x1000), it.function)).collect()
+    }
+
+    #[test]
+    fn calls_and_jumps_tell_their_functions() {
+        let own = RegisterValue::Address(0x1000);
+        let code: [&[u8]; 5] = [&OWN, &COPY, &CALL, &COPY, &JUMP];
+        assert_eq!(used(&code), [(Kind::Entry, Some(15), own), (Kind::Exit, None, own)]);
+        // je hook
+        assert_eq!(used(&[&OWN, &COPY, &[0x0f, 0x84, 0, 0x20, 0, 0]]), [(Kind::Exit, None, own)]);
+        assert_eq!(used(&[&OTHER, &[0x90; 3], &CALL, &CALL]).len(), 1, "the first call changes it");
+    }
+
+    #[test]
+    fn a_pointer_that_is_loaded_once_leads_to_a_hook() {
+        let own = RegisterValue::Address(0x1000);
+        // mov r12, [rip + …]; call r12
+        let load = [0x4c, 0x8b, 0x25, 0xef, 0x3f, 0, 0];
+        let code: [&[u8]; 6] = [&OWN, &[0x90; 3], &load, &COPY, &[0x41, 0xff, 0xd4], &[0xc3]];
+        assert_eq!(used(&code), [(Kind::Exit, Some(23), own)]);
+    }
+
+    #[test]
+    fn code_that_is_reached_through_a_table_is_reached_from_the_table() {
+        let own = RegisterValue::Address(0x1000);
+        let table = [0xff, 0xe0]; // jmp rax
+        assert_eq!(used(&[&OWN, &table, &COPY, &CALL]), [(Kind::Entry, Some(17), own)]);
+        assert_eq!(found(&[&OWN, &table, &COPY, &JUMP]), []);
+        // Where an exception lands.
+        assert_eq!(used(&[&OWN, &CALL, &[0xc3], &COPY, &JUMP]), [(Kind::Exit, None, own)]);
+        assert_eq!(used(&[&CALL, &OWN, &CALL, &[0xc3], &COPY, &JUMP]), [], "from before it was set");
+        // What the compiler has moved out of the way, and its jump back.
+        let main = Fragment { addr: 0x1000, code: [&OWN[..], &[0x74, 10], &COPY, &JUMP].concat() };
+        let cold = Fragment { addr: 0x1013, code: vec![0xeb, 0xf4] };
+        assert_eq!(uses(&[main, cold], |_| Some(Kind::Exit)).len(), 1);
+    }
+
     proptest! {
+        #[test]
+        fn uses_never_panic(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
+            let _ = uses(&[Fragment { addr, code }], |_| Some(Kind::Entry));
+        }
+
         #[test]
         fn never_panics(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
             for jump in jumps(&[Fragment { addr, code: code.clone() }]) {

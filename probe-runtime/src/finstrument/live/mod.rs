@@ -12,10 +12,12 @@
 //! | `discovery`, `chunk` | one call site, and the memory of many |
 //! | `table`, `garbage`, `callback`, `counted`, `pending` | lists of discoveries: all, retired, told, counted, pending |
 //! | `split_calls`, `first_hit`, `tail_jumps`, `shared`, `batch` | changes of a call's bytes |
+//! | `publish` | puts calls into the table |
 //! | `redirection` | calls that are bound to other hooks |
-//! | `reconcile`, `naming`, `deferred_patch`, `provider` | an operation's steps, for the registry |
+//! | `reconcile`, `naming`, `ahead`, `deferred_patch`, `provider` | an operation's steps, for the registry |
 //! | `hooks`, `interface` | the ways in: from C, and from programs |
 
+mod ahead;
 mod batch;
 mod call;
 mod call_patch;
@@ -37,6 +39,7 @@ mod naming;
 mod pending;
 mod policy;
 mod provider;
+mod publish;
 mod read_call;
 mod reconcile;
 mod redirection;
@@ -50,6 +53,6 @@ mod tokens;
 
 use super::reason;
 pub use interface::{
-    DiscoveryAttachment, HookCall, attach, on_discovery, redirect, start, stats, stop_redirecting,
-    stop_telling, text_policy, unpatched,
+    DiscoveryAttachment, HookCall, attach, look_ahead, on_discovery, redirect, start, stats,
+    stop_redirecting, stop_telling, text_policy, unpatched,
 };

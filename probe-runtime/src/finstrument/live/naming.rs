@@ -16,6 +16,7 @@ use addr2line::{Loader, Location};
 
 use super::discovery::{Discovery, TailJumps};
 use super::extents::Extents;
+use super::jumps::Fragment;
 use super::loaded::{KnownObject, Loaded};
 use super::pending::PendingDiscoveries;
 use super::reconcile::is_there;
@@ -92,6 +93,19 @@ impl Names {
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
             discovery.name(locked, *hash, &path, &file, line);
         }
+    }
+
+    /// Returns the code of an object's functions around these addresses, which ascend: the fragments
+    /// of each function.
+    pub(super) fn around(&mut self, known: &KnownObject, addrs: &[usize]) -> Vec<Vec<Fragment>> {
+        let base = known.object.base;
+        let file = self.file(known);
+        let offsets: Vec<_> = addrs.iter().map(|addr| file.offset(*addr)).collect();
+        let mut functions = file.extents().map(|extents| extents.around(&offsets)).unwrap_or_default();
+        for fragment in functions.iter_mut().flatten() {
+            fragment.addr = fragment.addr.wrapping_add(base);
+        }
+        functions
     }
 
     fn file(&mut self, known: &KnownObject) -> &File {

@@ -8,6 +8,7 @@ use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, WantedOutcome};
 use super::garbage::ReplacedHook;
@@ -43,6 +44,7 @@ struct Finder {
     loaded: Loaded,
     names: Names,
     redirection: Redirection,
+    ahead: Ahead,
     locked: ControlLocked,
 }
 
@@ -57,12 +59,17 @@ impl Finder {
             loaded: Loaded::default(),
             names: Names::default(),
             redirection: Redirection::default(),
+            ahead: Ahead::default(),
             locked: ControlLocked::new(),
         })
     }
 }
 
 impl Provider for Finder {
+    fn look_ahead(&mut self) -> bool {
+        self.ahead.look(&self.locked, &mut self.loaded, &mut self.names, &mut self.redirection)
+    }
+
     fn name_pending(&mut self, is_all: bool) {
         self.pending.add(PendingDiscoveries::take(&self.locked, is_all));
         self.names.name_new(&self.locked, &self.pending, &mut self.loaded);

@@ -14,6 +14,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::abi::Kind;
 use crate::finstrument::stats::Redirected;
 use crate::os::imports::ImportSlot;
 use crate::os::objects::{Frozen, Generation};
@@ -86,13 +87,37 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static LED: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Redirects calls to these hooks, of entries and of exits, from the next look on.
-pub(super) fn begin(hooks: [usize; 2]) {
+/// Looks up where calls of the hooks lead. The caller holds no lock.
+pub(super) fn look_up(hooks: [usize; 2]) {
     if BOUND.get().is_none() {
         // No thread waits for another here, which a child of a fork would do for ever.
         let _ = BOUND.set(Bound::all(hooks));
     }
+}
+
+/// Redirects calls to these hooks, of entries and of exits, from the next look on.
+pub(super) fn begin(hooks: [usize; 2]) {
+    look_up(hooks);
     IS_ON.store(true, Ordering::Release);
+}
+
+/// Returns the words of objects that lead their calls to this crate's hooks, and those that lead to
+/// no text yet. Binds those that the dynamic linker would bind here at their first use.
+pub(super) fn leading(frozen: &Frozen, is_text: impl Fn(usize) -> bool) -> (Vec<(usize, Kind)>, Vec<usize>) {
+    let (mut leading, mut unsettled) = (Vec::new(), Vec::new());
+    for (bound, kind) in BOUND.get().into_iter().flatten().zip([Kind::Entry, Kind::Exit]) {
+        let is_due = |slot: &ImportSlot| !slot.is_looked_up && bound.first == bound.own;
+        bound.lead(frozen, bound.own, is_due);
+        let name = bound.name.to_str().unwrap_or_default();
+        for slot in frozen.import_slots(name, 0) {
+            if slot.value == bound.own {
+                leading.push((slot.addr, kind));
+            } else if !is_text(slot.value) {
+                unsettled.push(slot.addr);
+            }
+        }
+    }
+    (leading, unsettled)
 }
 
 /// Leads calls back at the next look, and redirects no more.

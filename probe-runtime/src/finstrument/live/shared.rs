@@ -62,12 +62,13 @@ pub(super) fn listening<'a>(
     (is_twin && is_listened_to(twin)).then(|| twin.definition_inside(inside))?
 }
 
-fn is_listened_to(twin: &'static Discovery) -> bool {
-    if !twin.is_site() {
-        return twin.is_wanted();
+/// Returns whether a consumer listens to a call in the object that the hook returns to.
+pub(super) fn is_listened_to(discovery: &'static Discovery) -> bool {
+    if !discovery.is_site() {
+        return discovery.is_wanted();
     }
-    twin.site().is_some_and(|site| {
-        // SAFETY: in the owner's object, where the hook returns to.
+    discovery.site().is_some_and(|site| {
+        // SAFETY: in the object where the hook returns to.
         let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
         Instruction::from_bytes(bytes) == site.active()
     })

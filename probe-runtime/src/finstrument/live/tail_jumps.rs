@@ -68,7 +68,8 @@ impl TailJumps {
     }
 }
 
-fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
+/// Returns whether a segment has these bytes; one of text, if asked for.
+pub(super) fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
     let end = at.saturating_add(len);
     { &object.segments }
         .iter()
@@ -76,7 +77,7 @@ fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
 }
 
 /// Returns whether the loaded object has this code, apart from changes that this crate has made.
-fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
+pub(super) fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
     let is_known = |at: usize, found: u8| {
         let is_call = |returns: usize| table::find(returns).and_then(CallEntry::discovery).is_some();
         let is_jump = || found == RET && jumps.iter().any(|jump| jump.at == at);

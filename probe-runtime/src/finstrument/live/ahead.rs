@@ -1,0 +1,341 @@
+//! Finds the calls of hooks in loaded objects before they run.
+//!
+//! ```text
+//! words that lead to the hooks ▸ references to them in the text ▸ the functions around those,
+//! decoded from the file ▸ compared with the text ▸ published, as a first hit does
+//! ```
+//! A call whose function can't be told from the code is left to its first hit.
+//!
+//! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
+//! once each. Words that the dynamic linker would bind here at their first use are bound. An object
+//! that another thread is still loading is looked at by a later operation.
+//! Cost: some 4 ms for a megabyte of text, most of it to decode functions.
+
+// Safety: relies on `Frozen`: text and words in a loaded object's segments stay mapped.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::call::Target;
+use super::discovery::Hit;
+use super::jumps::{Fragment, HookUse, RegisterValue, uses};
+use super::loaded::{KnownObject, Loaded};
+use super::naming::Names;
+use super::publish::publish;
+use super::read_call::call_of;
+use super::reconcile::is_there;
+use super::redirection::{self, Redirection};
+use super::table::{self, CallEntry};
+use super::tail_jumps::{holds, is_loaded};
+use super::tokens::ControlLocked;
+use crate::abi::Kind;
+use crate::arch::backend::stub::{self, StubCode};
+use crate::dispatch::Inside;
+use crate::os::objects::{Frozen, Generation, freeze};
+
+const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The addresses of the hooks, by their kinds.
+static HOOKS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Lets operations find calls of these hooks ahead from now on. The caller holds no lock.
+pub(super) fn begin(hooks: [usize; 2]) {
+    redirection::look_up(hooks);
+    for (at, hook) in HOOKS.iter().zip(hooks) {
+        at.store(hook, Ordering::Relaxed);
+    }
+    IS_ON.store(true, Ordering::Release);
+}
+
+fn hook(kind: Kind) -> usize {
+    HOOKS[usize::from(kind == Kind::Exit)].load(Ordering::Relaxed)
+}
+
+/// What was looked at, for the provider.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// The objects by then; `None` if another look may find more.
+    generation: Option<Generation>,
+    last: Generation,
+    /// The objects' hashes, each with the key of a call that was found there.
+    seen: HashMap<u64, Option<usize>>,
+}
+
+/// An object with calls of the hooks.
+struct Calling {
+    hash: u64,
+    leads: Leads,
+    /// Addresses in the text that refer to the hooks, ascending.
+    references: Vec<usize>,
+}
+
+/// The ways to the hooks in an object.
+#[derive(Clone, Default, Debug)]
+struct Leads {
+    /// Words that have a hook's address.
+    words: Vec<(usize, Kind)>,
+    /// Entries of linkage tables, and the hooks themselves.
+    code: Vec<(usize, Kind)>,
+}
+
+impl Leads {
+    fn hook(&self, target: Target) -> Option<Kind> {
+        let (all, there) = match target {
+            Target::Direct(there) => (&self.code, there),
+            Target::Through(there) => (&self.words, there),
+        };
+        all.iter().find(|(addr, _)| *addr == there).map(|(_, kind)| *kind)
+    }
+
+    /// Adds the entries of linkage tables in some code that jump through the words.
+    fn add_entries(&mut self, code: &[u8], base: usize) {
+        /// The bytes of an entry before the distance of its pointer.
+        const BEFORE: [usize; 4] = [2, 3, 6, 7];
+        let words: Vec<_> = self.words.iter().map(|(addr, _)| *addr).collect();
+        for at in references(code, base, &words) {
+            for start in BEFORE.iter().filter_map(|len| (at - base).checked_sub(*len)) {
+                if let Some(StubCode::Plt(word)) = stub::decode(base + start, &code[start..])
+                    && let Some(kind) = self.hook(Target::Through(word))
+                    && word == at.wrapping_add(4).wrapping_add_signed(distance(code, at - base))
+                {
+                    self.code.push((base + start, kind));
+                }
+            }
+        }
+    }
+}
+
+fn distance(code: &[u8], at: usize) -> isize {
+    code.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, i32::from_le_bytes) as isize
+}
+
+/// Returns the addresses in some code that may be an instruction's distance to one of these. A plain
+/// loop, since programs that are not optimised look at megabytes, too.
+fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for four in targets.chunks(4) {
+        // Modulo 2³², so that each place takes an addition and four comparisons.
+        let wanted = |at: usize| four.get(at).unwrap_or(&four[0]).wrapping_sub(base).wrapping_sub(4) as u32;
+        let wanted = [wanted(0), wanted(1), wanted(2), wanted(3)];
+        let (mut distance, mut end) = (0_u32, 0);
+        while end < code.len() {
+            distance = distance >> 8 | u32::from(code[end]) << 24;
+            end += 1;
+            if end >= 4 {
+                let there = (u64::from(distance) + (end - 4) as u64) as u32;
+                if there == wanted[0] || there == wanted[1] || there == wanted[2] || there == wanted[3] {
+                    found.push(base + end - 4);
+                }
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+impl Ahead {
+    /// Finds calls in objects that have come. Returns whether some were found.
+    pub(super) fn look(
+        &mut self,
+        _locked: &ControlLocked,
+        loaded: &mut Loaded,
+        names: &mut Names,
+        redirection: &mut Redirection,
+    ) -> bool {
+        if !IS_ON.load(Ordering::Acquire) {
+            return false;
+        }
+        let calling = freeze(|frozen| self.calling(frozen, loaded, redirection));
+        let mut has_found = false;
+        for Calling { hash, leads, references } in calling {
+            let known = loaded.all().iter().find(|known| known.hash == hash);
+            let functions = known.map(|known| names.around(known, &references)).unwrap_or_default();
+            let decoded = functions.into_iter().map(|fragments| {
+                let uses = uses(&fragments, |target| leads.hook(target));
+                (fragments, uses)
+            });
+            let decoded: Vec<_> = decoded.filter(|(_, uses)| !uses.is_empty()).collect();
+            has_found |= freeze(|frozen| {
+                loaded.renew(frozen);
+                let known = loaded.all().iter().find(|known| known.hash == hash);
+                known.is_some_and(|known| self.publish(frozen, known, &decoded))
+            });
+        }
+        has_found
+    }
+
+    /// Returns the objects that were not looked at yet, and that call the hooks.
+    fn calling(
+        &mut self,
+        frozen: &Frozen,
+        loaded: &mut Loaded,
+        redirection: &mut Redirection,
+    ) -> Vec<Calling> {
+        let generation = frozen.generation();
+        if self.generation == Some(generation) {
+            return Vec::new();
+        }
+        redirection.begin(frozen);
+        loaded.renew(frozen);
+        if !generation.has_lost_none_since(self.last) {
+            self.forget_unloaded(frozen, loaded);
+        }
+        (self.generation, self.last) = (Some(generation), generation);
+        let is_text = |addr| loaded.at(addr).is_some();
+        let (words, unsettled) = redirection::leading(frozen, is_text);
+        let mut calling = Vec::new();
+        for KnownObject { object, hash } in loaded.all() {
+            if self.seen.contains_key(hash) {
+                continue;
+            }
+            if unsettled.iter().any(|word| object.holds(*word)) {
+                // The dynamic linker has yet to fill it.
+                self.generation = None;
+                continue;
+            }
+            self.seen.insert(*hash, None);
+            let own = words.iter().copied().filter(|(word, _)| object.holds(*word));
+            let hooks = KINDS.map(|kind| (hook(kind), kind)).into_iter();
+            // What is linked with this crate calls it directly. A library with a copy of this crate
+            // has no such code, or none that runs before it is loaded.
+            let hooks = hooks.filter(|(hook, _)| object.is_main && object.holds(*hook));
+            let mut leads = Leads { words: own.collect(), code: hooks.collect() };
+            if leads.words.is_empty() && leads.code.is_empty() {
+                continue;
+            }
+            let texts = object.segments.iter().filter(|segment| segment.is_text);
+            let texts: Vec<_> = texts.map(|it| (copied(frozen, &it.range), it.range.start)).collect();
+            texts.iter().for_each(|(code, base)| leads.add_entries(code, *base));
+            let targets: Vec<_> = leads.words.iter().chain(&leads.code).map(|(addr, _)| *addr).collect();
+            let references =
+                texts.iter().flat_map(|(code, base)| references(code, *base, &targets)).collect();
+            calling.push(Calling { hash: *hash, leads, references });
+        }
+        calling
+    }
+
+    /// Forgets objects that are gone, or that may have been loaded anew.
+    fn forget_unloaded(&mut self, frozen: &Frozen, loaded: &Loaded) {
+        self.seen.retain(|hash, key| {
+            let Some(known) = loaded.all().iter().find(|known| known.hash == *hash) else { return false };
+            let found = key.and_then(table::find).and_then(CallEntry::discovery);
+            known.object.is_main || found.is_some_and(|found| is_there(frozen, found, known))
+        });
+    }
+
+    /// Puts the found calls into the table. Returns whether there were any.
+    fn publish(
+        &mut self,
+        _frozen: &Frozen,
+        known: &KnownObject,
+        decoded: &[(Vec<Fragment>, Vec<HookUse>)],
+    ) -> bool {
+        // A thread without memory for its slot finds nothing; the calls' first hits do.
+        let Some(inside) = Inside::new() else { return false };
+        let object = &known.object;
+        let mut has_found = false;
+        for (fragments, uses) in decoded {
+            // The file may be another one by now.
+            if !fragments.iter().all(|fragment| is_loaded(fragment, object, &[])) {
+                continue;
+            }
+            for HookUse { kind, returns, function } in uses {
+                let function = match *function {
+                    RegisterValue::Address(function) => function,
+                    RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => continue,
+                    // SAFETY: in a segment of a loaded object.
+                    RegisterValue::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) },
+                };
+                let (hit, hook) = (Hit { function, kind: *kind }, hook(*kind));
+                // SAFETY: in the text of a loaded object, which the comparison has found there.
+                let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
+                if !holds(object, function, 1, true) && call.is_none() {
+                    // Nothing is known of it but its address, which is another object's.
+                    continue;
+                }
+                // SAFETY: the same.
+                let found = unsafe { publish(&inside, hit, call, None, hook) };
+                has_found |= found.is_some_and(|(_, is_new)| is_new);
+                if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
+                    seen.get_or_insert(call.returns());
+                }
+            }
+        }
+        has_found
+    }
+}
+
+/// Copies the text of a loaded object.
+fn copied(_frozen: &Frozen, range: &Range<usize>) -> Vec<u8> {
+    const LEN: usize = 4096;
+    let mut code = Vec::with_capacity(range.len());
+    let mut at = range.start;
+    while at + LEN <= range.end {
+        // SAFETY: in a segment that stays mapped: `_frozen` says so.
+        code.extend_from_slice(&unsafe { ptr::read_volatile(at as *const [u8; LEN]) });
+        at += LEN;
+    }
+    // SAFETY: the same.
+    code.extend((at..range.end).map(|at| unsafe { ptr::read_volatile(at as *const u8) }));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The words of the hooks' addresses, and code in a linkage table that jumps through the first.
+    fn leads() -> Leads {
+        Leads { words: vec![(0x4000, Kind::Entry), (0x4008, Kind::Exit)], code: Vec::new() }
+    }
+
+    #[test]
+    fn linkage_tables_lead_to_hooks() {
+        // At 0x1000: jmp [0x4000]; at 0x1010: endbr64, bnd jmp [0x4008]; at 0x1020: jmp [0x4010].
+        let mut code = [0x90; 0x30];
+        code[..6].copy_from_slice(&[0xff, 0x25, 0xfa, 0x2f, 0, 0]);
+        code[0x10..0x1b].copy_from_slice(&[0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xed, 0x2f, 0, 0]);
+        code[0x20..0x26].copy_from_slice(&[0xff, 0x25, 0xea, 0x2f, 0, 0]);
+        let mut leads = leads();
+        leads.add_entries(&code, 0x1000);
+        let there = |addr| leads.hook(Target::Direct(addr));
+        assert_eq!((there(0x1000), there(0x1010)), (Some(Kind::Entry), Some(Kind::Exit)));
+        // Behind its `endbr64` and its prefix, too.
+        assert_eq!((there(0x1014), there(0x1015)), (Some(Kind::Exit), Some(Kind::Exit)));
+        assert_eq!((there(0x1020), there(0x1001)), (None, None));
+        assert_eq!(leads.hook(Target::Through(0x4008)), Some(Kind::Exit));
+        assert_eq!(leads.hook(Target::Through(0x1000)), None);
+    }
+
+    #[test]
+    fn each_kind_of_instruction_refers_to_a_hook() {
+        // call; jmp; je; call [..]; jmp [..]; mov rbx, [..]
+        let code = |distance: i32| {
+            let opcodes: [&[u8]; 6] =
+                [&[0xe8], &[0xe9], &[0x0f, 0x84], &[0xff, 0x15], &[0xff, 0x25], &[0x48, 0x8b, 0x1d]];
+            opcodes.map(|opcode| [opcode, &distance.to_le_bytes()].concat())
+        };
+        for one in code(0x100) {
+            let end = 0x1000 + one.len();
+            assert_eq!(references(&one, 0x1000, &[7, end + 0x100]), [end - 4]);
+            assert_eq!(references(&one, 0x1000, &[end + 0x101]), [0; 0]);
+        }
+        for one in code(-0x100) {
+            let end = 0x1000 + one.len();
+            assert_eq!(references(&one, 0x1000, &[1, 2, 3, 4, 5, end - 0x100]), [end - 4]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(code: Vec<u8>, base in 0..1_usize << 47, targets: Vec<usize>) {
+            let _ = references(&code, base, &targets);
+            leads().add_entries(&code, base);
+        }
+    }
+}
