@@ -66,10 +66,13 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
 
     /// Finds the entry of a key, or adds it; `None` when there is no memory.
     pub fn find_or_insert(&'static self, key: usize) -> Option<&'static E> {
-        (0..SEGMENTS).find_map(|number| {
-            let entries = self.segment(number).or_else(|| self.grow(number))?;
-            bucket(entries, key).iter().find(|entry| entry.take(key).err().is_none_or(|found| found == key))
-        })
+        (0..SEGMENTS).find_map(|number| place(self.segment(number).or_else(|| self.grow(number))?, key))
+    }
+
+    /// As [`find_or_insert`](Self::find_or_insert), without a system call: `None` when there is no
+    /// memory that was mapped before.
+    pub fn find_or_place(&'static self, key: usize) -> Option<&'static E> {
+        (0..SEGMENTS).map_while(|number| self.segment(number)).find_map(|entries| place(entries, key))
     }
 
     /// Returns all entries in use.
@@ -99,6 +102,11 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         }
         self.segment(number)
     }
+}
+
+/// Finds the entry of a key in a segment, or takes a free one.
+fn place<E: Entry>(entries: &'static [E], key: usize) -> Option<&'static E> {
+    bucket(entries, key).iter().find(|entry| entry.take(key).err().is_none_or(|found| found == key))
 }
 
 /// Returns the entries of a segment where a key may lie.

@@ -28,6 +28,7 @@ pub(super) fn run(args: &args::Audit, is_json: bool) -> Result<Shown, Failure> {
         let note = "nothing tells where functions begin: the file has neither symbols nor unwind tables";
         shown.notes.push(note.to_owned());
     }
+    shown.notes.extend(super::list::hooks(&image)?);
     if audit.findings.count != 0 {
         shown.exit = Exit::Finding;
     } else if object.probes.is_empty() {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::bpftrace;
 use super::listed::{LeftOut, Listed, table};
 use crate::args::List;
-use crate::elf::Image;
+use crate::elf::{HookCalls, Image};
 use crate::json::{SCHEMA, document};
 #[cfg(target_os = "linux")]
 use crate::live::{Program, failure};
@@ -70,6 +70,7 @@ fn of_file(file: &Path, list: &List, selector: Option<&Selector>, is_json: bool)
     let (probes, skipped): (Vec<_>, Vec<_>) = object.probes.iter().partition(|probe| probe.skipped.is_none());
     let mut probes = Selected { object: &object, selector }.of(&probes)?;
     let mut notes = doubts(&object);
+    notes.extend(hooks(&image)?);
     if let Some(selector) = selector {
         let unmatched = selector.unmatched(probes.iter().copied());
         notes.extend(unmatched.into_iter().map(|term| format!("no probe matches `{term}`")));
@@ -221,6 +222,12 @@ impl Selected<'_> {
         };
         Err(Failure::NoMatch(format!("no probe matches the selector; {because}")))
     }
+}
+
+/// Returns a note about functions that may become probes when the file runs.
+pub(super) fn hooks(image: &Image) -> Result<Option<String>, Failure> {
+    let calls = HookCalls::of(image).map_err(|problem| Failure::input(image.error(problem)))?;
+    Ok(calls.map(|calls| format!("{} has {calls}", image.name())))
 }
 
 /// Returns a note for each part that the list may lack.

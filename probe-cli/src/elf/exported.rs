@@ -27,6 +27,7 @@ pub struct Exported<'a> {
     names: u64,
     /// Addresses and sizes of the tables of relocations.
     relocations: [(u64, u64); 2],
+    needs_others: bool,
 }
 
 impl<'a> Exported<'a> {
@@ -37,7 +38,7 @@ impl<'a> Exported<'a> {
     pub fn of(image: &'a Image, bias: u64) -> Result<Option<Self>, Problem> {
         let Some((offset, size)) = image.dynamic else { return Ok(None) };
         let (mut hash, mut symbols, mut names) = (None, None, None);
-        let mut relocations = [(0, 0); 2];
+        let (mut relocations, mut needs_others) = ([(0, 0); 2], false);
         for at in (0..size / 16).map(|number| offset.saturating_add(number * 16)) {
             let Some(entry) = read::<Dynamic, 16>(&image.pages, at)? else { break };
             let number = entry.d_val.get(LE);
@@ -47,6 +48,7 @@ impl<'a> Exported<'a> {
                 elf::DT_GNU_HASH => hash = Some(value),
                 elf::DT_SYMTAB => symbols = Some(value),
                 elf::DT_STRTAB => names = Some(value),
+                elf::DT_NEEDED => needs_others = true,
                 elf::DT_JMPREL => relocations[0].0 = value,
                 elf::DT_PLTRELSZ => relocations[0].1 = number,
                 elf::DT_RELA => relocations[1].0 = value,
@@ -55,7 +57,12 @@ impl<'a> Exported<'a> {
             }
         }
         let all = hash.zip(symbols).zip(names);
-        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names, relocations }))
+        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names, relocations, needs_others }))
+    }
+
+    /// Returns whether the object needs other ones.
+    pub fn needs_others(&self) -> bool {
+        self.needs_others
     }
 
     /// Returns the address and the size of a function that the object has.
@@ -94,25 +101,31 @@ impl<'a> Exported<'a> {
     /// # Errors
     /// The system's.
     pub fn is_imported(&self, name: &str) -> Result<bool, Problem> {
-        let mut last = 0;
+        Ok(!self.words(name)?.is_empty())
+    }
+
+    /// Returns the addresses of the words through which the object's code reaches this function of
+    /// another one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn words(&self, name: &str) -> Result<Vec<u64>, Problem> {
+        let mut words = Vec::new();
         for (table, size) in self.relocations {
             for at in (0..size / RELOCATION).take(MOST as usize) {
-                let info = table.wrapping_add(at * RELOCATION + 8);
-                let Some(info) = self.image.bytes(info)?.map(u64::from_le_bytes) else { break };
+                let at = table.wrapping_add(at * RELOCATION);
+                let Some(info) = self.image.bytes(at.wrapping_add(8))?.map(u64::from_le_bytes) else { break };
                 let (number, is_call) = ((info >> 32) as u32, CALLS.contains(&(info & 0xffff_ffff)));
-                if !is_call || number == last {
-                    continue;
-                }
-                last = number;
-                if let Some(symbol) = self.symbol(number)?
+                if is_call
+                    && let Some(symbol) = self.symbol(number)?
                     && symbol.st_shndx.get(LE) == elf::SHN_UNDEF
                     && self.is_called(&symbol, name)?
                 {
-                    return Ok(true);
+                    words.extend(self.image.bytes(at)?.map(u64::from_le_bytes));
                 }
             }
         }
-        Ok(false)
+        Ok(words)
     }
 
     /// Returns the table's numbers: buckets, the first symbol, words of its filter, a shift.

@@ -42,17 +42,48 @@ pub fn functions(image: &Image) -> Result<Functions, Problem> {
     Ok(Functions { starts, by })
 }
 
-/// Reads the linker's symbol table, which stripping removes.
 fn by_symbols(image: &Image) -> Result<Vec<u64>, Problem> {
-    let (start, many) = (image.header.e_shoff.get(LE), image.header.e_shnum.get(LE));
     let mut starts = Vec::new();
+    each_function(image, &mut |addr, _| {
+        starts.push(addr);
+        Ok(())
+    })?;
+    Ok(starts)
+}
+
+/// Returns the address of a function that the linker's symbol table names so.
+pub(super) fn named(image: &Image, name: &str) -> Result<Option<u64>, Problem> {
+    let mut named = None;
+    each_function(image, &mut |addr, at| {
+        for (at, byte) in (at..).zip(name.bytes().chain([0])) {
+            if image.pages.bytes(at)? != Some([byte]) {
+                return Ok(());
+            }
+        }
+        named = Some(addr);
+        Ok(())
+    })?;
+    Ok(named)
+}
+
+/// Calls `found` for the functions of the linker's symbol table, which stripping removes: with the
+/// address, and the place of the name in the file.
+fn each_function(
+    image: &Image,
+    found: &mut dyn FnMut(u64, u64) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let (start, many) = (image.header.e_shoff.get(LE), image.header.e_shnum.get(LE));
+    let section = |number: u64| match start.checked_add(number * 64) {
+        Some(at) => read::<SectionHeader, 64>(&image.pages, at),
+        None => Ok(None),
+    };
     for number in 0..u64::from(many) {
-        let Some(at) = start.checked_add(number * 64) else { break };
-        let Some(section) = read::<SectionHeader, 64>(&image.pages, at)? else { break };
-        if section.sh_type.get(LE) != elf::SHT_SYMTAB {
+        let Some(table) = section(number)? else { break };
+        if table.sh_type.get(LE) != elf::SHT_SYMTAB {
             continue;
         }
-        let (offset, size) = (section.sh_offset.get(LE), section.sh_size.get(LE));
+        let names = section(table.sh_link.get(LE).into())?.map_or(0, |names| names.sh_offset.get(LE));
+        let (offset, size) = (table.sh_offset.get(LE), table.sh_size.get(LE));
         // A damaged header may claim bytes behind the file's end.
         let size = size.min(image.length().saturating_sub(offset));
         if size > LONGEST {
@@ -65,12 +96,12 @@ fn by_symbols(image: &Image) -> Result<Vec<u64>, Problem> {
             // A symbol without a size may be a label inside of a function, as assemblers make them.
             let is_function = symbol.st_info.0 & 0xf == elf::STT_FUNC.0 && symbol.st_size.get(LE) != 0;
             if is_function && image.is_text(addr, 1) {
-                starts.push(addr);
+                found(addr, names.saturating_add(symbol.st_name.get(LE).into()))?;
             }
         }
         break;
     }
-    Ok(starts)
+    Ok(())
 }
 
 /// Reads the table of `.eh_frame_hdr`, in the only encoding that linkers give it: 32-bit numbers

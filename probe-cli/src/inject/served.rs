@@ -12,7 +12,7 @@ use probe_runtime::__tools::Time;
 
 use super::loader::{Loader, places};
 use super::objects::{Object, objects};
-use crate::elf::{Image, Runtime};
+use crate::elf::{HookCalls, Hooks, Image, Runtime};
 use crate::output::Failure;
 use crate::preload::library;
 
@@ -45,6 +45,12 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     let all = || objects(pid, &memory).map_err(failure);
     let before = all()?;
     if !plugins && !before.iter().any(|it| it.has_probes) {
+        // Its own file tells of hooks that can't be used.
+        let image = Image::open(Path::new(&format!("/proc/{pid}/exe"))).ok();
+        let calls = image.and_then(|image| HookCalls::of(&image).ok().flatten());
+        if let Some(calls) = calls.filter(|it| it.hooks != Hooks::Others) {
+            return Err(unable(format!("has no probes: it has {calls}")));
+        }
         return Err(unable("has no probes; if its plugins will, use `probectl attach --plugins`".to_owned()));
     }
     process.check_filters().map_err(failure)?;

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::attached::Attached;
 use super::counters::Counters;
@@ -15,6 +16,15 @@ use super::policy::Policy;
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Mode, Report, TextPolicy};
 use crate::registry::{ProbeId, ProbeState};
+
+/// Whether there is any attachment, for hooks.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether anything is attached.
+#[cfg(probe_discovers)]
+pub(crate) fn is_any_attached() -> bool {
+    ANY.load(Ordering::SeqCst)
+}
 
 /// All attachments, by number, the members of each probe, and the counters.
 #[derive(Default)]
@@ -95,6 +105,7 @@ impl Attachments {
             self.all.len() - 1
         });
         self.all[number] = Some(Attached { since: now, ..attached });
+        ANY.store(true, Ordering::SeqCst);
         number
     }
 
@@ -102,6 +113,7 @@ impl Attachments {
     /// counted beside those of its probes.
     pub(super) fn remove(&mut self, attachment: usize) -> Option<(Attached, bool)> {
         let attached = self.all[attachment].take()?;
+        ANY.store(self.all.iter().any(Option::is_some), Ordering::SeqCst);
         let mut is_mixed = false;
         for &id in &*attached.ids {
             self.change(id, |members, parts| {

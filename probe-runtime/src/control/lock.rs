@@ -41,6 +41,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::ready;
 use super::retired::tidy;
+use super::set::Looking;
 use super::state::Control;
 use super::turn;
 use crate::dispatch::{self, Guarded};
@@ -138,11 +139,15 @@ fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
             }
         });
         let has_unloaded = mem::take(&mut locked.has_unloaded);
+        let looks = provider::looks();
         drop(locked);
         if has_unloaded {
             tidy();
         }
         if !waits {
+            if turn::is_done() {
+                provider::end_looks(looks);
+            }
             return;
         }
         // Once: probes that appear meanwhile are left to the next operation.
@@ -243,6 +248,7 @@ pub(super) fn after_fork_in_parent() {
 /// they call this.
 pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
+    Looking::forget();
     // Another thread of the parent may have been about to note its discoveries.
     provider::note_all();
     let is_cut = turn::after_fork_in_child();

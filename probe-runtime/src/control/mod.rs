@@ -86,13 +86,15 @@ pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::{select, standing};
-pub(crate) use set::BETWEEN_LOOKS;
 pub(crate) use set::probe_numbers;
+pub(crate) use set::{BETWEEN_LOOKS, Looking};
 pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};
 #[cfg(probe_agent)]
 pub(crate) use set::{attachment_count, described};
 pub use wants::{Start, Wants};
 
+#[cfg(probe_discovers)]
+pub(crate) use attachments::is_any_attached;
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]

@@ -105,6 +105,12 @@ pub(super) fn is_due() -> bool {
     DONE.load(Ordering::SeqCst) != NOTED.load(Ordering::SeqCst) && !is_in_hit() && !is_own()
 }
 
+/// Returns whether all probes have joined that were noted.
+#[inline(always)]
+pub(super) fn is_done() -> bool {
+    DONE.load(Ordering::SeqCst) == NOTED.load(Ordering::SeqCst)
+}
+
 /// Notes that probes are to join, for the next operation.
 pub(super) fn note() {
     NOTED.fetch_add(1, Ordering::SeqCst);

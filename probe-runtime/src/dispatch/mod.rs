@@ -79,6 +79,8 @@ pub(crate) use owner::THREAD;
 pub(crate) use quick::Quick;
 #[cfg(any(feature = "latency", feature = "call-tree"))]
 pub(crate) use quick::Quicker;
+#[cfg(probe_discovers)]
+pub(crate) use quiesce::is_outside;
 pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};
 pub(crate) use recording::Recorder;
 #[cfg(any(probe_backend = "patched", feature = "trace"))]

@@ -63,6 +63,12 @@ pub(crate) fn is_in_hit() -> bool {
     ThreadSlot::known().is_some_and(|own| !own.mark().is_outside())
 }
 
+/// Returns whether this thread is neither in a hit nor in an operation.
+#[cfg(probe_discovers)]
+pub(crate) fn is_outside() -> bool {
+    ThreadSlot::known().is_none_or(|own| own.mark() == HitMark::IDLE)
+}
+
 /// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
 /// that is in a hit itself: the awaited call may be further down its own stack.
 pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited) -> Option<Vacated> {

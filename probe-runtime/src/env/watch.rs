@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::output::{end_triggers, outputs, report_all};
 use super::piece::say;
 use super::when::{ON, When};
-use crate::control::{BETWEEN_LOOKS, look_for_probes};
+use crate::control::{BETWEEN_LOOKS, Looking, look_for_probes};
 #[cfg(probe_discovers)]
 use crate::os::caught::ask;
 use crate::os::caught::{Caught, Woken};
@@ -121,6 +121,7 @@ fn watch(when: &When) -> io::Result<Watch> {
 }
 
 fn run(caught: &Caught, every: Option<Duration>) {
+    let _looking = Looking::begin();
     let mut next = first(every);
     let (mut look_from, mut look_at) = (Instant::now(), Instant::now() + BETWEEN_LOOKS);
     loop {

@@ -17,7 +17,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::ProbeId;
 use crate::abi::Definition;
@@ -46,6 +46,34 @@ static ENTRY: AtomicPtr<ProviderStart> = AtomicPtr::new(ptr::null_mut());
 static NOTED: AtomicBool = AtomicBool::new(false);
 /// Whether the next operation has to look at everything.
 static ALL: AtomicBool = AtomicBool::new(false);
+
+/// How often a provider has found call sites ahead, and up to which time consumers have them all.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a look of the provider that has found call sites ahead. Returns its number.
+pub(crate) fn begin_look() -> usize {
+    LOOKS.fetch_add(1, Ordering::SeqCst) + 1
+}
+
+/// Returns the number of looks until now. An operation asks while it holds the control lock.
+#[inline(always)]
+pub(crate) fn looks() -> usize {
+    if IS_POSSIBLE { LOOKS.load(Ordering::SeqCst) } else { 0 }
+}
+
+/// Notes that consumers have what these looks have found.
+#[inline(always)]
+pub(crate) fn end_looks(looks: usize) {
+    if IS_POSSIBLE {
+        ENDED.fetch_max(looks, Ordering::SeqCst);
+    }
+}
+
+/// Returns whether consumers have what a look has found.
+pub(crate) fn has_ended(look: usize) -> bool {
+    ENDED.load(Ordering::SeqCst) >= look
+}
 
 /// Registers the provider. A program has at most one.
 pub(crate) fn register(entry: &'static ProviderStart) {

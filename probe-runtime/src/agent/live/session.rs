@@ -20,7 +20,7 @@ use super::out::{Out, Session, refuse};
 use super::state::lock;
 use super::stop::{Stop, bounded};
 use super::{PATIENCE, requests, say};
-use crate::control::{BETWEEN_LOOKS, look_for_probes};
+use crate::control::{BETWEEN_LOOKS, Looking, look_for_probes};
 use crate::os::masked::Masked;
 use crate::os::{self, cpu};
 
@@ -100,7 +100,11 @@ fn hello() -> Hello {
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut told = cpu::thread();
     loop {
-        while lock().has_attachments_of(session.number) && !channel.wait_for_some(BETWEEN_LOOKS)? {
+        while lock().has_attachments_of(session.number) {
+            let _looking = Looking::begin();
+            if channel.wait_for_some(BETWEEN_LOOKS)? {
+                break;
+            }
             look_for_probes();
             // It is no part of an answer.
             told = cpu::thread();

@@ -20,6 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::call::Target;
+use super::chunk;
 use super::discovery::Hit;
 use super::jumps::{Fragment, HookUse, RegisterValue, uses};
 use super::loaded::{KnownObject, Loaded};
@@ -33,8 +34,11 @@ use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, StubCode};
-use crate::dispatch::Inside;
+use crate::clock::Clock;
+use crate::control::Looking;
+use crate::dispatch::{Inside, is_outside};
 use crate::os::objects::{Frozen, Generation, freeze};
+use crate::registry::provider::{begin_look, has_ended, looks};
 
 const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];
 
@@ -51,6 +55,58 @@ pub(super) fn begin(hooks: [usize; 2]) {
     IS_ON.store(true, Ordering::Release);
 }
 
+/// Returns whether operations find calls ahead.
+pub(super) fn is_on() -> bool {
+    IS_ON.load(Ordering::Acquire)
+}
+
+/// Text of an object that calls the hooks, and the number of the look that has found them.
+struct Text {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    look: AtomicUsize,
+}
+
+/// The text that was looked at; 0 in free places, which are the last ones.
+static TEXTS: [Text; 256] =
+    [const { Text { start: AtomicUsize::new(0), end: AtomicUsize::new(0), look: AtomicUsize::new(0) } }; 256];
+
+/// The number of looks when a thread last waited for one in vain.
+static GIVEN_UP: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// The longest time that a thread waits, in ticks of the processor's counter: half a second at 4 GHz.
+/// A look is due every 300 ms.
+const PATIENCE: u64 = 2_000_000_000;
+
+/// Returns whether consumers have the calls in the text of an address, as far as they can be found
+/// ahead.
+fn is_known(addr: usize) -> bool {
+    // If there are too many objects, the others pass for known.
+    let is_full = TEXTS[TEXTS.len() - 1].end.load(Ordering::Acquire) != 0;
+    let texts = TEXTS.iter().take_while(|it| it.end.load(Ordering::Acquire) != 0);
+    let mut of =
+        texts.filter(|it| (it.start.load(Ordering::Acquire)..it.end.load(Ordering::Acquire)).contains(&addr));
+    of.next().map_or(is_full, |it| has_ended(it.look.load(Ordering::Acquire)))
+}
+
+/// Waits until an operation of another thread has looked at the object of a call, which came after
+/// the last look, and consumers have its calls. Makes no system call, so the operation is not asked
+/// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
+/// not wait, and the wait is limited, since the thread may hold a lock that the operation needs.
+pub(super) fn await_look(addr: usize) {
+    if is_known(addr) || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
+        return;
+    }
+    // The system's clock may take a system call.
+    let Some(begun) = Clock::new().counter() else { return };
+    while !is_known(addr) {
+        if Clock::new().now().saturating_sub(begun) > PATIENCE {
+            return GIVEN_UP.store(looks(), Ordering::Relaxed);
+        }
+        std::hint::spin_loop();
+    }
+}
+
 fn hook(kind: Kind) -> usize {
     HOOKS[usize::from(kind == Kind::Exit)].load(Ordering::Relaxed)
 }
@@ -61,8 +117,18 @@ pub(super) struct Ahead {
     /// The objects by then; `None` if another look may find more.
     generation: Option<Generation>,
     last: Generation,
-    /// The objects' hashes, each with the key of a call that was found there.
-    seen: HashMap<u64, Option<usize>>,
+    /// The objects' hashes.
+    seen: HashMap<u64, Seen>,
+}
+
+/// An object that was looked at.
+#[derive(Default)]
+struct Seen {
+    /// The key of a call that was found there.
+    key: Option<usize>,
+    /// Its text, if it calls the hooks.
+    texts: Vec<Range<usize>>,
+    look: usize,
 }
 
 /// An object with calls of the hooks.
@@ -151,6 +217,8 @@ impl Ahead {
         }
         let calling = freeze(|frozen| self.calling(frozen, loaded, redirection));
         let mut has_found = false;
+        let has_come = !calling.is_empty();
+        let look = if has_come { begin_look() } else { 0 };
         for Calling { hash, leads, references } in calling {
             let known = loaded.all().iter().find(|known| known.hash == hash);
             let functions = known.map(|known| names.around(known, &references)).unwrap_or_default();
@@ -164,8 +232,32 @@ impl Ahead {
                 let known = loaded.all().iter().find(|known| known.hash == hash);
                 known.is_some_and(|known| self.publish(frozen, known, &decoded))
             });
+            if let Some((seen, known)) =
+                self.seen.get_mut(&hash).zip(loaded.all().iter().find(|it| it.hash == hash))
+            {
+                let texts = known.object.segments.iter().filter(|segment| segment.is_text);
+                (seen.texts, seen.look) = (texts.map(|it| it.range.clone()).collect(), look);
+            }
+        }
+        if has_come {
+            chunk::keep_room();
+            self.tell();
         }
         has_found
+    }
+
+    /// Tells hooks what was looked at.
+    fn tell(&self) {
+        let all = self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text, it.look)));
+        let mut places = TEXTS.iter();
+        for ((text, look), place) in all.zip(&mut places) {
+            // A hook that reads this meanwhile finds an empty range.
+            place.start.store(usize::MAX, Ordering::SeqCst);
+            place.look.store(look, Ordering::SeqCst);
+            place.end.store(text.end, Ordering::SeqCst);
+            place.start.store(text.start, Ordering::SeqCst);
+        }
+        places.for_each(|place| place.end.store(0, Ordering::SeqCst));
     }
 
     /// Returns the objects that were not looked at yet, and that call the hooks.
@@ -197,7 +289,7 @@ impl Ahead {
                 self.generation = None;
                 continue;
             }
-            self.seen.insert(*hash, None);
+            self.seen.insert(*hash, Seen::default());
             let own = words.iter().copied().filter(|(word, _)| object.holds(*word));
             let hooks = KINDS.map(|kind| (hook(kind), kind)).into_iter();
             // What is linked with this crate calls it directly. A library with a copy of this crate
@@ -220,7 +312,7 @@ impl Ahead {
 
     /// Forgets objects that are gone, or that may have been loaded anew.
     fn forget_unloaded(&mut self, frozen: &Frozen, loaded: &Loaded) {
-        self.seen.retain(|hash, key| {
+        self.seen.retain(|hash, Seen { key, .. }| {
             let Some(known) = loaded.all().iter().find(|known| known.hash == *hash) else { return false };
             let found = key.and_then(table::find).and_then(CallEntry::discovery);
             known.object.is_main || found.is_some_and(|found| is_there(frozen, found, known))
@@ -258,10 +350,10 @@ impl Ahead {
                     continue;
                 }
                 // SAFETY: the same.
-                let found = unsafe { publish(&inside, hit, call, None, hook) };
+                let found = unsafe { publish(&inside, hit, call, None, hook, true) };
                 has_found |= found.is_some_and(|(_, is_new)| is_new);
                 if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
-                    seen.get_or_insert(call.returns());
+                    seen.key.get_or_insert(call.returns());
                 }
             }
         }

@@ -104,9 +104,14 @@ impl fmt::Debug for HookCall<'_> {
     }
 }
 
+/// Returns whether there is a callback.
+pub(super) fn is_set() -> bool {
+    !CALLBACK.load(Ordering::Relaxed).is_null()
+}
+
 /// Calls the callback, if there is one and it is not running on this thread.
 pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
-    if CALLBACK.load(Ordering::Relaxed).is_null() {
+    if !is_set() {
         return;
     }
     let told = inside.call(|| {

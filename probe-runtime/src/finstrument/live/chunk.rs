@@ -105,6 +105,19 @@ pub(super) fn take(site: SiteAddr) -> Option<ChunkPlace> {
     find(bare).or_else(|| grow(bare, || map_bare(errno)).ok())
 }
 
+/// Takes a free place of a chunk that is mapped, in reach of nothing in particular.
+pub(super) fn take_mapped() -> Option<ChunkPlace> {
+    find(|_| true)
+}
+
+/// Makes sure that [`take_mapped`] finds places, unless there is no memory.
+pub(super) fn keep_room() {
+    match take_mapped() {
+        Some(place) => give_back(place),
+        None => grow(|_| true, || map_bare(libc::ENOMEM)).into_iter().for_each(give_back),
+    }
+}
+
 /// Maps a chunk in reach of a site.
 fn map_chunk(site: SiteAddr) -> Result<*mut Chunk, i32> {
     map_near(site, |chunk: *mut Chunk| {

@@ -9,6 +9,9 @@
 //!    change anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. A thread that has discovered the call site tells the callback.
 //! 5. If a consumer listens, this call is a hit.
+//!
+//! Once calls are found [`ahead`], a hook makes no system call but for its thread's slot: it patches
+//! nothing, and reads no code. While nothing is attached, it does nothing at all.
 
 // Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
 // the entries of `fast`, which lead to stubs.
@@ -24,7 +27,7 @@ use super::publish::{is_stale, publish};
 use super::read_call::call_of;
 use super::table::{self, CallEntry};
 use super::{
-    callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
+    ahead, callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
 use crate::abi::Kind;
 use crate::control;
@@ -106,11 +109,23 @@ struct ByHook {
 
 fn called(hit: Hit, by: ByHook) {
     let ByHook { returns, hook, .. } = by;
+    if ahead::is_on() {
+        if !control::is_any_attached() && !callback::is_set() {
+            // Not even a slot is taken, which would take system calls.
+            return;
+        }
+        ahead::await_look(returns);
+    }
     let errno = errno();
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
             // SAFETY: the hook's own call, which was just executed.
-            Some(known) => deliver(&inside, known, by, || unsafe { call_of(returns, hook) }),
+            Some(known) => {
+                let mut is_wanted = settle(&known, || unsafe { call_of(returns, hook) });
+                // An operation has made it a site while this thread was on its way.
+                is_wanted |= ahead::is_on() && shared::is_listened_to(known.discovery);
+                pass_on(&inside, &known, by, is_wanted);
+            }
             None => discovered(&inside, hit, by),
         }
     }
@@ -136,7 +151,7 @@ fn settle(KnownCall { discovery, owner }: &KnownCall, call: impl FnOnce() -> Opt
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
-        let may_patch = control::is_ready() && policy::may_write();
+        let may_patch = may_ask() && control::is_ready() && policy::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = Blocked::new();
@@ -150,6 +165,8 @@ fn settle(KnownCall { discovery, owner }: &KnownCall, call: impl FnOnce() -> Opt
         }
     } else if !is_wanted && discovery.is_switched() && discovery.has_tail_jumps() {
         tail_jumps::stray(discovery);
+    } else if !is_wanted && discovery.is_switched() && !may_ask() {
+        pending::note(discovery);
     } else if !is_wanted && discovery.is_switched() && policy::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = Blocked::new();
@@ -192,7 +209,7 @@ fn pass_look_up(discovery: &'static Discovery) {
 fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     let ByHook { returns, hook, .. } = by;
     // SAFETY: the hook's own call, which was just executed.
-    let call = unsafe { call_of(returns, hook) };
+    let call = may_ask().then(|| unsafe { call_of(returns, hook) }).flatten();
     if call.is_none()
         && let Some(known) = known(hit, returns, hook)
     {
@@ -202,17 +219,19 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     }
     let owner = owner_of(returns, hit, hook);
     let found = {
-        let _whole = Blocked::new();
+        let _whole = may_ask().then(Blocked::new);
         provider::register();
         // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
-        unsafe { publish(inside, hit, call, owner, hook) }
+        unsafe { publish(inside, hit, call, owner, hook, may_ask()) }
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
     let known = KnownCall { discovery, owner };
     let mut is_wanted = settle(&known, || call);
     if is_new {
-        ask();
+        if may_ask() {
+            ask();
+        }
         callback::tell(inside, discovery);
         // The callback may have attached a consumer, which gets this hit, too.
         is_wanted |= shared::is_listened_to(discovery);
@@ -238,10 +257,16 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
     Some(KnownCall { discovery, owner })
 }
 
+/// Returns whether a hook may make system calls of its own. Once calls are found ahead, it does not:
+/// operations find and patch what they can, and the program may have filters of system calls by now.
+fn may_ask() -> bool {
+    !ahead::is_on()
+}
+
 /// Returns whether a discovery with the return address of this hook's own call is out of date.
 fn is_old(discovery: &Discovery, hook: usize) -> bool {
     // SAFETY: the hook returns there.
-    unsafe { is_stale(discovery, hook) }
+    may_ask() && unsafe { is_stale(discovery, hook) }
 }
 
 /// Returns the discovery that owns a call, if another function owns it. Two inlined functions may

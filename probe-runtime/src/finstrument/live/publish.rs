@@ -30,7 +30,7 @@ pub(super) unsafe fn is_stale(discovery: &Discovery, hook: usize) -> bool {
 }
 
 /// Puts a call into the table. Returns whether it is new there; `None` if there is no memory. The
-/// provider is registered.
+/// provider is registered. Unless it `may_map` memory, it takes what was mapped before.
 ///
 /// # Safety
 /// The text around the call, or of the function if the call is not known, stays mapped.
@@ -40,20 +40,21 @@ pub(super) unsafe fn publish(
     call: Option<Call>,
     owner: Option<&'static Discovery>,
     hook: usize,
+    may_map: bool,
 ) -> Option<(&'static Discovery, bool)> {
     let call = call.filter(|_| owner.is_none());
     let (key, near, state) = match call {
         Some(call) => (call.returns(), call.site(), State::Waiting),
         None => (hit.key(), SiteAddr(hit.function), State::Unpatched(Reason::NotACall)),
     };
-    let entry = table::find_or_insert(key)?;
+    let entry = if may_map { table::find_or_insert(key) } else { table::find_or_place(key) }?;
     loop {
         let old = entry.discovery();
         // SAFETY: a discovery of this call.
         if let Some(known) = old.filter(|old| !unsafe { is_stale(old, hook) }) {
             return Some((known, false));
         }
-        let place = chunk::take(near)?;
+        let place = if may_map { chunk::take(near) } else { chunk::take_mapped() }?;
         let no_stub = place.refusal().filter(|_| state == State::Waiting);
         let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
         let member = counted::member(inside);

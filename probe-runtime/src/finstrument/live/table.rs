@@ -65,6 +65,11 @@ pub(super) fn find_or_insert(key: usize) -> Option<&'static CallEntry> {
     TABLE.find_or_insert(key)
 }
 
+/// Finds the entry of a key, or makes it in memory that the table has.
+pub(super) fn find_or_place(key: usize) -> Option<&'static CallEntry> {
+    TABLE.find_or_place(key)
+}
+
 /// Returns the places of discoveries that the table knows.
 pub(super) fn published() -> impl Iterator<Item = ChunkPlace> {
     chunk::all().filter(|place| is_published(place.discovery()))
