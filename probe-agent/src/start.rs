@@ -15,7 +15,7 @@ use std::env;
 use std::mem;
 use std::panic;
 
-use probe_runtime::__preload::Loaded;
+use probe_runtime::__preload::{Loaded, heed_filters};
 use probe_runtime::{finstrument, init_from_env};
 
 use crate::environment;
@@ -72,6 +72,7 @@ fn start() {
     if !is_asked || !has_probes || loaded.has_runtime {
         return;
     }
+    heed_filters();
     if loaded.calls_hooks {
         // Before the program's own code runs, so that nothing is missed.
         finstrument::look_ahead();

@@ -150,7 +150,7 @@ fn system() -> u64 {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-fn counter() -> u64 {
+pub(crate) fn counter() -> u64 {
     // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
     unsafe { std::arch::x86_64::_rdtsc() }
 }

@@ -57,7 +57,14 @@ impl<'a> Exported<'a> {
             }
         }
         let all = hash.zip(symbols).zip(names);
-        Ok(all.map(|((hash, symbols), names)| Self { image, hash, symbols, names, relocations, needs_others }))
+        Ok(all.map(|((hash, symbols), names)| Self {
+            image,
+            hash,
+            symbols,
+            names,
+            relocations,
+            needs_others,
+        }))
     }
 
     /// Returns whether the object needs other ones.

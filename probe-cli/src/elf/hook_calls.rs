@@ -51,9 +51,13 @@ impl fmt::Display for HookCalls {
         write!(f, "{} of the hooks of -finstrument-functions; ", count(self.calls, "call"))?;
         f.write_str(match self.hooks {
             Hooks::Others => "`probectl run` or `attach` makes them probes",
-            Hooks::OtherLibrary => "its C library is not glibc, which the agent needs, so they can't become probes",
+            Hooks::OtherLibrary => {
+                "its C library is not glibc, which the agent needs, so they can't become probes"
+            }
             Hooks::Own => "it has hooks of its own, which get these calls, so they can't become probes",
-            Hooks::Static => "it is linked statically, so no agent can be loaded, and they can't become probes",
+            Hooks::Static => {
+                "it is linked statically, so no agent can be loaded, and they can't become probes"
+            }
             Hooks::Runtime => "its own runtime makes them probes while it runs",
         })
     }
@@ -137,7 +141,9 @@ fn each_reference(image: &Image, targets: &[u64], found: &mut impl FnMut(Referen
     let mut targets = targets.to_vec();
     targets.sort_unstable();
     targets.dedup();
-    let (Some(first), Some(last)) = (targets.first().copied(), targets.last().copied()) else { return Ok(()) };
+    let (Some(first), Some(last)) = (targets.first().copied(), targets.last().copied()) else {
+        return Ok(());
+    };
     let mut code = Vec::new();
     for Range { start, end } in image.texts() {
         let mut at = start;

@@ -149,13 +149,10 @@ fn c_objects_with_the_compilers_hooks() {
     let report = fs::read_to_string(report).unwrap();
     let row: Vec<_> = report.lines().skip(1).flat_map(|row| row.split(',')).collect();
     assert_eq!((row.len(), row[0], row[1], row[4], row[5]), (6, "work", "entry", "1", "100"), "{report}");
-    // Standard error tells so.
+    // Also before a function is called for the first time.
     let mut command = with_agent(&folder, &["run", program]);
     let ran = Ran::from(output(command.env("PROBES", "work=count").stdin(a_line(&folder))));
-    let said = "PROBES: no probe matches `work`; this program has no probes yet: functions of \
-                -finstrument-functions code become probes when they are first called\n\
-                PROBES: `work=count` is attached to no probe yet; those that appear later join\n";
-    assert!(ran.code == Some(7) && ran.err.starts_with(said), "{ran:?}");
+    assert!(ran.code == Some(7) && !ran.err.contains("no probe matches"), "{ran:?}");
 }
 
 /// The shell has no probes, and so no agent; the program that it starts has.

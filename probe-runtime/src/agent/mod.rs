@@ -52,9 +52,9 @@ mod live;
 #[cfg(not(probe_agent))]
 use absent::start_here;
 #[cfg(probe_agent)]
-pub(crate) use live::follow;
-#[cfg(probe_agent)]
 use live::start_here;
+#[cfg(probe_agent)]
+pub(crate) use live::{follow, heed_filters};
 
 #[cfg(probe_agent)]
 use std::collections::BTreeSet;

@@ -11,6 +11,7 @@
 mod attachments;
 mod described;
 mod exit;
+mod filtered;
 mod forks;
 mod leaving;
 mod listening;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use crate::os;
 
+pub(crate) use filtered::heed as heed_filters;
 pub(super) use listening::start_here;
 pub(crate) use ruling::follow;
 

@@ -14,7 +14,7 @@ use super::out::{Out, Session, done};
 use super::ruling::followed;
 use super::state::lock;
 use super::stop::{Stop, cut, failed};
-use super::{described, leaving, listing, reporting, threads};
+use super::{described, filtered, leaving, listing, reporting, threads};
 use crate::control;
 use crate::dispatch::lost_hits;
 use crate::spec::{Opened, attach_for_client, consumers_of};
@@ -92,6 +92,9 @@ impl Drop for Room {
 }
 
 fn attach(session: Session, asked: Attach, file: Option<OwnedFd>) -> Result<Body, Stop> {
+    if let Some(problem) = filtered::refusal() {
+        return Err(failed(FailureKind::Unable, problem));
+    }
     let mut room = Room::reserve(consumers_of(&asked.spec)?)?;
     let opened = match (file, &asked.output) {
         (None, None) => None,

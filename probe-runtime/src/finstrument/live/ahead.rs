@@ -34,7 +34,7 @@ use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, StubCode};
-use crate::clock::Clock;
+use crate::clock::counter;
 use crate::control::Looking;
 use crate::dispatch::{Inside, is_outside};
 use crate::os::objects::{Frozen, Generation, freeze};
@@ -93,14 +93,16 @@ fn is_known(addr: usize) -> bool {
 /// the last look, and consumers have its calls. Makes no system call, so the operation is not asked
 /// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
 /// not wait, and the wait is limited, since the thread may hold a lock that the operation needs.
-pub(super) fn await_look(addr: usize) {
-    if is_known(addr) || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
+pub(super) fn await_look(returns: usize, function: usize) {
+    // A jump to a hook returns to anywhere, and a function may be named by another object's address.
+    let is_known = || is_known(returns) || is_known(function);
+    if is_known() || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
         return;
     }
-    // The system's clock may take a system call.
-    let Some(begun) = Clock::new().counter() else { return };
-    while !is_known(addr) {
-        if Clock::new().now().saturating_sub(begun) > PATIENCE {
+    // The system's clock may take a system call. Ticks of any length bound the wait.
+    let begun = counter();
+    while !is_known() {
+        if counter().saturating_sub(begun) > PATIENCE {
             return GIVEN_UP.store(looks(), Ordering::Relaxed);
         }
         std::hint::spin_loop();

@@ -114,7 +114,7 @@ fn called(hit: Hit, by: ByHook) {
             // Not even a slot is taken, which would take system calls.
             return;
         }
-        ahead::await_look(returns);
+        ahead::await_look(returns, hit.function);
     }
     let errno = errno();
     if let Some(inside) = Inside::new() {
