@@ -75,6 +75,17 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
         (0..SEGMENTS).map_while(|number| self.segment(number)).find_map(|entries| place(entries, key))
     }
 
+    /// Maps memory, as far as there is some, for twice as many keys.
+    pub fn keep_room(&'static self, keys: usize) {
+        let mut room = 0;
+        for number in 0..SEGMENTS {
+            room += self.segment(number).or_else(|| self.grow(number)).map_or(0, <[E]>::len);
+            if room / 2 > keys {
+                return;
+            }
+        }
+    }
+
     /// Returns all entries in use.
     pub fn all(&'static self) -> impl Iterator<Item = &'static E> {
         let segments = (0..SEGMENTS).map_while(|number| self.segment(number));

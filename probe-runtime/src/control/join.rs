@@ -271,6 +271,7 @@ impl Control {
         attached.ids = all.into();
         if let Some(standing) = &mut attached.standing {
             standing.take_in(&ids);
+            standing.note_reached(&ids, &self.registry);
             if !own.is_empty() {
                 standing.counters.push(own.clone());
             }

@@ -39,9 +39,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::looking::Looking;
 use super::ready;
 use super::retired::tidy;
-use super::set::Looking;
 use super::state::Control;
 use super::turn;
 use crate::dispatch::{self, Guarded};

@@ -36,6 +36,7 @@ mod hold;
 mod hooks;
 mod join;
 mod lock;
+mod looking;
 mod members;
 mod partial;
 mod parts;
@@ -81,13 +82,14 @@ use text::{HeldText, close_text, forget_unloaded_text, is_still_open, open_text}
 pub use attachment::Attachment;
 pub use consumer::Consumer;
 pub use hold::Hold;
+pub(crate) use looking::Looking;
 #[cfg(feature = "trace")]
 pub(crate) use partial::SuppressedHits;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::{select, standing};
+pub(crate) use set::BETWEEN_LOOKS;
 pub(crate) use set::probe_numbers;
-pub(crate) use set::{BETWEEN_LOOKS, Looking};
 pub use set::{ProbeSet, look_for_probes, probes, unreadable_objects, unreadable_records};
 #[cfg(probe_agent)]
 pub(crate) use set::{attachment_count, described};

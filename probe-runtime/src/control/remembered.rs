@@ -11,7 +11,9 @@ impl Control {
     pub(super) fn info(&self, id: ProbeId, loaded: KeptLoaded<'_>) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id, loaded)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
-        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.attachments.state_of(id)))
+        let info =
+            ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.attachments.state_of(id));
+        Some(info.found_by_hit(self.registry.was_reached(id)))
     }
 
     /// Returns probes in their present state, including changed bytes of their sites. Omits

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::hold::Hold;
@@ -102,37 +101,6 @@ pub fn unreadable_objects() -> Vec<String> {
 /// appear.
 pub(crate) const BETWEEN_LOOKS: Duration =
     Duration::from_millis(if cfg!(probe_backend = "patched") { 300 } else { 3_600_000 });
-
-/// The number of threads that look for probes by themselves, for hooks.
-static LOOKERS: AtomicUsize = AtomicUsize::new(0);
-
-/// While it lives, its thread [looks](look_for_probes) every [`BETWEEN_LOOKS`].
-pub(crate) struct Looking(());
-
-impl Looking {
-    pub(crate) fn begin() -> Self {
-        LOOKERS.fetch_add(1, Ordering::SeqCst);
-        Self(())
-    }
-
-    /// Returns whether a thread does.
-    #[cfg(probe_discovers)]
-    pub(crate) fn is_any() -> bool {
-        LOOKERS.load(Ordering::SeqCst) != 0
-    }
-
-    /// Forgets the parent's threads, in a forked child.
-    pub(super) fn forget() {
-        LOOKERS.store(0, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Looking {
-    fn drop(&mut self) {
-        let one_less = |lookers: usize| lookers.checked_sub(1);
-        let _ = LOOKERS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
-    }
-}
 
 /// Looks for probes that have appeared, and lets them join [standing](ProbeSet::standing)
 /// attachments, as each operation does. Call it after loading an object.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::counters::sums;
 use crate::error::Error;
@@ -63,6 +64,9 @@ pub(super) struct Standing {
     /// Probes that could not join, and the last reason.
     left_out: BTreeSet<ProbeId>,
     problem: String,
+    begun: Instant,
+    /// Probes that were hit before they joined, and when they did.
+    late: BTreeMap<ProbeId, Duration>,
 }
 
 impl Standing {
@@ -80,6 +84,8 @@ impl Standing {
             first_hits: Vec::new(),
             left_out: BTreeSet::new(),
             problem: String::new(),
+            begun: Instant::now(),
+            late: BTreeMap::new(),
         }
     }
 
@@ -94,6 +100,35 @@ impl Standing {
     /// Notes that these probes have joined.
     pub(super) fn take_in(&mut self, ids: &[ProbeId]) {
         ids.iter().for_each(|id| _ = self.left_out.remove(id));
+    }
+
+    /// Notes the probes among these that were hit before they join now.
+    pub(super) fn note_reached(&mut self, ids: &[ProbeId], registry: &Registry) {
+        // Their earlier hits are counted.
+        if !self.has_first_hits {
+            let since = self.begun.elapsed();
+            let reached = ids.iter().filter(|id| registry.was_reached(**id));
+            reached.for_each(|id| _ = self.late.entry(*id).or_insert(since));
+        }
+    }
+
+    /// Returns a line about probes that were hit before they joined, if there are any.
+    pub(super) fn note_of_late(&self, registry: &Registry) -> Option<String> {
+        const SHOWN: usize = 8;
+        let told = |(id, since): (&ProbeId, &Duration)| {
+            let definition = registry.definition(*id)?;
+            let seconds = since.as_secs_f64();
+            Some(format!("{} {} since {seconds:.3} s", definition.path(), definition.kind().name()))
+        };
+        let told: Vec<_> = self.late.iter().filter_map(told).collect();
+        let more = match told.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        (!told.is_empty()).then(|| {
+            let shown = told[..told.len().min(SHOWN)].join(", ");
+            format!("hit before they could join, so this has a part of their hits: {shown}{more}")
+        })
     }
 
     /// Ends joining, in a forked child: the thread that was at it is not there.

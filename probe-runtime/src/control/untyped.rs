@@ -285,6 +285,12 @@ impl Untyped {
         self.is_standing.then(|| operate(|control, _| self.standing_of(control)?.note())).flatten()
     }
 
+    /// Returns a line about probes that were hit before they joined, if there are any.
+    pub(crate) fn joined_late(&self) -> Option<String> {
+        let note = |control: &Control| self.standing_of(control)?.note_of_late(&control.registry);
+        self.is_standing.then(|| operate(|control, _| note(control))).flatten()
+    }
+
     fn standing_of<'a>(&self, control: &'a Control) -> Option<&'a Standing> {
         control.attachments.attached(self.number)?.standing.as_deref()
     }

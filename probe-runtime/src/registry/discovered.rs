@@ -62,6 +62,11 @@ impl Registry {
         self.discovered.all.iter().filter(|(id, _)| ids.binary_search(id).is_ok()).map(|(_, call)| *call)
     }
 
+    /// Returns whether a hit has found a probe, so that others may have passed before it joined.
+    pub(crate) fn was_reached(&self, id: ProbeId) -> bool {
+        self.discovered.was_reached(id)
+    }
+
     /// Returns whether there are discoveries, whose text an attachment may not have opened.
     #[inline(always)]
     pub(crate) fn has_discovered(&self) -> bool {
@@ -159,6 +164,10 @@ mod tests {
 
         fn places(&self) -> usize {
             2
+        }
+
+        fn was_reached(&self) -> bool {
+            true
         }
 
         fn probe(&self) -> Option<ProbeId> {

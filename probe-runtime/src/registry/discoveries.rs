@@ -1,6 +1,6 @@
 //! The lists of discoveries, with their probes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ProbeId;
 use super::provider::{self, CallSite};
@@ -17,6 +17,8 @@ pub(super) struct Discoveries {
     pub(super) settled: usize,
     /// The sites of all other discoveries.
     sites: Vec<(ProbeId, Site)>,
+    /// The probes of discoveries that hits have found.
+    reached: BTreeSet<ProbeId>,
 }
 
 impl Discoveries {
@@ -42,6 +44,9 @@ impl Discoveries {
 
     fn list(&mut self, id: ProbeId, discovery: &'static dyn CallSite) {
         self.all.push((id, discovery));
+        if discovery.was_reached() {
+            self.reached.insert(id);
+        }
         discovery.set_probe(id);
     }
 
@@ -51,6 +56,11 @@ impl Discoveries {
             return &[];
         }
         self.calls.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether a hit has found a probe.
+    pub(super) fn was_reached(&self, id: ProbeId) -> bool {
+        provider::IS_POSSIBLE && self.reached.contains(&id)
     }
 
     /// Returns the sites of all other discoveries, with their probes.

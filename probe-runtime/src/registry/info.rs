@@ -108,6 +108,8 @@ pub struct ProbeInfo {
     sites: usize,
     state: ProbeState,
     foreign: Vec<Refusal>,
+    /// Whether it was hit before anything could be attached to it.
+    was_reached: bool,
 }
 
 impl ProbeInfo {
@@ -133,7 +135,19 @@ impl ProbeInfo {
             sites,
             state,
             foreign: Vec::new(),
+            was_reached: false,
         }
+    }
+
+    /// Notes whether a hit has found the probe.
+    pub(crate) fn found_by_hit(mut self, was_reached: bool) -> Self {
+        self.was_reached = was_reached;
+        self
+    }
+
+    /// Returns whether it was hit before anything could be attached to it.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.was_reached
     }
 
     /// Adds the sites that hold unexpected bytes, if there are any.

@@ -213,6 +213,9 @@ pub(crate) trait CallSite: Any + Sync {
     /// Returns the number of instructions that are switched, or that call.
     fn places(&self) -> usize;
 
+    /// Returns whether a hit has found it, so that hits may have passed before its probe joined.
+    fn was_reached(&self) -> bool;
+
     /// Returns its probe; `None` before it is listed.
     fn probe(&self) -> Option<ProbeId>;
 

@@ -35,9 +35,11 @@ impl Counts {
     }
 
     /// Writes the table without footnotes: a row for each probe if `all`, else for each probe that
-    /// was hit.
+    /// was hit, if only before it joined.
     pub(crate) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows: Vec<_> = self.iter().filter(|it| all || it.hits != 0).collect();
+        // Of what was hit before it joined, nothing says that it never was.
+        let mut rows: Vec<_> =
+            self.iter().filter(|it| all || it.hits != 0 || it.probe.was_reached()).collect();
         // Equal rows keep their order, by path, kind and place.
         crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
         let mut table = Table::new(&["probe", "kind", "sites", "hits"]);

@@ -16,6 +16,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
         hits => notes.push(format!("{hits} hits came from inside a consumer, and were not delivered")),
     }
     notes.extend(attachment.left_out_later());
+    notes.extend(attachment.joined_late());
     notes.extend(attachment.screen().into_iter().flat_map(Screen::notes));
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));

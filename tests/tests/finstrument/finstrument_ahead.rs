@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Consumer, Count, Event, Kind, ProbeSet, finstrument, probes, select};
+use probe_runtime::{Consumer, Count, Event, Kind, ProbeSet, finstrument, probes, select, standing};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 
@@ -94,6 +94,49 @@ fn is_exact(library: &Library, file: &str, how: &str) {
         *counted.entry((it.probe.path().to_owned(), it.probe.kind())).or_insert(0) += it.hits;
     }
     assert_eq!(counted, expected, "{how}");
+}
+
+/// Assembly of a function whose calls of the hooks take their argument from the stack, so that it is
+/// not known before they run.
+const UNKNOWN: &str = "\
+\t.text
+\t.globl unknown
+\t.type unknown, @function
+unknown:
+\tpushq %rbx
+\tmovq %rdi, %rbx
+\tleaq unknown(%rip), %rax
+\tpushq %rax
+\tpopq %rdi
+\txorl %esi, %esi
+\tcall __cyg_profile_func_enter@PLT
+\tmovq %rbx, %rax
+\tpopq %rbx
+\tret
+\t.size unknown, . - unknown
+\t.section .note.GNU-stack,\"\",@progbits
+";
+
+#[test]
+fn a_report_says_since_when_it_has_the_hits_of_what_was_found_by_a_hit() {
+    finstrument::look_ahead();
+    let source = source(
+        &folder("late"),
+        "late.s",
+        &UNKNOWN.replace("unknown(%rip)", ".Lunknown(%rip)").replace("unknown:", "unknown:\n.Lunknown:"),
+    );
+    let object = source.with_extension("so");
+    probe_tests::instrumented::build("gcc", &source, &object, &["-shared"]);
+    let library = Library::open(&object);
+    let counts = standing("unknown").unwrap().attach(Count::new()).unwrap();
+    let function = library.function("unknown");
+    assert_eq!(function(1), 1);
+    let said = counts.to_string();
+    // It was hit, and nothing says that it was not.
+    assert!(said.contains("\nunknown  entry") && !said.contains("never hit"), "{said}");
+    let note = said.lines().find(|line| line.starts_with("hit before they could join")).unwrap();
+    assert!(note.contains(": unknown entry since 0.") && note.ends_with(" s"), "{said}");
+    assert_eq!((function(1), counts.total()), (1, 1));
 }
 
 #[test]

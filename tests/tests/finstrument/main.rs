@@ -4,6 +4,8 @@
 //! feature are for optimised builds, too.
 
 #[cfg(feature = "unoptimised")]
+mod finstrument_activated;
+#[cfg(feature = "unoptimised")]
 mod finstrument_ahead;
 #[cfg(feature = "unoptimised")]
 mod finstrument_blocked;

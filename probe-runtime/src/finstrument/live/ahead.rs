@@ -25,7 +25,7 @@ use super::discovery::Hit;
 use super::jumps::{Fragment, HookUse, RegisterValue, uses};
 use super::loaded::{KnownObject, Loaded};
 use super::naming::Names;
-use super::publish::publish;
+use super::publish::{FoundBy, publish};
 use super::read_call::call_of;
 use super::reconcile::is_there;
 use super::redirection::{self, Redirection};
@@ -243,6 +243,7 @@ impl Ahead {
         }
         if has_come {
             chunk::keep_room();
+            table::keep_room();
             self.tell();
         }
         has_found
@@ -352,7 +353,7 @@ impl Ahead {
                     continue;
                 }
                 // SAFETY: the same.
-                let found = unsafe { publish(&inside, hit, call, None, hook, true) };
+                let found = unsafe { publish(&inside, hit, call, None, hook, FoundBy::Operation) };
                 has_found |= found.is_some_and(|(_, is_new)| is_new);
                 if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
                     seen.key.get_or_insert(call.returns());

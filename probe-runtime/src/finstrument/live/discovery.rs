@@ -71,6 +71,8 @@ pub(super) struct Discovery {
     is_left: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
+    /// Whether a hit has found it, rather than an operation.
+    pub(super) was_reached: AtomicBool,
     /// Whether there was no room for it where all discovered functions are counted.
     is_beyond: AtomicBool,
     /// The number of hooks that are changing its bytes.
@@ -323,6 +325,10 @@ impl CallSite for Discovery {
 
     fn places(&self) -> usize {
         self.tail_switches().len().max(1)
+    }
+
+    fn was_reached(&self) -> bool {
+        self.was_reached.load(Ordering::Relaxed)
     }
 
     fn probe(&self) -> Option<ProbeId> {

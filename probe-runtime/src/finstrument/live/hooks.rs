@@ -23,7 +23,7 @@ use std::ptr;
 use super::call::Call;
 use super::chunk::{self, ChunkPlace};
 use super::discovery::{Discovery, Hit, State};
-use super::publish::{is_stale, publish};
+use super::publish::{FoundBy, is_stale, publish};
 use super::read_call::call_of;
 use super::table::{self, CallEntry};
 use super::{
@@ -221,8 +221,9 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     let found = {
         let _whole = may_ask().then(Blocked::new);
         provider::register();
+        let by = if may_ask() { FoundBy::Hit } else { FoundBy::QuietHit };
         // SAFETY: the hook returns into the text of its call, or of the function that jumped here.
-        unsafe { publish(inside, hit, call, owner, hook, may_ask()) }
+        unsafe { publish(inside, hit, call, owner, hook, by) }
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);

@@ -186,6 +186,10 @@ mod tests {
             0
         }
 
+        fn was_reached(&self) -> bool {
+            false
+        }
+
         fn probe(&self) -> Option<ProbeId> {
             None
         }

@@ -5,6 +5,8 @@
 // that of a loaded object.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::sync::atomic::Ordering;
+
 use super::call::Call;
 use super::chunk;
 use super::discovery::{Discovery, Hit, State};
@@ -29,8 +31,17 @@ pub(super) unsafe fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
+/// Who has found a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FoundBy {
+    Operation,
+    Hit,
+    /// A hit that makes no system calls, and so maps no memory.
+    QuietHit,
+}
+
 /// Puts a call into the table. Returns whether it is new there; `None` if there is no memory. The
-/// provider is registered. Unless it `may_map` memory, it takes what was mapped before.
+/// provider is registered.
 ///
 /// # Safety
 /// The text around the call, or of the function if the call is not known, stays mapped.
@@ -40,13 +51,14 @@ pub(super) unsafe fn publish(
     call: Option<Call>,
     owner: Option<&'static Discovery>,
     hook: usize,
-    may_map: bool,
+    by: FoundBy,
 ) -> Option<(&'static Discovery, bool)> {
     let call = call.filter(|_| owner.is_none());
     let (key, near, state) = match call {
         Some(call) => (call.returns(), call.site(), State::Waiting),
         None => (hit.key(), SiteAddr(hit.function), State::Unpatched(Reason::NotACall)),
     };
+    let may_map = by != FoundBy::QuietHit;
     let entry = if may_map { table::find_or_insert(key) } else { table::find_or_place(key) }?;
     loop {
         let old = entry.discovery();
@@ -60,6 +72,7 @@ pub(super) unsafe fn publish(
         let member = counted::member(inside);
         let is_beyond = member.is_none() && counted::is_on();
         Discovery::write(place, key, call, hit, hook, state, member);
+        place.discovery().was_reached.store(by != FoundBy::Operation, Ordering::Relaxed);
         if let Some(owner) = owner {
             shared::find_twin(place.discovery(), owner);
         }

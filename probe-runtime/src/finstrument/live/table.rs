@@ -70,6 +70,11 @@ pub(super) fn find_or_place(key: usize) -> Option<&'static CallEntry> {
     TABLE.find_or_place(key)
 }
 
+/// Makes sure that [`find_or_place`] has room for most keys, unless there is no memory.
+pub(super) fn keep_room() {
+    TABLE.keep_room(published().count());
+}
+
 /// Returns the places of discoveries that the table knows.
 pub(super) fn published() -> impl Iterator<Item = ChunkPlace> {
     chunk::all().filter(|place| is_published(place.discovery()))
