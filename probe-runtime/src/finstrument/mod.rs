@@ -29,7 +29,7 @@
 //!  jmp hook   ──operation──▶  ret         ◀──attach, drop──▶  the jump, delivered by a look-up
 //! ```
 //! 1. A function that is never called costs nothing. Its bytes are the compiler's, and it is no
-//!    probe.
+//!    probe, unless the program [looks ahead](look_ahead).
 //! 2. The first hit takes a definition and a stub from memory near the text, and notes the call
 //!    site.
 //!    - Where text is open, that hit replaces the call at once. Where text is sealed, calls share
@@ -70,6 +70,12 @@
 //! nothing from the heap, wait for no other thread, and keep `errno`. They put off work that needs
 //! more: the call stays a real call until a later hit or operation patches it, and its hits are
 //! delivered meanwhile.
+//!
+//! After [`look_ahead`], hooks make no system calls while nothing is attached, and otherwise only
+//! `mmap`, `gettid` and `prctl` at a thread's first hit. A thread that calls into an object which
+//! was loaded after the last operation waits for the next one, if a thread looks for probes by
+//! itself (under `PROBES`, and while a client of the agent has something attached): at most for half
+//! a second, and no more after it has waited in vain.
 //!
 //! # Why it is safe
 //! - The compiler expects a call there. So a callee may change the registers that calls may change,

@@ -143,12 +143,10 @@ fn a_report_says_since_when_it_has_the_hits_of_what_was_found_by_a_hit() {
 fn each_hit_is_counted_from_the_first_one_on() {
     let folder = folder("ahead");
     finstrument::look_ahead();
-    let forms: [(&str, &[&str]); 7] = [
+    let forms: [(&str, &[&str]); 5] = [
         ("plt", &["-O2"]),
-        ("now", &["-O2", "-Wl,-z,now"]),
         ("no-plt", &["-O2", "-fno-plt"]),
         ("plain", &["-O0"]),
-        ("o1", &["-O1"]),
         ("o3", &["-O3", "-fcf-protection"]),
         // All names are exported.
         ("stripped", &["-O2", "-s", "-DLOCAL=", "-fgnu89-inline"]),
