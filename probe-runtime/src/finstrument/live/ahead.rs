@@ -183,6 +183,7 @@ fn distance(code: &[u8], at: usize) -> isize {
 
 /// Returns the addresses in some code that may be an instruction's distance to one of these. A plain
 /// loop, since programs that are not optimised look at megabytes, too.
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2³²")]
 fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
     let mut found = Vec::new();
     for four in targets.chunks(4) {

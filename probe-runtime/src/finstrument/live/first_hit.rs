@@ -103,7 +103,7 @@ pub(super) fn patch_all(_exclusive: Exclusive<'_>, calls: impl Iterator<Item = (
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         let text = range(first.call).start..range(last.call).end;
         let opened = write_text(&text, &mut || {
-            run.iter_mut().for_each(|it| it.written = write(it.discovery, it.call))
+            run.iter_mut().for_each(|it| it.written = write(it.discovery, it.call));
         });
         for Patch { discovery, call, written } in &*run {
             if let (Ok(()), Some(written)) = (opened, *written) {

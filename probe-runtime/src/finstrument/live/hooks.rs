@@ -119,12 +119,12 @@ fn called(hit: Hit, by: ByHook) {
     let errno = errno();
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
-            // SAFETY: the hook's own call, which was just executed.
             Some(known) => {
-                let mut is_wanted = settle(&known, || unsafe { call_of(returns, hook) });
+                // SAFETY: the hook's own call, which was just executed.
+                let mut is_wanted = settle(known, || unsafe { call_of(returns, hook) });
                 // An operation has made it a site while this thread was on its way.
                 is_wanted |= ahead::is_on() && shared::is_listened_to(known.discovery);
-                pass_on(&inside, &known, by, is_wanted);
+                pass_on(&inside, known, by, is_wanted);
             }
             None => discovered(&inside, hit, by),
         }
@@ -133,6 +133,7 @@ fn called(hit: Hit, by: ByHook) {
 }
 
 /// A call site, as far as it is known.
+#[derive(Clone, Copy)]
 struct KnownCall {
     discovery: &'static Discovery,
     /// The discovery whose call site the hit came by, if that is another function's.
@@ -141,13 +142,12 @@ struct KnownCall {
 
 /// Delivers a call as a hit, if a consumer listens.
 fn deliver(inside: &Inside, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
-    let is_wanted = settle(&known, call);
-    pass_on(inside, &known, by, is_wanted);
+    let is_wanted = settle(known, call);
+    pass_on(inside, known, by, is_wanted);
 }
 
 /// Makes a call what it has to be, as far as a hook can. Returns whether a consumer listens.
-fn settle(KnownCall { discovery, owner }: &KnownCall, call: impl FnOnce() -> Option<Call>) -> bool {
-    let discovery = *discovery;
+fn settle(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) -> bool {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -181,7 +181,7 @@ fn settle(KnownCall { discovery, owner }: &KnownCall, call: impl FnOnce() -> Opt
 }
 
 /// Delivers a hit.
-fn pass_on(inside: &Inside, KnownCall { discovery, owner }: &KnownCall, by: ByHook, is_wanted: bool) {
+fn pass_on(inside: &Inside, KnownCall { discovery, owner }: KnownCall, by: ByHook, is_wanted: bool) {
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(inside, discovery, owner),
         _ => discovery.definition_inside(inside).filter(|_| is_wanted),
@@ -228,7 +228,7 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
     let known = KnownCall { discovery, owner };
-    let mut is_wanted = settle(&known, || call);
+    let mut is_wanted = settle(known, || call);
     if is_new {
         if may_ask() {
             ask();
@@ -237,7 +237,7 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
         // The callback may have attached a consumer, which gets this hit, too.
         is_wanted |= shared::is_listened_to(discovery);
     }
-    pass_on(inside, &known, by, is_wanted);
+    pass_on(inside, known, by, is_wanted);
 }
 
 /// Returns the discovery of this call, if it is still valid.
