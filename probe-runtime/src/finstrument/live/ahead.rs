@@ -9,7 +9,7 @@
 //! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
 //! once each. Words that the dynamic linker would bind here at their first use are bound. An object
 //! that another thread is still loading is looked at by a later operation.
-//! Cost: some 4 ms for a megabyte of text, most of it to decode functions.
+//! Cost: a pass over the text, and decoding each function that refers to a hook.
 
 // Safety: relies on `Frozen`: text and words in a loaded object's segments stay mapped.
 #![expect(unsafe_code, reason = "see above")]
