@@ -182,8 +182,7 @@ fn unknown(name: &str) -> String {
     }
     let all: Vec<_> = ConsumerRow::all().chain(ConsumerRow::aggregations()).map(|it| it.name).collect();
     let meant = nearest(name, &mut all.iter().copied()).into_iter().next();
-    let meant =
-        meant.map(|meant| format!("did you mean `{meant}`? There is")).unwrap_or("there is".to_owned());
+    let meant = meant.map_or("there is".to_owned(), |meant| format!("did you mean `{meant}`? There is"));
     format!("`{name}` is not a consumer; {meant} {}", all.join(", "))
 }
 
