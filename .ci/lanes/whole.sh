@@ -16,7 +16,7 @@ cargo run --release -p quickstart
 # The lane `release` plays slices of the first two, and none of the tests of C code.
 step 'whole stress of optimised code, and C code beside an optimised runtime'
 PROBE_TEST_WHOLE=1 cargo test "${optimised[@]}" --test patching --test built -- \
-    live:: stress:: c_backtrace:: c_registers:: c_api_values:: c_toggle:: c_paired::
+    live:: stress:: c_backtrace:: c_registers:: c_api_values:: c_toggle:: c_paired:: quick::
 
 step 'whole models'
 PROBE_TEST_WHOLE=1 .ci/lanes/loom.sh

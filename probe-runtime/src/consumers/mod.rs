@@ -36,7 +36,7 @@ macro_rules! hits_quickly {
         fn quick(&self) -> Option<crate::dispatch::Quick> {
             // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and of
             // its calls, and reads the processor's counter: `counter` is that, or nothing.
-            self.clock.is_counter().then(|| unsafe { crate::dispatch::Quick::new(self) })
+            self.clock.is_counter().then(|| unsafe { crate::dispatch::quick(self) })
         }
     };
 }

@@ -2,6 +2,13 @@
 
 use super::Event;
 
+/// The [quick](super::quick) function of a consumer, and what it is called for.
+#[derive(Clone, Copy, Debug)]
+pub struct Quick {
+    pub(super) run: *const (),
+    pub(super) quicker: *const (),
+}
+
 /// Receives hits. Each consumer is one.
 pub(crate) trait Listener: Send + Sync + 'static {
     /// Returns whether it needs a thread of its own, which a forked child does not have.

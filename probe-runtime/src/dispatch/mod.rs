@@ -73,12 +73,11 @@ pub(crate) use inline_hook::InlineHook;
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
-pub(crate) use listener::Listener;
+pub(crate) use listener::{Listener, Quick};
 #[cfg(probe_backend = "patched")]
 pub(crate) use owner::THREAD;
-pub(crate) use quick::Quick;
 #[cfg(any(feature = "latency", feature = "call-tree"))]
-pub(crate) use quick::Quicker;
+pub(crate) use quick::{Quicker, quick};
 #[cfg(probe_discovers)]
 pub(crate) use quiesce::is_outside;
 pub(crate) use quiesce::{Awaited, Fenced, Vacated, forget_other_threads, is_in_hit, wait};

@@ -18,10 +18,9 @@
 // Safety: relies on the way in, as `delivery` does, and on the makers of quick functions.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::delivery::Deliver;
 use super::event::HitPlace;
 use super::hook::Hook;
-use super::{Event, Subscription, ThreadSlot};
+use super::{Event, Quick, Subscription, ThreadSlot};
 use crate::abi::{Definition, Value};
 
 /// Handles most hits quickly.
@@ -30,38 +29,20 @@ pub(crate) trait Quicker: Send + Sync + 'static {
     fn hit_quickly(&self, event: &Event<'_>) -> bool;
 }
 
-/// As [`Deliver`], but returns whether it has handled the hit.
-pub(super) type Run = unsafe extern "C" fn(
-    &'static Definition,
-    *const Value<'static>,
-    usize,
-    *const Subscription,
-    *const ThreadSlot,
-    *const Hook,
-) -> bool;
-
-/// The quick function of a consumer.
-#[derive(Clone, Copy, Debug)]
-pub struct Quick {
-    pub(super) run: Run,
-    pub(super) quicker: *const (),
+/// Creates a consumer's quick function.
+///
+/// # Safety
+/// The quicker must be alive while the consumer whose subscription gets this may be called. Its
+/// method must call no code of other libraries.
+#[cfg_attr(
+    not(any(feature = "latency", feature = "call-tree")),
+    expect(dead_code, reason = "no consumer has one")
+)]
+pub(crate) unsafe fn quick<Q: Quicker>(quicker: &Q) -> Quick {
+    Quick { run: run::<Q> as *const (), quicker: std::ptr::from_ref(quicker).cast() }
 }
 
-impl Quick {
-    /// Creates that of a consumer.
-    ///
-    /// # Safety
-    /// The quicker must be alive while the consumer whose subscription gets this may be called. Its
-    /// method must call no code of other libraries.
-    #[cfg_attr(
-        not(any(feature = "latency", feature = "call-tree")),
-        expect(dead_code, reason = "no consumer has one")
-    )]
-    pub(crate) unsafe fn new<Q: Quicker>(quicker: &Q) -> Self {
-        Self { run: run::<Q>, quicker: std::ptr::from_ref(quicker).cast() }
-    }
-}
-
+/// As a function that a hook names, but returns whether it has handled the hit.
 unsafe extern "C" fn run<Q: Quicker>(
     definition: &'static Definition,
     frame: *const Value<'static>,
@@ -85,5 +66,3 @@ unsafe extern "C" fn run<Q: Quicker>(
     }
     is_done
 }
-
-const _: () = assert!(size_of::<Run>() == size_of::<Deliver>());

@@ -178,7 +178,7 @@ impl Subscription {
     pub(crate) fn hurry_by(&self, quick: Option<Quick>) {
         if let Some(quick) = quick {
             self.quicker.store(quick.quicker.cast_mut(), Ordering::Relaxed);
-            self.quick.store((quick.run as *const ()).cast_mut(), Ordering::Relaxed);
+            self.quick.store(quick.run.cast_mut(), Ordering::Relaxed);
         }
     }
 
