@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
-use probe_tests::crates::{BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, MINIJINJA, Places, SMALLVEC};
+use probe_tests::crates::{
+    BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, MINIJINJA, Places, SMALLVEC,
+};
 
 /// A driver, its further dependencies, and the number of rounds.
 const DRIVERS: [(Crate, &str, u64); 5] = [

@@ -19,7 +19,10 @@ fn run(command: Asked, json: bool) -> String {
 
 fn list(json: bool) {
     let file = PathBuf::from(PROBES);
-    let text = run(Asked::List(List { file: Some(file), pid: None, selector: None, objects: false, bpftrace: false }), json);
+    let text = run(
+        Asked::List(List { file: Some(file), pid: None, selector: None, objects: false, bpftrace: false }),
+        json,
+    );
     // Each line is a probe with one site, but for a line before and one or two after.
     assert_eq!(text.lines().count() - 2, SITES);
 }

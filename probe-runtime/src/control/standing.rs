@@ -113,10 +113,10 @@ impl Standing {
     }
 
     /// Returns a line about probes that were hit before they joined, if there are any.
-    pub(super) fn note_of_late(&self, registry: &Registry) -> Option<String> {
+    pub(super) fn note_of_late(&self, registry: &Registry, loaded: KeptLoaded<'_>) -> Option<String> {
         const SHOWN: usize = 8;
         let told = |(id, since): (&ProbeId, &Duration)| {
-            let definition = registry.definition(*id)?;
+            let definition = registry.definition(*id, loaded)?;
             let seconds = since.as_secs_f64();
             Some(format!("{} {} since {seconds:.3} s", definition.path(), definition.kind().name()))
         };

@@ -287,8 +287,10 @@ impl Untyped {
 
     /// Returns a line about probes that were hit before they joined, if there are any.
     pub(crate) fn joined_late(&self) -> Option<String> {
-        let note = |control: &Control| self.standing_of(control)?.note_of_late(&control.registry);
-        self.is_standing.then(|| operate(|control, _| note(control))).flatten()
+        let note = |control: &Control, loaded: KeptLoaded<'_>| {
+            self.standing_of(control)?.note_of_late(&control.registry, loaded)
+        };
+        self.is_standing.then(|| operate(|control, loaded| note(control, loaded))).flatten()
     }
 
     fn standing_of<'a>(&self, control: &'a Control) -> Option<&'a Standing> {

@@ -35,7 +35,6 @@ use crate::dispatch::{Inside, dispatch};
 use crate::os::caught::ask;
 use crate::os::signals::Blocked;
 use crate::os::thread::{errno, set_errno};
-use crate::registry::provider::CallSite;
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
