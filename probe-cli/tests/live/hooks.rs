@@ -152,7 +152,7 @@ fn traced(file: &Path) -> BTreeMap<String, u64> {
         if let probe_trace::Item::Event(event) = item.unwrap()
             && event.definition.kind == Some(probe_trace::Kind::Entry)
         {
-            *all.entry(event.definition.path.to_string()).or_insert(0) += 1;
+            *all.entry(event.definition.path.clone()).or_insert(0) += 1;
         }
     }
     all
@@ -177,7 +177,7 @@ fn each_way_to_link_and_call_is_known() {
 }
 
 /// A program that allows itself next to nothing, and ends at anything else.
-const SANDBOX: &str = r#"
+const SANDBOX: &str = r"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -205,7 +205,7 @@ int main(void)
     }
     _exit(sum == 3 * 163000 ? 7 : 8);
 }
-"#;
+";
 
 #[test]
 fn a_filter_of_system_calls_ends_no_program_that_was_given_an_agent() {

@@ -138,7 +138,7 @@ impl Control {
             let may_have = |definition: &Definition| {
                 definition.convention() == Convention::KeptColdBlock && definition.field_count() != 0
             };
-            if ids.iter().any(|id| self.registry.definitions(*id, loaded).any(|it| may_have(it))) {
+            if ids.iter().any(|id| self.registry.definitions(*id, loaded).any(&may_have)) {
                 crate::os::guarded_read::prepare();
             }
         }

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::path::Path;
 
 use probe_build::Sites;
-use probe_runtime::{Aggregate, CallTree, Count, Event, Latency, Trace, select};
+use probe_runtime::{Aggregate, CallTree, Count, Event, FunctionLatency, Latency, Trace, TreeNode, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe};
 use probe_tests::c_library;
 use probe_tests::destroyer::Destroyer;
@@ -68,7 +68,7 @@ fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
     same("measured again");
     let latencies = latency.latencies();
     let unpaired: u64 = latencies.iter().map(|function| function.unpaired().total()).sum();
-    assert_eq!((latencies.iter().map(|it| it.calls()).sum::<u64>(), unpaired), (2 * calls, 0));
+    assert_eq!((latencies.iter().map(FunctionLatency::calls).sum::<u64>(), unpaired), (2 * calls, 0));
     let destroyer = all().attach(Destroyer::default()).unwrap();
     same("measured and destroyed");
     assert_eq!((destroyer.calls(), destroyer.surprised()), (2 * calls, 0));
@@ -76,7 +76,7 @@ fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
     let tree = all().attach(CallTree::new()).unwrap();
     same("in a tree");
     same("in a tree again");
-    assert_eq!(tree.tree().iter().map(|node| node.calls()).sum::<u64>(), 2 * calls);
+    assert_eq!(tree.tree().iter().map(TreeNode::calls).sum::<u64>(), 2 * calls);
     drop(tree);
     let trace = all().attach(Trace::recorder()).unwrap();
     same("traced");

@@ -5,7 +5,9 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use probe_runtime::calls::Unpaired;
-use probe_runtime::{Aggregate, CallTree, Count, Error, Event, Latency, Profiler, probe, select};
+use probe_runtime::{
+    Aggregate, CallTree, Count, Error, Event, FunctionLatency, Latency, Profiler, probe, select,
+};
 
 #[probe(args(n))]
 #[inline(never)]
@@ -21,12 +23,12 @@ fn outer(n: u64) -> u64 {
 }
 
 const PROBES: &str = "consumers::in_thread::**";
-const THREADS: u64 = 4;
+const THREADS: usize = 4;
 
 /// Runs `scenario` on several threads at once, each with a number of its own, beside threads that
 /// hit all the time.
 fn beside_others(scenario: impl Fn(u64) + Sync) {
-    let (ended, begin) = (AtomicBool::new(false), Barrier::new(THREADS as usize));
+    let (ended, begin) = (AtomicBool::new(false), Barrier::new(THREADS));
     thread::scope(|scope| {
         let noise = scope.spawn(|| {
             while !ended.load(Relaxed) {
@@ -37,7 +39,7 @@ fn beside_others(scenario: impl Fn(u64) + Sync) {
             begin.wait();
             scenario(n);
         };
-        let threads: Vec<_> = (1..=THREADS).map(|n| scope.spawn(move || run(n))).collect();
+        let threads: Vec<_> = (1..).take(THREADS).map(|n| scope.spawn(move || run(n))).collect();
         let results: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         ended.store(true, Relaxed);
         noise.join().unwrap();
@@ -72,7 +74,7 @@ fn each_consumer_has_the_calls_of_its_thread() {
         let seen = set.attach_in_thread(Seen::default()).unwrap();
         (0..10 * n).for_each(|_| _ = outer(n));
         let latencies = latency.latencies();
-        assert_eq!(latencies.iter().map(|it| it.calls()).collect::<Vec<_>>(), [10 * n; 2]);
+        assert_eq!(latencies.iter().map(FunctionLatency::calls).collect::<Vec<_>>(), [10 * n; 2]);
         assert!(latencies.iter().all(|it| it.unpaired() == Unpaired::default()), "{latencies}");
         let tree = tree.tree();
         assert_eq!(

@@ -83,7 +83,7 @@ fn is_exact(library: &Library, file: &str, how: &str) {
     drop(attached);
     // SAFETY: the library's array, which no thread writes now.
     let tally = unsafe { library.symbol("tally").cast::<[u64; 6]>().read() };
-    let tally = BTreeMap::from_iter(NAMES.into_iter().zip(tally));
+    let tally: BTreeMap<_, _> = NAMES.into_iter().zip(tally).collect();
     let expected: BTreeMap<_, _> = { NAMES }
         .iter()
         .flat_map(|name| [Kind::Entry, Kind::Exit].map(|kind| ((name.to_string(), kind), tally[name])))

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::{
-    Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
+    Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, InstructionInfoFactory, OpKind,
+    Register, UsedRegister,
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use probe_runtime::{CallTree, Latency, select};
@@ -63,7 +64,7 @@ fn is_panic(name: &str) -> bool {
 
 /// Returns what the instruction does to registers beyond those that are kept.
 fn beyond(instruction: &Instruction, infos: &mut InstructionInfoFactory) -> Option<String> {
-    let used = infos.info(instruction).used_registers().iter().map(|used| used.register());
+    let used = infos.info(instruction).used_registers().iter().map(UsedRegister::register);
     let is_kept = |register: Register| {
         register.is_xmm() && register.number() < 16 && instruction.encoding() == EncodingKind::Legacy
     };

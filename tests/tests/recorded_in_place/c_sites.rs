@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use probe_build::Sites;
-use probe_runtime::{Attachment, CallTree, Consumer, Latency, Trace, select};
+use probe_runtime::{Attachment, CallTree, Consumer, Latency, Trace, TreeNode, select};
 use probe_tests::c::{Compiler, Language, Object, Recipe};
 use probe_tests::turn::turn;
 
@@ -57,7 +57,7 @@ fn each_hit_of_c_code_is_handled_once() {
             assert_eq!(found, [(calls - suppressed, 0)], "{sites:?}");
         });
         interrupted(CallTree::new(), |tree, calls, suppressed| {
-            let found: u64 = tree.tree().iter().map(|node| node.calls()).sum();
+            let found: u64 = tree.tree().iter().map(TreeNode::calls).sum();
             assert_eq!(found, calls - suppressed, "{sites:?}");
         });
         interrupted(Trace::first().ring_size(16 << 20), |trace, calls, suppressed| {
