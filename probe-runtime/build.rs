@@ -8,9 +8,9 @@
 //! `seen` (each on its first hit; under Miri, which has no linker).
 //! `probe_system` is `linux` where that system is asked for memory and for its threads, also if no
 //! code is patched.
-//! `probe_narrow` says whether the crate's own code changes no vector register beyond the lower parts
-//! of `xmm0` to `xmm15` and calls no function that would: it is optimised, for a processor without
-//! AVX, and nobody instruments it.
+//! `probe_narrow` says whether the crate's own code changes no vector register beyond the lower
+//! parts of `xmm0` to `xmm15` and calls no function that would: it is optimised, for a processor
+//! without AVX, and nobody instruments it.
 //! All follow the target, never the host.
 
 use std::env;

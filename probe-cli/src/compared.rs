@@ -130,9 +130,9 @@ impl Compared {
     ///
     /// Where many figures are compared, some exceed their errors by chance. So errors are wider
     /// here, by as much as keeps 95 of 100 comparisons of equal runs without a finding. Of the five
-    /// others, means and quantiles get one, and rare calls four, which their small numbers need. Rare
-    /// calls count only in functions that have enough of them for a finding (Tarone, 1990), and once
-    /// where a call and those around it are long together.
+    /// others, means and quantiles get one, and rare calls four, which their small numbers need.
+    /// Rare calls count only in functions that have enough of them for a finding (Tarone, 1990),
+    /// and once where a call and those around it are long together.
     fn find(&mut self, limit: f64) {
         let known = self.rows.iter().filter(|row| row.error.is_some()).count() as f64;
         let of_figures = wider(FIGURES * known * 2.5);
@@ -174,8 +174,8 @@ const ALIKE: f64 = 1.2;
 /// The normal distribution's quantile for 95 %, from both sides.
 const ALONE: f64 = 1.96;
 
-/// Returns a quantile's times before and after, if it became slower by more than a limit for so many
-/// standard errors.
+/// Returns a quantile's times before and after, if it became slower by more than a limit for so
+/// many standard errors.
 fn slower([before, after]: &[Spread; 2], part: f64, errors: f64, limit: f64) -> Option<[u64; 2]> {
     let (_, of_before, high) = before.bounds(part, errors);
     let (low, of_after, _) = after.bounds(part, errors);
@@ -192,7 +192,8 @@ const SHIFT: f64 = 0.375;
 struct Rare {
     /// The time that they exceed.
     over: f64,
-    /// Parts of both runs that have such calls. Calls that follow each other are late for one reason.
+    /// Parts of both runs that have such calls. Calls that follow each other are late for one
+    /// reason.
     before: f64,
     after: f64,
     /// The parts of the second run, for one of the first.
@@ -218,8 +219,8 @@ impl Rare {
         })
     }
 
-    /// Returns by how many standard errors there are more of them than before: a test of two Poisson
-    /// rates, with variances made equal by roots (Gu and others, 2008).
+    /// Returns by how many standard errors there are more of them than before: a test of two
+    /// Poisson rates, with variances made equal by roots (Gu and others, 2008).
     fn excess(&self) -> f64 {
         let expected = self.ratio * (self.before + SHIFT);
         2.0 * ((self.after + SHIFT).sqrt() - expected.sqrt()) / (1.0 + self.ratio).sqrt()
@@ -326,8 +327,8 @@ mod tests {
             2.0 * (0..3).map(|_| self.part() - 0.5).sum::<f64>()
         }
 
-        /// Calls whose times wander, and of which some last long: with another task, with a page that
-        /// is not there.
+        /// Calls whose times wander, and of which some last long: with another task, with a page
+        /// that is not there.
         fn run(&mut self, calls: u32, mean: f64, long: f64, also: impl Fn(u32) -> f64) -> FunctionRow {
             let mut durations = Durations::default();
             let mut level = 0.0;

@@ -380,8 +380,8 @@ impl AsFd for Client {
     }
 }
 
-/// Returns the bytes as which a part of an answer counts. A few bytes may be a probe, which has more
-/// of them here.
+/// Returns the bytes as which a part of an answer counts. A few bytes may be a probe, which has
+/// more of them here.
 fn weight(payload: usize, body: &Body) -> usize {
     let probes = if let Body::Probes(it) = body { size_of_val(&it[..]) } else { 0 };
     payload.max(probes).max(LEAST)

@@ -120,7 +120,8 @@ pub enum ClientError {
     Frame(FrameError),
     /// The answer is not one to the request.
     Unexpected,
-    /// The answer is longer than any that a sound program gives: 512 MiB, each part as 16 KiB at least.
+    /// The answer is longer than any that a sound program gives: 512 MiB, each part as 16 KiB at
+    /// least.
     TooLong,
     /// The program can't do it.
     Failed(Failure),

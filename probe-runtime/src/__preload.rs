@@ -45,8 +45,8 @@ impl Loaded {
     }
 }
 
-/// Lets no client attach anything once the program has set a filter of system calls (seccomp), since
-/// it does not know of its agent.
+/// Lets no client attach anything once the program has set a filter of system calls (seccomp),
+/// since it does not know of its agent.
 pub fn heed_filters() {
     #[cfg(probe_agent)]
     crate::agent::heed_filters();

@@ -31,8 +31,8 @@ impl Story {
     }
 
     /// Adds a hit of `KIND PATH`, such as `entry app::f`. The kinds `enter` and `leave` are those
-    /// of C code with a stack pointer of its own: `enter c::f 900`; `called` and `left` are those of
-    /// hooks. Other kinds with a number are of a future at this address.
+    /// of C code with a stack pointer of its own: `enter c::f 900`; `called` and `left` are those
+    /// of hooks. Other kinds with a number are of a future at this address.
     pub(crate) fn hit(mut self, thread: u64, time: u64, text: &str) -> Self {
         self.items.push(Item::Event(self.event(thread, time, text, Vec::new())));
         self

@@ -58,7 +58,8 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
             "{out} is no regular file, which a program writes from its beginning"
         )));
     }
-    // Converting takes the program fifty times as long as writing, and a busy one would lose events.
+    // Converting takes the program fifty times as long as writing, and a busy one would lose
+    // events.
     let ending = if is_converted { NATIVE } else { "" };
     let (recorded_name, recorded) =
         (format!("{name}{ending}"), args.out.with_file_name(format!("{name}{ending}")));

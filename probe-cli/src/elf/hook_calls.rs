@@ -4,7 +4,8 @@
 //! relocations, symbols ▸ words and functions that are the hooks ▸ entries of linkage tables that
 //! jump through these words ▸ calls and jumps to any of them
 //! ```
-//! An instruction is told by its first bytes and its target, without decoding what is before it.
+//! The search tells an instruction by its first bytes and its target, without decoding the code
+//! before it.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,7 +28,7 @@ const PART: u64 = 1 << 20;
 pub struct HookCalls {
     /// How many there are, jumps included.
     pub calls: u64,
-    /// Where they lead.
+    /// The hooks that they lead to.
     pub hooks: Hooks,
 }
 

@@ -252,7 +252,7 @@ impl Image {
 }
 
 impl Memory for Image {
-    /// Returns none where the system can't read them: whoever reads them next is told why.
+    /// Returns `None` if the system can't read the bytes: their next reader gets the error.
     fn bytes<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
         Self::bytes(self, addr).ok().flatten()
     }

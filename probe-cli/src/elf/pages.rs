@@ -34,7 +34,7 @@ pub trait Source {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()>;
 }
 
-/// Opens a regular file. Refuses a pipe, which would have the open wait for whoever writes to it.
+/// Opens a regular file. Refuses a pipe, whose open would wait for a writer.
 ///
 /// # Errors
 /// If it is something else, and the system's.

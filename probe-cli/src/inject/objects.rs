@@ -111,9 +111,9 @@ fn firsts<'a>(code: &Mapping, of_file: &[&'a Mapping]) -> impl Iterator<Item = &
     of_file.iter().rev().filter(|it| it.offset == 0 && it.start <= code.start).copied()
 }
 
-/// Reads an object, if the file of these mappings is one, and has this code where it would be if the
-/// object began here. Linkers let segments share a page of the file, so that the code of a small
-/// object is a mapping of the file's beginning, too.
+/// Reads an object, if the file of these mappings is one, and has this code where it would be if
+/// the object began here. Linkers let segments share a page of the file, so that the code of a
+/// small object is a mapping of the file's beginning, too.
 fn object(first: &Mapping, code: &Mapping, of_file: &[&Mapping], memory: &Arc<Memory>) -> Option<Object> {
     let read = |own: &[&Mapping]| {
         let part = |it: &&Mapping| Part { offset: it.offset, start: it.start, length: it.end - it.start };

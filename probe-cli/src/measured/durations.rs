@@ -167,8 +167,8 @@ impl Batches {
         }
     }
 
-    /// Returns the variance of the batches' means, as if none depended on the one before; `None` with
-    /// too few of them. Where batches are short, they do: by a part that they tell themselves.
+    /// Returns the variance of the batches' means, as if none depended on the one before; `None`
+    /// with too few of them. Where batches are short, they do: by a part that they tell themselves.
     fn variance(&self, of: impl Fn(&Batch) -> f64) -> Option<f64> {
         const MOST: f64 = 0.9;
         if self.full.len() < FEWEST {

@@ -28,8 +28,8 @@ impl Spread {
         (low, self.quantile(part), (high < 1.0).then(|| self.quantile(high)))
     }
 
-    /// Returns the number of the run's parts that have a call of more than this time, and the sum of
-    /// the times of such calls.
+    /// Returns the number of the run's parts that have a call of more than this time, and the sum
+    /// of the times of such calls.
     pub fn beyond(&self, limit: f64) -> (f64, f64) {
         let is_beyond = |time: u64| time as f64 > limit;
         let parts = self.slowest_ns.iter().filter(|it| is_beyond(**it)).count();

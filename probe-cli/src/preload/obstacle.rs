@@ -53,8 +53,8 @@ impl Obstacle {
     }
 }
 
-/// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. What
-/// is preloaded comes before all others, and it insists on being the first one.
+/// Returns the library of `AddressSanitizer` that a program needs, unless it is preloaded, too. A
+/// preloaded library comes before all others, and it insists on being the first one.
 fn sanitizer(image: &Image) -> Option<Obstacle> {
     let library = needed(image).ok()?.into_iter().find(|it| is_sanitizer(it))?;
     let preloaded = env::var_os(LIST).unwrap_or_default();

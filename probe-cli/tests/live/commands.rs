@@ -34,7 +34,7 @@ fn a_program_and_its_file_list_the_same() {
     program.is_as_before();
 }
 
-/// What measures nothing ends with 4, and says why, once.
+/// A measurement of nothing ends with 4, and says why, once.
 #[test]
 fn a_measurement_of_nothing_is_one() {
     let folder = Folder::new("nothing");

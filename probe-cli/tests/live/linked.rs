@@ -67,7 +67,7 @@ const CHANGES: [Change; 5] = [
     ("eu-strip", &[]),
 ];
 
-/// What a slice has: places in the lists above.
+/// The members of a slice: places in the lists above.
 const SLICE: [[usize; 3]; 6] = [[3, 1, 2], [0, 0, 2], [2, 1, 0], [1, 3, 3], [0, 1, 1], [3, 2, 4]];
 
 /// How the probes are seen, beside `list` and `audit` of the file.

@@ -69,7 +69,7 @@ fn compiled(folder: &Folder) -> PathBuf {
     out
 }
 
-/// Returns the events of a file, and the lost ones that it tells; with what is wrong with it.
+/// Returns the number of a file's events, and of the lost ones that it tells; with its problems.
 fn read(path: &Path) -> ([u64; 2], String) {
     let mut trace = Trace::open(&[path]).unwrap();
     let (problems, totals) = (trace.problems().join("\n"), trace.totals());

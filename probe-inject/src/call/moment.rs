@@ -9,8 +9,8 @@
 //!   moment ago: no return address that is [`NEAR`] on its stack leads there. Farther out, the
 //!   loader may run initialisers. It is consistent then, and its thread may take the lock again.
 //!
-//! A thread that waits for a lock is of the first kind only if the program's own code has called the
-//! function of the C library that waits.
+//! A thread that waits for a lock is of the first kind only if the program's own code has called
+//! the function of the C library that waits.
 //!
 //! Neither may be in the handler of a signal, which may have interrupted `malloc`.
 //!
@@ -302,9 +302,9 @@ pub fn stop(pid: u32, id: u32, thread: &Thread) -> io::Result<Stopped> {
 
 /// Prepares a thread to go on that was stopped for nothing, where the kernel alone would not do:
 ///
-/// - `epoll_wait` without a limit makes its call again, and so does each thread that loses nothing by
-///   it: for the kernel alone, it would be in another system call, which does not tell which one it
-///   was;
+/// - `epoll_wait` without a limit makes its call again, and so does each thread that loses nothing
+///   by it: for the kernel alone, it would be in another system call, which does not tell which one
+///   it was;
 /// - a call with a limit goes on by another system call. If the thread's filters may refuse that,
 ///   it returns `EINTR`.
 pub fn repeat(pid: u32, id: u32, thread: &Thread) {

@@ -288,7 +288,8 @@ impl Process {
             if others.is_empty() && Status::of(self.pid).is_none() {
                 return Err(InjectError::NoProcess(self.pid));
             }
-            // What holds for a moment only may be seen last, and is not why it never was possible.
+            // The last reason may hold for a moment only, and does not tell why a call never was
+            // possible.
             reasons.retain(|id, why| {
                 let now = others.iter().find(|it| it.0 == *id);
                 now.is_some_and(|(_, now)| is_passing(now) && !is_passing(why))
@@ -302,8 +303,8 @@ impl Process {
         }
     }
 
-    /// Returns the threads that may be suitable, the likeliest first, and the reasons why others are
-    /// not. Nothing stops for that.
+    /// Returns the threads that may be suitable, the likeliest first, and the reasons why others
+    /// are not. Nothing stops for that.
     fn ranked(&self) -> (Vec<(Rank, u32)>, Reasons) {
         let (mut ranked, mut others) = (Vec::new(), Vec::new());
         for id in threads(self.pid) {

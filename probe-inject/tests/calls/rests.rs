@@ -9,8 +9,8 @@ use crate::filters::{is_left_alone, is_left_alone_at};
 use crate::target::{CALLS, Target, called_at, states, until};
 
 /// A number that an earlier call has left on a stack is no return address, and the frame of a
-/// handler that has returned is none. Of a thread that a function with a lock has called, the number
-/// is one.
+/// handler that has returned is none. Of a thread that a function with a lock has called, the
+/// number is one.
 #[test]
 fn a_stale_return_address_does_not_count() {
     for mode in ["stale", "handled", "locked"] {

@@ -7,9 +7,10 @@
 //! - `kept::Kept`: a value that a thread keeps across a fork;
 //! - `pin::{pin, pin_object}`: keep this code, or another object, loaded;
 //! - on Linux: `memory`, straight from the kernel; `thread`;
-//! - where code is patched: `guarded_read`, for texts that may not be readable; `text::protect`, `maps::Maps`, `mem::Alias`, `trap`; `masks` and
-//!   `tracer`, which find obstacles to a trap; `objects`; `heavy_barrier`: when it returns, all
-//!   threads have passed a full fence and a serialising instruction.
+//! - where code is patched: `guarded_read`, for texts that may not be readable; `text::protect`,
+//!   `maps::Maps`, `mem::Alias`, `trap`; `masks` and `tracer`, which find obstacles to a trap;
+//!   `objects`; `heavy_barrier`: when it returns, all threads have passed a full fence and a
+//!   serialising instruction.
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), any(not(miri), probe_in_place)))]
 pub mod chained;

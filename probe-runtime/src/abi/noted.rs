@@ -3,21 +3,21 @@
 //! `patchelf` gives notes a new place, and leaves code and data where they are. A moved note's
 //! offsets then lead beside its tables, all by the same distance. No other reference would do:
 //!
-//! | from | what is against it |
+//! | from | objection |
 //! |---|---|
 //! | the beginning of the file | `patchelf` puts a page ahead of a file with a fixed address |
 //! | address 0 | the reference that says so, to a symbol that nothing defines, is refused by gold and mold |
 //! | the dynamic section, the GOT | static files have none; `patchelf` moves the former |
 //!
 //! So the tables themselves are what a reader knows them by: their ends have the form of
-//! definitions, and their first record leads to a definition among them. Where the note's own
+//! definitions, and their first record leads to a definition among them. If the note's own
 //! offsets lead to no such tables, the reader looks for them in the object's data.
 //!
 //! Pure. Cost: four short reads. For a moved note, one more for each 64 bytes of data.
 
 use core::ops::Range;
 
-/// Bytes of a definition, and what they are aligned to.
+/// The size of a definition, and its alignment, in bytes.
 const DEFINITION: u64 = 192;
 const ALIGNED: u64 = 64;
 /// A definition's version and size, and where they are.

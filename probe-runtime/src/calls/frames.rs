@@ -128,9 +128,9 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// Does the same as [`drop_left`](Self::drop_left) and [`push`](Self::push), if no call is left.
-    /// Returns `None` if one may be, if there is no room, or if `now` returns `None`; then nothing
-    /// has changed. It calls no other function.
+    /// Does the same as [`drop_left`](Self::drop_left) and [`push`](Self::push), if no call is
+    /// left. Returns `None` if one may be, if there is no room, or if `now` returns `None`; then
+    /// nothing has changed. It calls no other function.
     #[inline(always)]
     pub(super) fn push_quickly(
         &self,
@@ -425,8 +425,8 @@ mod tests {
         frames
     }
 
-    /// The pairs of entries and exits, as [`Calls`](super::super::Calls) pairs them. Starts of calls
-    /// are the numbers of their entries.
+    /// The pairs of entries and exits, as [`Calls`](super::super::Calls) pairs them. Starts of
+    /// calls are the numbers of their entries.
     fn paired(frames: &Frames<1>, history: &[model::Hit]) -> (Vec<(usize, usize)>, usize, usize) {
         let (mut pairs, mut dropped, mut without_entry) = (Vec::new(), 0, 0);
         for (number, hit) in history.iter().enumerate() {

@@ -207,8 +207,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// Does the same if that is the beginning or the end of a call on a path without surprises; else
-    /// it changes nothing and returns `false`. The meter must read its numbers inline.
+    /// Does the same if that is the beginning or the end of a call on a path without surprises;
+    /// else it changes nothing and returns `false`. The meter must read its numbers inline.
     #[cfg(any(feature = "latency", feature = "call-tree"))]
     #[inline(always)]
     pub(crate) fn hit_quickly(&self, event: &Event<'_>, meter: &M) -> bool {
@@ -223,7 +223,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// Begins a call on a thread that is known, in the current generation, if no other call is over.
+    /// Begins a call on a thread that is known, in the current generation, if no other call is
+    /// over.
     #[inline(always)]
     fn begin_quickly<'a>(
         &'a self,

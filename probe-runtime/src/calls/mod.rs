@@ -20,8 +20,8 @@
 //! - **Several stacks** (stackful coroutines, `sigaltstack`): an exit ends a call whose entry had
 //!   about its stack pointer, on any stack, in any order. Calls of C code may be counted as without
 //!   an exit although they go on. Their exits are then without an entry. So may calls in Rust whose
-//!   stacks lie less than 16 KiB apart. What begins and ends on another stack while a call waits is
-//!   inside of that call, as if it had been called there.
+//!   stacks lie less than 16 KiB apart. Calls that begin and end on another stack while a call
+//!   waits are inside of that call, as if it had made them.
 //! - **Switching**: attaching, pausing and holding hide hits. Only hits of one
 //!   [generation](crate::Event::generation) are paired. A call that spans two generations is
 //!   counted as without an exit, or without an entry, or both.

@@ -34,8 +34,8 @@ macro_rules! hits_quickly {
             reason = "the consumer is alive while it is called; its hits stay in this crate"
         )]
         fn quick(&self) -> Option<crate::dispatch::Quick> {
-            // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and of
-            // its calls, and reads the processor's counter: `counter` is that, or nothing.
+            // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and
+            // of its calls, and reads the processor's counter: `counter` is that, or nothing.
             self.clock.is_counter().then(|| unsafe { crate::dispatch::quick(self) })
         }
     };

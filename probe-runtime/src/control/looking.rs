@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of threads that look for probes by themselves, for hooks.
 static LOOKERS: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives, its thread [looks](super::look_for_probes) every [`BETWEEN_LOOKS`](super::BETWEEN_LOOKS).
+/// While it lives, its thread [looks](super::look_for_probes) every
+/// [`BETWEEN_LOOKS`](super::BETWEEN_LOOKS).
 pub(crate) struct Looking(());
 
 impl Looking {

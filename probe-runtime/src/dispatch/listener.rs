@@ -2,7 +2,7 @@
 
 use super::Event;
 
-/// The [quick](super::quick) function of a consumer, and what it is called for.
+/// The [quick](super::quick) function of a consumer, and the quicker that it is called for.
 #[derive(Clone, Copy, Debug)]
 pub struct Quick {
     pub(super) run: *const (),

@@ -173,8 +173,8 @@ impl Subscription {
         self.recorder.get().copied()
     }
 
-    /// Lets hits of sites that keep vector registers try this first. Must come before the first hook
-    /// is made, and after the consumer is ready.
+    /// Lets hits of sites that keep vector registers try this first. Must come before the first
+    /// hook is made, and after the consumer is ready.
     pub(crate) fn hurry_by(&self, quick: Option<Quick>) {
         if let Some(quick) = quick {
             self.quicker.store(quick.quicker.cast_mut(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Whose file a descriptor is.
+//! Tells whose file a descriptor is.
 //!
 //! A program may close descriptors that it does not know, all of them to become a daemon, and get
 //! the same numbers for its own files. So code whose descriptors stay open for long compares the

@@ -58,7 +58,8 @@ impl UnsettledPointer {
 }
 
 impl Memory for Object {
-    /// Reads as little as a reader of tables does: the object's other threads may write to the rest.
+    /// Reads as little as a reader of tables does: the object's other threads may write to the
+    /// rest.
     fn bytes<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
         let addr = usize::try_from(addr).ok()?;
         let is_filled = |it: &Segment| lies_in(&(addr..addr.wrapping_add(N)), &(it.range.start..it.filled));

@@ -37,7 +37,7 @@ impl Counts {
     /// Writes the table without footnotes: a row for each probe if `all`, else for each probe that
     /// was hit, if only before it joined.
     pub(crate) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of what was hit before it joined, nothing says that it never was.
+        // A probe that was hit before it joined does not count as never hit.
         let mut rows: Vec<_> =
             self.iter().filter(|it| all || it.hits != 0 || it.probe.was_reached()).collect();
         // Equal rows keep their order, by path, kind and place.

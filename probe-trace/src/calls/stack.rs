@@ -13,7 +13,7 @@ pub(super) const LIMIT: usize = 4096;
 
 /// A call or a poll that has begun.
 pub(super) struct Frame {
-    /// What pairing knows of it. Its function is the number of the path.
+    /// The call, as pairing knows it. Its function is the number of the path.
     pub(super) place: Place,
     pub(super) definition: Arc<Definition>,
     /// The future that is polled.

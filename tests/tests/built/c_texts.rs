@@ -1,5 +1,5 @@
-//! Strings of C that can't be read: each consumer goes on, shows them as unreadable, and counts them.
-//! A process of its own: it takes a signal's handler.
+//! Strings of C that can't be read: each consumer goes on, shows them as unreadable, and counts
+//! them. A process of its own: it takes a signal's handler.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! A callback that attaches a consumer to what was just discovered: the consumer has the hit of the
-//! discovery itself.
+//! A callback that attaches a consumer to the call that was just discovered: the consumer has the
+//! hit of the discovery itself.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::sync::Mutex;

@@ -96,8 +96,8 @@ fn is_exact(library: &Library, file: &str, how: &str) {
     assert_eq!(counted, expected, "{how}");
 }
 
-/// Assembly of a function whose calls of the hooks take their argument from the stack, so that it is
-/// not known before they run.
+/// Assembly of a function whose calls of the hooks take their argument from the stack, so that it
+/// is not known before they run.
 const UNKNOWN: &str = "\
 \t.text
 \t.globl unknown

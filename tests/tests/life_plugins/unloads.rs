@@ -136,8 +136,8 @@ fn unload_before<C: Consumer>(step: Step, consumer: C) -> Attachment<Unloading<C
     attached
 }
 
-/// Plays each step. All hits are delivered or counted, also those of the plugin that comes back, and
-/// the consumer has its calls.
+/// Plays each step. All hits are delivered or counted, also those of the plugin that comes back,
+/// and the consumer has its calls.
 fn unload_before_each<C: Consumer>(name: &str, make: impl Fn() -> C, has_calls: impl Fn(&C) -> bool) {
     for step in [Step::Prepare, Step::Start, Step::Attached, Step::Join, Step::StartLate] {
         let attached = unload_before(step, make());
@@ -145,7 +145,8 @@ fn unload_before_each<C: Consumer>(name: &str, make: impl Fn() -> C, has_calls: 
         let library = Library::open(&plugin("plugin"));
         look_for_probes();
         assert_eq!(library.function("plugin_sum")(2), 3);
-        // Two of each call: of `own`, of the function that the test calls, and of each that it calls.
+        // Two of each call: of `own`, of the function that the test calls, and of each that it
+        // calls.
         let hits = attached.hits.load(Ordering::Relaxed) + attached.counts().total();
         // A profiler may have switched its probes off, since calls in its windows are enough.
         let is_exact = !["profile", "perf"].contains(&name);
@@ -153,7 +154,7 @@ fn unload_before_each<C: Consumer>(name: &str, make: impl Fn() -> C, has_calls: 
         assert!(has_calls(&attached.consumer), "{name}, {step:?}");
         assert_eq!(attached.left_out_later(), None, "{name}, {step:?}");
         library.close();
-        // Reads what it knows of a plugin that is gone again.
+        // The attachment reads its own data of a plugin that is gone again.
         assert_eq!(attached.probes().len(), 6, "{name}, {step:?}");
         assert_eq!(attached.detach().refused(), 0, "{name}, {step:?}");
     }

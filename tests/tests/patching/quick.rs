@@ -1,6 +1,6 @@
 //! The quick functions of consumers change no register that the way in does not keep: none but the
-//! general ones and the lower parts of `xmm0` to `xmm15`. Follows their machine code in this program,
-//! with all functions that they call.
+//! general ones and the lower parts of `xmm0` to `xmm15`. Follows their machine code in this
+//! program, with all functions that they call.
 #![cfg(all(feature = "quick", target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ use iced_x86::{
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use probe_runtime::{CallTree, Latency, select};
 
-/// The functions of this program, by address: their names and code. Pointers to them that the dynamic
-/// linker fills in, by place.
+/// The functions of this program, by address: their names and code. Pointers to them that the
+/// dynamic linker fills in, by place.
 struct Functions<'a> {
     all: BTreeMap<u64, (&'a str, &'a [u8])>,
     pointers: BTreeMap<u64, u64>,

@@ -1,5 +1,5 @@
-//! However a program ends, or its file does: each hit is in the file, or counted as lost, as the file
-//! itself tells. Each program is a child of this one, and `PROBES` asks for its trace.
+//! However a program ends, or its file does: each hit is in the file, or counted as lost, as the
+//! file itself tells. Each program is a child of this one, and `PROBES` asks for its trace.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -115,7 +115,7 @@ fn take_over() -> Vec<File> {
     files
 }
 
-/// What a program's file says.
+/// The contents of a program's file.
 #[derive(Debug)]
 struct Found {
     events: u64,

@@ -1,4 +1,4 @@
-//! What is not named is dropped at once, also by the way that rustc proposes.
+//! A value without a name is dropped at once, also by the way that rustc proposes.
 #![deny(unused_must_use)]
 
 use probe_runtime::{Count, init_from_env, select};

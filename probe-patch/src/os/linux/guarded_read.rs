@@ -7,10 +7,10 @@
 //! | otherwise | nothing: they count as unreadable |
 //!
 //! [`prepare`] installs the handlers, once, on top of the program's own, and looks at the threads'
-//! masks. [`look`] asks for the handlers again. What the program changes after a look is not seen
-//! until the next one: a handler that does not pass signals on, a thread that blocks them. Until
-//! then a text that can't be read ends the process, as in the program's own code. A hit does not
-//! look: a filter of system calls may have come, too.
+//! masks. [`look`] asks for the handlers again. Changes that the program makes after a look are
+//! seen by the next one only: a handler that does not pass signals on, a thread that blocks them.
+//! Until then a text that can't be read ends the process, as in the program's own code. A hit does
+//! not look: a filter of system calls may have come, too.
 //!
 //! A text is measured byte by byte, up to a limit, and read afterwards. A thread that unmaps it in
 //! between races with the site's own function, too.
@@ -120,7 +120,7 @@ fn by_kernel(start: usize, most: usize) -> Option<usize> {
     let mut len = 0;
     loop {
         let at = start + len;
-        // Within one page, so that a part is not refused for what comes after it.
+        // Within one page, so that the kernel refuses no part for the bytes after it.
         let asked = buffer.len().min(most - len).min(4096 - at % 4096);
         if asked == 0 {
             return Some(len);

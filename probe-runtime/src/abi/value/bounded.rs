@@ -27,8 +27,8 @@ impl Value<'_> {
         is_slice.then(|| unsafe { bytes(low, high) })
     }
 
-    /// Returns at most this many bytes of text; `None` if the value is none, or can't be read. Reads
-    /// one byte after them at most.
+    /// Returns at most this many bytes of text; `None` if the value is none, or can't be read.
+    /// Reads one byte after them at most.
     pub(crate) fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
         if let Some(text) = self.slice() {
             return Some(TextStart::of(text, most));

@@ -11,9 +11,9 @@ pub(super) const MOST: usize = 64 << 10;
 static UNREADABLE: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many times a consumer has read a string or bytes of C that were not readable: the
-/// pointer that a site passed was none, or they reached into memory that can't be read. The program is not
-/// disturbed. The value is [`ValueRef::Unreadable`](crate::ValueRef::Unreadable), and a predicate
-/// that needs it leaves the hit out.
+/// pointer that a site passed was none, or they reached into memory that can't be read. The program
+/// is not disturbed. The value is [`ValueRef::Unreadable`](crate::ValueRef::Unreadable), and a
+/// predicate that needs it leaves the hit out.
 ///
 /// A program that installs a handler of `SIGSEGV` or `SIGBUS` after probes with texts were attached
 /// takes the means for that away, and a thread that blocks these signals has none: such a read may

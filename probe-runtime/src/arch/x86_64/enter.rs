@@ -61,8 +61,8 @@ const _: () = {
 };
 
 /// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
-/// comes first. `$record` names the assembly for hits that are recorded. `$deliver` calls the hook's
-/// function, with the stack pointer aligned to 16, and goes on with its last instruction.
+/// comes first. `$record` names the assembly for hits that are recorded. `$deliver` calls the
+/// hook's function, with the stack pointer aligned to 16, and goes on with its last instruction.
 macro_rules! enter {
     ($step:literal, [$($tls:literal,)*], $record:ident, [$($deliver:expr,)*], $($operands:tt)*) => {
         naked_asm!(
@@ -165,9 +165,11 @@ macro_rules! enter {
     };
 }
 
-/// Calls the hook's function where the hit must keep all registers. A [quick](crate::dispatch::Quick)
-/// function comes first, if the consumer has one, with fewer registers to keep. If it has not handled the hit, the hook is read again, since the quick function's call has
-/// ended; then the hook's function is called with everything kept ([`vectors`](super::vectors)).
+/// Calls the hook's function where the hit must keep all registers. A
+/// [quick](crate::dispatch::Quick) function comes first, if the consumer has one, with fewer
+/// registers to keep. If it has not handled the hit, the hook is read again, since the quick
+/// function's call has ended; then the hook's function is called with everything kept
+/// ([`vectors`](super::vectors)).
 macro_rules! enter_keeping {
     ($step:literal, $record:ident, $($operands:tt)*) => {
         enter!(

@@ -27,12 +27,12 @@
 //!   the site's five bytes lie in one aligned word, which has no room for a second site.
 //! - These bytes are one NOP, a separate instruction for the tracer. An asm can't know whether it
 //!   comes first in its function, and functions that are compiled for size begin at any address. So
-//!   all sites have the NOP, except for the guards' exits: those come after an entry, or in the drop
-//!   glue of the guard, which no tracer traces. Their bytes are CS prefixes of the site's own
+//!   all sites have the NOP, except for the guards' exits: those come after an entry, or in the
+//!   drop glue of the guard, which no tracer traces. Their bytes are CS prefixes of the site's own
 //!   instruction, which don't change it (Intel SDM 2A, 2.1.1 and "JMP"). They never change either,
-//!   so a thread that fetches the instruction from two words still sees the old or the new one. This
-//!   saves an instruction at each exit: a script interpreter with a probe in each function executes
-//!   1.21 of its instructions, where NOPs at exits made it 1.24.
+//!   so a thread that fetches the instruction from two words still sees the old or the new one.
+//!   This saves an instruction at each exit: a script interpreter with a probe in each function
+//!   executes 1.21 of its instructions, where NOPs at exits made it 1.24.
 //! - The NOP has the displacement 8. The NOPs of compilers and of the kernel have 0, so no other
 //!   tool takes it for its own.
 //! - All general registers but `r11` survive a hit: another one that did not would cost a copy on

@@ -3,10 +3,10 @@
 //! At the entry of a function, its arguments may lie in `xmm0` to `xmm7` and in the wider registers
 //! around them; before a return, its result; before a tail call, the next function's arguments.
 //! Other conventions (`vectorcall`, `regcall`, `ms_abi` with or without `-mcall-ms2sysv-xlogues`,
-//! `preserve_most`) use or keep further registers, and with gcc's `-fipa-ra` a caller keeps values in
-//! any register that its callee leaves alone. A consumer may change all of them, as may the C
-//! library: its `memcpy` uses the widest that the processor has. Where the compiler itself calls a
-//! hook (`Convention::Call`), it keeps what its function's own convention asks for.
+//! `preserve_most`) use or keep further registers, and with gcc's `-fipa-ra` a caller keeps values
+//! in any register that its callee leaves alone. A consumer may change all of them, as may the C
+//! library: its `memcpy` uses the widest that the processor has. A compiler that calls a hook
+//! itself (`Convention::Call`) keeps all that its function's own convention asks for.
 //!
 //! | state | kept |
 //! |---|---|
@@ -20,11 +20,11 @@
 //!
 //! A consumer's [quick](crate::dispatch::Quick) function needs less. It is made of this crate's own
 //! code, and calls nothing else. Compiled for plain x86-64, such code reaches the lower 128 bits of
-//! `xmm0` to `xmm15` by instructions that leave all other bits alone (legacy SSE instructions: Intel
-//! SDM vol. 1, 14.1.3). So the way in keeps these ([`quickly`]), and stores and loads them while the
-//! processor is busy with its clock. Without optimisation, compilers call `memcpy` for small values;
-//! for AVX, they use wider registers. Then everything is kept for quick functions, too
-//! (`probe_narrow`, in the build script).
+//! `xmm0` to `xmm15` by instructions that leave all other bits alone (legacy SSE instructions:
+//! Intel SDM vol. 1, 14.1.3). So the way in keeps these ([`quickly`]), and stores and loads them
+//! while the processor is busy with its clock. Without optimisation, compilers call `memcpy` for
+//! small values; for AVX, they use wider registers. Then everything is kept for quick functions,
+//! too (`probe_narrow`, in the build script).
 //!
 //! Life cycle: the processor is queried before the first definition that needs it gets its entry;
 //! then nothing changes. Cost: none for a probe that is only counted or recorded; next to none for

@@ -45,9 +45,9 @@ use crate::syntax::{ParseError, Setting};
 /// [difference](Latencies::since). The cost of measuring is not subtracted: about half of a pair of
 /// hits (figure `latency`) is in the call's own time, and all of it in the caller's.
 ///
-/// Cost: see the figures `latency` and `sites`. Memory: for each thread that hits, half a megabyte of addresses,
-/// and 11 KiB for each function. Only touched pages take memory: one to three of 4 KiB for each
-/// function that the thread calls.
+/// Cost: see the figures `latency` and `sites`. Memory: for each thread that hits, half a megabyte
+/// of addresses, and 11 KiB for each function. Only touched pages take memory: one to three of
+/// 4 KiB for each function that the thread calls.
 ///
 /// ```
 /// use probe_runtime::{Latency, probe, select};

@@ -70,8 +70,8 @@ impl FunctionLatency {
     }
 
     /// Returns the time of the calls, from entry to exit. Calls that the function makes of itself
-    /// are part of the outermost one, and count once. Futures of one function count each, also those
-    /// that others await.
+    /// are part of the outermost one, and count once. Futures of one function count each, also
+    /// those that others await.
     pub fn total(&self) -> u64 {
         self.scale.nanoseconds(self.sums.total)
     }

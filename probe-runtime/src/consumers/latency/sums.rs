@@ -44,7 +44,7 @@ impl LatencySums {
             if times.shortest.load(Relaxed) != 0 {
                 times.buckets.add_to(&mut buckets);
             }
-            // Read first: it never exceeds what is read after it.
+            // Read first: it never exceeds the sum that is read after it.
             let recursive = times.recursive.load(Relaxed);
             let sum = if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
             sums.sum += sum;

@@ -24,7 +24,7 @@ impl Attachment<Trace> {
         let mut recorded = match &self.keep {
             Keep::File(_) if self.is_parents() => return Ok(vec![IN_CHILD.to_owned()]),
             Keep::File(path) => {
-                // The file has what came before.
+                // The file has the events that came before.
                 problem = self.flush().err().map(|error| error.to_string());
                 if is_perfetto(path) {
                     return if format == Format::Perfetto {

@@ -144,8 +144,8 @@ impl TraceFile<GuardedFile> {
         &mut self.out
     }
 
-    /// Takes room for what the file says if it has to end before the trace does, of this many rings:
-    /// a full disk has none then.
+    /// Takes room for what the file says if it has to end before the trace does, of this many
+    /// rings: a full disk has none then.
     pub(super) fn reserve(&mut self, rings: usize) -> io::Result<()> {
         if self.out.has_places() {
             let bytes = UNSEEN_BYTES + rings * RING_BYTES;
@@ -155,8 +155,8 @@ impl TraceFile<GuardedFile> {
         Ok(())
     }
 
-    /// Ends the file after its last whole block, though the trace goes on. Nothing can be done about
-    /// an error.
+    /// Ends the file after its last whole block, though the trace goes on. Nothing can be done
+    /// about an error.
     pub(super) fn cut(&mut self) {
         let _ = self.out.cut(self.whole);
     }
@@ -166,7 +166,8 @@ impl TraceFile<GuardedFile> {
         self.room.1.saturating_sub(UNSEEN_BYTES) / RING_BYTES
     }
 
-    /// Says in a file that was [cut](Self::cut) what it lacks. A stream has no place for that.
+    /// Notes the missing events in a file that was [cut](Self::cut). A stream has no place for
+    /// that.
     pub(super) fn tell_missing(
         &mut self,
         unseen: [u64; 2],
@@ -181,7 +182,7 @@ impl TraceFile<GuardedFile> {
             self.head(kind, ring, size_of_val(words));
             self.buffer.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
-        // The header of the room's own block has what is left.
+        // The header of the room's own block covers the bytes that are left.
         self.head(block::UNUSED, 0, bytes.saturating_sub(self.buffer.len()));
         let told = self.out.overwrite(&self.buffer, at);
         self.buffer.clear();

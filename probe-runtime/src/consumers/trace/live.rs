@@ -195,8 +195,8 @@ impl Form {
 }
 
 impl Converting {
-    /// Converts what the rings hold. Returns the largest number of sub-buffers of one ring that this
-    /// made free.
+    /// Converts what the rings hold. Returns the largest number of sub-buffers of one ring that
+    /// this made free.
     fn pass(&mut self, running: &Running, is_last: bool) -> io::Result<u64> {
         let now = words_of(Moment::now(running.clock));
         // Called after the time was read up to which hits are written: their probes had joined by

@@ -166,10 +166,11 @@ impl Trace {
     /// takes about 0.3 µs: fifty times as long as writing it for `probe-trace`. Events that come
     /// faster, for longer than the rings last, are lost.
     ///
-    /// Attaching creates the file, and replaces one of this name. If its disk gets full, or the file
-    /// reaches the process's limit (`ulimit -f`), a line on stderr says so, and the file ends there:
-    /// all other events are lost, and counted as such. A program that closes all its descriptors
-    /// closes this file's, too, which is then opened again, unless it has another path by then.
+    /// Attaching creates the file, and replaces one of this name. If its disk gets full, or the
+    /// file reaches the process's limit (`ulimit -f`), a line on stderr says so, and the file ends
+    /// there: all other events are lost, and counted as such. A program that closes all its
+    /// descriptors closes this file's, too, which is then opened again, unless it has another path
+    /// by then.
     ///
     /// ```
     /// use probe_runtime::{Trace, probe, select};

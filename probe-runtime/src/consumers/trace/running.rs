@@ -113,7 +113,8 @@ impl Running {
         let _ = self.kept.set(events);
     }
 
-    /// Returns the events that are in the rings or were copied from there, and those that were lost.
+    /// Returns the events that are in the rings or were copied from there, and those that were
+    /// lost.
     pub(super) fn totals(&self) -> [u64; 2] {
         let none = [0, self.unseen().iter().sum()];
         let all = self.rings().fold(none, |[written, lost], ring| {

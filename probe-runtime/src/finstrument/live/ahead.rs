@@ -74,8 +74,8 @@ static TEXTS: [Text; 256] =
 /// The number of looks when a thread last waited for one in vain.
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The longest time that a thread waits, in ticks of the processor's counter: half a second at 4 GHz.
-/// A look is due every 300 ms.
+/// The longest time that a thread waits, in ticks of the processor's counter: half a second at
+/// 4 GHz. A look is due every 300 ms.
 const PATIENCE: u64 = 2_000_000_000;
 
 /// Returns whether consumers have the calls in the text of an address, as far as they can be found
@@ -94,7 +94,8 @@ fn is_known(addr: usize) -> bool {
 /// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
 /// not wait, and the wait is limited, since the thread may hold a lock that the operation needs.
 pub(super) fn await_look(returns: usize, function: usize) {
-    // A jump to a hook returns to anywhere, and a function may be named by another object's address.
+    // A jump to a hook returns to anywhere, and a function may be named by another object's
+    // address.
     let is_known = || is_known(returns) || is_known(function);
     if is_known() || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
         return;
@@ -113,7 +114,7 @@ fn hook(kind: Kind) -> usize {
     HOOKS[usize::from(kind == Kind::Exit)].load(Ordering::Relaxed)
 }
 
-/// What was looked at, for the provider.
+/// The objects that were looked at, for the provider.
 #[derive(Default)]
 pub(super) struct Ahead {
     /// The objects by then; `None` if another look may find more.
@@ -181,8 +182,8 @@ fn distance(code: &[u8], at: usize) -> isize {
     code.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, i32::from_le_bytes) as isize
 }
 
-/// Returns the addresses in some code that may be an instruction's distance to one of these. A plain
-/// loop, since programs that are not optimised look at megabytes, too.
+/// Returns the addresses in some code that may be an instruction's distance to one of these. A
+/// plain loop, since programs that are not optimised look at megabytes, too.
 #[expect(clippy::cast_possible_truncation, reason = "modulo 2³²")]
 fn references(code: &[u8], base: usize, targets: &[usize]) -> Vec<usize> {
     let mut found = Vec::new();
@@ -250,7 +251,7 @@ impl Ahead {
         has_found
     }
 
-    /// Tells hooks what was looked at.
+    /// Tells hooks the text that was looked at.
     fn tell(&self) {
         let all = self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text, it.look)));
         let mut places = TEXTS.iter();
@@ -296,8 +297,8 @@ impl Ahead {
             self.seen.insert(*hash, Seen::default());
             let own = words.iter().copied().filter(|(word, _)| object.holds(*word));
             let hooks = KINDS.map(|kind| (hook(kind), kind)).into_iter();
-            // What is linked with this crate calls it directly. A library with a copy of this crate
-            // has no such code, or none that runs before it is loaded.
+            // Code that is linked with this crate calls it directly. A library with a copy of this
+            // crate has no such code, or none that runs before it is loaded.
             let hooks = hooks.filter(|(hook, _)| object.is_main && object.holds(*hook));
             let mut leads = Leads { words: own.collect(), code: hooks.collect() };
             if leads.words.is_empty() && leads.code.is_empty() {

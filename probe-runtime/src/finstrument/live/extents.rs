@@ -42,8 +42,8 @@ pub(super) struct Extents {
 
 impl Extents {
     /// Returns the extents of a file's functions, according to the symbols of this file or of a
-    /// separate one, or else to the file's unwind table; `None` if a file can't be read, or if there
-    /// are neither.
+    /// separate one, or else to the file's unwind table; `None` if a file can't be read, or if
+    /// there are neither.
     pub(super) fn of(path: &Path, symbols: &Path) -> Option<Self> {
         let (cache, other) =
             (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
@@ -85,8 +85,9 @@ impl Extents {
         file.and_then(|file| self.code(&file, self.ranges(function))).unwrap_or_default()
     }
 
-    /// Returns the code around addresses, which ascend: for each function that has some of them, all
-    /// of its fragments, with the file's addresses. Leaves out what is not certain.
+    /// Returns the code around addresses, which ascend: for each function that has some of them,
+    /// all of its fragments, with the file's addresses. Leaves out functions whose code is not
+    /// certain.
     pub(super) fn around(&self, addrs: &[u64]) -> Vec<Vec<Fragment>> {
         let Ok(file) = File::open(&self.path) else { return Vec::new() };
         let (mut seen, mut end) = (HashSet::new(), 0);
@@ -157,7 +158,7 @@ fn unwound<'data>(file: &impl Object<'data>) -> impl Iterator<Item = Range<u64>>
     let table = EhFrame::new(&data, LittleEndian);
     let mut found = Vec::new();
     let mut entries = table.entries(&bases);
-    // What follows a damaged entry is not read.
+    // The loop reads no entries after a damaged one.
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(part) = entry else { continue };
         let Ok(fde) = part.parse(EhFrame::<EndianSlice<'_, LittleEndian>>::cie_from_offset) else { continue };

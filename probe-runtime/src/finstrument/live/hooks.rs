@@ -10,8 +10,8 @@
 //! 4. A thread that has discovered the call site tells the callback.
 //! 5. If a consumer listens, this call is a hit.
 //!
-//! Once calls are found [`ahead`], a hook makes no system call but for its thread's slot: it patches
-//! nothing, and reads no code. While nothing is attached, it does nothing at all.
+//! Once calls are found [`ahead`], a hook makes no system call but for its thread's slot: it
+//! patches nothing, and reads no code. While nothing is attached, it does nothing at all.
 
 // Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
 // the entries of `fast`, which lead to stubs.
@@ -145,7 +145,8 @@ fn deliver(inside: &Inside, known: KnownCall, by: ByHook, call: impl FnOnce() ->
     pass_on(inside, known, by, is_wanted);
 }
 
-/// Makes a call what it has to be, as far as a hook can. Returns whether a consumer listens.
+/// Brings a call into the state that it has to have, as far as a hook can. Returns whether a
+/// consumer listens.
 fn settle(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) -> bool {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
@@ -186,8 +187,8 @@ fn pass_on(inside: &Inside, KnownCall { discovery, owner }: KnownCall, by: ByHoo
         _ => discovery.definition_inside(inside).filter(|_| is_wanted),
     };
     if let Some(definition) = definition {
-        // The stack pointer at the site. The return address of a jump is its function's own, so that
-        // the one above belongs to the caller.
+        // The stack pointer at the site. The return address of a jump is its function's own, so
+        // that the one above belongs to the caller.
         let is_call = owner.is_some() || discovery.returns() == Some(by.returns);
         let stack_pointer = if is_call { by.stack + size_of::<usize>() } else { by.stack };
         // No probe of a hook has fields that would be read there.
@@ -257,8 +258,9 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<KnownCall> {
     Some(KnownCall { discovery, owner })
 }
 
-/// Returns whether a hook may make system calls of its own. Once calls are found ahead, it does not:
-/// operations find and patch what they can, and the program may have filters of system calls by now.
+/// Returns whether a hook may make system calls of its own. Once calls are found ahead, it does
+/// not: operations find and patch calls as far as they can, and the program may have filters of
+/// system calls by now.
 fn may_ask() -> bool {
     !ahead::is_on()
 }

@@ -36,17 +36,17 @@ pub fn start() {
     control::look_for_probes();
 }
 
-/// Finds the calls of hooks in loaded objects before they run, and [starts](start). From then on each
-/// operation does so for the objects that have come since the last one, so consumers that are
+/// Finds the calls of hooks in loaded objects before they run, and [starts](start). From then on
+/// each operation does so for the objects that have come since the last one, so consumers that are
 /// attached before a function's first call miss none.
 ///
 /// All functions of these objects are probes then, also those that are never called. A call that
 /// the code does not tell the function of is left to its first hit, and so is what an object calls
-/// between its loading and the next operation ([`look_for_probes`](crate::look_for_probes)). Of code
-/// that is linked with this crate, only the executable's is looked at.
+/// between its loading and the next operation ([`look_for_probes`](crate::look_for_probes)). Of
+/// code that is linked with this crate, only the executable's is looked at.
 ///
-/// Cost: a pass over the text, decoding each function that refers to a hook, and 500 bytes of memory
-/// for each call.
+/// Cost: a pass over the text, decoding each function that refers to a hook, and 500 bytes of
+/// memory for each call.
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};

@@ -15,8 +15,8 @@
 //!
 //! [`uses`] asks less: which functions tell a hook of themselves, and where. The stub of a call
 //! compares the function that the hook is told, so a value that is not the only one does no harm
-//! there. So code that nothing is known to lead to may follow any jump through a table, and any call,
-//! whose exceptions land there.
+//! there. So code that nothing is known to lead to may follow any jump through a table, and any
+//! call, whose exceptions land there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -63,7 +63,7 @@ pub(super) struct Jump {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct HookUse {
     pub(super) kind: Kind,
-    /// Where the call returns to; `None` for a jump.
+    /// The address that the call returns to; `None` for a jump.
     pub(super) returns: Option<usize>,
     /// The value of its first argument.
     pub(super) function: RegisterValue,
@@ -453,10 +453,10 @@ mod tests {
         let table = [0xff, 0xe0]; // jmp rax
         assert_eq!(used(&[&OWN, &table, &COPY, &CALL]), [(Kind::Entry, Some(17), own)]);
         assert_eq!(found(&[&OWN, &table, &COPY, &JUMP]), []);
-        // Where an exception lands.
+        // An exception lands behind the `ret`.
         assert_eq!(used(&[&OWN, &CALL, &[0xc3], &COPY, &JUMP]), [(Kind::Exit, None, own)]);
         assert_eq!(used(&[&CALL, &OWN, &CALL, &[0xc3], &COPY, &JUMP]), [], "from before it was set");
-        // What the compiler has moved out of the way, and its jump back.
+        // The compiler has moved a part out of the way. The part jumps back.
         let main = Fragment { addr: 0x1000, code: [&OWN[..], &[0x74, 10], &COPY, &JUMP].concat() };
         let cold = Fragment { addr: 0x1013, code: vec![0xeb, 0xf4] };
         assert_eq!(uses(&[main, cold], |_| Some(Kind::Exit)).len(), 1);

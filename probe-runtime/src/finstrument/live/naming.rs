@@ -95,8 +95,8 @@ impl Names {
         }
     }
 
-    /// Returns the code of an object's functions around these addresses, which ascend: the fragments
-    /// of each function.
+    /// Returns the code of an object's functions around these addresses, which ascend: the
+    /// fragments of each function.
     pub(super) fn around(&mut self, known: &KnownObject, addrs: &[usize]) -> Vec<Vec<Fragment>> {
         let base = known.object.base;
         let file = self.file(known);

@@ -1,8 +1,8 @@
 //! Puts call sites into the table, for hooks that reach them and for operations that find them
 //! ahead.
 
-// Safety: relies on callers, whose call sites are in text that stays mapped: a hook's own call's, or
-// that of a loaded object.
+// Safety: relies on callers, whose call sites are in text that stays mapped: a hook's own call's,
+// or that of a loaded object.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ pub(super) unsafe fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
-/// Who has found a call.
+/// The finder of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FoundBy {
     Operation,

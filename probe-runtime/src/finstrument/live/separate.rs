@@ -25,7 +25,7 @@ const DEBUG: &str = "/usr/lib/debug";
 /// Bytes that are read at once for a checksum.
 const BLOCK: usize = 1 << 16;
 
-/// What a stripped file says of the other one.
+/// The other file, as a stripped one describes it.
 struct Wanted {
     /// The build's id, in hexadecimal.
     id: Option<String>,

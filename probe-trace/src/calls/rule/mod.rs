@@ -1,7 +1,8 @@
 //! The rule of pairing: which open calls a hit shows to be over, and which of them it ends.
 //!
 //! One module of two crates, a link in one of them: consumers pair hits as they happen by it, and
-//! `probe-trace` those of a trace. It is pure: it reads the open calls of one thread, and changes nothing.
+//! `probe-trace` those of a trace. It is pure: it reads the open calls of one thread, and changes
+//! nothing.
 //!
 //! | a call of | ends | its exit has |
 //! |---|---|---|

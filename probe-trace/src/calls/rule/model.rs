@@ -1,9 +1,10 @@
 //! Histories of threads for tests: their hits, and which entry each exit really belongs to.
 //!
 //! A machine with a few stacks runs random functions. They call each other, directly or inlined;
-//! they return, by a jump to a hook, too; they call in tail position; `longjmp` and exceptions leave
-//! them; another coroutine goes on. A function of C with hooks is inlined always or never: the exit
-//! of one that was called can't be told from that of an inlined one that was left in its caller.
+//! they return, by a jump to a hook, too; they call in tail position; `longjmp` and exceptions
+//! leave them; another coroutine goes on. A function of C with hooks is inlined always or never:
+//! the exit of one that was called can't be told from that of an inlined one that was left in its
+//! caller.
 
 use proptest::prelude::*;
 
@@ -17,7 +18,7 @@ pub(crate) struct Hit {
     pub(crate) ends: Option<usize>,
 }
 
-/// What a program does next.
+/// The next action of a program.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     /// Calls a function, in tail position or not.
