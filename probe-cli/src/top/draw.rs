@@ -26,6 +26,9 @@ const WIDE: u16 = 110;
 /// From this width on, the source is shown, too.
 const WIDEST: u16 = 150;
 
+/// The width of the column of wall times.
+const OF_OWN: u16 = 10;
+
 /// The keys of each page, in 80 columns.
 const KEYS: &str = "a measure  A all  D off  / filter  s sort  Enter tree  t threads  ? help  q quit";
 const KEYS_OF_THREADS: &str = "Up Down PgUp PgDn scroll  Esc back  q quit";
@@ -47,8 +50,10 @@ pub(super) const HELP: &[&str] = &[
     "s, r        sort by the next column; reverse",
     "q, Ctrl-C   quit; all that was armed is latent again",
     "",
-    "Rates are of the last second or more, by the program's clock. Self is the time",
-    "in the function and in no other one, as a part of one processor's.",
+    "Rates are of the last second or more, by the program's clock. Times are wall",
+    "time. Wall self is that in the function and in no other one with probes, waits",
+    "included: two threads that wait there make 200 %. CPU, above, is what the",
+    "program uses of one processor.",
     "*  measured: exact counts and times, and percentiles of all calls since then",
     "~  estimated from some of the calls     ≥  at least     -  not known",
 ];
@@ -149,7 +154,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
         heading.push(name);
         widths.push(Constraint::Length(width));
     };
-    for (column, width) in [(Column::Rate, 8), (Column::Own, 8)] {
+    for (column, width) in [(Column::Rate, 8), (Column::Own, OF_OWN)] {
         add(titled(view, column), width);
     }
     for (column, width) in [(Column::Mean, 8), (Column::P50, 8), (Column::P99, 8)] {
@@ -174,7 +179,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
             or_dash(it.p99, Figure::time),
         ];
         let mut cells = vec![if it.is_measured { "*" } else { "" }.to_owned(), ending(&it.path, path)];
-        cells.extend(numbers.map(|it| right(&it, 8)));
+        cells.extend(numbers.iter().zip(2..).map(|(it, column)| right(it, width_of(column))));
         if is_wide {
             let more = [
                 or_dash(it.max, Figure::time),
@@ -191,7 +196,7 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
     });
     let names = heading.iter().enumerate().map(|(at, name)| match at {
         0 | 1 | 10 => Cell::from(name.clone()),
-        2..=6 => Cell::from(right(name, 8)),
+        2..=6 => Cell::from(right(name, width_of(at))),
         _ => Cell::from(right(name, 9)),
     });
     let table = Table::new(shown.collect::<Vec<_>>(), widths).header(Row::new(names).style(BOLD));
@@ -205,6 +210,11 @@ fn functions(view: &mut View, frame: &mut Frame<'_>, area: Rect) {
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
         frame.render_widget(Paragraph::new(nothing), below);
     }
+}
+
+/// Returns the width of a column of numbers that each terminal shows.
+fn width_of(column: usize) -> usize {
+    if column == 3 { OF_OWN.into() } else { 8 }
 }
 
 /// Returns a column's name, marked if the rows are sorted by it.

@@ -46,8 +46,12 @@ pub struct Function {
     pub rate: Option<Figure>,
     /// Calls since somebody has looked.
     pub calls: Option<Figure>,
-    /// The time in itself, as a part of one processor's.
+    /// The wall time in itself, of all threads together, in the time that passed.
     pub own: Option<Figure>,
+    /// The most likely rate, and part of the CPU time, however little is known: rows are sorted by
+    /// these where `rate` is a lower bound, and where `own` is not known.
+    pub likely_rate: Option<f64>,
+    pub share: Option<f64>,
     /// Nanoseconds of all calls.
     pub total: Option<Figure>,
     /// Nanoseconds of a call.
@@ -66,6 +70,7 @@ struct Past {
     /// Seconds of measurement.
     at: f64,
     calls: f64,
+    likely: f64,
     own: Option<f64>,
 }
 
@@ -74,24 +79,24 @@ struct Past {
 struct History(BTreeMap<Key, VecDeque<Past>>);
 
 impl History {
-    /// Adds a report on a function. Returns the changes in a second of its calls and of its time in
-    /// itself; `None` before there are two reports.
-    fn push(&mut self, key: &Key, now: Past) -> [Option<f64>; 2] {
+    /// Adds a report on a function. Returns the changes in a second of its calls, of its time in
+    /// itself, and of its likely calls; `None` before there are two reports.
+    fn push(&mut self, key: &Key, now: Past) -> [Option<f64>; 3] {
         // A key is copied once only.
         if !self.0.contains_key(key) {
             self.0.insert(key.clone(), VecDeque::new());
         }
-        let Some(past) = self.0.get_mut(key) else { return [None; 2] };
+        let Some(past) = self.0.get_mut(key) else { return [None; 3] };
         past.push_back(now);
         while past.len() > 2 && past.get(1).is_some_and(|it| now.at - it.at >= SPAN) {
             past.pop_front();
         }
-        let Some(before) = past.front() else { return [None; 2] };
+        let Some(before) = past.front() else { return [None; 3] };
         let passed = now.at - before.at;
         // Estimates may be corrected downwards.
         let change = |before: f64, now: f64| (passed > 0.0).then(|| ((now - before) / passed).max(0.0));
         let own = before.own.zip(now.own).and_then(|(before, now)| change(before, now));
-        [change(before.calls, now.calls), own]
+        [change(before.calls, now.calls), own, change(before.likely, now.likely)]
     }
 }
 
@@ -151,14 +156,16 @@ impl Functions {
         for row in &report.rows {
             let figure = |value: Option<f64>, error| value.map(|value| Figure::estimated(value, error));
             let calls = Figure::estimated(row.calls, row.calls_error);
-            let now = Past { at: report.duration, calls: row.calls, own: row.self_ns };
-            let [rate, own] = self.estimates.push(&row.key, now);
+            let likely = row.calls_per_second_likely.map_or(row.calls, |it| it * report.duration);
+            let now = Past { at: report.duration, calls: row.calls, likely, own: row.self_ns };
+            let [rate, own, likely_rate] = self.estimates.push(&row.key, now);
             // A difference of estimates is one, too.
             let own = own.map(|own| Figure { value: own / 1e9, mark: Mark::Near });
             let function = self.of(&row.key);
             function.calls = Some(calls);
             function.rate = rate.map(|rate| calls.with(rate));
             function.own = own;
+            (function.likely_rate, function.share) = (likely_rate, row.cpu_share);
             function.mean = figure(row.mean_ns, row.mean_error_ns);
             function.total = figure(row.total_ns, row.total_error_ns);
         }
@@ -172,14 +179,15 @@ impl Functions {
     pub fn measure(&mut self, report: &Report<Measured>, is_all: bool) {
         self.lost = self.lost.max(report.lost);
         for Measured { key, times } in &report.rows {
-            let now = Past { at: report.duration, calls: times.calls, own: Some(times.self_ns) };
-            let [rate, own] = self.measurements.push(key, now);
+            let (calls, own) = (times.calls, Some(times.self_ns));
+            let now = Past { at: report.duration, calls, likely: calls, own };
+            let [rate, own, _] = self.measurements.push(key, now);
             let Times { calls, total_ns, mean_ns, p50_ns, p99_ns, max_ns, .. } = *times;
             let of_calls = |value: f64| (calls > 0.0).then_some(Figure::exact(value));
             let function = self.of(key);
             function.is_measured = true;
             (function.calls, function.total) = (Some(Figure::exact(calls)), Some(Figure::exact(total_ns)));
-            function.rate = rate.map(Figure::exact);
+            (function.rate, function.likely_rate) = (rate.map(Figure::exact), rate);
             [function.mean, function.max] = [mean_ns, max_ns].map(of_calls);
             // Of a histogram, whose buckets are at most 1.7 % off.
             [function.p50, function.p99] = [p50_ns, p99_ns].map(of_calls);

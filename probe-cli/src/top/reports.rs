@@ -52,6 +52,9 @@ pub struct Estimated {
     pub key: Key,
     pub calls: f64,
     pub calls_error: Option<f64>,
+    /// Without a known error. Earlier runtimes don't tell it.
+    pub calls_per_second_likely: Option<f64>,
+    pub cpu_share: Option<f64>,
     pub mean_ns: Option<f64>,
     pub mean_error_ns: Option<f64>,
     pub self_ns: Option<f64>,

@@ -94,16 +94,46 @@ fn a_terminal_of_80_columns() {
     let expected = "\
 shop\\u{7} (4711), runtime 0.1.0, 4 threads, CPU 100 %, 3 lost
 cost: 0.20 % of its CPU time; unknown for 2.00k measured calls/s of 1 function
-  function                          rate /s▼     self     mean      p50      p99
-  shop::serve                         ~2.50k  ~10.0 % ~2.50 µs        -        -
-* shop::store::price                   2.00k        -  1.23 µs  1.20 µs  5.00 ms
-  shop::idle                               0        -        -        -        -
-  shop::\\u{1b}[2J::evil\\u{202e}            -        -        -        -        -
+  function                        rate /s▼  wall self     mean      p50      p99
+  shop::serve                       ~2.50k    ~10.0 % ~2.50 µs        -        -
+* shop::store::price                 2.00k          -  1.23 µs  1.20 µs  5.00 ms
+  shop::idle                             0          -        -        -        -
+  shop::\\u{1b}[2J::evil\\u{202e}          -          -        -        -        -
 ";
     let shown = screen(&mut view(), 80, 24);
     assert_eq!(shown.lines().take(7).map(|it| it.to_owned() + "\n").collect::<String>(), expected, "{shown}");
     assert_eq!(shown.lines().count(), 24);
     assert!(shown.lines().last().unwrap().ends_with("Enter tree  t threads  ? help  q quit"));
+}
+
+#[test]
+fn rows_are_sorted_by_what_is_likely_and_not_by_lower_bounds() {
+    let report = |seconds: f64| {
+        let row = |name: &str, calls: f64, error: &str, likely: f64, share: f64| {
+            format!(
+                r#"{{"function":"{name}","file":"a.rs","line":3,"calls":{calls},"calls_error":{error},
+"calls_per_second_likely":{likely},"cpu_share":{share},"mean_ns":null,"mean_error_ns":null,"self_ns":null,
+"total_ns":null,"total_error_ns":null}}"#
+            )
+        };
+        let rows = [
+            row("callee", 2.7e6 * seconds, "9", 2.7e6, 0.1),
+            row("idle", 0.0, "0", 0.0, 0.0),
+            row("serve", 1.6e4 * seconds, "null", 2.9e6, 0.7),
+        ];
+        let text = format!(r#"{{"duration":{seconds},"rows":[{}],"lost":0}}"#, rows.join(","));
+        serde_json::from_str(&text).unwrap()
+    };
+    let mut functions = Functions::default();
+    [1.0, 2.0].into_iter().for_each(|seconds| functions.estimate(&report(seconds), true));
+    let mut view = View::default();
+    view.take(Asked { functions: functions.list(), ..Asked::default() });
+    let paths = |view: &View| view.rows().iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    assert_eq!(paths(&view), ["serve", "callee", "idle"]);
+    let shown = screen(&mut view, 80, 8);
+    assert!(shown.lines().nth(3).unwrap().contains(" ≥16.0k "), "{shown}");
+    view.column = Column::Own;
+    assert_eq!(paths(&view), ["serve", "callee", "idle"], "by the CPU time, where no other is known");
 }
 
 #[test]
@@ -167,7 +197,7 @@ fn a_wide_terminal_shows_more() {
     let shown = screen(&mut view(), 200, 50);
     let lines: Vec<_> = shown.lines().collect();
     let words = |at: usize| lines[at].split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(words(2), "function rate /s▼ self mean p50 p99 max total calls place");
+    assert_eq!(words(2), "function rate /s▼ wall self mean p50 p99 max total calls place");
     assert_eq!(
         words(4),
         "* shop::store::price 2.00k - 1.23 µs 1.20 µs 5.00 ms 6.00 ms 9.00 µs 4.01k src/store.rs:8"
@@ -348,7 +378,7 @@ fn old_rows_are_told() {
     let said = |view: &mut View| screen(view, 80, 7).lines().nth(5).unwrap().to_owned();
     assert_eq!(said(&mut view), "rows off the screen are up to 5 s old");
     view.press(Key::Char('s'));
-    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old; sorted by self");
+    assert_eq!(said(&mut view), "rows off the screen are up to 5 s old; sorted by wall self");
     view.press(Key::Char('/'));
     view.press(Key::Char('s'));
     assert!(said(&mut view).ends_with(" 5 s old; /s_"), "{view:?}");

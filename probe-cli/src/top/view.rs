@@ -3,7 +3,7 @@
 use probe_runtime::{Kind, Selectable, Selector};
 
 use super::asking::{Asked, Wish};
-use super::figure::Figure;
+use super::figure::{Figure, Mark};
 use super::functions::Function;
 
 /// A key, as far as this knows any.
@@ -49,7 +49,7 @@ impl Column {
         match self {
             Self::Path => "function",
             Self::Rate => "rate /s",
-            Self::Own => "self",
+            Self::Own => "wall self",
             Self::Mean => "mean",
             Self::P50 => "p50",
             Self::P99 => "p99",
@@ -65,6 +65,18 @@ impl Column {
             Self::P50 => function.p50,
             Self::P99 => function.p99,
         }
+    }
+
+    /// Returns the number by which a function is sorted: the most likely one, not a lower bound.
+    fn weight(self, function: &Function) -> f64 {
+        let shown = self.of(function);
+        let known = shown.filter(|it| it.mark != Mark::AtLeast).map(|it| it.value);
+        let likely = match self {
+            Self::Rate => function.likely_rate,
+            Self::Own => function.share,
+            _ => None,
+        };
+        known.or(likely).or(shown.map(|it| it.value)).unwrap_or(f64::NEG_INFINITY)
     }
 }
 
@@ -143,9 +155,8 @@ impl View {
     pub fn rows(&self) -> Vec<&Function> {
         let filter = Filter::new(&self.filter);
         let mut rows: Vec<_> = self.asked.functions.iter().filter(|it| filter.has(it)).collect();
-        let value = |it: &Function| self.column.of(it).map_or(f64::NEG_INFINITY, |figure| figure.value);
         // Functions of which nothing is known stay in the order of their paths.
-        rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        rows.sort_by(|a, b| self.column.weight(b).total_cmp(&self.column.weight(a)));
         if self.is_reversed {
             rows.reverse();
         }
