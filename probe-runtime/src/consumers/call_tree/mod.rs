@@ -23,7 +23,7 @@ use crate::per_thread::Local;
 /// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
 /// without a `kind`). The attachment prints as a text tree; `format!("{attachment:100}")` keeps it
 /// within 100 columns. [`tree`](Self::tree) also has it as folded stacks, a flame graph, JSON and
-/// CSV.
+/// CSV. All times are wall time.
 ///
 /// | column | meaning |
 /// |---|---|

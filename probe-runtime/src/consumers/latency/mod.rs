@@ -28,15 +28,15 @@ use crate::syntax::{ParseError, Setting};
 ///
 /// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
 /// without a `kind`). The attachment prints as a table, with the function of the most time in
-/// itself first:
+/// itself first. All times are wall time:
 ///
 /// | column | meaning |
 /// |---|---|
 /// | `calls` | calls that have ended; all polls of a future are one call |
-/// | `total` | the time of these calls, from entry to exit. Of a recursion, the outermost call counts; futures of one function count each |
+/// | `total` | the time of these calls, from entry to exit; for a future, of its polls, as in a `CallTree`. Of a recursion, the outermost call counts; futures of one function count each |
 /// | `self` | the time in the function, and in no other measured function; includes polls of futures that have not ended |
-/// | `polls`, `busy` | futures only: the number of their polls, and the time of these |
-/// | `mean`, `p50`, `p99`, `max` | the time of a call, from entry to exit |
+/// | `polls`, `elapsed` | futures only: the number of their polls; and the time of all calls that have ended with the waits between polls, which is [`FunctionLatency::total`] |
+/// | `mean`, `p50`, `p99`, `max` | the time of a call, from entry to exit; for a future, with the waits |
 /// | `unpaired` | hits without a partner, which are in no other column |
 /// | `cancelled`, `pending` | futures that were dropped before their end, and futures that have not ended yet |
 ///

@@ -344,7 +344,7 @@ impl fmt::Display for Latencies {
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
         let mut heading = vec!["function", "calls", "self", "total", "mean", "p50", "p99", "max"];
         if has_futures {
-            heading.extend(["polls", "busy", "cancelled", "pending"]);
+            heading.extend(["polls", "elapsed", "cancelled", "pending"]);
         }
         if has_unpaired {
             heading.push("unpaired");
@@ -355,13 +355,19 @@ impl fmt::Display for Latencies {
             let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
             let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };
             let mut row = vec![label, it.calls().to_string(), Time(it.own()).to_string()];
-            row.extend([it.total(), it.mean(), it.quantile(0.5), it.quantile(0.99)].map(of_calls));
+            // As in a tree of calls: without the waits between a future's polls.
+            row.push(if it.function.is_future() {
+                Time(it.busy()).to_string()
+            } else {
+                of_calls(it.total())
+            });
+            row.extend([it.mean(), it.quantile(0.5), it.quantile(0.99)].map(of_calls));
             let Extreme { is_bound, .. } = it.sums.longest;
             row.push(if is_bound { at_most(it.max()) } else { of_calls(it.max()) });
             if has_futures {
                 let numbers = [it.unpaired.cancelled, it.unpaired.pending].map(|number| number.to_string());
                 row.push(of_futures(it.polls().to_string()));
-                row.push(of_futures(Time(it.busy()).to_string()));
+                row.push(of_futures(of_calls(it.total())));
                 row.extend(numbers.map(of_futures));
             }
             if has_unpaired {
