@@ -5,7 +5,8 @@
 //! publishes hooks without it, makes sites latent unless other attachments listen, waits until no
 //! thread is inside its consumer, and drops the consumer.
 //!
-//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread.
+//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `code` tells where
+//! their sites are.
 //!
 //! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be
@@ -24,6 +25,8 @@ mod attachment;
 mod attachments;
 mod baseline;
 mod cells;
+#[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
+mod code;
 mod consumer;
 mod counters;
 mod counting;
@@ -80,6 +83,8 @@ use strays::Unswitched;
 use text::{HeldText, close_text, forget_unloaded_text, is_still_open, open_text};
 
 pub use attachment::Attachment;
+#[cfg(all(feature = "profiler", probe_backend = "patched", not(miri)))]
+pub(crate) use code::{SitePlace, code_generation};
 pub use consumer::Consumer;
 pub use hold::Hold;
 pub(crate) use looking::Looking;

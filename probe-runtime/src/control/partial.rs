@@ -182,6 +182,15 @@ impl Switch {
         vec![false; probes.len()]
     }
 
+    /// Returns the number of sites of each of these lists of probes.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn site_counts(lists: &[Vec<ProbeId>]) -> Vec<u32> {
+        let locked = lock();
+        let of =
+            |probes: &Vec<ProbeId>| probes.iter().map(|id| locked.registry.site_count(*id)).sum::<usize>();
+        lists.iter().map(|probes| u32::try_from(of(probes)).unwrap_or(u32::MAX)).collect()
+    }
+
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
         let mut report = Report::default();
         provider::get_ready();

@@ -29,6 +29,8 @@
 //! - `heavy_barrier`: when it returns, all threads have passed a full fence and, if code is
 //!   patched, a serialising instruction;
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
+//! - with the feature `profiler`, if code is patched: `interrupted::{Interrupted, may_be_asked}`,
+//!   where threads are as their CPU time passes; `objects::Frozen::functions_around`;
 //! - if code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
 //! Nothing here knows about probes. `probe-patch` provides further services, which patching and

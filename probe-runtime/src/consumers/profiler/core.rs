@@ -13,7 +13,8 @@ use super::function_state::{FunctionEstimate, FunctionState, Moment};
 use super::part::FunctionTotals;
 use super::plan::{Loads, MeasureMode};
 use super::sampler::Sampler;
-use super::stretch::Windows;
+use super::shares::{CLOCK, Shares};
+use super::stretch::{Listed, Windows};
 use super::survey::Surveys;
 use super::time::{TimeSource, Used};
 use crate::calls::CallEffect;
@@ -48,13 +49,17 @@ pub(super) struct Running {
     pub(super) states: Vec<FunctionState>,
     /// Functions whose probes have not all joined yet, when that was last seen.
     pub(super) joining: Vec<usize>,
+    /// The number of sites of each function.
+    pub(super) sites: Vec<u32>,
     pub(super) loads: Loads,
     /// Functions that windows sample, and those of the current window whose calls are counted
     /// there.
-    pub(super) in_windows: Vec<usize>,
+    pub(super) in_windows: Listed,
     pub(super) estimated: Vec<usize>,
     pub(super) windows: Windows,
     pub(super) surveys: Surveys,
+    /// `None` with a given clock.
+    pub(super) shares: Option<Shares>,
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
     pub(super) time: TimeSource,
@@ -71,7 +76,7 @@ pub(super) struct Running {
     /// The time at which the accounts were last updated.
     pub(super) asked: f64,
     totals: [f64; 2],
-    /// The recent income per nanosecond.
+    /// The recent income per nanosecond, without the part for samples of the processor's clock.
     pub(super) income: f64,
     pub(super) cost: Cost,
     /// Sites that could not be switched at the last attempt.
@@ -163,9 +168,9 @@ impl Core {
         }
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
-        let (others, weight) = (running.untimed(sampler, now.time), running.windows.weight);
+        let others = running.untimed(sampler, now.time);
         running.read_and_book(sampler, functions, |function, state, seen| {
-            tell(function, state.known(seen, now, weight, (costs, threads, others)), seen);
+            tell(function, state.known(seen, now, (costs, threads, others)), seen);
         });
     }
 
@@ -222,17 +227,20 @@ impl Running {
         let in_place = Switch::counted_in_place(&entries.unwrap_or_default());
         let states: Vec<_> = in_place.into_iter().map(FunctionState::new).collect();
         let functions = states.len();
+        let sites = core.sampler.get().map(|sampler| sampler.sites(0..functions));
         let bucket = Bucket::new(options.budget);
         Ok(Self {
             states,
             joining: Vec::new(),
+            sites: sites.unwrap_or_default(),
             loads: Loads::new(functions),
-            in_windows: Vec::new(),
+            in_windows: Listed::default(),
             estimated: Vec::new(),
             windows: Windows::new(began, functions, options.epoch.as_secs_f64() * 1e9, |time, calls| {
                 bucket.price(time, calls)
             }),
             surveys: Surveys::new(functions),
+            shares: matches!(time, TimeSource::Machine(_)).then(Shares::begin),
             income: bucket.income(1.0, 1.0),
             bucket,
             switch,
@@ -302,7 +310,8 @@ impl Running {
         self.bucket.book(income, spent);
         if elapsed > 0.0 {
             let weight = (elapsed / 1e8).min(1.0);
-            self.income += weight * (income / elapsed - self.income);
+            let of_clock = if self.shares.as_ref().is_some_and(Shares::is_sampling) { CLOCK } else { 0.0 };
+            self.income += weight * ((1.0 - of_clock) * income / elapsed - self.income);
         }
         self.cost.hits += of_hits;
         self.cost.own += own;

@@ -175,6 +175,11 @@ impl Rates {
         }
     }
 
+    /// Returns the calls per time that the windows so far have seen, however few they are.
+    pub(super) fn likely(&self) -> f64 {
+        if self.ratio.calls > 0.0 { self.ratio.time / self.ratio.calls } else { 0.0 }
+    }
+
     /// Returns the calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
         let Estimated { value: rate, error } =

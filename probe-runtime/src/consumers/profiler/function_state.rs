@@ -23,6 +23,8 @@ pub(super) struct FunctionState {
     /// Whether its probes have not all joined yet, as far as is known; and when it was added.
     pub(super) is_joining: bool,
     pub(super) added: Moment,
+    /// The number of calls that each of its calls in the last window stood for.
+    pub(super) weight: f32,
     /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
     /// of the accounts.)
     pub(super) surveyed: f64,
@@ -41,11 +43,23 @@ pub(super) struct FunctionState {
 /// The knowledge about a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct FunctionEstimate {
+    /// Calls that began, and polls; and the same without polls after a future's first one, with
+    /// the likely number of these, which has no known error.
     pub(super) calls: Estimated,
+    pub(super) first: Estimated,
+    pub(super) likely: f64,
     pub(super) mean: Option<Estimated>,
     pub(super) own: Option<Estimated>,
     pub(super) total: Option<Estimated>,
     pub(super) samples: f64,
+}
+
+impl FunctionEstimate {
+    /// Returns the knowledge that a function was called so often, and no more.
+    fn counted(seen: &FunctionTotals, known: impl Fn(f64) -> Estimated) -> Self {
+        let likely = seen.calls - seen.resumed;
+        Self { calls: known(seen.calls), first: known(likely), likely, ..Self::default() }
+    }
 }
 
 impl FunctionState {
@@ -64,10 +78,9 @@ impl FunctionState {
         self.measured.get_or_insert_with(|| Box::new(MeasuredSums::since(added)))
     }
 
-    /// Adds a reading. `weight` is the number of calls that each call of the last window stands
-    /// for.
-    pub(super) fn read(&mut self, seen: FunctionTotals, now: Moment, weight: f64) {
-        let mode = self.mode;
+    /// Adds a reading.
+    pub(super) fn read(&mut self, seen: FunctionTotals, now: Moment) {
+        let (mode, weight) = (self.mode, f64::from(self.weight));
         // Otherwise it is read from its beginning once there is more to know.
         if self.measured.is_some() || seen.delivered != 0.0 {
             self.measured().read(mode, seen, now, weight);
@@ -105,20 +118,18 @@ impl FunctionState {
         &self,
         seen: FunctionTotals,
         now: Moment,
-        weight: f64,
         (costs, threads, others): (Costs, f64, Untimed),
     ) -> FunctionEstimate {
         if self.is_joining {
             // An entry that was there before the other probes is latent until all have joined.
-            let calls = Estimated::at_least(seen.calls);
-            return FunctionEstimate { calls, ..FunctionEstimate::default() };
+            return FunctionEstimate::counted(&seen, Estimated::at_least);
         }
         if self.measured.is_none() && seen.delivered == 0.0 {
-            return FunctionEstimate { calls: Estimated::exactly(seen.calls), ..FunctionEstimate::default() };
+            return FunctionEstimate::counted(&seen, Estimated::exactly);
         }
         let first = || MeasuredSums::since(self.added);
         let mut measured = self.measured.as_deref().copied().unwrap_or_else(first);
-        measured.read(self.mode, seen, now, weight);
+        measured.read(self.mode, seen, now, f64::from(self.weight));
         measured.known(costs, threads, others)
     }
 }
@@ -135,7 +146,7 @@ mod tests {
             assert!(late.measured.is_none());
             let seen = FunctionTotals { calls, delivered, ..FunctionTotals::default() };
             for state in [&mut always, &mut late] {
-                state.read(seen, Moment { time, worked: 0.0 }, 1.0);
+                state.read(seen, Moment { time, worked: 0.0 });
             }
         }
         assert_eq!(format!("{late:?}"), format!("{always:?}"));
@@ -159,7 +170,7 @@ mod tests {
             let (seen, now) =
                 (FunctionTotals { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 });
             let others = Untimed { time: 60.0, windows: 12.0, unwatched };
-            state.known(seen, now, 1.0, (Costs::default(), 1.0, others)).own.unwrap()
+            state.known(seen, now, (Costs::default(), 1.0, others)).own.unwrap()
         };
         // Calls were untimed for 60, of which 20 were before the function was timed. Of the rest,
         // windows that have met none leave 3 parts of their number: of 6, of 12, and of none.

@@ -29,6 +29,9 @@ impl Running {
             self.states.push(FunctionState::joining(self.moment_at(ticks, by_all)));
             self.joining.push(function);
         }
+        if self.sites.len() < self.states.len() {
+            self.sites.extend(sampler.sites(self.sites.len()..self.states.len()));
+        }
         self.loads.extend(self.states.len());
     }
 

@@ -18,6 +18,9 @@ pub(super) struct MeasuredSums {
     /// Calls while they were counted in windows only, if they ever were; and how long the program
     /// worked meanwhile.
     rates: Rates,
+    /// The same of calls without those that are polls after a future's first one.
+    first_rates: Rates,
+    counted_first: f64,
     is_sampled: bool,
     worked: f64,
     /// Before the first window of such a time: the calls per nanosecond that the program worked
@@ -109,6 +112,7 @@ impl MeasuredSums {
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
             self.counted_calls += calls;
+            self.counted_first += calls - (seen.resumed - self.last.resumed);
         }
         if mode == MeasureMode::Timed {
             let new = self.timed.add(&seen, &self.last);
@@ -134,12 +138,20 @@ impl MeasuredSums {
         self.thread_windows += self.last.threads.max(1.0);
     }
 
-    /// Adds a window that has counted `calls` from `since` to `now`; see [`Rates::add`].
-    pub(super) fn add_window(&mut self, weight: f64, calls: f64, [since, now]: [Moment; 2], hits: f64) {
+    /// Adds a window that has counted `calls`, of which `first` were not later polls of a future,
+    /// from `since` to `now`; see [`Rates::add`].
+    pub(super) fn add_window(
+        &mut self,
+        weight: f64,
+        [calls, first]: [f64; 2],
+        [since, now]: [Moment; 2],
+        hits: f64,
+    ) {
         let worked = now.worked - since.worked;
         self.missed = self.missed_until(since.worked, calls / worked.max(1.0));
         self.before_windows = None;
         self.rates.add(weight, calls, worked, hits);
+        self.first_rates.add(weight, first, worked, hits);
     }
 
     /// Returns how many calls windows may have missed until the program had worked for so long, if
@@ -151,12 +163,21 @@ impl MeasuredSums {
 
     /// Returns the number of calls so far.
     fn calls(&self) -> Estimated {
-        let least = self.last.calls;
+        self.number(self.last.calls, self.counted_calls, &self.rates)
+    }
+
+    /// Returns the same without polls after a future's first one.
+    fn first(&self) -> Estimated {
+        self.number(self.last.calls - self.last.resumed, self.counted_first, &self.first_rates)
+    }
+
+    /// Returns a number of calls of which `least` were seen, and `counted` while each was counted.
+    fn number(&self, least: f64, counted: f64, rates: &Rates) -> Estimated {
         if !self.is_sampled {
             return Estimated::exactly(least);
         }
-        let Some(sampled) = self.rates.over(self.worked) else { return Estimated::at_least(least) };
-        let sampled = Estimated { value: self.counted_calls + sampled.value, ..sampled };
+        let Some(sampled) = rates.over(self.worked) else { return Estimated::at_least(least) };
+        let sampled = Estimated { value: counted + sampled.value, ..sampled };
         let all = sampled.or_more(self.missed_until(self.from.worked, 0.0));
         if all.value + all.error < least {
             return Estimated::at_least(least);
@@ -173,7 +194,10 @@ impl MeasuredSums {
     pub(super) fn known(&self, costs: Costs, threads: f64, others: Untimed) -> FunctionEstimate {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
-        let known = FunctionEstimate { calls, samples, ..FunctionEstimate::default() };
+        let likely = (self.counted_first + self.first_rates.likely() * self.worked)
+            .max(self.last.calls - self.last.resumed);
+        let known =
+            FunctionEstimate { calls, first: self.first(), likely, samples, ..FunctionEstimate::default() };
         // Calls that are being timed have not ended.
         let ended = calls.value - (self.timed.begun - self.timed.ended);
         if samples == 0.0 || ended < 1.0 {
@@ -255,7 +279,7 @@ mod tests {
     /// Windows of ten in each hundred, in all of which the function has this rate.
     fn windows(measured: &mut MeasuredSums, from: u32, rate: f64) {
         for start in (from..from + 2000).step_by(100).map(f64::from) {
-            measured.add_window(10.0, 10.0 * rate, [at(start), at(start + 10.0)], 0.0);
+            measured.add_window(10.0, [10.0 * rate; 2], [at(start), at(start + 10.0)], 0.0);
         }
         let seen = FunctionTotals { calls: measured.last.calls, ..FunctionTotals::default() };
         measured.read(MeasureMode::Sampled, seen, at(f64::from(from + 2000)), 1.0);
@@ -283,5 +307,24 @@ mod tests {
         again.begin(MeasureMode::Sampled, 3.0, at(2600.0), Untimed::default());
         assert!((again.missed_until(2700.0, 0.0) - (3000.0 + 300.0)).abs() < 1e-6);
         assert!((again.missed_until(2700.0, 2.0) - (3000.0 + 100.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn first_polls_are_estimated_as_polls_are() {
+        let mut measured = MeasuredSums::default();
+        measured.begin(MeasureMode::Sampled, 2.0, at(0.0), Untimed::default());
+        for start in (0..2000).step_by(100).map(f64::from) {
+            measured.add_window(10.0, [40.0, 20.0], [at(start), at(start + 10.0)], 0.0);
+        }
+        let seen = FunctionTotals { calls: 800.0, resumed: 400.0, ..FunctionTotals::default() };
+        measured.read(MeasureMode::Sampled, seen, at(2000.0), 1.0);
+        let [polls, first] = [measured.calls(), measured.first()];
+        assert!((polls.value - 8000.0).abs() < 1e-6 && polls.error < 2500.0, "{polls:?}");
+        assert!((first.value - 4000.0).abs() < 1e-6 && first.error < 1500.0, "{first:?}");
+        // While each was counted, too.
+        measured.begin(MeasureMode::Counted, 0.0, at(2000.0), Untimed::default());
+        let seen = FunctionTotals { calls: 900.0, resumed: 440.0, ..FunctionTotals::default() };
+        measured.read(MeasureMode::Counted, seen, at(3000.0), 1.0);
+        assert!((measured.first().value - 4060.0).abs() < 1e-6, "{:?}", measured.first());
     }
 }

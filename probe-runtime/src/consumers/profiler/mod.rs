@@ -3,13 +3,16 @@
 //! ```text
 //! hits ▶ timing ▶ part, stack (each thread's sums)
 //!            ▲ sampler: modes, windows        ▼ read
-//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure); late (functions that join)
+//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure); late (functions that join); shares (the
+//!                            processor's clock) ▶ code (pure)
 //!                            windows ▶ stretch (when, pure)
 //!                                             ▼
 //!                    function_state (sums) ▶ estimate (pure) ▶ report
 //! ```
 
 mod budget;
+#[cfg(all(probe_backend = "patched", not(miri)))]
+mod code;
 mod core;
 mod costs;
 mod daemon;
@@ -21,6 +24,11 @@ mod part;
 mod plan;
 mod report;
 mod sampler;
+#[cfg(all(probe_backend = "patched", not(miri)))]
+mod shares;
+#[cfg(not(all(probe_backend = "patched", not(miri))))]
+#[path = "shares/absent.rs"]
+mod shares;
 mod stack;
 mod stretch;
 mod survey;
@@ -59,17 +67,26 @@ use crate::registry::ProbeId;
 /// are timed at each call, beginning soon after their first one. The others are timed in *windows*:
 /// 60 µs in which all calls that begin are timed, to their ends. If counting each call of a
 /// function would exceed the budget, windows count its calls, too. Each stretch of time has one
-/// window, at a random place. So windows represent all of the time, whatever the program does.
+/// window, at a random place. So windows represent all of the time, whatever the program does. If
+/// these functions have more than some 2,000 sites together (8,000, if they are 256 or fewer), a window has as many sites as the
+/// budget pays for: those of the functions with the largest shares of the CPU time, and a random
+/// part of the others.
 ///
-/// Unlike a profiler that samples instants, this one sees every function that is called, including
-/// short and rare ones.
+/// On x86-64 Linux, the kernel also samples which code the program's threads execute
+/// (`perf_event_open(2)`; no signals). Its cost does not depend on the number of sites. So a second
+/// tells the functions that take most of the CPU time.
+///
+/// Unlike a profiler that only samples instants, this one sees every function that is called,
+/// including short and rare ones.
 ///
 /// Select entries and exits (`net::*`, without a `kind`). The attachment prints as a table, with
-/// the function of the most time in itself first. [`profile`](Self::profile) has the same for
-/// programs:
+/// the function of the most CPU time first; without samples, that of the most time in itself.
+/// [`profile`](Self::profile) has the same for programs. But for `CPU`, times are wall time, waits
+/// included:
 ///
 /// | column | meaning |
 /// |---|---|
+/// | `CPU`, `±` | [`share`](FunctionProfile::share): the part of the CPU time in the function's machine code; no such column if nothing was sampled |
 /// | `calls`, `±` | calls that began, and the error of that; `exact` if each was counted. All polls of a future are one call |
 /// | `rate` | calls per second, since it was attached |
 /// | `mean` | the time of a call, from entry to exit; for a future, of its polls without the waits between them |
@@ -90,7 +107,13 @@ use crate::registry::ProbeId;
 ///   known within some 4 ns, and can be subtracted. If a function is called seldom, the code of its
 ///   hits has left the caches, and such a hit takes some 100 ns that are not subtracted.
 /// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-`
-///   if there are too many functions for one window (256).
+///   if there were too many sites for one window.
+/// - `CPU` is of threads that have made hits, in user mode. Code that the function calls is not in
+///   it, unless the compiler has inlined it and it has no probes. Within one machine function,
+///   what lies between the sites of an inlined function counts as its code; compilers may move
+///   some of it. Where the body of a future is a machine function without sites, its time is in
+///   other code. Up to 128 threads are sampled. None are if the kernel does not permit it, or if a
+///   filter of system calls (seccomp) is installed.
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
 /// - Functions that join a [standing](ProbeSet::standing) attachment are timed from the next look
@@ -108,9 +131,10 @@ use crate::registry::ProbeId;
 ///
 /// # Budget
 /// The budget is empty at first, and grows with the CPU time that the program uses. It pays for
-/// attaching, rehearsing, reading and switching, as measured, and for hits, by their number and the
-/// time that one takes on this machine. There are at least about three windows a second, so a
-/// budget below about 0.05 % is exceeded.
+/// attaching, rehearsing, reading and switching, as measured, for hits, by their number and the
+/// time that one takes on this machine, and for samples, by the time for which one interrupts a
+/// thread. Attaching comes first: it takes some 0.3 µs a site, and as much again at the end. So a
+/// program of 30,000 sites that uses less than a second of CPU time pays 1 to 2 % more.
 ///
 /// A surprise can cost more than that: a function may begin to be called 100 million times a
 /// second. The profiler checks for this at least three times a second, and spends less afterwards
@@ -123,14 +147,16 @@ use crate::registry::ProbeId;
 /// - A delivered call: some 20 ns per hit, of which 5 are for order; no lock, no locked
 ///   instruction, no heap, and no system call.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; a counter for each probe.
+/// - A sample: 1.5 times what it interrupts a thread for: 1 to 2 µs, on virtual machines 15 to 30.
+/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; a counter for each probe;
+///   68 KiB of locked memory for each sampled thread.
 ///
 /// See the figures `profiler` and `coverage`.
 ///
 /// # Forks, and the end
 /// The daemon ends before dropping the attachment returns. A forked child has no daemon. The
 /// attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile
-/// is that at the fork. The profile is empty if another thread was polling at the moment of the
+/// is that at the fork; its threads are not sampled. The profile is empty if another thread was polling at the moment of the
 /// fork. A profiler that is [stepped](Self::stepped) goes on in the child, with the same exception.
 ///
 /// ```

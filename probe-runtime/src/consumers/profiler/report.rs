@@ -3,8 +3,9 @@
 mod cost;
 mod function;
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::budget::Budget;
@@ -19,7 +20,8 @@ pub use function::FunctionProfile;
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
-/// A list, with the function of the most time in itself first. It prints as a table of the
+/// A list, with the function of the most CPU time first, as far as it was sampled, and otherwise that
+/// of the most time in itself. It prints as a table of the
 /// functions that were called, with the cost of profiling below.
 ///
 /// ```
@@ -42,6 +44,9 @@ pub struct Profile {
     refused: usize,
     has_given_up: bool,
     cost: ProfileCost,
+    /// Samples of the processor's clock, and those in code of no function in the table; and whether
+    /// some threads' time was not sampled.
+    samples: ([u64; 2], bool),
     pub(in crate::consumers) budget: Option<Budget>,
     pub(in crate::consumers) period: Period,
 }
@@ -55,6 +60,9 @@ impl Profile {
             let scale = scale / running.scale;
             let elapsed = core.now_for(running) * scale;
             running.take_in(sampler);
+            if core.is_here() {
+                running.read_shares(sampler);
+            }
             let (of, len) = (sampler.functions(), running.states.len());
             let chosen = match only {
                 Some(probes) => sampler.functions_with(probes).into_iter().filter(|it| *it < len).collect(),
@@ -64,18 +72,26 @@ impl Profile {
             core.known(sampler, running, &chosen, |function, known, seen| {
                 functions.push(FunctionProfile::new(&of[function], known, &seen, scale, elapsed));
             });
+            if let Some(shares) = &running.shares {
+                functions.iter_mut().zip(&chosen).for_each(|(it, number)| it.share = shares.of(*number));
+            }
             // Functions of the same weight are in the order of their paths, late ones, too.
             let by_path = |a: &FunctionProfile, b: &FunctionProfile| a.path().cmp(b.path());
             crate::order::sort_by(&mut functions, |a, b| {
-                b.weight().total_cmp(&a.weight()).then_with(|| by_path(a, b))
+                let by_weight = b.weights().into_iter().zip(a.weights()).map(|(b, a)| b.total_cmp(&a));
+                by_weight.fold(Ordering::Equal, Ordering::then).then_with(|| by_path(a, b))
             });
             Self {
                 functions,
                 left_out: sampler.left_out(),
                 lost: sampler.memory.lost(),
                 refused: running.refused,
-                has_given_up: core.has_given_up.load(Ordering::Relaxed),
+                has_given_up: core.has_given_up.load(Relaxed),
                 cost: ProfileCost::new(&running.cost, running.used_until(core.time.used()), elapsed),
+                samples: running
+                    .shares
+                    .as_ref()
+                    .map_or_else(Default::default, |it| (it.samples(), it.is_partial())),
                 budget: Some(budget),
                 period: sampler.made.period(),
             }
@@ -154,11 +170,21 @@ functions!(Profile, FunctionProfile, "sampled", "hits that were not counted, bec
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let called = || self.functions.iter().filter(|it| it.polls().unwrap_or(it.calls()).value > 0.0);
+        // A call that began before the profiler takes time, too.
+        let has_time = |it: &FunctionProfile| it.share.is_some_and(|share| share.value > 0.0);
+        let is_called = |it: &FunctionProfile| it.polls().unwrap_or(it.calls()).value > 0.0 || has_time(it);
+        let called = || self.functions.iter().filter(|it| is_called(it));
         let has_futures = called().any(|it| it.polls().is_some());
-        let heading =
-            ["function", "calls", "±", "rate", "mean", "self", "total", "±", "samples", "polls", "±"];
-        let mut table = Table::new(&heading[..if has_futures { 11 } else { 9 }]);
+        let [samples, elsewhere] = self.samples.0;
+        let (of_cpu, of_polls) = (&["CPU", "±"][..], &["polls", "±"][..]);
+        let heading = [
+            &["function"][..],
+            if samples == 0 { &[] } else { of_cpu },
+            &["calls", "±", "rate", "mean", "self", "total", "±", "samples"],
+            if has_futures { of_polls } else { &[] },
+        ]
+        .concat();
+        let mut table = Table::new(&heading);
         let labels = labels(called().map(|it| it.function().into()).collect());
         for (it, label) in called().zip(labels) {
             let none = || ["-".to_owned(), String::new()];
@@ -170,14 +196,25 @@ impl fmt::Display for Profile {
             let [[mean, _], [own, _], [total, total_error]] = [it.mean(), it.own(), it.total()].map(time);
             let rate = Estimated { value: it.rate(), ..it.calls() };
             let [rate, _] = rate.cells(|rate| format!("{} /s", whole(rate)));
-            let samples = it.samples().to_string();
-            let mut row = vec![label, calls, calls_error, rate, mean, own, total, total_error, samples];
+            let mut row = vec![label];
+            if samples != 0 {
+                row.extend(it.share.unwrap_or_default().cells(percent));
+            }
+            let timed = it.samples().to_string();
+            row.extend([calls, calls_error, rate, mean, own, total, total_error, timed]);
             if has_futures {
                 row.extend(it.polls().map_or_else(none, number));
             }
             table.row(row);
         }
         write!(f, "{table}")?;
+        if samples != 0 {
+            let outside = percent(elsewhere as f64 / samples as f64);
+            write!(f, "\nCPU: {samples} samples of the processor's clock, {outside} in other code")?;
+            if self.samples.1 {
+                write!(f, "; some threads were not sampled")?;
+            }
+        }
         if let Some(budget) = self.budget {
             let ProfileCost { hits, own, .. } = self.cost;
             let (hits, own) = (Time(in_nanoseconds(hits)), Time(in_nanoseconds(own)));

@@ -26,7 +26,7 @@ use super::stack::ThreadStack;
 use super::time::TimeSource;
 use crate::by_probe::Appended;
 use crate::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
-use crate::control::ProbeSet;
+use crate::control::{ProbeSet, Switch};
 use crate::error::Error;
 use crate::per_thread::PerThread;
 use crate::period::Since;
@@ -191,6 +191,12 @@ impl Sampler {
     /// Returns the first such probe of each of these functions.
     pub(super) fn first_entries(&self, functions: impl IntoIterator<Item = usize>) -> Vec<ProbeId> {
         functions.into_iter().filter_map(|function| self.probes[function].all.first().copied()).collect()
+    }
+
+    /// Returns the number of sites of each of these functions.
+    pub(super) fn sites(&self, functions: std::ops::Range<usize>) -> Vec<u32> {
+        let of = |it: usize| self.probes[it].all.clone();
+        Switch::site_counts(&functions.map(of).collect::<Vec<_>>())
     }
 
     /// Returns the other probes of these functions.

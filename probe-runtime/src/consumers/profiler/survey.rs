@@ -8,7 +8,7 @@ use super::estimate::Untimed;
 use super::function_state::{FunctionState, Moment};
 use super::plan::{MeasureMode, Now};
 use super::sampler::Sampler;
-use super::stretch::MOST;
+use super::stretch::Listed;
 use crate::patch::Visibility;
 
 /// The time before the first survey, and the minimum time between two, in nanoseconds.
@@ -31,6 +31,8 @@ const LONGEST: f64 = 4e9;
 /// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
 /// next survey they may be so many that timing them takes as long as they do.
 const SHORT: f64 = 2e3;
+/// The number of samples of the processor's clock from which on windows always have a function.
+const TELLING: u32 = 3;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCHED: f64 = 400.0;
 
@@ -86,10 +88,11 @@ impl Running {
         self.book(sampler);
         let own_before = self.cost.own;
         let joined = self.admit(sampler);
+        self.read_shares(sampler);
         let (at, last) = (self.moment(), self.surveys.last);
         let elapsed = at.time - last.time;
         let mut lately = Vec::with_capacity(self.states.len());
-        let (weight, mut has_untimed) = (self.windows.weight, false);
+        let mut has_untimed = false;
         // Windows have looked at no function that has joined since the last survey.
         let mut has_unwatched = !joined.is_empty();
         let all: Vec<_> = (0..self.states.len()).collect();
@@ -98,7 +101,7 @@ impl Running {
             has_unwatched |= state.is_joining && state.has_untimed(&seen);
             let before = std::mem::replace(&mut state.surveyed, seen.calls);
             state.is_known = before != 0.0;
-            state.read(seen, at, weight);
+            state.read(seen, at);
             // For `Sampled` functions, windows give the rate.
             let calls = seen.calls - before;
             if state.mode == MeasureMode::Sampled {
@@ -136,6 +139,18 @@ impl Running {
         self.book(sampler);
         self.surveys.took = self.cost.own - own_before;
         self.surveys.hits = self.cost.hits;
+    }
+
+    /// Reads the samples of the processor's clock.
+    pub(super) fn read_shares(&mut self, sampler: &Sampler) {
+        // A budget of calls says nothing about time.
+        let budget = self.bucket.income(0.0, 1.0);
+        let budget = if budget > 0.0 { budget } else { 0.01 };
+        if let Some(shares) = &mut self.shares {
+            let took = shares.read(sampler, budget);
+            self.cost.own += took;
+            self.bucket.book(0.0, self.bucket.price(took, 0.0));
+        }
     }
 
     /// Gives these functions their chosen modes. `chosen` is indexed by all functions.
@@ -176,7 +191,7 @@ impl Running {
             // Created before it is read: otherwise `begin` would create it without the calls so
             // far.
             state.measured();
-            state.read(seen, now, self.windows.weight);
+            state.read(seen, now);
             state.begin(chosen[function], now, others);
         }
         self.cost.toggles += changed.len() as u64;
@@ -191,7 +206,13 @@ impl Running {
             MeasureMode::Counted => loads.is_called(*it),
             MeasureMode::Sampled => true,
         };
-        self.in_windows = (0..states.len()).filter(is_for).collect();
-        self.windows.is_partial |= self.in_windows.len() > MOST;
+        // Those whose share is known best, the largest first.
+        let share = |it: &usize| self.shares.as_ref().map_or(0, |shares| shares.seen(*it));
+        let (mut functions, others): (Vec<_>, Vec<_>) =
+            (0..states.len()).filter(is_for).partition(|it| share(it) >= TELLING);
+        crate::order::sort_by(&mut functions, |a, b| share(b).cmp(&share(a)));
+        let hot = functions.len();
+        functions.extend(others);
+        self.in_windows = Listed::new(functions, hot, |it| self.sites[it]);
     }
 }

@@ -55,17 +55,26 @@ impl Running {
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
+        let now = self.now();
         self.book(sampler);
         // A large debt may come from a function that is timed at each call, and is called often by
         // now. A survey does not help against one that comes from attaching or from windows.
         if self.owed() >= 1.0 && self.surveys.is_old(self.now()) && self.has_dear_hits() {
             self.survey(sampler);
         }
+        if !self.windows.is_due(now) {
+            return;
+        }
         self.windows.began_at = self.bucket.spent;
         if self.in_windows.is_empty() {
             return self.plan();
         }
         self.windows.begin(&self.in_windows);
+        for (function, weight) in self.windows.weights() {
+            #[expect(clippy::cast_possible_truncation, reason = "a number that is whole, or rounded")]
+            let weight = weight as f32;
+            self.states[function].weight = weight;
+        }
         let is_estimated = |it: &usize| self.states[*it].mode == MeasureMode::Sampled;
         self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
         if self.estimated.is_empty() {
@@ -79,33 +88,40 @@ impl Running {
 
     fn begin_counting(&mut self, sampler: &Sampler) {
         let (since, readings) = self.read_at(sampler, &self.estimated);
-        self.windows.phase = Phase::Counting(since, readings.map(|seen| seen.calls).collect());
+        let calls = readings.map(|seen| [seen.calls, seen.calls - seen.resumed]).collect();
+        self.windows.phase = Phase::Counting(since, calls);
     }
 
-    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[f64]) {
+    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[[f64; 2]]) {
         let (now, readings) = self.read_at(sampler, &self.estimated);
         let took = (now.time - since.time).max(1.0);
-        let calls: Vec<_> = readings.zip(before).map(|(seen, before)| seen.calls - before).collect();
+        let calls = readings
+            .zip(before)
+            .map(|(seen, before)| [seen.calls - before[0], seen.calls - seen.resumed - before[1]]);
+        let calls: Vec<_> = calls.collect();
         let costs = self.costs();
-        let of_each =
-            |(function, calls): (&usize, &f64)| calls * costs.counted(self.states[*function].is_in_place);
+        let of_each = |(function, calls): (&usize, &[f64; 2])| {
+            calls[0] * costs.counted(self.states[*function].is_in_place)
+        };
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let state = &mut self.states[*function];
-            let weight = self.windows.weight / took;
+            let weight = f64::from(state.weight) / took;
             state.measured().add_window(weight, *calls, [since, now], OF_WINDOWS * time);
-            state.rate += LATELY * (calls / took - state.rate);
+            state.rate += LATELY * (calls[0] / took - state.rate);
         }
         let counts = self.windows.counts();
-        self.spend(counts * calls.iter().sum::<f64>(), counts * time);
+        let calls: f64 = calls.iter().map(|it| it[0]).sum();
+        self.spend(counts * calls, counts * time);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
         let inside = &self.windows.inside;
         let (functions, entries, exits) = (inside.len(), sampler.entries(inside), sampler.exits(inside));
         self.switch_on(&exits, Visibility::Eventual);
+        // They are on: they count. All threads see that they don't any more.
         self.switch.deliver(&entries);
-        self.switch_on(&entries, Visibility::Synchronous);
+        self.refused += self.switch.on(&[], Visibility::Synchronous).refused();
         self.cost.toggles += functions as u64;
         self.windows.warm_up(functions);
         let [soon, length, weight] = self.windows.opening(self.scale);
@@ -116,17 +132,19 @@ impl Running {
     fn end_timing(&mut self, sampler: &Sampler) {
         let inside = std::mem::take(&mut self.windows.inside);
         sampler.close();
-        self.switch.count(&sampler.entries(&inside));
+        // In this order: what is latent is redirected without a write.
         self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.estimated)].concat());
+        self.switch.count(&sampler.entries(&inside));
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
             let state = &mut self.states[*function];
-            state.read(seen, now, self.windows.weight);
+            state.read(seen, now);
             state.measured().note_window();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
-        self.windows.note_cost(inside.len(), spent, self.income);
+        let sites = inside.iter().map(|it| u64::from(self.sites[*it])).sum();
+        self.windows.note_cost(sites, spent, self.income);
         self.windows.timed += 1.0;
         self.plan();
     }

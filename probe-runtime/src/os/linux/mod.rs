@@ -1,10 +1,14 @@
 //! Linux: the services that only this crate needs, beside those of `probe-patch`.
 
 pub(crate) mod imports;
+#[cfg(all(feature = "profiler", not(miri)))]
+pub(crate) mod interrupted;
 pub(crate) mod objects;
 pub(crate) mod peek;
 #[cfg(probe_discovers)]
 pub(crate) mod signals;
+#[cfg(feature = "profiler")]
+mod unwound;
 
 #[cfg(probe_discovers)]
 pub(crate) use probe_patch::__runtime::os::maps;

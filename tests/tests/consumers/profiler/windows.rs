@@ -1,9 +1,12 @@
 //! Windows, while the test's clock runs, and polls are made when they are due.
 
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
 
-use probe_runtime::{Budget, Estimated, Profiler};
+use probe_runtime::{Budget, Estimated, Profiler, probe};
 
 use super::{ALONE, LATER, NOW, around, cold, exactly, hot, now, pass, profiled};
 
@@ -59,6 +62,46 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
     assert!((mean.value - 10_000.0).abs() < 1e-6 && mean.error < 1000.0, "{mean:?}");
     let own = of_hot.own().unwrap().value;
     assert!((own / (10_000.0 * value) - 1.0).abs() < 1e-6, "{own}");
+}
+
+/// Three polls, of which the last one is the longest.
+#[probe]
+async fn thrice(length: u64) {
+    for _ in 0..2 {
+        pass(length);
+        let mut is_second = false;
+        poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+    pass(2 * length);
+}
+
+#[test]
+fn calls_of_a_future_are_estimated_as_those_of_functions() {
+    let _alone = ALONE.lock().unwrap();
+    NOW.store(LATER, Relaxed);
+    let budget = Budget::calls_per_second(1000.0);
+    let profiler = Profiler::with_clock(now).stepped().budget(budget);
+    let profiler = profiled("consumers::profiler::windows::thrice", profiler);
+    let polls = Polls::at(&profiler);
+    let (end, mut truth) = (now() + 20_000_000_000, 0.0);
+    while now() < end {
+        let mut future = pin!(thrice(2_500));
+        while future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            polls.poll();
+        }
+        truth += 1.0;
+        polls.poll();
+    }
+    let profile = profiler.profile();
+    let of_calls = profile[0].calls();
+    let is_near = |it: Estimated, truth: f64| (it.value - truth).abs() <= it.error && it.error < 0.15 * truth;
+    assert!(!of_calls.is_exact() && is_near(of_calls, truth), "{of_calls:?}, not {truth}");
+    let of_polls = profile[0].polls().unwrap();
+    assert!(is_near(of_polls, 3.0 * truth), "{of_polls:?}, not {}", 3.0 * truth);
+    let mean = profile[0].mean().unwrap();
+    assert!((mean.value - 10_000.0).abs() <= mean.error && mean.error < 2_500.0, "{mean:?}");
+    assert!((profile[0].rate() / (truth / 20.0) - 1.0).abs() < 0.15, "{profiler}");
 }
 
 #[test]

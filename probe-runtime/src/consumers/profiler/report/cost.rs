@@ -26,7 +26,7 @@ pub struct ProfileCost {
     /// profiler measures now and then.
     pub hits: Duration,
     /// The time that the profiler's own thread took, as measured: for looking, switching, waking up
-    /// and going to sleep.
+    /// and going to sleep; and that for which samples of the processor's clock interrupted threads.
     pub own: Duration,
     /// The CPU time that the process used meanwhile, including profiling.
     pub used: Duration,

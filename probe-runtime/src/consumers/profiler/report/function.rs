@@ -29,7 +29,9 @@ pub struct FunctionProfile {
     known: FunctionEstimate,
     polls: Option<Estimated>,
     rate: f64,
+    likely_rate: f64,
     counted: u64,
+    pub(super) share: Option<Estimated>,
 }
 
 impl FunctionProfile {
@@ -41,24 +43,34 @@ impl FunctionProfile {
         scale: f64,
         elapsed: f64,
     ) -> Self {
-        // Knowledge is about entries; those of a future are polls. Among polls that were not seen,
-        // the number of first ones is unknown.
-        let (polls, first_polls) = (known.calls, (seen.calls - seen.resumed).max(0.0));
-        let first = if seen.calls == 0.0 { 1.0 } else { first_polls / seen.calls };
-        let calls = match () {
-            () if !function.is_future() => polls,
-            () if polls.is_exact() => Estimated::exactly(first_polls),
-            () => Estimated::at_least(first_polls),
-        };
-        let mean = known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first));
+        // Times are those of entries; those of a future are polls.
+        let (polls, calls) = (known.calls, known.first);
+        let mean = known.mean.filter(|_| calls.value > 0.0 && !calls.is_at_least());
+        let mean = mean.map(|of_poll| {
+            let mean = of_poll.times(scale * polls.value / calls.value);
+            // Each of the two numbers of calls may be off.
+            let doubt = if function.is_future() { calls.error / calls.value } else { 0.0 };
+            mean.or_more(mean.value * doubt)
+        });
         let [own, total] = [known.own, known.total].map(|it| it.map(|it| it.times(scale)));
+        let rate = |calls: f64| if elapsed > 0.0 { calls * 1e9 / elapsed } else { 0.0 };
         Self {
             function: function.clone(),
             known: FunctionEstimate { calls, mean, own, total, ..known },
             polls: function.is_future().then_some(polls),
-            rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
+            rate: rate(calls.value),
+            likely_rate: rate(known.likely),
             counted: whole(seen.calls),
+            share: None,
         }
+    }
+
+    /// Returns the part of the program's CPU time, from 0 to 1, in the function's machine code: with
+    /// the code of functions without probes that the compiler has inlined there, and without that
+    /// of inlined functions with probes. Code that it calls is not included. `None` if the
+    /// processor's clock was not sampled; see [`Profiler`](crate::Profiler).
+    pub fn share(&self) -> Option<Estimated> {
+        self.share
     }
 
     /// Returns the number of calls that began since the profiler was attached. A call of a future
@@ -106,9 +118,9 @@ impl FunctionProfile {
         whole(self.known.samples)
     }
 
-    /// Returns the number by which functions are sorted.
-    pub(super) fn weight(&self) -> f64 {
-        self.known.own.or(self.known.total).unwrap_or_default().value
+    /// Returns the numbers by which functions are sorted: the first one that differs counts.
+    pub(super) fn weights(&self) -> [f64; 2] {
+        [self.share, self.known.own.or(self.known.total)].map(|it| it.unwrap_or_default().value)
     }
 
     pub(crate) fn row(&self) -> Row<'_> {
@@ -136,5 +148,8 @@ const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
         ("samples", |it| it.samples().into()),
         ("polls", |it| it.polls.map(|polls| polls.value).into()),
         ("polls_error", |it| it.polls.and_then(Estimated::known_error).into()),
+        ("cpu_share", |it| it.share.map(|share| share.value).into()),
+        ("cpu_share_error", |it| it.share.map(|share| share.error).into()),
+        ("calls_per_second_likely", |it| it.likely_rate.into()),
     ],
 };
