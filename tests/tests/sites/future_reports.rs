@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
+use probe_runtime::__tools::Time;
 use probe_runtime::{Budget, CallTree, Latency, Profiler, TreeNode, probe, select};
 
 /// Two waits, three polls.
@@ -39,11 +40,14 @@ fn a_call_is_all_of_its_polls_in_each_report() {
     let answer = latencies.function("sites::future_reports::answer").unwrap();
     assert_eq!((answer.calls(), answer.polls(), answer.unpaired().cancelled), (20, 61, 1));
     assert_eq!(latencies.function("sites::future_reports::poll").unwrap().polls(), 0);
-    let heading = latencies.to_string();
-    assert!(
-        heading.lines().next().unwrap().contains("  calls  ") && heading.contains("  polls  "),
-        "{heading}"
-    );
+    let table = latencies.to_string();
+    let heading: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(heading[1..4], ["calls", "self", "total"], "{table}");
+    assert_eq!(heading[8..10], ["polls", "elapsed"], "{table}");
+    // What a tree of calls calls total, too: the time of polls.
+    let row = table.lines().find(|it| it.contains("::answer")).unwrap();
+    let total = Time(answer.busy()).to_string();
+    assert_eq!(row.split("  ").filter(|it| !it.is_empty()).nth(3).unwrap().trim(), total, "{table}");
 
     let tree = calls.tree();
     let of = |name| -> &TreeNode { tree.iter().find(|node| node.name().ends_with(name)).unwrap() };
