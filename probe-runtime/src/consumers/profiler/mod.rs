@@ -134,7 +134,7 @@ use crate::registry::ProbeId;
 /// attaching, rehearsing, reading and switching, as measured, for hits, by their number and the
 /// time that one takes on this machine, and for samples, by the time for which one interrupts a
 /// thread. Attaching comes first: it takes some 0.3 µs a site, and as much again at the end. So a
-/// program of 30,000 sites that uses less than a second of CPU time pays 1 to 2 % more.
+/// program of tens of thousands of sites that uses less than a second of CPU time pays 2 to 4 %.
 ///
 /// A surprise can cost more than that: a function may begin to be called 100 million times a
 /// second. The profiler checks for this at least three times a second, and spends less afterwards
