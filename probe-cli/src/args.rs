@@ -106,10 +106,10 @@ pub enum Command {
     Perf(Measure),
     /// Shows the functions of a running program on the whole terminal: rates, times, callers
     ///
-    /// Estimates all functions of the selector, for 0.3 % of the program's CPU time; answering takes
-    /// up to 0.1 % of a processor more, and attaching to many thousands of sites takes milliseconds.
-    /// Keys measure each call of some functions, make all latent, filter, sort, and show callers;
-    /// `?` lists them.
+    /// Estimates all functions of the selector, for 0.3 % of the program's CPU time; answering
+    /// takes up to 0.1 % of a processor more, and attaching to many thousands of sites takes
+    /// milliseconds. Keys measure each call of some functions, make all latent, filter, sort, and
+    /// show callers; `?` lists them.
     /// The probes are latent again when it ends. The output of a program that it starts is
     /// discarded.
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Where the sites of an attachment's probes are in machine code.
+//! Finds where the sites of an attachment's probes are in machine code.
 
 use std::ops::Range;
 

@@ -5,8 +5,8 @@
 //! publishes hooks without it, makes sites latent unless other attachments listen, waits until no
 //! thread is inside its consumer, and drops the consumer.
 //!
-//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `code` tells where
-//! their sites are.
+//! [`Switch`] pauses and resumes some of an attachment's probes, from any thread. `code` tells
+//! where their sites are.
 //!
 //! The state ([`state`]) has four large parts. The registry knows probes and sites. `Attachments`
 //! knows attachments and their parts in probes. `Unswitched` knows the sites that could not be

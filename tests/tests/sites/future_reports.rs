@@ -44,7 +44,7 @@ fn a_call_is_all_of_its_polls_in_each_report() {
     let heading: Vec<_> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(heading[1..4], ["calls", "self", "total"], "{table}");
     assert_eq!(heading[8..10], ["polls", "elapsed"], "{table}");
-    // What a tree of calls calls total, too: the time of polls.
+    // The time of polls, as in a call tree.
     let row = table.lines().find(|it| it.contains("::answer")).unwrap();
     let total = Time(answer.busy()).to_string();
     assert_eq!(row.split("  ").filter(|it| !it.is_empty()).nth(3).unwrap().trim(), total, "{table}");

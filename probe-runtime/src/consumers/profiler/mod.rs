@@ -68,9 +68,9 @@ use crate::registry::ProbeId;
 /// 60 µs in which all calls that begin are timed, to their ends. If counting each call of a
 /// function would exceed the budget, windows count its calls, too. Each stretch of time has one
 /// window, at a random place. So windows represent all of the time, whatever the program does. If
-/// these functions have more than some 2,000 sites together (8,000, if they are 256 or fewer), a window has as many sites as the
-/// budget pays for: those of the functions with the largest shares of the CPU time, and a random
-/// part of the others.
+/// these functions have more than some 2,000 sites together (8,000, if they are 256 or fewer), a
+/// window has as many sites as the budget pays for: those of the functions with the largest shares
+/// of the CPU time, and a random part of the others.
 ///
 /// On x86-64 Linux, the kernel also samples which code the program's threads execute
 /// (`perf_event_open(2)`; no signals). Its cost does not depend on the number of sites. So a second
@@ -147,7 +147,7 @@ use crate::registry::ProbeId;
 /// - A delivered call: some 20 ns per hit, of which 5 are for order; no lock, no locked
 ///   instruction, no heap, and no system call.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - A sample: 1.5 times what it interrupts a thread for: 1 to 2 µs, on virtual machines 15 to 30.
+/// - A sample: 1.5 times the interruption of a thread: 1 to 2 µs, on virtual machines 15 to 30.
 /// - Memory: for each thread 4 KiB, and some 150 bytes for each function; a counter for each probe;
 ///   68 KiB of locked memory for each sampled thread.
 ///
@@ -156,8 +156,9 @@ use crate::registry::ProbeId;
 /// # Forks, and the end
 /// The daemon ends before dropping the attachment returns. A forked child has no daemon. The
 /// attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile
-/// is that at the fork; its threads are not sampled. The profile is empty if another thread was polling at the moment of the
-/// fork. A profiler that is [stepped](Self::stepped) goes on in the child, with the same exception.
+/// is that at the fork; its threads are not sampled. The profile is empty if another thread was
+/// polling at the moment of the fork. A profiler that is [stepped](Self::stepped) goes on in the
+/// child, with the same exception.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler, probe, select};

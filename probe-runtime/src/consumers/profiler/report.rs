@@ -20,8 +20,8 @@ pub use function::FunctionProfile;
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
-/// A list, with the function of the most CPU time first, as far as it was sampled, and otherwise that
-/// of the most time in itself. It prints as a table of the
+/// A list, with the function of the most CPU time first, as far as it was sampled, and otherwise
+/// that of the most time in itself. It prints as a table of the
 /// functions that were called, with the cost of profiling below.
 ///
 /// ```

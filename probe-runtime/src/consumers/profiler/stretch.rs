@@ -36,9 +36,9 @@ const RARER: f64 = 3.0;
 const SWITCHED: f64 = 100.0;
 /// Windows of functions with no more sites than this have all of them, and so have those of a few
 /// functions with up to four times as many. Of more sites, a window has those of the functions with
-/// the largest shares of the CPU time, up to half of its sites, and of neighbours, from a random one
-/// on: the sites of neighbours in the order of paths mostly share pages, and each run of pages that
-/// is opened for a batch takes as long as dozens of sites.
+/// the largest shares of the CPU time, up to half of its sites, and of neighbours, from a random
+/// one on: the sites of neighbours in the order of paths mostly share pages, and each run of pages
+/// that is opened for a batch takes as long as dozens of sites.
 const FEW: u64 = 2048;
 const FEW_FUNCTIONS: usize = 256;
 /// The smallest and the largest number of sites in a window that has not all.

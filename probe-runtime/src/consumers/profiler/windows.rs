@@ -132,7 +132,7 @@ impl Running {
     fn end_timing(&mut self, sampler: &Sampler) {
         let inside = std::mem::take(&mut self.windows.inside);
         sampler.close();
-        // In this order: what is latent is redirected without a write.
+        // In this order: a latent site is redirected without a write.
         self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.estimated)].concat());
         self.switch.count(&sampler.entries(&inside));
         let (now, readings) = self.read_at(sampler, &inside);

@@ -114,7 +114,7 @@ impl Interrupted {
         let size = ROOM as u64;
         let lost = head.saturating_sub(self.read).saturating_sub(size);
         if lost != 0 {
-            // Where the oldest of the others begins is not known.
+            // The beginning of the oldest of the others is not known.
             self.read = head;
             return lost;
         }

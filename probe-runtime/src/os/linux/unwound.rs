@@ -1,5 +1,5 @@
-//! Where machine functions begin and end: the sorted table for unwinding that linkers make
-//! (`PT_GNU_EH_FRAME`; Linux Standard Base, 10.6.2).
+//! The beginnings and ends of machine functions, from the sorted table for unwinding that linkers
+//! make (`PT_GNU_EH_FRAME`; Linux Standard Base, 10.6.2).
 
 // Safety: relies on the dynamic linker's program headers, which describe the mapped memory while
 // the iteration holds its lock.
@@ -15,7 +15,7 @@ use super::objects::Frozen;
 /// The table's encodings: a signed word from its own place, a number, signed words from the
 /// table's beginning. Linkers make no others.
 const ENCODINGS: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
-/// The lengths of what is before the table, and of an entry: where a function begins, and its
+/// The lengths of the header before the table, and of an entry: where a function begins, and its
 /// description.
 const HEAD: usize = 12;
 const ENTRY: usize = 8;

@@ -65,9 +65,9 @@ impl FunctionProfile {
         }
     }
 
-    /// Returns the part of the program's CPU time, from 0 to 1, in the function's machine code: with
-    /// the code of functions without probes that the compiler has inlined there, and without that
-    /// of inlined functions with probes. Code that it calls is not included. `None` if the
+    /// Returns the part of the program's CPU time, from 0 to 1, in the function's machine code:
+    /// with the code of functions without probes that the compiler has inlined there, and without
+    /// that of inlined functions with probes. Code that it calls is not included. `None` if the
     /// processor's clock was not sampled; see [`Profiler`](crate::Profiler).
     pub fn share(&self) -> Option<Estimated> {
         self.share
