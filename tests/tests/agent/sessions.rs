@@ -229,7 +229,7 @@ fn mistakes_say_where_and_change_nothing() {
     let attach = |client: &mut Client, spec: &str| failure(client.attach(&Attach::new(spec)));
     let unknown = attach(&mut client, "agent::work=cuont");
     assert_eq!((unknown.kind, unknown.at), (FailureKind::Malformed, Some(12)));
-    assert!(unknown.message.contains("`cuont` is not a consumer; there is count"), "{unknown}");
+    assert!(unknown.message.contains("`cuont` is not a consumer; did you mean `count`?"), "{unknown}");
     // It may appear later.
     for spec in ["agent::wrok=count", "agent::work=count, agent::wrok=count"] {
         let misspelt = client.attach(&Attach::new(spec)).unwrap();

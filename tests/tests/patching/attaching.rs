@@ -107,7 +107,7 @@ fn all_of_a_text_or_nothing() {
         assert!(
             error
                 .to_string()
-                .starts_with("malformed spec, column 27: `cuont` is not a consumer; there is count")
+                .starts_with("malformed spec, column 27: `cuont` is not a consumer; did you mean `count`?")
         );
     });
 }
