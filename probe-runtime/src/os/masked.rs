@@ -91,19 +91,37 @@ pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
             has(&now, *signal) && !earlier.as_ref().is_some_and(|earlier| has(earlier, *signal))
         };
         for signal in OF_WRITES.into_iter().filter(is_new) {
-            let mut taken = 0;
-            // SAFETY: a set of one signal, which is pending and blocked, so the call returns at
-            // once; and a place for its number.
+            // SAFETY: a set of one signal, which is blocked and was pending.
             unsafe {
                 libc::sigemptyset(blocked.as_mut_ptr());
                 libc::sigaddset(blocked.as_mut_ptr(), signal);
-                libc::sigwait(blocked.as_ptr(), &raw mut taken);
+                take(blocked.as_ptr());
             }
         }
     }
     // SAFETY: a set that the C library made.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
     result
+}
+
+/// Takes a pending signal. Waits for none: another thread may have taken one that was sent to the
+/// process.
+///
+/// # Safety
+/// A set that the C library made, of signals that this thread blocks.
+unsafe fn take(set: *const libc::sigset_t) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the caller's promise; no place for what the signal tells.
+        unsafe { libc::sigtimedwait(set, ptr::null_mut(), &raw const at_once) };
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let mut taken = 0;
+        // SAFETY: the caller's promise, and a place for the signal's number.
+        unsafe { libc::sigwait(set, &raw mut taken) };
+    }
 }
 
 /// Makes this thread's sleeps end on time. By default the kernel may make them 50 µs longer, to
