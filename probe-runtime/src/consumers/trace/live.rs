@@ -218,8 +218,12 @@ impl Converting {
 /// Returns the events of a ring that the file has.
 fn kept(running: &Running, ring: Ring<'_>, flushed: &Flushed) -> u64 {
     let next = ring.drained();
-    let part = flushed.get(&ring.number()).filter(|(number, _)| *number == next);
-    ring.before(running.shape, next) + part.map_or(0, |(_, events)| *events)
+    // A flush has copied all sub-buffers up to its last one, of which some may have become whole
+    // while it ran.
+    match flushed.get(&ring.number()) {
+        Some((number, events)) if *number >= next => ring.before(running.shape, *number) + events,
+        _ => ring.before(running.shape, next),
+    }
 }
 
 /// Copies each sub-buffer that its thread has left, up to the limit.
