@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// A handler that was installed with `SA_SIGINFO`.
 pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
+/// All handlers of this kind that were installed; null in free places.
+static ALL: [AtomicPtr<Chained>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+
 /// A handler, and the action that it was installed over. No lock guards these: a fork would leave
 /// it taken.
 pub struct Chained {
@@ -49,6 +52,7 @@ impl Chained {
         }
         // Stored before the handler can run.
         self.remember(before);
+        self.list();
         // SAFETY: zeroes are an action with an empty mask.
         let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
         ours.sa_sigaction = self.handler();
@@ -75,6 +79,38 @@ impl Chained {
         Ok(())
     }
 
+    /// Returns whether signals get to the handler when this one has them first: it is this one, or
+    /// one of this kind, which passes them on.
+    pub fn is_reached_from(&self, first: libc::sighandler_t) -> bool {
+        let listed = |handler| {
+            // SAFETY: null, or a handler that stays.
+            let all = ALL.iter().filter_map(|it| unsafe { it.load(Ordering::Acquire).as_ref() });
+            { all }.find(|it| it.signal == self.signal && it.handler() == handler)
+        };
+        let mut handler = first;
+        for _ in &ALL {
+            if handler == self.handler() {
+                return true;
+            }
+            let Some(outer) = listed(handler) else { return false };
+            // SAFETY: null, or an action that stays.
+            let Some(inner) = (unsafe { outer.previous.load(Ordering::Acquire).as_ref() }) else {
+                return false;
+            };
+            handler = inner.sa_sigaction;
+        }
+        false
+    }
+
+    fn list(&'static self) {
+        let own = ptr::from_ref(self).cast_mut();
+        let is_listed = |place: &AtomicPtr<Self>| {
+            let put = place.compare_exchange(ptr::null_mut(), own, Ordering::AcqRel, Ordering::Acquire);
+            put.is_ok() || put == Err(own)
+        };
+        ALL.iter().any(is_listed);
+    }
+
     fn remember(&self, action: libc::sigaction) {
         self.previous.store(Box::into_raw(Box::new(action)), Ordering::Release);
     }
@@ -95,17 +131,18 @@ impl Chained {
     /// The arguments are those of the handler, which runs.
     pub unsafe fn pass_on(&self, info: *mut libc::siginfo_t, context: *mut c_void) {
         // SAFETY: the kernel's own structure, valid while the handler runs.
-        let is_sent = unsafe { (*info).si_code } <= 0;
+        let code = unsafe { (*info).si_code };
+        let is_sent = code <= 0;
         // SAFETY: null, or an action that stays.
         let previous = unsafe { self.previous.load(Ordering::Acquire).as_ref() };
         let Some(previous) = previous.filter(|_| !self.is_reset.load(Ordering::Relaxed)) else {
-            return self.default_action();
+            return self.default_action(code);
         };
         match previous.sa_sigaction {
             // A signal that the processor raises can't be ignored: the kernel then takes the
             // default action.
             libc::SIG_IGN if is_sent => {}
-            libc::SIG_DFL | libc::SIG_IGN => self.default_action(),
+            libc::SIG_DFL | libc::SIG_IGN => self.default_action(code),
             _ => self.call(previous, info, context),
         }
     }
@@ -149,14 +186,22 @@ impl Chained {
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
     }
 
-    /// Ends the process as the signal's default action does. The signal is blocked here, so it
-    /// takes effect when the handler returns.
-    fn default_action(&self) {
+    /// Ends the process as the signal's default action does, when the handler returns: a fault is
+    /// raised anew then, so that a core file has its address. All others are raised here, where
+    /// they are blocked.
+    fn default_action(&self, code: libc::c_int) {
+        let comes_again = match self.signal {
+            libc::SIGSEGV => code > 0,
+            libc::SIGBUS => (libc::BUS_ADRALN..=libc::BUS_OBJERR).contains(&code),
+            _ => false,
+        };
         // SAFETY: zeroes are the default action; raising is async-signal-safe.
         unsafe {
             let default: libc::sigaction = MaybeUninit::zeroed().assume_init();
             libc::sigaction(self.signal, &raw const default, ptr::null_mut());
-            libc::raise(self.signal);
+            if !comes_again {
+                libc::raise(self.signal);
+            }
         }
     }
 }
@@ -218,6 +263,18 @@ mod tests {
         // SAFETY: the signal has a handler.
         assert_eq!(unsafe { libc::raise(signal) }, 0);
         SEEN.swap(0, Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_handler_is_reached_through_one_on_top() {
+        static INNER: Chained = Chained::new(libc::SIGIO, first);
+        static OUTER: Chained = Chained::new(libc::SIGIO, second);
+        INNER.install().unwrap();
+        assert!(INNER.is_reached_from(INNER.handler()));
+        assert!(!INNER.is_reached_from(OUTER.handler()), "it is not installed");
+        OUTER.install().unwrap();
+        assert!(INNER.is_reached_from(OUTER.handler()) && OUTER.is_reached_from(OUTER.handler()));
+        assert!(!OUTER.is_reached_from(INNER.handler()) && !INNER.is_reached_from(libc::SIG_DFL));
     }
 
     #[test]

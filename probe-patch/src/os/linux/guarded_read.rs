@@ -2,8 +2,8 @@
 //!
 //! | at the latest look | texts are read by |
 //! |---|---|
-//! | the handlers of `SIGSEGV` and `SIGBUS` are in place, and no thread blocked the signals | an instruction that may fault; the handler goes on behind the loop |
-//! | they are not, and the process has no filter of system calls | `process_vm_readv(2)` of this process |
+//! | the handlers of `SIGSEGV` and `SIGBUS` get the signals, and no thread blocked these | an instruction that may fault; the handler goes on behind the loop |
+//! | they do not, and the process has no filter of system calls | `process_vm_readv(2)` of this process |
 //! | otherwise | nothing: they count as unreadable |
 //!
 //! [`prepare`] installs the handlers, once, on top of the program's own, and looks at the threads'
@@ -63,7 +63,7 @@ pub fn look() {
         return;
     }
     let is_ours =
-        |chained: &Chained, signal| action(signal).is_some_and(|it| it.handler == chained.handler());
+        |chained: &Chained, signal| action(signal).is_some_and(|it| chained.is_reached_from(it.handler));
     let are_ours = is_ours(&SEGV, libc::SIGSEGV) && is_ours(&BUS, libc::SIGBUS);
     let way = if are_ours && ARE_UNBLOCKED.load(Ordering::Relaxed) {
         Way::Fault
