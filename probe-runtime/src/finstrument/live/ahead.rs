@@ -75,7 +75,7 @@ static TEXTS: [Text; 256] =
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// The longest time that a thread waits, in ticks of the processor's counter: half a second at
-/// 4 GHz. A look is due every 300 ms.
+/// 4 GHz, a second at 2. A look is due every 300 ms.
 const PATIENCE: u64 = 2_000_000_000;
 
 /// Returns whether consumers have the calls in the text of an address, as far as they can be found

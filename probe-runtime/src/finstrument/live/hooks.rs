@@ -11,7 +11,9 @@
 //! 5. If a consumer listens, this call is a hit.
 //!
 //! Once calls are found [`ahead`], a hook makes no system call but for its thread's slot: it
-//! patches nothing, and reads no code. While nothing is attached, it does nothing at all.
+//! patches nothing, reads no code, and blocks no signals. (A handler that forks or leaves by
+//! `siglongjmp` then costs a place of step 2 at most.) While nothing is attached, it does nothing
+//! at all.
 
 // Safety: relies on compilers, which call the two functions as C functions of two arguments, and on
 // the entries of `fast`, which lead to stubs.
