@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 
 use probe_trace::export::{Format, Live};
-use probe_trace::layout::{block, ring};
+use probe_trace::layout::{block, ring, sub_buffer};
 use probe_trace::{Part, Rings};
 
 use super::clocks::Moment;
@@ -112,12 +112,16 @@ impl Output {
         let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
         file.reopen()?;
         for ring in running.rings() {
+            // As it was at the last copy: its thread goes on.
+            let mut head = ring.head_words();
             for last in ring.drained()..ring.numbers(running.shape).end {
                 if let Some(words) = file.sub_buffer(ring, running.shape, last)? {
-                    flushed.insert(ring.number(), (last, snapshot::events(words)));
+                    let events = snapshot::events(words);
+                    head[ring::WRITTEN] = head[ring::WRITTEN].max(words[sub_buffer::WRITTEN_BEFORE] + events);
+                    flushed.insert(ring.number(), (last, events));
                 }
             }
-            file.words(block::RING, ring.number(), &ring.head_words())?;
+            file.words(block::RING, ring.number(), &head)?;
         }
         snapshot::end(running, file)?;
         file.close()
