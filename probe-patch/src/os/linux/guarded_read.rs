@@ -7,8 +7,8 @@
 //! | otherwise | nothing: they count as unreadable |
 //!
 //! [`prepare`] installs the handlers, once, on top of the program's own, and looks at the threads'
-//! masks. [`look`] asks for the handlers again. Changes that the program makes after a look are
-//! seen by the next one only: a handler that does not pass signals on, a thread that blocks them.
+//! masks. [`look`] asks for the handlers again. So a handler of the program that does not pass
+//! signals on is noticed by the next look, and a thread that blocks them by the next [`prepare`].
 //! Until then a text that can't be read ends the process, as in the program's own code. A hit does
 //! not look: a filter of system calls may have come, too.
 //!
@@ -34,7 +34,7 @@ use crate::os::chained::Chained;
 static SEGV: Chained = Chained::new(libc::SIGSEGV, on_segv);
 static BUS: Chained = Chained::new(libc::SIGBUS, on_bus);
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether no thread blocked the signals when probes were attached.
+/// Whether no thread blocked the signals when probes were last attached.
 static ARE_UNBLOCKED: AtomicBool = AtomicBool::new(false);
 /// How texts are read, as a [`Way`].
 static WAY: AtomicU8 = AtomicU8::new(Way::None as u8);
