@@ -66,7 +66,9 @@ fn has_agent() -> bool {
 /// Whether the compiler uses no wide registers, and no functions for small copies.
 fn is_narrow() -> bool {
     let has_avx = target("FEATURE").split(',').any(|feature| feature == "avx");
-    env::var("OPT_LEVEL").is_ok_and(|level| level != "0") && !has_avx && !is_set("SANITIZE")
+    env::var("OPT_LEVEL").is_ok_and(|level| matches!(&*level, "2" | "3" | "s"))
+        && !has_avx
+        && !is_set("SANITIZE")
 }
 
 /// Whether a definition is found on its first hit, as under Miri. `--cfg probe_seen` asks for that

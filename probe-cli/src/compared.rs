@@ -196,7 +196,8 @@ struct Rare {
     /// reason.
     before: f64,
     after: f64,
-    /// The parts of the second run, for one of the first.
+    /// The parts of the second run that would have such calls, for one of the first, if nothing has
+    /// changed.
     ratio: f64,
     /// The time of such calls in a part of the second run that has some.
     time: f64,
@@ -210,11 +211,17 @@ impl Rare {
         let over = FAR * of_both(before, after, 0.99) as f64;
         let (parts, time) = after.beyond(over);
         let calls = |spread: &Spread| spread.times_ns.iter().map(|it| it.1).sum::<u64>() as f64;
+        let all = |spread: &Spread| spread.slowest_ns.len() as f64;
+        let few = before.beyond(over).0;
+        // A part of a longer run has more calls, and fills up: two such calls in it are one part.
+        let longer = (calls(after) / all(after)) / (calls(before) / all(before));
+        let has_none = 1.0 - ((few + SHIFT) / all(before)).min(1.0);
+        let expected = all(after) * (1.0 - has_none.powf(longer));
         (parts > 0.0).then(|| Self {
             over,
-            before: before.beyond(over).0,
+            before: few,
             after: parts,
-            ratio: calls(after) / calls(before),
+            ratio: expected / (few + SHIFT),
             time: time / parts,
         })
     }
@@ -313,6 +320,23 @@ mod tests {
         let worse = vec![Worse::Mean { before_ns: 100.0, after_ns: 120.0 }];
         // An error of 5 % is one of 7.7 % beside two other figures.
         assert_eq!([0.0, 0.12, 0.13].map(found), [worse.clone(), worse, vec![]]);
+    }
+
+    /// One call in a thousand is long, in a run of few calls and in one of a hundred times as many.
+    #[test]
+    fn rare_calls_of_a_longer_run_are_no_more() {
+        let spread = |calls: u64, parts_with_long: usize| Spread {
+            independent: calls as f64,
+            times_ns: vec![(1_000, calls - calls / 1_000), (8_000_000, calls / 1_000)],
+            slowest_ns: (0..64).map(|at| if at < parts_with_long { 8_000_000 } else { 1_000 }).collect(),
+        };
+        let (short, long) = (spread(6_400, 6), spread(640_000, 64));
+        for runs in [[short.clone(), long.clone()], [long, short.clone()]] {
+            let excess = Rare::of(&runs).unwrap().excess();
+            assert!(excess < 1.0, "{excess}");
+        }
+        let more = Rare::of(&[short, spread(6_400, 40)]).unwrap().excess();
+        assert!(more > 4.0, "{more}");
     }
 
     /// Runs of programs that are made up here.
