@@ -88,7 +88,7 @@ fn a_mistake_names_the_fields() {
     assert_eq!(
         error("bytes > 1 && byts > 2"),
         "this does not fit the probes, column 14: `byts` is not a field of any probe here; \
-         there is bytes, outcome, peer, ret, beside thread and time\n  bytes > 1 && byts > 2\n               ^"
+         there is bytes, outcome, peer, ret at consumers::predicates::send; thread and time at all\n  bytes > 1 && byts > 2\n               ^"
     );
     if cfg!(probe_portable) {
         // Types of fields are known where their sites are patched.

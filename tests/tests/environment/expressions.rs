@@ -28,11 +28,21 @@ fn a_mistake_in_an_expression_is_pointed_at() {
         "environment::store kind=exit=count, environment::net::parsed[size > 0]=count",
         true,
         "PROBES: `environment::net::parsed[size > 0]=count` is not attached: this does not fit the probes, \
-         column 1: `size` is not a field of any probe here; there is bytes, beside thread and time\n  \
+         column 1: `size` is not a field of any probe here; there is bytes at environment::net::parsed; thread and time \
+         at all\n  \
          size > 0\n  \
          ^\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
+    );
+    says(
+        "environment::store, environment::net::accept=sum(n)",
+        true,
+        "PROBES: `environment::store, environment::net::accept=sum(n)` is not attached: this does not fit the \
+         probes, column 5: `n` is not a field of any probe here; they record none, as `#[probe(args(n))]` does \
+         of an argument; there is thread and time\n  \
+         sum(n)\n  \
+         \x20   ^",
     );
     says(
         "environment::net::parsed=sum(bytes",

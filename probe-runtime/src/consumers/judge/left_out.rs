@@ -1,13 +1,14 @@
 //! Probes that an expression does not fit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::expression::Mismatch;
-use crate::registry::{FieldInfo, ProbeInfo};
+use crate::registry::ProbeInfo;
 use crate::syntax::ParseError;
 
-/// The fields that an error lists.
+/// The groups of probes whose fields an error lists, and the fields of each.
+const GROUPS: usize = 4;
 const LISTED: usize = 16;
 
 /// An expression that does not fit, and its text.
@@ -54,17 +55,10 @@ impl LeftOut {
                 problem: "`latency` is known at the exit of a call; select its entry and its exit".to_owned(),
             },
             Mismatch::Unknown { name, at } => {
-                let all = probes.iter().flat_map(ProbeInfo::fields).map(FieldInfo::name);
-                let all: BTreeSet<_> = all.collect();
-                let listed = all.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
-                let more = all.len().saturating_sub(LISTED);
-                let fields = match (all.len(), more) {
-                    (0, _) => "these probes have none".to_owned(),
-                    (_, 0) => format!("there is {listed}"),
-                    _ => format!("there is {listed} and {more} more"),
-                };
-                let problem =
-                    format!("`{name}` is not a field of any probe here; {fields}, beside thread and time");
+                let fields = probes
+                    .iter()
+                    .flat_map(|info| info.fields().iter().map(|field| (info.path(), field.name())));
+                let problem = format!("`{name}` is not a field of any probe here; {}", known(name, fields));
                 ParseError { at: *at, problem }
             }
         };
@@ -82,5 +76,73 @@ impl LeftOut {
             1 => format!("{path} is left out: {why}"),
             others => format!("{path} and {} others are left out: {why}", others - 1),
         })
+    }
+}
+
+/// Returns the names that expressions may have, of the paths and fields of probes. Paths with the
+/// same fields are told together.
+fn known<'a>(missing: &str, fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut paths = BTreeMap::<_, BTreeSet<_>>::new();
+    for (path, field) in fields {
+        paths.entry(path).or_default().insert(field);
+    }
+    // In the order of their first paths.
+    let mut groups = Vec::<(BTreeSet<&str>, &str, usize)>::new();
+    for (path, fields) in paths {
+        match groups.iter_mut().find(|(known, ..)| *known == fields) {
+            Some((.., others)) => *others += 1,
+            None => groups.push((fields, path, 0)),
+        }
+    }
+    if groups.is_empty() {
+        return format!(
+            "they record none, as `#[probe(args({missing}))]` does of an argument; there is thread and time"
+        );
+    }
+    let told = groups.iter().take(GROUPS).map(|(fields, path, others)| {
+        let listed = fields.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+        let more = match fields.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let others = match others {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            others => format!(" and {others} others"),
+        };
+        format!("{listed}{more} at {path}{others}; ")
+    });
+    let told: String = told.collect();
+    let more = match groups.len().saturating_sub(GROUPS) {
+        0 => String::new(),
+        more => format!("other fields at {more} more; "),
+    };
+    format!("there is {told}{more}thread and time at all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_with_their_probes() {
+        let told = |pairs: &[(&'static str, &'static str)]| known("n", pairs.iter().copied());
+        assert_eq!(
+            told(&[]),
+            "they record none, as `#[probe(args(n))]` does of an argument; there is thread and time"
+        );
+        // An entry's fields and an exit's; further paths with the same; others.
+        let mut pairs =
+            vec![("a::send", "peer"), ("a::send", "bytes"), ("b::send", "bytes"), ("b::send", "peer")];
+        assert_eq!(told(&pairs), "there is bytes, peer at a::send and 1 other; thread and time at all");
+        pairs.extend([("c", "id"), ("d", "x"), ("e", "y"), ("f", "z"), ("g", "w"), ("h", "id"), ("i", "id")]);
+        assert_eq!(
+            told(&pairs),
+            "there is bytes, peer at a::send and 1 other; id at c and 2 others; x at d; y at e; \
+             other fields at 2 more; thread and time at all"
+        );
+        let names: Vec<String> = (0..20).map(|n| format!("f{n:02}")).collect();
+        let many = known("n", names.iter().map(|name| ("a", name.as_str())));
+        assert!(many.contains(", f15 and 4 more at a; "), "{many}");
     }
 }
