@@ -38,17 +38,18 @@
 //! | to know | consumer | in `PROBES` | feature |
 //! |---|---|---|---|
 //! | how often something runs | [`Count`] | `count` | |
-//! | how long calls take: mean, percentiles, maximum | `Latency` | `latency` | `latency` |
-//! | who calls whom; flame graphs | `CallTree` | `call-tree` | `call-tree` |
-//! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
-//! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
-//! | each hit, with its time, thread and fields | `Trace` | `trace` | `trace` |
-//! | the events before a slow call | `Trigger` | `when latency(…) > 5ms: snapshot` | `trace` |
-//! | probes as spans and events of `tracing` | `Tracing` | `tracing` | `tracing` |
+//! | how long calls take: mean, percentiles, maximum | [`Latency`] | `latency` | `latency` |
+//! | who calls whom; flame graphs | [`CallTree`] | `call-tree` | `call-tree` |
+//! | calls and times of all functions, sampled within a budget | [`Profiler`] | `profile` | `profiler` |
+//! | each call over a limit, as it ends, with its fields | [`Slow`] | `slow(over=5ms)` | `latency` |
+//! | cycles, instructions, cache misses, page faults of functions | [`Perf`] | `perf` | `perf` |
+//! | each hit, with its time, thread and fields | [`Trace`] | `trace` | `trace` |
+//! | the events before a slow call | [`Trigger`] | `when latency(…) > 5ms: snapshot` | `trace` |
+//! | probes as spans and events of `tracing` | [`Tracing`] | `tracing` | `tracing` |
 //! | the same for some hits only | [`ProbeSet::attach_if`] | `f[bytes > 1K]=…` | |
 //! | sums, extremes and histograms of fields | [`Aggregate`] | `sum(bytes) by(path)` | |
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
-//! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
+//! | counts and latencies for Prometheus or OpenTelemetry | [`metrics::Exporter`] | `PROBES_OUT=….prom` | `metrics` |
 //!
 //! Your own consumers can use the same building blocks: [`calls`] pairs entries with exits,
 //! [`PerThread`] keeps memory for each thread without the heap, and [`Clock`] reads the time in a
@@ -61,7 +62,7 @@
 //! | `latency`, `call-tree`, `profiler`, `perf`, `trace`, `tracing`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `agent` | other processes of the same user list probes, attach and read while the program runs: `agent` |
-//! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
+//! | `serde` | `serde::Serialize` for [`Counts`], [`Latencies`] and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
 //! | `usdt` | `#[probe(usdt)]` and `probe!(usdt, …)`: USDT probes for bpftrace, perf and gdb |
 //! | `off` | removes all sites from the program, in every crate; for applications only |
 //!
@@ -71,6 +72,18 @@
 //! library may therefore put a probe anywhere.
 //!
 //! The oldest supported Rust is 1.88, also for the code that the macros expand to.
+#![cfg_attr(
+    not(all(
+        feature = "latency",
+        feature = "call-tree",
+        feature = "profiler",
+        feature = "perf",
+        feature = "trace",
+        feature = "tracing",
+        feature = "metrics"
+    )),
+    allow(rustdoc::broken_intra_doc_links, reason = "the table above has consumers of all features")
+)]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
