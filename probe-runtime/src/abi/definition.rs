@@ -196,8 +196,11 @@ impl Definition {
     #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn path_begins_with(&self, start: &str) -> bool {
-        // `path` ends before the first byte that is not UTF-8, and `start` is all UTF-8.
-        self.bytes(0, self.path_len).starts_with(start.as_bytes())
+        let Some(last) = start.as_bytes().last() else { return true };
+        // `path` ends before the first byte that is not UTF-8, and `start` is all UTF-8. Paths that
+        // begin alike differ at their end: the last byte rejects most without a call.
+        let path = self.bytes(0, self.path_len);
+        path.get(start.len() - 1) == Some(last) && path.starts_with(start.as_bytes())
     }
 
     /// Returns the source file, as `file!()` gives it.

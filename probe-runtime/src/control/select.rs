@@ -93,8 +93,9 @@ fn find(selector: &str) -> Result<ProbeSet, Error> {
         let mut named = parsed.named();
         let ids: Arc<[_]> = (definitions(control, loaded))
             .filter(|(_, definition)| definition.path_begins_with(&parsed.beginning))
-            .filter(|(_, definition)| definition.skipped().is_none())
-            .filter(|(_, definition)| parsed.matches_noting(*definition, &mut named))
+            .filter(|(_, definition)| {
+                parsed.matches_noting(*definition, &mut named, || definition.skipped().is_some())
+            })
             .map(|(id, _)| id)
             .collect();
         if ids.is_empty() {

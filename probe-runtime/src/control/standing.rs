@@ -31,12 +31,11 @@ impl Rule {
         found: &[ProbeId],
         loaded: KeptLoaded<'_>,
     ) -> bool {
-        let Some(definition) = registry.definition(id, loaded).filter(|it| it.skipped().is_none()) else {
-            return false;
-        };
+        let Some(definition) = registry.definition(id, loaded) else { return false };
+        let is_left_out = || definition.skipped().is_some();
         match self {
-            Self::Named(selector, named) => selector.matches_noting(definition, named),
-            Self::Discovered => found.binary_search(&id).is_ok(),
+            Self::Named(selector, named) => selector.matches_noting(definition, named, is_left_out),
+            Self::Discovered => found.binary_search(&id).is_ok() && !is_left_out(),
         }
     }
 }

@@ -139,10 +139,16 @@ impl Glob {
         Some(exact.collect::<Option<Vec<_>>>()?.join(self.separator))
     }
 
+    /// Returns whether every path matches.
+    #[inline]
+    pub(super) fn is_any(&self) -> bool {
+        matches!(self.segments[..], [PathSegment::Any])
+    }
+
     /// Returns whether the whole path matches.
     #[inline]
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
-        if matches!(self.segments[..], [PathSegment::Any]) {
+        if self.is_any() {
             return true;
         }
         path.text.len() >= self.shortest

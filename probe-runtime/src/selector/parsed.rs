@@ -90,10 +90,14 @@ pub struct Selector {
     pub(super) terms: Vec<Term>,
     /// Terms that are only a path without wildcards, by that path.
     paths: HashMap<String, Sides<Option<usize>>>,
+    /// The [marks](mark) of these paths. A path of which no mark is here need not be looked up.
+    marks: u64,
     /// The other terms.
     patterns: Sides<Vec<usize>>,
     /// Whether all terms exclude; the selector then names everything that no term excludes.
     excludes_only: bool,
+    /// Whether the selector is `**`, and no more: no probe's path needs to be read.
+    is_any: bool,
     /// Common beginning of all paths that a term names or excludes. A probe whose path begins
     /// differently need not be matched.
     pub(crate) beginning: String,
@@ -101,6 +105,19 @@ pub struct Selector {
 
 /// One element for terms that name probes, and one for terms that exclude them.
 type Sides<T> = [T; 2];
+
+/// The places of the sides.
+const NAMES: usize = 0;
+const EXCLUDES: usize = 1;
+
+/// Returns one of 64 bits, by the length of a path and its last two bytes. Hashing the whole path
+/// costs more than all else that is done for a probe.
+#[inline]
+fn mark(path: &str) -> u64 {
+    let [last, before] = path.as_bytes().last_chunk().map_or([0; 2], |chunk: &[u8; 2]| *chunk);
+    let mixed = path.len() + usize::from(last) * 11 + usize::from(before) * 3;
+    1 << (mixed % 64)
+}
 
 /// Records which terms have named a probe so far.
 #[derive(Clone, Debug)]
@@ -132,7 +149,9 @@ impl Selector {
         }
         let excludes_only = terms.iter().all(|term| term.is_exclusion);
         let beginning = if excludes_only { String::new() } else { beginning(&terms) };
-        Ok(Self { text: text.to_owned(), terms, paths, patterns, excludes_only, beginning })
+        let marks = paths.keys().fold(0, |marks, path| marks | mark(path));
+        let is_any = matches!(&terms[..], [term] if !term.is_exclusion && term.is_any());
+        Ok(Self { text: text.to_owned(), terms, paths, marks, patterns, excludes_only, is_any, beginning })
     }
 
     /// Returns the selector that names the probes with this path and no others. Escapes wildcards
@@ -150,44 +169,73 @@ impl Selector {
 
     /// Returns whether the selector names this probe.
     pub fn matches(&self, subject: &impl Selectable) -> bool {
-        self.find::<false>(subject, &mut [])
+        self.find::<false>(subject, &mut [], || false)
     }
 
     /// Returns the same as [`matches`](Self::matches), and records which terms name the probe.
-    pub(crate) fn matches_noting(&self, subject: &impl Selectable, named: &mut NamedTerms) -> bool {
-        self.find::<true>(subject, &mut named.0)
+    /// No term names a probe that is left out, which is asked only of those that match.
+    #[inline]
+    pub(crate) fn matches_noting(
+        &self,
+        subject: &impl Selectable,
+        named: &mut NamedTerms,
+        is_left_out: impl Fn() -> bool,
+    ) -> bool {
+        self.find::<true>(subject, &mut named.0, is_left_out)
     }
 
     /// If `NOTES`, `named` has a place for each term. A term that is already recorded is not
     /// matched again.
-    fn find<const NOTES: bool>(&self, subject: &impl Selectable, named: &mut [bool]) -> bool {
+    fn find<const NOTES: bool>(
+        &self,
+        subject: &impl Selectable,
+        named: &mut [bool],
+        is_left_out: impl Fn() -> bool,
+    ) -> bool {
+        if self.is_any {
+            let is_found = !is_left_out();
+            if NOTES && is_found {
+                named[0] = true;
+            }
+            return is_found;
+        }
         let path = Path::new(subject.path());
-        let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text) };
+        let is_possible = self.marks & mark(path.text) != 0;
+        let by_path = if is_possible { self.paths.get(path.text) } else { None };
         let mut is_found = Sides::<bool>::default();
-        for (side, is_found) in is_found.iter_mut().enumerate() {
+        for side in [NAMES, EXCLUDES] {
             if let Some(term) = by_path.and_then(|sides| sides[side]) {
-                *is_found = true;
+                if is_found == [false; 2] && is_left_out() {
+                    return false;
+                }
+                is_found[side] = true;
                 if NOTES {
                     named[term] = true;
                 }
             }
             for &term in &self.patterns[side] {
-                if *is_found && !NOTES {
+                if is_found[side] && !NOTES {
                     break;
                 }
-                if *is_found && named[term] {
+                if is_found[side] && named[term] {
                     continue;
                 }
                 if self.terms[term].matches(subject, &path) {
-                    *is_found = true;
+                    if is_found == [false; 2] && is_left_out() {
+                        return false;
+                    }
+                    is_found[side] = true;
                     if NOTES {
                         named[term] = true;
                     }
                 }
             }
         }
-        let [is_named, is_excluded] = is_found;
-        (is_named || self.excludes_only) && !is_excluded
+        match is_found {
+            [true, is_excluded] => !is_excluded,
+            [false, true] => false,
+            [false, false] => self.excludes_only && !is_left_out(),
+        }
     }
 
     /// Returns a record in which no term has named a probe yet.
@@ -342,7 +390,7 @@ mod tests {
         let steps = crate::selector::glob::tests::steps(|| {
             for path in &paths[..4_000] {
                 assert!(selector.matches(&Probe(path, Kind::Entry)));
-                assert!(selector.matches_noting(&Probe(path, Kind::Exit), &mut named));
+                assert!(selector.matches_noting(&Probe(path, Kind::Exit), &mut named, || false));
             }
             assert!(!selector.matches(&Probe("a::f", Kind::Entry)));
         });
@@ -356,10 +404,45 @@ mod tests {
         let selector = Selector::parse(text).unwrap();
         let mut named = selector.named();
         for (path, is_named) in [("a::b", true), ("a::c", false), ("net", false)] {
-            assert_eq!(selector.matches_noting(&Probe(path, Kind::Entry), &mut named), is_named, "{path}");
+            assert_eq!(
+                selector.matches_noting(&Probe(path, Kind::Entry), &mut named, || false),
+                is_named,
+                "{path}"
+            );
         }
         let unnamed: Vec<_> = selector.unnamed(&named).collect();
         assert_eq!(unnamed, ["b::*", "zzz", "c", "group=x kind=entry", "@none.rs:3"]);
+    }
+
+    #[test]
+    fn no_term_names_what_is_left_out() {
+        for text in ["**", "a::*", "a::b", "!c", "a::b, **", "a::b, !a::*", "a::b, !a::b"] {
+            let selector = Selector::parse(text).unwrap();
+            let mut named = selector.named();
+            assert!(!selector.matches_noting(&Probe("a::b", Kind::Entry), &mut named, || true), "{text}");
+            assert!(!named.0.contains(&true), "{text}");
+            let is_named = !text.contains(", !");
+            let noted = selector.matches_noting(&Probe("a::b", Kind::Entry), &mut named, || false);
+            assert_eq!(noted, is_named, "{text}");
+            assert_eq!(named.0.contains(&false), text == "!c", "{text}");
+        }
+        // Asked only of what matches.
+        let selector = Selector::parse("a::*, kind=exit, !x").unwrap();
+        let mut named = selector.named();
+        assert!(
+            !selector.matches_noting(&Probe("b", Kind::Entry), &mut named, || panic!("no term names it"))
+        );
+    }
+
+    #[test]
+    fn most_paths_are_told_apart_without_a_lookup() {
+        let selector = Selector::parse("a::f0123, a::f0456").unwrap();
+        let may_match = |n: &usize| selector.marks & mark(&format!("a::f{n:04}")) != 0;
+        assert!(may_match(&123) && may_match(&456));
+        assert!((0..10_000).filter(may_match).count() < 600);
+        for path in ["a", "ab", "é"] {
+            assert!(matches(path, path, Kind::Entry), "{path}");
+        }
     }
 
     proptest::proptest! {
@@ -383,7 +466,7 @@ mod tests {
             proptest::prop_assert_eq!(selector.matches(&probe), expected);
             proptest::prop_assert!(begins || !expected);
             let mut named = selector.named();
-            proptest::prop_assert_eq!(selector.matches_noting(&probe, &mut named), expected);
+            proptest::prop_assert_eq!(selector.matches_noting(&probe, &mut named, || false), expected);
             for unnamed in selector.unnamed(&named) {
                 proptest::prop_assert!(!Selector::parse(unnamed).unwrap().matches(&probe));
             }

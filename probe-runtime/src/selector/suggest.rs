@@ -124,7 +124,7 @@ impl Selector {
     pub fn unmatched<'a, T: Selectable + 'a>(&self, probes: impl Iterator<Item = &'a T>) -> Vec<&str> {
         let mut named = self.named();
         for probe in probes {
-            self.matches_noting(probe, &mut named);
+            self.matches_noting(probe, &mut named, || false);
         }
         self.unnamed(&named).collect()
     }

@@ -35,6 +35,12 @@ impl Term {
         self.path.as_ref().filter(|_| is_path_alone)?.only()
     }
 
+    /// Returns whether the term is `**` and no more, so it matches every probe.
+    pub(super) fn is_any(&self) -> bool {
+        let is_path_alone = self.file.is_none() && self.kinds.is_none() && self.groups.is_none();
+        is_path_alone && self.path.as_ref().is_some_and(Glob::is_any)
+    }
+
     /// Returns the number of patterns that the term compares with a probe.
     pub(super) fn patterns(&self) -> usize {
         self.groups.as_ref().map_or(1, Vec::len)
