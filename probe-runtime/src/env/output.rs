@@ -16,13 +16,14 @@
 //! the program's, and none of the standard library's that the program may hold: [`say`] writes to
 //! stderr without one.
 //!
-//! [`report_all`] reports at intervals and at signals. A process that is killed, aborts, or becomes
-//! another program (`exec`) does not report.
+//! [`report_all`] reports at intervals and at signals, [`report_and_end`] at one that ends the
+//! program. A process that is killed, aborts, or becomes another program (`exec`) does not report.
 
 use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use super::forked;
 use super::piece::{Piece, say};
 use super::rendering::{AttachedConsumer, Output};
 use crate::control::prepare;
@@ -54,6 +55,11 @@ enum ReportTurn {
 }
 
 impl ListedOutput {
+    /// Returns whether there is something to report.
+    fn is_open(&self) -> bool {
+        !self.ended && !self.output.attached.is_empty()
+    }
+
     /// Returns whether a report may be written now, and records that it is. A later one must not
     /// have been written, nor the last one.
     fn begin_writing(&mut self, number: u64, report: ReportTurn) -> bool {
@@ -177,11 +183,17 @@ fn report_at(at: usize, report: ReportTurn) -> bool {
     may
 }
 
-/// Writes the current reports of all outputs, then calls `then` before another thread can write or
-/// exit.
-pub(super) fn report_all(then: impl FnOnce()) {
+/// Writes the current reports of all outputs.
+pub(super) fn report_all() {
+    report_each(ReportTurn::Current);
+}
+
+/// Writes the reports of all outputs, then calls `then`, which ends the process, before another
+/// thread can write or exit.
+pub(super) fn report_and_end(then: impl FnOnce()) {
     report_each(ReportTurn::Current);
     let _outputs = outputs();
+    forked::end();
     then();
 }
 
@@ -204,13 +216,19 @@ pub(super) fn close(ticket: &Ticket) {
     let attached = mem::take(&mut outputs()[ticket.0].output.attached);
     // Detaching waits for hits, which may be on threads that fork.
     detach(attached);
+    let outputs = outputs();
+    if !outputs.iter().any(ListedOutput::is_open) {
+        forked::end();
+    }
 }
 
 extern "C" fn at_exit() {
     end_triggers();
     report_each(ReportTurn::Last);
+    let mut outputs = outputs();
     // Other threads may still hit probes. The process ends, so nothing needs to be detached.
-    outputs().iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));
+    outputs.iter_mut().for_each(|listed| mem::forget(mem::take(&mut listed.output.attached)));
+    forked::end();
 }
 
 thread_local! {
@@ -221,15 +239,24 @@ thread_local! {
 static READY: Ready = room(Rank::Outer, ACROSS_FORKS, || ());
 
 const ACROSS_FORKS: AcrossForks =
-    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };
+    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork_in_child };
 
 fn before_fork() {
     let outputs = outputs();
+    if outputs.iter().any(ListedOutput::is_open) {
+        forked::before();
+    }
     ACROSS_FORK.with(|kept| kept.keep(outputs));
 }
 
 fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
+}
+
+fn after_fork_in_child() {
+    if let Some(outputs) = ACROSS_FORK.with(Kept::take) {
+        forked::in_child(outputs.iter().any(ListedOutput::is_open));
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::output::{end_triggers, outputs, report_all};
+use super::output::{end_triggers, outputs, report_all, report_and_end};
 use super::piece::say;
 use super::when::{ON, When};
 use crate::control::{BETWEEN_LOOKS, Looking, look_for_probes};
@@ -137,12 +137,11 @@ fn run(caught: &Caught, every: Option<Duration>) {
                 (look_from, look_at) = (now + AFTER_LOOK, now + BETWEEN_LOOKS);
                 continue;
             }
-            Woken::TimedOut => report_all(|| ()),
             Woken::Signal(signal) if Caught::ends(signal) => {
                 end_triggers();
-                report_all(|| Caught::end(signal));
+                report_and_end(|| Caught::end(signal));
             }
-            Woken::Signal(_) => report_all(|| ()),
+            Woken::TimedOut | Woken::Signal(_) => report_all(),
         }
         if let (Some(at), Some(every)) = (&mut next, every) {
             // Skips the intervals that passed during a long report.

@@ -13,6 +13,7 @@
 //! - `exit::install`: a call when the process exits normally;
 //! - `privilege::is_raised`: whether the program has more rights than the user who started it;
 //! - `stderr::{say, write, columns}`: messages at the end of a process;
+//! - `shared::Shared`: numbers that a process shares with its forked children;
 //! - `stream::open`: a pipe or device to write to, opened without waiting for a reader;
 //! - `cpu::{process, thread}`, and `cpu::book` if code is patched: CPU time;
 //! - `time::{monotonic, real, since_boot}`: the system's clocks, and `time::boot_id`;
@@ -65,6 +66,8 @@ pub(crate) mod identity;
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) mod privilege;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod shared;
 pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stream;
@@ -116,6 +119,29 @@ pub(crate) mod exit {
 pub(crate) mod privilege {
     pub(crate) fn is_raised() -> bool {
         false
+    }
+}
+
+/// A system without forks.
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) mod shared {
+    use std::sync::atomic::AtomicU32;
+
+    #[derive(Debug)]
+    pub(crate) struct Shared<const N: usize>([AtomicU32; N]);
+
+    impl<const N: usize> Shared<N> {
+        pub(crate) fn new() -> Option<Self> {
+            None
+        }
+    }
+
+    impl<const N: usize> std::ops::Deref for Shared<N> {
+        type Target = [AtomicU32; N];
+
+        fn deref(&self) -> &Self::Target {
+            &self.0
+        }
     }
 }
 
