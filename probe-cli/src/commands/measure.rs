@@ -19,7 +19,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     let mut program = target(&args.target, &stop)?;
     let attached = program.client.attach(&Attach::new(format!("{}={consumer}", args.selector)));
     let attached = attached.map_err(|error| match error {
-        ClientError::Ended => unreported(program.end()),
+        ClientError::Ended => unreported(&program.end()),
         error => failure(&error),
     })?;
     let mut screen = Screen::stdout(is_json);
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Measure, consumer: &str, is_json: bool) -> Result<Shown
     };
     let end = last.is_none().then(|| program.end());
     let Some(report) = last.or(latest) else {
-        return Err(unreported(end.unwrap_or_default()));
+        return Err(unreported(&end.unwrap_or_default()));
     };
     notes.extend(end.map(|end| format!("{end}; this is the last report before")));
     // The report says what matches nothing, too.

@@ -69,7 +69,8 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     // The program writes all that it has before it answers the last request.
     program.client.set_patience(PATIENCE);
     let attach = Attach { output: Some(recorded_name.clone()), ..Attach::new(spec(args)) };
-    let attached = program.client.record(&attach, staged.file()).map_err(|error| failure(&error))?;
+    let attached = program.client.record(&attach, staged.file());
+    let attached = attached.map_err(|error| program.failure(&error))?;
     staged.finish().map_err(unwritable)?;
     let mut notes = notes(&attached);
     // A program that was started here may write to the same terminal.

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     program.client.set_patience(PATIENCE);
     let spec = format!("{}=trace(limit={LIMIT})", args.selector);
     let attach = Attach { output: Some("hits.probetrace".to_owned()), ..Attach::new(spec) };
-    let attached = program.client.record(&attach, &file.0).map_err(|error| failure(&error))?;
+    let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(&error))?;
     let mut notes = notes(&attached);
     let mut shown = Reading::begin(file, is_json)?;
     let watched = watch(&mut program.client, &stop, args.time, Some(EVERY), |client, _| {

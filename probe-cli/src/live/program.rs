@@ -177,12 +177,14 @@ impl Program {
                     };
                     return Ok(Self { client, process });
                 }
-                Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_)) => (),
+                // It may be about to end.
+                Err(ClientError::NoAgent { .. } | ClientError::NoProcess(_) | ClientError::Ended) => (),
                 Err(error) => return Err(failure(&error)),
             }
             if let Some(status) = started.ended() {
+                let why = left(&started).unwrap_or_else(|| format!("; {without}"));
                 return Err(Failure::Input(format!(
-                    "{program} has ended ({status}) before it could be asked; {without}"
+                    "{program} has ended ({status}) before it could be asked{why}"
                 )));
             }
             if begin.elapsed() > START {
@@ -208,11 +210,19 @@ impl Program {
     }
 
     /// Says why the connection has ended: with the program, as a rule.
-    pub fn end(&self) -> &'static str {
+    pub fn end(&self) -> String {
         if self.process.has_ended() {
-            "the program has ended"
+            self.process.ended()
         } else {
-            "the program goes on, but has ended the connection"
+            "the program goes on, but has ended the connection".to_owned()
+        }
+    }
+
+    /// Says why the program gives no answer.
+    pub fn failure(&self, error: &ClientError) -> Failure {
+        match error {
+            ClientError::Ended => Failure::Input(self.end()),
+            error => failure(error),
         }
     }
 
@@ -239,6 +249,12 @@ impl Process {
             thread::sleep(Duration::from_millis(2));
         }
         true
+    }
+
+    /// Says that it has ended, and what it has left running.
+    pub fn ended(&self) -> String {
+        let left = self.started.as_ref().and_then(left).unwrap_or_default();
+        format!("the program has ended{left}")
     }
 
     /// Returns whether it runs at this moment. Another process that has got its id does not count.
@@ -301,6 +317,18 @@ fn asked(started: &Started) -> u32 {
         return started.id();
     }
     all.into_iter().find(|pid| started.is_below(*pid)).unwrap_or_else(|| started.id())
+}
+
+/// Says which processes a program that has ended has left running, if there are any.
+fn left(started: &Started) -> Option<String> {
+    match &started.left()[..] {
+        [] => None,
+        [one] => Some(format!(" (it left process {one} running; `-p {one}` asks it)")),
+        several => {
+            let all: Vec<_> = several.iter().map(u32::to_string).collect();
+            Some(format!(" (it left processes {} running; `-p PID` asks one)", all.join(", ")))
+        }
+    }
 }
 
 /// Returns whether a process has this name: that of its file, or the one that the kernel shows.

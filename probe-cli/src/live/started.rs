@@ -9,7 +9,7 @@
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fs, io, iter};
+use std::{fs, io, iter, process};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -18,6 +18,10 @@ pub struct Started {
     child: Child,
     ending: Ending,
 }
+
+/// The variable by which the program's processes are known, wherever they are: it has the id of
+/// this process.
+const MARK: &str = "PROBECTL_PID";
 
 /// Ends the program's processes, from any thread.
 #[derive(Clone, Default)]
@@ -29,7 +33,7 @@ impl Started {
     /// # Errors
     /// The system's.
     pub fn new(command: &mut Command) -> io::Result<Self> {
-        let child = command.spawn()?;
+        let child = command.env(MARK, process::id().to_string()).spawn()?;
         let ending = Ending::default();
         // Nobody has waited for it, so that the id is its own.
         ending.add(child.id());
@@ -54,6 +58,24 @@ impl Started {
     /// Returns whether a process is a descendant of the started one.
     pub fn is_below(&self, pid: u32) -> bool {
         iter::successors(parent(pid), |pid| parent(*pid)).any(|pid| pid == self.id())
+    }
+
+    /// Returns the processes that the program has left running: those with its environment which
+    /// are not below it. One that has overwritten its environment is not known; one that has ended
+    /// has none.
+    pub fn left(&self) -> Vec<u32> {
+        let mark = format!("{MARK}={}", process::id());
+        let is_left = |pid: u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|it| it == mark.as_bytes())
+                && pid != self.id()
+                && !self.is_below(pid)
+        };
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut left: Vec<_> = all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+        left.retain(|pid| is_left(*pid));
+        left.sort_unstable();
+        left
     }
 
     /// Returns how the started process has ended, if it has.

@@ -125,7 +125,7 @@ impl Worker {
 
     fn said(&self, error: &ClientError) -> String {
         match error {
-            ClientError::Ended => self.program.end().to_owned(),
+            ClientError::Ended => self.program.end(),
             other => other.to_string(),
         }
     }

@@ -346,8 +346,10 @@ impl Watching {
 
     /// Forgets all that was attached, after the end of the connection. The program detaches it.
     pub(super) fn lost(&mut self, reason: &str) -> Result<(), Failure> {
-        let has_ended = self.link.upkeep.process.has_ended();
-        self.log.event(Event::Lost, None, if has_ended { "the program has ended" } else { reason })?;
+        let process = &self.link.upkeep.process;
+        let has_ended = process.has_ended();
+        let reason = if has_ended { process.ended() } else { reason.to_owned() };
+        self.log.event(Event::Lost, None, reason)?;
         for (rule, path) in self.recordings.give_up() {
             let event = if has_ended { Event::Left } else { Event::Failed };
             self.log.event(event, Some(rule), format!("{path} has the events until about now"))?;

@@ -8,6 +8,7 @@ mod commands;
 mod contained;
 mod endings;
 mod flicker;
+mod forked;
 mod hooks;
 mod hostile;
 mod injected;
