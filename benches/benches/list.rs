@@ -14,7 +14,7 @@ const SITES: usize = 100_000;
 
 /// Runs a command of `probectl`; returns its output.
 fn run(command: Asked, json: bool) -> String {
-    commands::run(&Arguments { json, command }).expect("the file can be read").out
+    commands::run(&Arguments { json, wide: false, command }).expect("the file can be read").out
 }
 
 fn list(json: bool) {

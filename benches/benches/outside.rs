@@ -130,7 +130,7 @@ mod measured {
     /// Runs `probectl`. Returns the milliseconds that it took, and its notes.
     fn probectl(command: Asked) -> (f64, Vec<String>) {
         let begun = Instant::now();
-        let shown = commands::run(&Arguments { json: false, command });
+        let shown = commands::run(&Arguments { json: false, wide: false, command });
         let shown = shown.unwrap_or_else(|error| panic!("{error}"));
         (begun.elapsed().as_secs_f64() * 1e3, shown.notes)
     }

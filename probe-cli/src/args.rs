@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Writes JSON in place of a table
     #[arg(long, global = true)]
     pub json: bool,
+    /// Keeps tables whole on a terminal; else they are cut to its width
+    #[arg(long, global = true)]
+    pub wide: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,

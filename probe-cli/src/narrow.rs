@@ -1,28 +1,60 @@
 //! Tables on a terminal: each row stays one line.
 //!
-//! A terminal breaks lines that are longer than itself, and a table is no table then. So the widest
-//! columns lose text until the rows fit: paths and files their beginnings, lists of fields their
-//! ends. Files and pipes get whole rows.
+//! A terminal breaks lines that are longer than itself, and a table is no table then. So tables are
+//! drawn again for its width: see [`Table`]. Files and pipes get whole rows, and so does a terminal
+//! with `--wide`.
 //!
 //! Cost: two passes over the text.
 
 use std::borrow::Cow;
-use std::iter;
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use probe_runtime::__tools::ending;
+use probe_runtime::__tools::{Table, shortened};
+use terminal_size::{Width, terminal_size};
+
+use crate::text::count;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
-/// No column gets narrower.
-const LEAST: usize = 8;
-/// The heading of the column whose beginning matters.
-const BEGINS: &str = "fields";
-/// The first headings of tables. Other texts, such as trees of calls, stay as they are.
-const TABLES: [&str; 3] = ["probe", "function", "object"];
+/// The first headings of tables. Other texts stay as they are.
+const TABLES: [&str; 4] = ["probe", "function", "object", "site"];
+/// The last heading of a tree of calls, whose rows begin with lines of the tree.
+const TREE: &str = "call tree";
+/// No name in a tree is cut below this.
+const SHORTEST: usize = 20;
+
+static IS_WIDE: AtomicBool = AtomicBool::new(false);
+
+/// Keeps tables whole from now on.
+pub fn widen() {
+    IS_WIDE.store(true, Ordering::Relaxed);
+}
+
+/// Returns the columns for the last or only table on stdout; `None` if it stays whole.
+pub fn columns_of_stdout() -> Option<usize> {
+    if IS_WIDE.load(Ordering::Relaxed) || !io::stdout().is_terminal() {
+        return None;
+    }
+    Some(terminal_size().map_or(80, |(Width(width), _)| width.into()))
+}
+
+/// Draws a table for stdout.
+#[cfg(target_os = "linux")]
+pub fn drawn(table: &Table) -> String {
+    columns_of_stdout().map_or_else(|| table.to_string(), |width| format!("{table:width$}"))
+}
 
 /// Cuts the rows of a table to this many columns. Lines below the table stay as they are.
 pub fn narrowed(text: &str, width: usize) -> Cow<'_, str> {
-    let heading = text.split_whitespace().next().unwrap_or_default();
-    if !TABLES.contains(&heading) {
+    let heading = text.lines().next().unwrap_or_default();
+    if heading.ends_with(TREE) {
+        return tree(text, heading, width);
+    }
+    if !heading.split_whitespace().next().is_some_and(|first| TABLES.contains(&first)) {
         return text.into();
     }
     // No sentence has two spaces in a row.
@@ -32,49 +64,42 @@ pub fn narrowed(text: &str, width: usize) -> Cow<'_, str> {
         return text.into();
     }
     let columns = columns(&rows);
-    let widths: Vec<_> = columns.iter().map(Range::len).collect();
-    let cap = cap(&widths, width);
+    let cells = |row: &[char]| columns.iter().map(|column| cell(row, column)).collect::<Vec<_>>();
+    let heading = cells(&rows[0]);
+    let mut table = Table::new(&heading.iter().map(String::as_str).collect::<Vec<_>>());
+    rows[1..].iter().for_each(|row| table.row(cells(row)));
     let mut out = String::with_capacity(text.len());
-    let is_begun = |at: &Range<usize>| cell(&rows[0], at) == BEGINS;
-    for row in &rows {
-        let mut line = String::new();
-        for (at, column) in columns.iter().enumerate() {
-            let gap = if at == 0 { 0 } else { GAP };
-            line.extend(iter::repeat_n(' ', gap));
-            if column.len() <= cap {
-                line.extend((column.clone()).map(|at| row.get(at).copied().unwrap_or(' ')));
-                continue;
-            }
-            let whole = cell(row, column);
-            let cut = if is_begun(column) { beginning(&whole, cap) } else { ending(&whole, cap) };
-            line.push_str(&cut);
-            line.extend(iter::repeat_n(' ', cap.saturating_sub(cut.chars().count())));
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    for line in text.lines().skip(rows.len()) {
+    let drawn = format!("{table:width$}");
+    for line in drawn.lines().map(str::trim_end).chain(text.lines().skip(rows.len())) {
         out.push_str(line);
         out.push('\n');
     }
     out.into()
 }
 
-/// Cuts the beginning of a name to a width: names differ at their ends.
-pub fn ending(name: &str, width: usize) -> Cow<'_, str> {
-    let length = name.chars().count();
-    if length <= width {
-        return name.into();
+/// Cuts the names of a tree of calls, and leaves out places that are too deep.
+fn tree<'a>(text: &'a str, heading: &str, width: usize) -> Cow<'a, str> {
+    let begin = heading.chars().count() - TREE.len();
+    let (mut out, mut deep) = (String::with_capacity(text.len()), 0);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next_if(|line| line.contains("  ")) {
+        let is_drawn = |c: char| " │├└┄─".contains(c);
+        let lead = line.chars().skip(begin).take_while(|c| is_drawn(*c)).count() + begin;
+        let room = width.saturating_sub(lead);
+        if room < SHORTEST && lead > begin {
+            deep += 1;
+            continue;
+        }
+        let at = line.char_indices().nth(lead).map_or(line.len(), |(at, _)| at);
+        let (numbers, name) = line.split_at(at);
+        out.extend([numbers, &shortened(name, room.max(SHORTEST)), "\n"]);
     }
-    let kept = name.chars().skip(length - width.saturating_sub(1));
-    iter::once('…').chain(kept).take(width).collect::<String>().into()
-}
-
-fn beginning(text: &str, width: usize) -> Cow<'_, str> {
-    if text.chars().count() <= width {
-        return text.into();
+    lines.for_each(|line| out.extend([line, "\n"]));
+    if deep != 0 {
+        // Writing to a string never fails.
+        let _ = writeln!(out, "{} too deep for this width not shown", count(deep, "place"));
     }
-    text.chars().take(width.saturating_sub(1)).chain(iter::once('…')).collect::<String>().into()
+    out.into()
 }
 
 fn cell(row: &[char], column: &Range<usize>) -> String {
@@ -100,16 +125,6 @@ fn columns(rows: &[Vec<char>]) -> Vec<Range<usize>> {
     }
     columns.push(start..end);
     columns
-}
-
-/// Returns the greatest width of a column with which rows of these widths fit.
-fn cap(widths: &[usize], width: usize) -> usize {
-    let fits = |cap: usize| {
-        let gaps = GAP * widths.len().saturating_sub(1);
-        widths.iter().map(|it| cap.min(*it)).sum::<usize>() + gaps <= width
-    };
-    let widest = widths.iter().copied().max().unwrap_or(0);
-    (LEAST..widest).rev().find(|cap| fits(*cap)).unwrap_or(LEAST)
 }
 
 #[cfg(test)]
@@ -145,8 +160,28 @@ app::go                 12   100 ns
     }
 
     #[test]
+    fn trees_of_calls_keep_their_shape() {
+        let tree = "\
+total   calls  call tree
+7.0 ms      1  app::run
+5.0 ms      2  ├─ app::store::Pool<int, std::less<int>>::read_the_whole_file
+4.0 ms      2  │  └─ app::store::read_a_part_of_it
+1 place with less than 0.1 % each not shown
+";
+        assert_eq!(narrowed(tree, 80), tree);
+        let expected = "\
+total   calls  call tree
+7.0 ms      1  app::run
+5.0 ms      2  ├─ …::read_the_whole_file
+1 place with less than 0.1 % each not shown
+1 place too deep for this width not shown
+";
+        assert_eq!(narrowed(tree, 40), expected);
+    }
+
+    #[test]
     fn other_texts_stay() {
-        for text in ["", "error: no  probe\n", "  total    share  call tree\n1 ms  2 %  a\n"] {
+        for text in ["", "error: no  probe\n", "check  result\na long one  1\n"] {
             assert_eq!(narrowed(text, 4), text);
         }
     }
@@ -163,9 +198,9 @@ app::go                 12   100 ns
             }
             let text = format!("{table}\n");
             let cut = narrowed(&text, width);
-            prop_assert_eq!(cut.lines().count(), text.lines().count());
+            prop_assert_eq!(cut.lines().filter(|it| !it.starts_with("too wide")).count(), text.lines().count());
             let widest = cut.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-            prop_assert!(widest <= width.max(3 * LEAST + 2 * GAP), "{widest}: {cut}");
+            prop_assert!(widest <= width.max(12 + 6 + 8 + 2 * GAP), "{widest}: {cut}");
         }
     }
 }

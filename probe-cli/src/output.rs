@@ -6,9 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Effects, Style};
-use terminal_size::{Width, terminal_size};
 
-use crate::narrow::narrowed;
+use crate::narrow::{columns_of_stdout, narrowed};
 use crate::text::{json, lines};
 
 const HEADING: Style = Style::new().effects(Effects::BOLD);
@@ -135,8 +134,8 @@ fn write(shown: &Shown) -> io::Result<()> {
     let is_json = shown.out.starts_with('{');
     let text = if is_json { json(&shown.out) } else { lines(&shown.out) };
     let is_table = shown.has_heading && io::stdout().is_terminal();
-    let width = terminal_size().filter(|_| is_table).map(|(Width(width), _)| width);
-    let text = width.map_or(Cow::Borrowed(&*text), |width| narrowed(&text, width.into()));
+    let width = columns_of_stdout().filter(|_| is_table);
+    let text = width.map_or(Cow::Borrowed(&*text), |width| narrowed(&text, width));
     let rest = match text.split_once('\n').filter(|_| is_table) {
         Some((heading, rest)) => {
             writeln!(anstream::stdout(), "{HEADING}{heading}{HEADING:#}")?;

@@ -5,7 +5,7 @@
 pub use crate::abi::noted::{Memory, Noted};
 #[cfg(feature = "perf")]
 pub use crate::consumers::try_event;
-pub use crate::report::{Table, Time, count, was};
+pub use crate::report::{Table, Time, count, ending, shortened, was};
 pub use crate::syntax::interval;
 
 /// The engine of rules, for drivers outside of this crate.

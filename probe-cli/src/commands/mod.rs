@@ -34,6 +34,7 @@ mod watch;
 mod written;
 
 use crate::args::{Arguments, Command};
+use crate::narrow;
 use crate::output::{Failure, Shown};
 
 /// Runs the command that the command line names.
@@ -42,6 +43,9 @@ use crate::output::{Failure, Shown};
 /// [`Failure`] names the problem and a remedy.
 pub fn run(arguments: &Arguments) -> Result<Shown, Failure> {
     let is_json = arguments.json;
+    if arguments.wide {
+        narrow::widen();
+    }
     #[cfg(not(target_arch = "x86_64"))]
     if arguments.command.is_by_ptrace() {
         return Err(Failure::Input("--ptrace is for programs of x86-64".to_owned()));

@@ -10,6 +10,7 @@ use super::measure::running;
 use crate::args;
 use crate::json::{SCHEMA, document};
 use crate::live::failure;
+use crate::narrow::drawn;
 use crate::output::{Failure, Shown};
 use crate::text::{clean, count};
 
@@ -74,7 +75,7 @@ pub(super) fn run(args: &args::Status, is_json: bool) -> Result<Shown, Failure> 
         let _ = writeln!(text, "{rules} of {}, {firings}", clean(file));
     }
     if !status.attachments.is_empty() {
-        let _ = writeln!(text, "{}", table(&status.attachments));
+        let _ = writeln!(text, "{}", drawn(&table(&status.attachments)));
     }
     let mut notes = Vec::new();
     if status.lost_hits != 0 {

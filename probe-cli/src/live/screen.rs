@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size};
 
-use crate::narrow::narrowed;
+use crate::narrow::{columns_of_stdout, narrowed};
 use crate::text::{json, lines};
 
 /// The place for reports: stdout.
@@ -61,7 +61,8 @@ impl Screen {
         }
         self.shown = 0;
         let cleaned = self.cleaned(report);
-        let text = if self.is_terminal { narrowed(&cleaned, size().0.into()) } else { cleaned };
+        let width = columns_of_stdout().filter(|_| self.is_terminal);
+        let text = width.map_or(Cow::Borrowed(&*cleaned), |width| narrowed(&cleaned, width));
         out.write_all(text.as_bytes())?;
         out.flush()
     }

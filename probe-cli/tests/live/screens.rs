@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use crate::program::{Folder, Program, name, this};
+use crate::program::{Folder, PROBECTL, Program, SCENARIO, name, this};
 use crate::terminal::{LARGE, SMALL, Size, Terminal};
 
 const SHOWN: &str = "live::shown::**";
@@ -87,6 +87,34 @@ fn a_list_has_one_line_for_each_probe() {
         let arguments = format!("list {} '{SHOWN}'", this().display());
         let Some(terminal) = Terminal::probectl(&folder, size, &arguments) else { return };
         assert_eq!(terminal.last(), expected(size, "list"));
+    }
+}
+
+/// A list by `probectl`, and one by the program itself: both fit a terminal, or are asked to be
+/// whole. A pipe always gets whole names.
+#[test]
+fn lists_fit_a_terminal_or_are_whole() {
+    const ONE: &str = "live::shown::**::invoices_in_foreign_currencies kind=entry";
+    const FITS: &str = "…_in_foreign_currencies  entry      1  …tests/live/shown.rs:32          billing";
+    const WHOLE: &str = "live::shown::billing_of_customers_abroad::invoices_in_foreign_currencies  entry      1  \
+                         probe-cli/tests/live/shown.rs:32          billing";
+    let folder = Folder::new("screen-width");
+    let (this, probectl) = (this().display().to_string(), PROBECTL.join(" "));
+    let listed = format!("{probectl} list {this} '{ONE}'");
+    let play =
+        format!("PROBES='{ONE}=list' PROBE_TEST_SCENARIO=idle PROBE_AGENT=0 {this} {SCENARIO} </dev/null");
+    for (line, expected) in [
+        (listed.clone(), FITS),
+        (format!("{listed} --wide"), WHOLE),
+        (format!("{listed} | cat"), WHOLE),
+        (play.clone(), FITS),
+        (format!("COLUMNS=200 {play}"), WHOLE),
+        (format!("{play} 2>&1 | cat"), WHOLE),
+    ] {
+        let Some(terminal) = Terminal::start(&folder, SMALL, &line) else { return };
+        let out = terminal.ran().out;
+        let rows: Vec<_> = out.lines().filter(|line| line.contains("_in_foreign_currencies ")).collect();
+        assert_eq!(rows, [expected], "{line}: {out}");
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) fn asked(text: &str) -> Result<Option<ProbeListing<'_>>, ParseError> 
 }
 
 /// Lists the probes by path, kind and line, and the functions that blocks left out.
-pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
+/// Text keeps within the columns.
+pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format, columns: Option<usize>) -> String {
     crate::order::sort_by(&mut probes, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
     });
@@ -47,11 +48,11 @@ pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
     match format {
         Format::Json => json(&listed),
         Format::Csv => csv(&listed),
-        _ => text(&listed, &left_out),
+        _ => text(&listed, &left_out, columns),
     }
 }
 
-fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
+fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo], columns: Option<usize>) -> String {
     let has_groups = probes.iter().any(|probe| probe.group().is_some());
     let heading = ["probe", "kind", "sites", "place", "fields", "group"];
     let mut table = Table::new(&heading[..heading.len() - usize::from(!has_groups)]);
@@ -68,7 +69,7 @@ fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
         }
         table.row(row);
     }
-    let table = table.to_string();
+    let table = columns.map_or_else(|| table.to_string(), |columns| format!("{table:columns$}"));
     let lines: Vec<_> = table.lines().map(str::trim_end).collect();
     let sites: usize = probes.iter().map(|probe| probe.sites()).sum();
     let mut text = format!(

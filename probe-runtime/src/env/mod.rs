@@ -21,7 +21,7 @@ use destination::{Destination, ProgramRun};
 use listing::ProbeListing;
 use output::Ticket;
 use piece::say;
-use rendering::{AttachedConsumer, Output};
+use rendering::{AttachedConsumer, Columns, Output};
 use watch::Watching;
 use when::When;
 
@@ -66,6 +66,9 @@ const OUT: &str = "PROBES_OUT";
 /// each with its kind, sites, place and fields. The list goes to stderr, or to the file that
 /// `PROBES_OUT` names, as text, JSON or CSV. Nothing is attached then, and the program goes on.
 /// Probes of plugins that are loaded later are not listed.
+///
+/// Text on a terminal is cut to its width: names lose their beginnings, numbers nothing.
+/// `COLUMNS=1000` keeps all whole.
 ///
 /// # Reports
 /// Each consumer reports when the guard drops, also while a panic unwinds, or else when any thread
@@ -350,10 +353,13 @@ fn list(listed: ProbeListing<'_>, run: &ProgramRun, destination: &Destination) {
         },
     };
     match destination {
-        Destination::Stderr => say(listing::listing(probes, Format::Text).trim_end()),
+        Destination::Stderr => {
+            let columns = Columns::read().of_stderr();
+            say(listing::listing(probes, Format::Text, columns).trim_end());
+        }
         Destination::Files(pattern) => {
             let paths = pattern.paths(run, &[(1, listing::NAME)]);
-            piece::write(&paths[0], &listing::listing(probes, pattern.format));
+            piece::write(&paths[0], &listing::listing(probes, pattern.format, None));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! held: they may wait for locks that a thread holds which forks or exits. A panic in one report
 //! is contained, and stops no other report.
 
+use std::env;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -28,6 +29,24 @@ pub(super) struct Output {
     pub(super) attached: Arc<Vec<AttachedConsumer>>,
     /// The process that made the output.
     pub(super) process: u64,
+    columns: Columns,
+}
+
+/// The columns that the environment variable `COLUMNS` gives a terminal, if it does.
+#[derive(Clone, Copy)]
+pub(super) struct Columns(Option<usize>);
+
+impl Columns {
+    /// Reads the variable. The end of a process is too late for that: other threads may change the
+    /// environment.
+    pub(super) fn read() -> Self {
+        Self(env::var("COLUMNS").ok().and_then(|it| it.parse().ok()).filter(|columns| *columns != 0))
+    }
+
+    /// Returns the columns of text on stderr; `None` if it is no terminal.
+    pub(super) fn of_stderr(self) -> Option<usize> {
+        os::stderr::columns().map(|columns| self.0.unwrap_or(columns))
+    }
 }
 
 /// One consumer, with its number and name in the variable.
@@ -40,7 +59,7 @@ pub(super) struct AttachedConsumer {
 impl Output {
     pub(super) fn new(run: ProgramRun, destination: Destination, attached: Vec<AttachedConsumer>) -> Self {
         let (destination, attached) = (Arc::new(destination), Arc::new(attached));
-        Self { run, destination, attached, process: fork::process() }
+        Self { run, destination, attached, process: fork::process(), columns: Columns::read() }
     }
 
     /// Returns whether this process, or its parent, is a forked child of the one that made the
@@ -66,7 +85,7 @@ impl Output {
         look_for_probes();
         match &*self.destination {
             Destination::Stderr => {
-                let columns = os::stderr::columns();
+                let columns = self.columns.of_stderr();
                 for it in self.attached.iter() {
                     let text = it.rendered(&mut pieces, |reported| match columns {
                         Some(columns) => reported.report_within(columns),

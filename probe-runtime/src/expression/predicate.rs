@@ -15,7 +15,7 @@ use crate::syntax::ParseError;
 /// |---|---|
 /// | `bytes` | a field, by its name; fields that format themselves (`?x`, `%x`) can't be compared |
 /// | `len(peer)` | the length of a text, in bytes |
-/// | `thread` | the thread's number, from 1 |
+/// | `thread` | the thread's number, from 1; as a key, tables show the thread's name |
 /// | `time` | time since the consumer was attached |
 /// | `latency` | time from the entry of the call to its exit; at exits |
 /// | `7`, `0xff`, `1.5`, `'c'`, `"text"`, `true` | constants |

@@ -29,14 +29,19 @@ pub(crate) fn write(text: &[u8]) {
     let _ = unsignalled(|| stderr.write_all(text));
 }
 
-/// Returns the number of columns if standard error is a terminal that can be asked, else `None`.
+/// The columns of a terminal that does not know its width.
+#[cfg(all(unix, not(miri)))]
+const COLUMNS: usize = 80;
+
+/// Returns the number of columns if standard error is a terminal, else `None`.
 pub(crate) fn columns() -> Option<usize> {
     #[cfg(all(unix, not(miri)))]
     {
         let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: the request writes one `winsize`, or fails and writes nothing.
         let told = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
-        (told == 0 && size.ws_col != 0).then(|| size.ws_col.into())
+        let columns = if size.ws_col == 0 { COLUMNS } else { size.ws_col.into() };
+        (told == 0).then_some(columns)
     }
     #[cfg(not(all(unix, not(miri))))]
     None

@@ -47,7 +47,7 @@ impl Counts {
         for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {
             table.row(vec![label, probe.kind().to_string(), probe.sites().to_string(), hits.to_string()]);
         }
-        write!(f, "{table}")?;
+        fmt::Display::fmt(&table, f)?;
         match self.len() - rows.len() {
             0 => Ok(()),
             probes => write!(f, "\n{} never hit", was(probes as u64, "probe")),

@@ -7,6 +7,7 @@ mod counts;
 mod csv;
 mod document;
 pub(crate) mod file;
+mod fit;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
@@ -21,6 +22,7 @@ mod units;
 
 pub(crate) use csv::Csv;
 pub(crate) use document::{Rows, Written, document, heading, json, program};
+pub use fit::{ending, shortened};
 #[cfg(feature = "perf")]
 pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]

@@ -3,6 +3,16 @@
 use std::fmt::{self, Write};
 use std::mem;
 
+use super::fit::{beginning, names};
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+/// No column of texts is cut below this width, and no first one below the other.
+const LEAST: usize = 8;
+const LEAST_OF_NAMES: usize = 12;
+/// The heading of the column whose beginnings matter.
+const BEGINS: &str = "fields";
+
 /// Rows under a heading.
 pub struct Table {
     columns: usize,
@@ -46,7 +56,7 @@ impl Table {
     /// Adds the table's lines to a text, without spaces at their ends.
     pub fn add_lines_to(&self, text: &mut String) {
         // Writing to a `String` can't fail.
-        let _ = self.lines(|line| {
+        let _ = self.lines(None, |line| {
             text.push_str(line.trim_end());
             text.push('\n');
             Ok(())
@@ -84,43 +94,127 @@ fn is_number(cell: &str) -> bool {
     cell.starts_with(|c: char| c.is_ascii_digit()) || cell == "-"
 }
 
+/// Returns whether a cell can't lose a part: a number with or without a sign, or nothing.
+fn is_whole(cell: &str) -> bool {
+    let number = cell.trim_start_matches(['±', '+', '-', '≤', '≥', ' ']);
+    number.is_empty() || number.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// How a column is drawn.
+struct Drawn<'a> {
+    heading: &'a str,
+    width: usize,
+    is_number: bool,
+    /// Its cells can't be cut.
+    is_whole: bool,
+    is_left_out: bool,
+    /// The cells of a column that was cut, with the heading.
+    cut: Option<Vec<String>>,
+}
+
+impl Drawn<'_> {
+    /// Returns the least width of this column.
+    fn least(&self, at: usize) -> usize {
+        let least = if at == 0 { LEAST_OF_NAMES } else { LEAST };
+        if self.is_whole { self.width } else { self.width.min(self.heading.chars().count().max(least)) }
+    }
+}
+
 impl Table {
-    /// Calls `each` with every line.
-    fn lines(&self, mut each: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
-        let mut widths = vec![0; self.columns];
-        let mut are_numbers = vec![self.cells.len() > self.columns; self.columns];
-        for (at, (cell, width)) in self.cells().enumerate() {
-            let column = at % self.columns;
-            widths[column] = width.max(widths[column]);
-            are_numbers[column] = are_numbers[column] && (at < self.columns || is_number(cell));
+    fn columns(&self) -> Vec<Drawn<'_>> {
+        let has_rows = self.cells.len() > self.columns;
+        let mut columns: Vec<_> = (self.cells().take(self.columns))
+            .map(|(heading, width)| Drawn {
+                heading,
+                width,
+                is_number: has_rows,
+                is_whole: has_rows,
+                is_left_out: false,
+                cut: None,
+            })
+            .collect();
+        for (at, (cell, width)) in self.cells().enumerate().skip(self.columns) {
+            let column = &mut columns[at % self.columns];
+            column.width = width.max(column.width);
+            column.is_number = column.is_number && is_number(cell);
+            column.is_whole = column.is_whole && is_whole(cell);
         }
+        columns
+    }
+
+    /// Makes the columns fit a width: texts are cut, and then the last numbers are left out.
+    fn fit(&self, columns: &mut [Drawn<'_>], room: usize) {
+        let total = |columns: &[Drawn<'_>], cap: usize| {
+            let widths = columns.iter().enumerate().filter(|(_, it)| !it.is_left_out);
+            let widths = widths.map(|(at, it)| it.least(at).max(it.width.min(cap)) + GAP);
+            widths.sum::<usize>().saturating_sub(GAP)
+        };
+        while total(columns, 0) > room {
+            // A table without a number says nothing.
+            let mut numbers = columns.iter_mut().filter(|it| it.is_whole && !it.is_left_out).rev();
+            let (Some(last), Some(_)) = (numbers.next(), numbers.next()) else { break };
+            last.is_left_out = true;
+        }
+        let widest = columns.iter().map(|it| it.width).max().unwrap_or(0);
+        let cap = (0..=widest).rev().find(|cap| total(columns, *cap) <= room).unwrap_or(0);
+        for at in 0..columns.len() {
+            let width = columns[at].least(at).max(columns[at].width.min(cap));
+            if columns[at].is_whole || columns[at].is_left_out || columns[at].width <= width {
+                continue;
+            }
+            let cells: Vec<_> = self.cells().skip(at).step_by(self.columns).map(|(cell, _)| cell).collect();
+            let cut: Vec<_> = match columns[at].heading {
+                BEGINS => cells.into_iter().map(|it| beginning(it, width).into_owned()).collect(),
+                _ => names(&cells, width),
+            };
+            columns[at].width = cut.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+            columns[at].cut = Some(cut);
+        }
+    }
+
+    /// Calls `each` with every line.
+    fn lines(&self, room: Option<usize>, mut each: impl FnMut(&str) -> fmt::Result) -> fmt::Result {
+        let mut columns = self.columns();
+        if let Some(room) = room {
+            self.fit(&mut columns, room);
+        }
+        let shown_last = columns.iter().rposition(|it| !it.is_left_out);
         let mut line = String::new();
         for (at, (cell, width)) in self.cells().enumerate() {
-            let column = at % self.columns;
-            let (fill, is_last) = (widths[column] - width, column + 1 == self.columns);
-            if column != 0 {
-                line.push_str("  ");
+            let (row, column) = (at / self.columns, at % self.columns);
+            let (drawn, is_last) = (&columns[column], Some(column) == shown_last);
+            if !drawn.is_left_out {
+                let cut = drawn.cut.as_ref().map(|cells| &*cells[row]);
+                let (cell, width) = cut.map_or((cell, width), |cell| (cell, cell.chars().count()));
+                if column != 0 {
+                    line.push_str("  ");
+                }
+                if drawn.is_number {
+                    push_spaces(&mut line, drawn.width - width);
+                    line.push_str(cell);
+                } else {
+                    line.push_str(cell);
+                    push_spaces(&mut line, if is_last { 0 } else { drawn.width - width });
+                }
             }
-            if are_numbers[column] {
-                push_spaces(&mut line, fill);
-                line.push_str(cell);
-            } else {
-                line.push_str(cell);
-                push_spaces(&mut line, if is_last { 0 } else { fill });
-            }
-            if is_last {
+            if column + 1 == self.columns {
                 each(&line)?;
                 line.clear();
             }
         }
-        Ok(())
+        let left_out: Vec<_> = columns.iter().filter(|it| it.is_left_out).map(|it| it.heading).collect();
+        if left_out.is_empty() {
+            return Ok(());
+        }
+        each(&format!("too wide to show: {}", left_out.join(", ")))
     }
 }
 
+/// Draws the table, within the formatter's width if there is one.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut is_first = true;
-        self.lines(|line| {
+        let (room, mut is_first) = (f.width(), true);
+        self.lines(room, |line| {
             if !mem::take(&mut is_first) {
                 f.write_str("\n")?;
             }
@@ -174,5 +268,38 @@ mod tests {
         let mut text = "> ".to_owned();
         table.add_lines_to(&mut text);
         assert_eq!(text, "> probe  hits  fields\na        12\nb:7       3  x\n");
+    }
+
+    fn fitting() -> Table {
+        let mut table = Table::new(&["function", "calls", "self", "±", "fields"]);
+        for (name, calls, error) in
+            [("app::store::read_the_whole", "7", "±2 %"), ("app::Pool<app::Item>::take", "1234567890123", "")]
+        {
+            table.row([name, calls, "3.21 ms", error, "bytes: u64, request: str"].map(str::to_owned).into());
+        }
+        table
+    }
+
+    #[test]
+    fn texts_are_cut_to_a_width_and_numbers_are_not() {
+        let table = fitting();
+        assert_eq!(format!("{table:200}"), table.to_string());
+        assert_eq!(
+            format!("{table:72}"),
+            "function                      calls     self  ±     fields\n\
+             …ore::read_the_whole              7  3.21 ms  ±2 %  bytes: u64, request…\n\
+             app::Pool<…>::take    1234567890123  3.21 ms        bytes: u64, request…",
+        );
+    }
+
+    #[test]
+    fn numbers_without_room_are_left_out_and_named() {
+        assert_eq!(
+            format!("{:40}", fitting()),
+            "function              calls  fields\n\
+             …d_the_whole              7  bytes: u64…\n\
+             …ol<…>::take  1234567890123  bytes: u64…\n\
+             too wide to show: self, ±",
+        );
     }
 }

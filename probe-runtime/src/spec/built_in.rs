@@ -56,6 +56,15 @@ macro_rules! of_this_crate {
     };
 }
 
+/// A report as a table, which the formatter's width cuts.
+macro_rules! within {
+    () => {
+        fn report_within(attachment: &Attachment<Self>, columns: usize) -> Rendered {
+            format!("{attachment:columns$}").into()
+        }
+    };
+}
+
 impl Reporter for Count {
     const NAME: &'static str = "count";
     const ABOUT: &'static str = "exact hits of each probe; `all`: unhit ones, too";
@@ -64,6 +73,7 @@ impl Reporter for Count {
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
+    within!();
     of_this_crate!(Self::with_settings);
 
     fn report(counts: &Attachment<Self>, format: Format) -> Rendered {
@@ -84,6 +94,7 @@ impl Reporter for Aggregate {
     const ABOUT: &'static str = "the sum of a number, for each group of hits";
     const EXAMPLE: &'static str = "bytes";
     const FORMATS: &'static [Format] = TABLE;
+    within!();
     of_this_crate!(|_| Err(ParseError::new("write the number in brackets: `sum(bytes) by(path)`")));
 
     fn report(aggregate: &Attachment<Self>, format: Format) -> Rendered {
@@ -121,6 +132,7 @@ impl Reporter for Latency {
     const FORMATS: &'static [Format] = COLLECTED;
     #[cfg(feature = "metrics")]
     const MEASURE: Option<fn(&Attachment<Self>, &mut Metrics)> = Some(<Self as Measured>::measure);
+    within!();
     of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
@@ -139,6 +151,7 @@ impl Reporter for Slow {
     const OPTIONS: &'static [&'static str] = &["over", "at_most"];
     const EXAMPLE: &'static str = "over=5ms";
     const FORMATS: &'static [Format] = TABLE;
+    within!();
     of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
@@ -153,6 +166,7 @@ impl Reporter for CallTree {
     const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
+    within!();
     of_this_crate!(Self::with_settings);
 
     fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
@@ -166,10 +180,6 @@ impl Reporter for CallTree {
         let tree = calls.tree();
         Rendered { content: write(&tree), missing: missing_lines(tree.lost(), tree.left_out()) }
     }
-
-    fn report_within(calls: &Attachment<Self>, columns: usize) -> Rendered {
-        format!("{calls:columns$}").into()
-    }
 }
 
 #[cfg(feature = "profiler")]
@@ -179,6 +189,7 @@ impl Reporter for Profiler {
     const OPTIONS: &'static [&'static str] = &["budget"];
     const EXAMPLE: &'static str = "budget=1%";
     const FORMATS: &'static [Format] = TABLE;
+    within!();
     of_this_crate!(|settings| settings.iter().try_fold(Self::new(), |profiler, it| {
         Ok(profiler.budget(it.value().parse().map_err(|why: String| it.invalid_value(why))?))
     }));
@@ -199,6 +210,7 @@ impl Reporter for Perf {
     const OPTIONS: &'static [&'static str] = &["events", "budget"];
     const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
     const FORMATS: &'static [Format] = TABLE;
+    within!();
     of_this_crate!(Self::with_settings);
 
     fn report(events: &Attachment<Self>, format: Format) -> Rendered {

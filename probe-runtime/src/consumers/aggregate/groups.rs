@@ -10,8 +10,12 @@ use super::table::{PLAIN, Table, range};
 use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared};
 use crate::list::list;
+use crate::per_thread::Local;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
+
+/// The thread's number in an expression.
+const THREAD: &str = "thread";
 
 /// The groups of an [`Aggregate`](super::Aggregate) at one moment: the one with the most hits
 /// first. Prints as a table.
@@ -32,6 +36,7 @@ use crate::registry::ProbeInfo;
 pub struct Groups {
     pub(super) asked: Aggregation,
     pub(super) rows: Vec<Group>,
+    pub(super) threads: Threads,
     pub(super) lost: u64,
     /// Hits and probes that are left out, a line each.
     pub(super) notes: Vec<String>,
@@ -61,6 +66,8 @@ pub struct Group {
     pub(super) is_others: bool,
     /// Whether its numbers are nanoseconds.
     pub(super) is_time: bool,
+    /// The key that is a thread's number, counted from 0.
+    pub(super) thread: Option<usize>,
     pub(super) keys: Vec<String>,
     /// The keys as they were written: texts that were cut are apart here.
     pub(super) written: WrittenKeys,
@@ -159,9 +166,49 @@ impl Figures {
     }
 }
 
+/// The names of threads, by their numbers.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Threads(BTreeMap<u64, String>);
+
+impl Threads {
+    /// Reads the names of threads whose memory no later thread has got.
+    fn of(prepared: &Prepared) -> Self {
+        let named = |local: Local<'_, (), AtomicU64>| {
+            let (number, name) = (local.thread(), local.thread_name());
+            // Meanwhile another thread may have got the memory.
+            (local.thread() == number && !name.is_empty()).then_some((number, name))
+        };
+        Self(prepared.memory.iter().filter_map(named).collect())
+    }
+
+    /// Returns a thread's name, with its number if another one has that name; the number alone if
+    /// the name is not known.
+    fn shown(&self, number: &str) -> String {
+        let Some(name) = number.parse().ok().and_then(|it| self.0.get(&it)) else { return number.to_owned() };
+        let is_ambiguous = self.0.values().filter(|it| *it == name).nth(1).is_some();
+        if is_ambiguous { format!("{name} ({number})") } else { name.clone() }
+    }
+}
+
 impl Groups {
+    /// Returns a group's keys for people: threads have their names.
+    pub(super) fn shown_keys(&self, group: &Group) -> Vec<String> {
+        let mut keys = group.keys.clone();
+        if let Some(key) = group.thread.and_then(|at| keys.get_mut(at)) {
+            *key = self.threads.shown(key);
+        }
+        keys
+    }
+
     pub(super) fn none(asked: &Aggregation) -> Self {
-        Self { asked: asked.clone(), rows: Vec::new(), lost: 0, notes: Vec::new(), period: Period::default() }
+        Self {
+            asked: asked.clone(),
+            rows: Vec::new(),
+            threads: Threads::default(),
+            lost: 0,
+            notes: Vec::new(),
+            period: Period::default(),
+        }
     }
 
     pub(super) fn read<'a>(
@@ -177,11 +224,11 @@ impl Groups {
         }
         let names_time = asked.value.as_ref().and_then(|value| value.time());
         // A probe's field of that name comes first.
-        let is_time = |of: Option<&ProbeInfo>| {
-            let has_field =
-                |name: &str| of.is_some_and(|it| it.fields().iter().any(|field| field.name() == name));
-            names_time.is_some_and(|name| !has_field(name))
+        let has_field = |of: Option<&ProbeInfo>, name: &str| {
+            of.is_some_and(|it| it.fields().iter().any(|field| field.name() == name))
         };
+        let is_time = |of: Option<&ProbeInfo>| names_time.is_some_and(|name| !has_field(of, name));
+        let thread = asked.keys.iter().position(|key| key.to_string() == THREAD);
         let group = |((subject, written), figures): ((Option<usize>, WrittenKeys), Figures)| {
             let of = subject.and_then(|subject| prepared.subjects.get(subject));
             Group {
@@ -190,6 +237,7 @@ impl Groups {
                 line: of.map_or(0, ProbeInfo::line),
                 is_others: of.is_none(),
                 is_time: is_time(of),
+                thread: thread.filter(|_| of.is_some() && !has_field(of, THREAD)),
                 keys: match of {
                     Some(_) => written.texts(),
                     None => vec!["-".to_owned(); asked.keys.len()],
@@ -202,6 +250,7 @@ impl Groups {
         Self {
             asked: asked.clone(),
             rows: groups.map(group).collect(),
+            threads: if thread.is_some() { Threads::of(prepared) } else { Threads::default() },
             lost: prepared.memory.lost(),
             notes,
             period: prepared.since.period(),
@@ -235,6 +284,7 @@ impl Groups {
         Self {
             asked: self.asked.clone(),
             rows: groups.collect(),
+            threads: self.threads.clone(),
             lost: self.lost.saturating_sub(earlier.lost),
             notes: self.notes.clone(),
             period: self.period.after(earlier.period),
@@ -345,5 +395,18 @@ impl Group {
             }
         }
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_shown_by_their_names() {
+        let names = [(1, "main"), (2, "worker"), (3, "worker"), (12, "io")];
+        let threads = Threads(names.map(|(number, name)| (number, name.to_owned())).into());
+        let shown = ["1", "2", "3", "12", "4", "(absent)"].map(|it| threads.shown(it));
+        assert_eq!(shown, ["main", "worker (2)", "worker (3)", "io", "4", "(absent)"]);
     }
 }

@@ -110,7 +110,7 @@ impl Groups {
         let mut table = Table::new(&heading);
         for (group, label) in self.rows.iter().zip(self.labels()) {
             let mut row = vec![label];
-            row.extend(group.keys.iter().cloned());
+            row.extend(self.shown_keys(group));
             row.push(group.count().to_string());
             let figures = &group.figures;
             let bound = |sign: &str, text: String| {
@@ -132,7 +132,7 @@ impl Groups {
             }
             table.row(row);
         }
-        write!(f, "{table}")
+        fmt::Display::fmt(&table, f)
     }
 
     fn labels(&self) -> Vec<String> {
@@ -202,7 +202,7 @@ impl fmt::Display for Groups {
                 if at != 0 {
                     writeln!(f)?;
                 }
-                let keys = self.key_names().into_iter().zip(&group.keys);
+                let keys = self.key_names().into_iter().zip(self.shown_keys(group));
                 f.write_str(&label)?;
                 keys.into_iter().try_for_each(|(name, key)| write!(f, " {name}={key}"))?;
                 write!(f, ": {} hits", group.count())?;

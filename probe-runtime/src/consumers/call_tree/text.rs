@@ -1,9 +1,10 @@
 //! The tree as text: a table whose last column is drawn as a tree.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::tree::{Tree, TreeNode, share};
-use crate::report::{Table, Time, count, labels};
+use crate::report::{Table, Time, count, labels, shortened};
 
 /// Columns by which each level is indented.
 const INDENT: usize = 3;
@@ -41,12 +42,14 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 false => "└─ ",
             });
         }
-        line.push_str(&cut(&label, room.map(|room| room.saturating_sub(drawn(node) * INDENT))));
         let deep = (depth > DRAWN).then(|| format!("depth {depth}"));
         let remarks: Vec<_> = deep.into_iter().chain(node.remarks()).collect();
-        if !remarks.is_empty() {
-            line = format!("{line} ({})", remarks.join("; "));
-        }
+        let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join("; ")) };
+        let room = room.map(|room| room.saturating_sub(drawn(node) * INDENT));
+        // Remarks without room are for wider terminals.
+        let remarks = if room.is_some_and(|room| room < SHORTEST + remarks.len()) { "" } else { &remarks };
+        line.push_str(&cut(&label, room.map(|room| room.saturating_sub(remarks.len()))));
+        line.push_str(remarks);
         table.row([&cells[..], &[line]].concat());
     }
     write!(f, "{table}")?;
@@ -113,14 +116,8 @@ fn columns(rows: &[Vec<String>], has_polls: bool) -> usize {
 }
 
 /// Keeps the end of a name that does not fit, because functions differ there.
-fn cut(name: &str, room: Option<usize>) -> String {
-    let letters = name.chars().count();
-    match room.map(|room| room.max(SHORTEST)) {
-        Some(room) if letters > room => {
-            ['…'].into_iter().chain(name.chars().skip(letters + 1 - room)).collect()
-        }
-        _ => name.to_owned(),
-    }
+fn cut(name: &str, room: Option<usize>) -> Cow<'_, str> {
+    room.map_or(name.into(), |room| shortened(name, room.max(SHORTEST)))
 }
 
 #[cfg(test)]
@@ -232,7 +229,13 @@ mod tests {
             total: 1_000,
             ..TreeNode::default()
         });
-        let tree = Tree::new(nodes.collect(), 0, Vec::new());
+        let nodes: Vec<_> = nodes.collect();
+        let recursive: Vec<_> =
+            nodes.iter().map(|it| TreeNode { recursive: 7, levels: 3, ..it.clone() }).collect();
+        let text = format!("{:80}", Tree::new(recursive, 0, Vec::new()));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("  …ule::of::function_0 (recursive: 7 calls, 3 deep)\n"), "{text}");
+        let tree = Tree::new(nodes, 0, Vec::new());
         let text = format!("{tree:80}");
         let widths = text.lines().map(|line| line.chars().count());
         assert_eq!(widths.max(), Some(80), "{text}");

@@ -375,7 +375,7 @@ impl fmt::Display for Latencies {
             }
             table.row(row);
         }
-        write!(f, "{table}")?;
+        fmt::Display::fmt(&table, f)?;
         missing(self.lost, &self.left_out, f)
     }
 }

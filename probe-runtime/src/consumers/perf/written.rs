@@ -156,7 +156,7 @@ fn amount(event: PerfEvent, mean: Option<f64>) -> String {
 
 impl fmt::Display for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.table())?;
+        fmt::Display::fmt(&self.table(), f)?;
         if !self.is_given {
             self.how(f)?;
         }

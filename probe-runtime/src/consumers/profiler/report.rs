@@ -207,7 +207,7 @@ impl fmt::Display for Profile {
             }
             table.row(row);
         }
-        write!(f, "{table}")?;
+        fmt::Display::fmt(&table, f)?;
         if samples != 0 {
             let outside = percent(elsewhere as f64 / samples as f64);
             write!(f, "\nCPU: {samples} samples of the processor's clock, {outside} in other code")?;

@@ -166,7 +166,7 @@ impl fmt::Display for SlowCalls {
             let longest = Time(it.longest).to_string();
             table.row(vec![label, it.calls.to_string(), it.slow.to_string(), longest]);
         }
-        write!(f, "{table}")?;
+        fmt::Display::fmt(&table, f)?;
         match self.unsaid {
             0 => (),
             calls => write!(f, "\n{} not said: too many in a second", was(calls, "slow call"))?,
