@@ -192,7 +192,7 @@ total   calls  call tree
             names in prop::collection::vec(("[a-z:µ]{1,60}", "[0-9]{1,6}", "[a-z: ,]{0,60}"), 1..9),
             width in 0_usize..120,
         ) {
-            let mut table = probe_runtime::__tools::Table::new(&["probe", "hits", "fields"]);
+            let mut table = Table::new(&["probe", "hits", "fields"]);
             for (name, hits, fields) in names {
                 table.row(vec![name, hits, fields.split_whitespace().collect::<Vec<_>>().join(" ")]);
             }

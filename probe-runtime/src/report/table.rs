@@ -157,18 +157,18 @@ impl Table {
         }
         let widest = columns.iter().map(|it| it.width).max().unwrap_or(0);
         let cap = (0..=widest).rev().find(|cap| total(columns, *cap) <= room).unwrap_or(0);
-        for at in 0..columns.len() {
-            let width = columns[at].least(at).max(columns[at].width.min(cap));
-            if columns[at].is_whole || columns[at].is_left_out || columns[at].width <= width {
+        for (at, column) in columns.iter_mut().enumerate() {
+            let width = column.least(at).max(column.width.min(cap));
+            if column.is_whole || column.is_left_out || column.width <= width {
                 continue;
             }
             let cells: Vec<_> = self.cells().skip(at).step_by(self.columns).map(|(cell, _)| cell).collect();
-            let cut: Vec<_> = match columns[at].heading {
+            let cut: Vec<_> = match column.heading {
                 BEGINS => cells.into_iter().map(|it| beginning(it, width).into_owned()).collect(),
                 _ => names(&cells, width),
             };
-            columns[at].width = cut.iter().map(|it| it.chars().count()).max().unwrap_or(0);
-            columns[at].cut = Some(cut);
+            column.width = cut.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+            column.cut = Some(cut);
         }
     }
 

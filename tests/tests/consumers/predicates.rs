@@ -1,6 +1,6 @@
 //! Predicates and aggregations count exactly, with every consumer, and no call is half seen.
 
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use probe_runtime::{
@@ -264,4 +264,40 @@ fn a_field_has_the_unit_of_its_name_only_if_it_is_no_field() {
     let groups = since.groups();
     let shown = groups.to_string();
     assert!(!shown.contains(&format!("{}", groups[0].max())), "{shown} is in units of time");
+}
+
+#[probe]
+#[inline(never)]
+fn named() {}
+
+/// Tables have names, with a number where two threads have one name. Keys stay numbers.
+#[test]
+fn threads_are_keys_by_their_names() {
+    let set = select("consumers::predicates::named kind=entry").unwrap();
+    let counts = set.attach(Aggregate::new("count by(thread)").unwrap()).unwrap();
+    let met = Barrier::new(4);
+    let table = thread::scope(|scope| {
+        for (name, hits) in [("reader", 1), ("worker", 2), ("worker", 3)] {
+            let met = &met;
+            let calls = move || {
+                (0..hits).for_each(|_| named());
+                met.wait();
+                // No later thread uses the memory of one that lives.
+                met.wait();
+            };
+            thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, calls).unwrap();
+        }
+        met.wait();
+        let table = counts.groups();
+        met.wait();
+        table
+    });
+    let numbers: Vec<_> = table.iter().map(|group| group.keys()[0].clone()).collect();
+    assert!(numbers.iter().all(|it| it.parse::<u64>().is_ok()), "{numbers:?}");
+    let text = table.to_string();
+    let rows: Vec<Vec<_>> =
+        text.lines().skip(1).map(|row| row.split_whitespace().skip(1).collect()).collect();
+    let [third, second] = [&numbers[0], &numbers[1]].map(|it| format!("({it})"));
+    assert_eq!(rows, [vec!["worker", &*third, "3"], vec!["worker", &*second, "2"], vec!["reader", "1"]]);
+    assert!(table.to_json().contains(&format!("\"keys\":[\"{}\"]", numbers[2])), "{}", table.to_json());
 }
