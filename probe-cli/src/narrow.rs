@@ -13,10 +13,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use probe_runtime::__tools::ending;
-use probe_runtime::__tools::{Table, shortened};
+use probe_runtime::__tools::{Table, count, shortened};
 use terminal_size::{Width, terminal_size};
-
-use crate::text::count;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
