@@ -251,7 +251,7 @@ impl Process {
         true
     }
 
-    /// Says that it has ended, and what it has left running.
+    /// Says that it has ended, and which processes it has left running.
     pub fn ended(&self) -> String {
         let left = self.started.as_ref().and_then(left).unwrap_or_default();
         format!("the program has ended{left}")

@@ -7,8 +7,8 @@ use crate::dispatch::{Event, Listener, Quick, Recorder};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
-/// Listens to probes. [`Count`](crate::Count) and [`Aggregate`](crate::Aggregate) are consumers, and
-/// so are those of [features](crate#consumers). You can write your own in the same way.
+/// Listens to probes. [`Count`](crate::Count) and [`Aggregate`](crate::Aggregate) are consumers,
+/// and so are those of [features](crate#consumers). You can write your own in the same way.
 ///
 /// Life: a consumer moves into [`ProbeSet::attach`](crate::ProbeSet::attach). It is called on every
 /// thread that hits one of the probes. It is dropped when its attachment is gone and no thread is

@@ -94,10 +94,10 @@ const OUT: &str = "PROBES_OUT";
 ///   or `%n` in the name.
 /// - A forked child reports its own hits and those inherited from its parent when it exits. Without
 ///   `%p`, `-PROCESS` is added before the ending of its files. It writes to its parent's streams
-///   (`/dev/stdout`, a pipe). A line on stderr after a process's last report counts its children that
-///   have not reported by then: those that leave by `_exit`, say. If parent and child both call this function, the child has such
-///   files, too. They hold what the child counts from then on, and replace the inherited reports to
-///   the same files.
+///   (`/dev/stdout`, a pipe). A line on stderr after a process's last report counts its children
+///   that have not reported by then: those that leave by `_exit`, say. If parent and child both
+///   call this function, the child has such files, too. They hold what the child counts from then
+///   on, and replace the inherited reports to the same files.
 /// - A text report ends with notes on anything that is missing: a consumer that failed, hits that
 ///   were not delivered, sites that were refused. For other formats these notes go to stderr, after
 ///   `PROBES, consumer NUMBER (NAME):`. If a format can't tell of calls that were not measured and
