@@ -5,6 +5,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::thread;
+use std::time::Duration;
 
 use super::status::{Status, threads};
 use crate::error::InjectError;
@@ -39,7 +41,7 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
         let name = Status::of(status.tracer).unwrap_or_default().name;
         return Err(InjectError::Traced { pid, tracer: status.tracer, name });
     }
-    let memory = Memory::open(pid).map_err(|error| refused(pid, &status, error))?;
+    let memory = opened(pid).map_err(|error| refused(pid, &status, error))?;
     if has_32_bits(pid) {
         return unable("has 32 bits, and calls are made in programs of 64 bits only");
     }
@@ -56,6 +58,21 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
         return unable("uses its parent's memory until it becomes another program (vfork); try again");
     }
     Ok(memory)
+}
+
+/// Opens a process's memory. A process that becomes another program (execve) has none for a moment.
+fn opened(pid: u32) -> io::Result<Memory> {
+    const TRIES: usize = 100;
+    let mut tries = 0;
+    loop {
+        match Memory::open(pid) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && tries < TRIES => {
+                tries += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Says why the system does not let this process trace that one.

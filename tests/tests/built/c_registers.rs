@@ -1,6 +1,6 @@
 //! Every register there is, set before and seen after calls of C functions that leave almost all of
 //! them as they were: around entries, returns and tail calls nothing changes but the flags,
-//! whatever a consumer does. A process of its own: it counts all probes there are.
+//! whatever a consumer does. A process of its own: it counts all probes there are. Tests take turns.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::ffi::c_void;
@@ -15,6 +15,7 @@ use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;
 use probe_tests::machine_state::{self, State};
 use probe_tests::text::Text;
+use probe_tests::turn::turn;
 
 /// Functions of `tests/c/state.c`, and how many functions of this file are called in all.
 const FUNCTIONS: [(&str, u64); 10] = [
@@ -49,8 +50,7 @@ fn run(object: &Object) -> (Vec<(String, State, State)>, u64) {
                 _ => 7,
             };
             let state = state.argument(argument);
-            // SAFETY: functions of this type, or of no arguments; this test is the only one in its
-            // process.
+            // SAFETY: functions of this type, or of no arguments; tests of this process take turns.
             let after = unsafe { state.call(function, if seed % 3 == 0 { 8 } else { 0 }) };
             all.push((format!("{name}, seed {seed}"), state, after));
             calls += called;
@@ -94,6 +94,7 @@ fn under_each_consumer(same: &dyn Fn(&str), calls: u64) {
 /// Points of `probe.h`, whose compilers keep values in vector registers across the site.
 #[test]
 fn vector_registers_survive_points() {
+    let _turn = turn();
     if !machine_state::is_supported() {
         println!("skipped: the processor has no XSAVE");
         return;
@@ -135,6 +136,7 @@ fn vector_registers_survive_points() {
 
 #[test]
 fn all_registers_survive() {
+    let _turn = turn();
     if !machine_state::is_supported() {
         println!("skipped: the processor has no XSAVE");
         return;
