@@ -1,6 +1,7 @@
 //! Every register there is, set before and seen after calls of C functions that leave almost all of
 //! them as they were: around entries, returns and tail calls nothing changes but the flags,
-//! whatever a consumer does. A process of its own: it counts all probes there are. Tests take turns.
+//! whatever a consumer does. A process of its own: it counts all probes there are. Tests take
+//! turns.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::ffi::c_void;
