@@ -13,13 +13,15 @@
 //! Cost: a pass over the table; some 60 bytes a function.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection};
-use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
+use object::read::elf::{ElfFile64, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
 
 use super::jumps::Fragment;
 use super::symbols::stem;
@@ -47,7 +49,11 @@ impl Extents {
     pub(super) fn of(path: &Path, symbols: &Path) -> Option<Self> {
         let (cache, other) =
             (ReadCache::new(File::open(path).ok()?), ReadCache::new(File::open(symbols).ok()?));
-        let (file, other) = (object::File::parse(&cache).ok()?, object::File::parse(&other).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let other = ElfFile64::<Endianness, _>::parse(&other).ok()?;
+        // At once: the cache keeps each part that is read, and a program has 100,000 names.
+        let names = other.section_by_index(other.elf_symbol_table().string_section());
+        let names = names.ok().and_then(|it| it.data().ok()).unwrap_or_default();
         let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
         let sections = sections
             .filter_map(|it| Some((it.address()..it.address().checked_add(it.size())?, it.file_range()?.0)));
@@ -59,7 +65,9 @@ impl Extents {
             })
             .filter_map(|symbol| {
                 let next = stems.len();
-                let stem = *stems.entry(stem(symbol.name().ok()?).to_owned()).or_insert(next);
+                let name = usize::try_from(symbol.elf_symbol().st_name(other.endian())).ok()?;
+                let name = CStr::from_bytes_until_nul(names.get(name..)?).ok()?.to_str().ok()?;
+                let stem = *stems.entry(stem(name).to_owned()).or_insert(next);
                 Some((symbol.address()..symbol.address().checked_add(symbol.size())?, stem))
             })
             .collect();
