@@ -103,6 +103,8 @@ impl Noted {
                 && start.is_multiple_of(ALIGNED)
                 && is_one(start)
                 && is_one(end - DEFINITION)
+                // Other definitions lie in the same data, one before the table among them.
+                && (0..(end - start) / DEFINITION).all(|number| is_one(start + number * DEFINITION))
         };
         (is_empty || are_some()) && (self.records.is_empty() || self.records_stand(memory))
     }
@@ -112,8 +114,8 @@ impl Noted {
         let stub_at = match memory.bytes(first) {
             Some([1, 16..=255, 1 | 2, _]) => first.wrapping_add(12),
             Some([1, 12..=255, 3, _]) => first.wrapping_add(8),
-            // Of another version. Definitions before and behind it are proof enough.
-            Some(_) => return !self.definitions.is_empty(),
+            // Of another version.
+            Some(_) => return !self.definitions.is_empty() && self.are_whole(memory),
             None => return false,
         };
         let leads = |at: u64| Some(at.wrapping_add_signed(i32::from_le_bytes(memory.bytes(at)?).into()));
@@ -131,12 +133,13 @@ impl Noted {
         }
     }
 
-    /// Returns whether the last record ends where the table does.
+    /// Returns whether there are records, of whatever version, of which the last one ends where the
+    /// table does.
     fn are_whole(&self, memory: &impl Memory) -> bool {
         let mut at = self.records.start;
         while at < self.records.end {
             match memory.bytes(at) {
-                Some([1, size @ 12..=255, 1..=3, _]) => at += u64::from(size),
+                Some([1..=255, size @ 4..=255, _, _]) => at += u64::from(size),
                 _ => return false,
             }
         }
@@ -222,6 +225,27 @@ mod tests {
         for at in [0x1500, 0x1504, 0x1500 + 192, 0x1500 - 192, 0x1500 + 16, 0x500, 0, u64::MAX - 64, 1 << 40]
         {
             assert_eq!(Noted::find(at, offsets, &object), Some(tables.clone()), "{at:#x}");
+        }
+    }
+
+    /// The runtime's own definitions are in no table, and may end where one begins.
+    #[test]
+    fn definitions_ahead_of_a_table_are_no_part_of_it() {
+        let (records, stub, first) = (START + 0x400, START + 0x500, START + 0xa00);
+        let mut object = Bytes(vec![0; 0x1200]);
+        put(&mut object.0, records, &[1, 16, 1, 0]);
+        relative(&mut object.0, records + 12, stub);
+        put(&mut object.0, stub, &[0x57, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xff, 0x27]);
+        relative(&mut object.0, stub + 4, first + 2 * 192 - 4);
+        (0..4).for_each(|number| put(&mut object.0, first + number * 192 + 16, &HEAD));
+        let tables = Noted { records: records..records + 16, definitions: first..first + 4 * 192 };
+        let offsets = offsets(0x2000, &tables);
+        for ahead in [192, 2 * 192] {
+            put(&mut object.0, first - ahead + 16, &HEAD);
+            for at in [0x2000, 0x2000 - ahead, 0x5000] {
+                assert_eq!(Noted::find(at, offsets, &object), Some(tables.clone()), "{ahead} {at:#x}");
+            }
+            put(&mut object.0, first - ahead + 16, &[0; 4]);
         }
     }
 
