@@ -108,7 +108,9 @@ fn watch(when: &When) -> io::Result<Watch> {
         let (caught, every) = (Arc::clone(&caught), when.every);
         // Only the program's own threads may run its signal handlers.
         let _masked = Masked::new();
-        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every))?
+        // Before the thread runs: the program may go on first.
+        let looking = Looking::begin();
+        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every, looking))?
     };
     let handled = caught.install(&when.ends, &when.on);
     // Functions may have been discovered before there was anybody to tell.
@@ -120,8 +122,7 @@ fn watch(when: &When) -> io::Result<Watch> {
     Ok(Watch { caught, thread: Some(thread), process: process() })
 }
 
-fn run(caught: &Caught, every: Option<Duration>) {
-    let _looking = Looking::begin();
+fn run(caught: &Caught, every: Option<Duration>, _looking: Looking) {
     let mut next = first(every);
     let (mut look_from, mut look_at) = (Instant::now(), Instant::now() + BETWEEN_LOOKS);
     loop {

@@ -74,9 +74,10 @@
 //! After [`look_ahead`], hooks make no system calls while nothing is attached, and otherwise only
 //! `mmap`, `gettid` and `prctl` at a thread's first hit. A thread that calls into an object which
 //! was loaded after the last operation waits for the next one, if a thread looks for probes by
-//! itself (under `PROBES`, and while a client of the agent has something attached): for 2·10⁹ ticks
-//! of the processor's counter at most, which is half a second to a second. After it has waited in
-//! vain, no thread waits again before an object has come.
+//! itself (under `PROBES`, and while a client of the agent has something attached). If no look
+//! begins, it waits for 2·10⁹ ticks of the processor's counter, which is half a second to a second;
+//! in all, for ten times as long. After it has waited in vain, no thread waits again before an
+//! object has come.
 //!
 //! # Why it is safe
 //! - The compiler expects a call there. So a callee may change the registers that calls may change,

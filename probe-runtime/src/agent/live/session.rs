@@ -99,9 +99,9 @@ fn hello() -> Hello {
 /// Answers one request after another, until the client ends the connection.
 fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
     let mut told = cpu::thread();
+    let mut looking = None;
     loop {
         while lock().has_attachments_of(session.number) {
-            let _looking = Looking::begin();
             if channel.wait_for_some(BETWEEN_LOOKS)? {
                 break;
             }
@@ -134,6 +134,9 @@ fn answer_all(session: Session, channel: &Channel) -> Result<(), ChannelError> {
             let used = cpu::thread();
             done.cpu_ns = used.saturating_sub(std::mem::replace(&mut told, used));
         }
+        // From the answer on, which says that something is attached.
+        let has_attachments = lock().has_attachments_of(session.number);
+        looking = has_attachments.then(|| looking.take().unwrap_or_else(Looking::begin));
         out.last(body)?;
     }
 }

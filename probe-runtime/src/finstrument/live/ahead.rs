@@ -74,36 +74,70 @@ static TEXTS: [Text; 256] =
 /// The number of looks when a thread last waited for one in vain.
 static GIVEN_UP: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The longest time that a thread waits, in ticks of the processor's counter: half a second at
-/// 4 GHz, a second at 2. A look is due every 300 ms.
-const PATIENCE: u64 = 2_000_000_000;
+/// The longest time that a thread waits for a look to begin, in ticks of the processor's counter:
+/// half a second at 4 GHz, a second at 2. A look is due every 300 ms.
+const LIMIT: u64 = 2_000_000_000;
+/// The same for all of the wait: a look that goes on waits for no lock but the heap's.
+const LONGEST: u64 = 10 * LIMIT;
 
-/// Returns whether consumers have the calls in the text of an address, as far as they can be found
-/// ahead.
-fn is_known(addr: usize) -> bool {
+/// The number of looks that are at work.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+/// The number of looks that have ended, also of those that have found nothing.
+static PASSES: AtomicUsize = AtomicUsize::new(0);
+
+/// A look at work, until it is dropped.
+struct AtWork(());
+
+impl AtWork {
+    fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        AT_WORK.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns the number of the look that has found the text of an address; 0 if the text passes for
+/// known.
+fn look_at(addr: usize) -> Option<usize> {
     // If there are too many objects, the others pass for known.
     let is_full = TEXTS[TEXTS.len() - 1].end.load(Ordering::Acquire) != 0;
     let texts = TEXTS.iter().take_while(|it| it.end.load(Ordering::Acquire) != 0);
     let mut of =
         texts.filter(|it| (it.start.load(Ordering::Acquire)..it.end.load(Ordering::Acquire)).contains(&addr));
-    of.next().map_or(is_full, |it| has_ended(it.look.load(Ordering::Acquire)))
+    of.next().map(|it| it.look.load(Ordering::Acquire)).or(is_full.then_some(0))
 }
 
 /// Waits until an operation of another thread has looked at the object of a call, which came after
 /// the last look, and consumers have its calls. Makes no system call, so the operation is not asked
 /// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
-/// not wait, and the wait is limited, since the thread may hold a lock that the operation needs.
+/// not wait. The wait ends with a look that began after it and has not found the object. It is
+/// limited, since the thread may hold a lock that the operation needs: the dynamic linker's, so that
+/// no look begins, or the heap's.
 pub(super) fn await_look(returns: usize, function: usize) {
     // A jump to a hook returns to anywhere, and a function may be named by another object's
     // address.
-    let is_known = || is_known(returns) || is_known(function);
+    let look = || look_at(returns).or_else(|| look_at(function));
+    let is_known = || look().is_some_and(has_ended);
     if is_known() || !is_outside() || !Looking::is_any() || GIVEN_UP.load(Ordering::Relaxed) == looks() {
         return;
     }
     // The system's clock may take a system call. Ticks of any length bound the wait.
-    let begun = counter();
+    let (passes, begun) = (PASSES.load(Ordering::SeqCst), counter());
+    let mut idle = begun;
     while !is_known() {
-        if counter().saturating_sub(begun) > PATIENCE {
+        let (now, is_found) = (counter(), look().is_some());
+        if is_found || AT_WORK.load(Ordering::SeqCst) != 0 {
+            idle = now;
+        }
+        // The first of two that end may have begun before.
+        let is_missed = !is_found && PASSES.load(Ordering::SeqCst) >= passes + 2;
+        let is_late = now.saturating_sub(idle) > LIMIT || now.saturating_sub(begun) > LONGEST;
+        if is_missed || is_late || !Looking::is_any() {
             return GIVEN_UP.store(looks(), Ordering::Relaxed);
         }
         std::hint::spin_loop();
@@ -219,11 +253,15 @@ impl Ahead {
         if !IS_ON.load(Ordering::Acquire) {
             return false;
         }
-        let calling = freeze(|frozen| self.calling(frozen, loaded, redirection));
+        let calling = freeze(|frozen| {
+            let _at_work = AtWork::begin();
+            self.calling(frozen, loaded, redirection)
+        });
         let mut has_found = false;
         let has_come = !calling.is_empty();
         let look = if has_come { begin_look() } else { 0 };
         for Calling { hash, leads, references } in calling {
+            let at_work = AtWork::begin();
             let known = loaded.all().iter().find(|known| known.hash == hash);
             let functions = known.map(|known| names.around(known, &references)).unwrap_or_default();
             let decoded = functions.into_iter().map(|fragments| {
@@ -231,7 +269,9 @@ impl Ahead {
                 (fragments, uses)
             });
             let decoded: Vec<_> = decoded.filter(|(_, uses)| !uses.is_empty()).collect();
+            drop(at_work);
             has_found |= freeze(|frozen| {
+                let _at_work = AtWork::begin();
                 loaded.renew(frozen);
                 let known = loaded.all().iter().find(|known| known.hash == hash);
                 known.is_some_and(|known| self.publish(frozen, known, &decoded))
@@ -248,6 +288,7 @@ impl Ahead {
             table::keep_room();
             self.tell();
         }
+        PASSES.fetch_add(1, Ordering::SeqCst);
         has_found
     }
 
