@@ -116,8 +116,8 @@ fn look_at(addr: usize) -> Option<usize> {
 /// the last look, and consumers have its calls. Makes no system call, so the operation is not asked
 /// for: threads that look by themselves do so every 300 ms. A thread that others may wait for does
 /// not wait. The wait ends with a look that began after it and has not found the object. It is
-/// limited, since the thread may hold a lock that the operation needs: the dynamic linker's, so that
-/// no look begins, or the heap's.
+/// limited, since the thread may hold a lock that the operation needs: the heap's, or the dynamic
+/// linker's, so that no look begins.
 pub(super) fn await_look(returns: usize, function: usize) {
     // A jump to a hook returns to anywhere, and a function may be named by another object's
     // address.
