@@ -129,8 +129,8 @@ mod tests {
         let definitions = range(ALL.as_ptr().addr(), size_of_val(&ALL));
         let mut note = Box::new([0_i64; 4]);
         let note_at = note.as_ptr().addr();
-        let none = definitions.start;
-        for (field, to) in [none, none, definitions.start, definitions.end].into_iter().enumerate() {
+        let nowhere = definitions.start;
+        for (field, to) in [nowhere, nowhere, definitions.start, definitions.end].into_iter().enumerate() {
             note[field] = to.wrapping_sub(note_at + field * size_of::<i64>()).cast_signed() as i64;
         }
         let notes = range(note_at, size_of::<Note>());
