@@ -50,6 +50,7 @@ pub fn play(way: &str) {
     }
     let probes = probe_runtime::init_from_env().unwrap();
     if way == "loses its reader" {
+        fs::write("attached", "").unwrap();
         while !Path::new("left").exists() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -252,16 +253,22 @@ fn a_pipe_that_nobody_reads_ends_the_trace_and_not_the_program() {
         let c_path = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: a string that ends in zero.
         assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0);
-        let left = folder.join("left");
+        let [attached, left] = ["attached", "left"].map(|name| folder.join(name));
         let reader = thread::spawn(move || {
-            File::open(path).unwrap().read_exact(&mut [0; 16]).unwrap();
+            let mut pipe = File::open(path).unwrap();
+            pipe.read_exact(&mut [0; 16]).unwrap();
+            // A pipe that breaks earlier is no trace.
+            while !attached.exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            drop(pipe);
             fs::write(left, "").unwrap();
         });
         let (output, stderr, hits) = run("loses its reader", &format!("file={name}, ring=16K"), &folder);
         reader.join().unwrap();
         assert!(output.status.success(), "{name}: {}", scenario::said(&output));
         assert!(stderr.contains("Broken pipe"), "{name}: {stderr}");
-        let [events, lost] = said(&stderr).unwrap();
+        let [events, lost] = said(&stderr).unwrap_or_else(|| panic!("{name}: {stderr}"));
         assert_eq!(events + lost, hits, "{name}: {stderr}");
         assert_ne!(lost, 0, "{name}: {stderr}");
     }
