@@ -88,13 +88,16 @@ fn made(folder: &Folder, compiler: &str, flags: &[&str], of_program: &[&str]) ->
     (compile("program", MAIN, &program, &[&shared]), plugin)
 }
 
-/// Returns the calls of each function in the rows of a report.
+/// Returns the calls of each function in the rows of a report. All have returned.
 fn rows(report: &Path, name: &str, calls: &str) -> BTreeMap<String, u64> {
     let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
-    let mut all = BTreeMap::new();
-    for row in report["rows"].as_array().unwrap().iter().filter(|row| row["kind"] != "exit") {
-        *all.entry(row[name].as_str().unwrap().to_owned()).or_insert(0) += row[calls].as_u64().unwrap();
+    let [mut all, mut exits] = [const { BTreeMap::new() }; 2];
+    for row in report["rows"].as_array().unwrap() {
+        let of_kind = if row["kind"] == "exit" { &mut exits } else { &mut all };
+        *of_kind.entry(row[name].as_str().unwrap().to_owned()).or_insert(0) += row[calls].as_u64().unwrap();
+        assert_eq!(row["unpaired"].as_u64().unwrap_or(0), 0, "{row}");
     }
+    assert!(exits.is_empty() || exits == all, "{exits:?} {all:?}");
     all
 }
 
@@ -172,6 +175,56 @@ fn each_way_to_link_and_call_is_known() {
             let mut tally = ran(&folder, &program, &[], "**=count", &report);
             tally.retain(|name, _| name != "plugged" && name != "inner");
             assert_eq!(rows(&report, "probe", "hits"), tally, "{compiler} {flags:?} {of_program:?}");
+        }
+    }
+}
+
+/// Functions that are left by one call: the ends of `one` and `two` alike, as compilers make them
+/// of inlined functions; and `spilled`, whose address is kept in memory.
+const SHARING: &str = r#"
+#include <stdio.h>
+long one(long), two(long), spilled(long), both(long);
+__asm__(".text\n"
+    "both: .type both, @function\n"
+    "pushq %rbx\n" "subq $16, %rsp\n" "movq %rdi, %rbx\n"
+    "leaq both(%rip), %rdi\n" "call __cyg_profile_func_enter@PLT\n"
+    "testq $1, %rbx\n" "jz 1f\n"
+    "leaq one(%rip), %rdi\n" "call __cyg_profile_func_enter@PLT\n"
+    "leaq one(%rip), %rdi\n" "jmp 2f\n"
+    "1: leaq two(%rip), %rdi\n" "call __cyg_profile_func_enter@PLT\n"
+    "leaq two(%rip), %rdi\n"
+    "2: call __cyg_profile_func_exit@PLT\n"
+    "leaq both(%rip), %rdi\n" "call __cyg_profile_func_exit@PLT\n"
+    "movq %rbx, %rax\n" "addq $16, %rsp\n" "popq %rbx\n" "ret\n" ".size both, . - both\n"
+    "spilled: .type spilled, @function\n"
+    "subq $24, %rsp\n" "leaq spilled(%rip), %rax\n" "movq %rax, 8(%rsp)\n"
+    "movq %rax, %rdi\n" "call __cyg_profile_func_enter@PLT\n"
+    "movq 8(%rsp), %rdi\n" "call __cyg_profile_func_exit@PLT\n"
+    "xorl %eax, %eax\n" "addq $24, %rsp\n" "ret\n" ".size spilled, . - spilled\n");
+long one(long x) { return x * 3; }
+long two(long x) { return x * 5; }
+int main(void)
+{
+    long sum = 0;
+    for (long i = 0; i < 30; i++) sum += both(i % 3) + spilled(i);
+    printf("%ld\nboth 30\none 11\ntwo 21\nspilled 30\nmain 1\n", sum + one(1) + two(1));
+    return 0;
+}
+"#;
+
+#[test]
+fn functions_that_share_a_call_are_all_left() {
+    for compiler in compilers() {
+        let folder = Folder::new("hooks-sharing");
+        let (source, program) = (folder.0.join("sharing.c"), folder.0.join("sharing"));
+        fs::write(&source, SHARING).unwrap();
+        let flags = ["-O1", "-finstrument-functions"];
+        let said = c_library::run(compiler, &flags, &[&source], &program);
+        assert!(said.is_done, "{}", said.messages);
+        let report = folder.0.join("report.json");
+        for (spec, name, calls) in [("**=count", "probe", "hits"), ("**=latency", "function", "calls")] {
+            let tally = ran(&folder, &program, &[], spec, &report);
+            assert_eq!(rows(&report, name, calls), tally, "{compiler} {spec}");
         }
     }
 }

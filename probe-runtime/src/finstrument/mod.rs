@@ -152,7 +152,8 @@
 //!   its stub tells the hits of the other function apart. The hook delivers these, all of them, if
 //!   that function's probe is attached. From then on the call is known to be shared, and is a real
 //!   call for good ([`Reason::Shared`]). Until then, while the site is latent, hits of the other
-//!   function are not seen. `-fno-crossjumping` forbids such calls.
+//!   function are not seen. [`look_ahead`] finds such calls before they run, so that none is a
+//!   site. `-fno-crossjumping` forbids them.
 //! - A program's own `memcpy`, `memmove`, `memset`, `memcmp`, `__errno_location`, `syscall`,
 //!   `pthread_setcancelstate` and `pthread_setspecific` must not be instrumented
 //!   (`no_instrument_function`), since the hooks call them. Its own `mmap`, `open`, `sigaction` and

@@ -4,7 +4,10 @@
 //! words that lead to the hooks ▸ references to them in the text ▸ the functions around those,
 //! decoded from the file ▸ compared with the text ▸ published, as a first hit does
 //! ```
-//! A call whose function can't be told from the code is left to its first hit.
+//! Inlined functions with like ends may share a call, and of some calls not all functions can be
+//! told. Such a call is published for each function that it may be made for, as far as another call
+//! of the object is surely made for that function. It stays a real call ([`shared`]). A call that
+//! has no such function is left to its first hit.
 //!
 //! Life: from [`begin`] on, each operation looks at the objects that have come since the last one,
 //! once each. Words that the dynamic linker would bind here at their first use are bound. An object
@@ -14,7 +17,7 @@
 // Safety: relies on `Frozen`: text and words in a loaded object's segments stay mapped.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,6 +32,7 @@ use super::publish::{FoundBy, publish};
 use super::read_call::call_of;
 use super::reconcile::is_there;
 use super::redirection::{self, Redirection};
+use super::shared;
 use super::table::{self, CallEntry};
 use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
@@ -37,7 +41,7 @@ use crate::arch::backend::stub::{self, StubCode};
 use crate::clock::counter;
 use crate::control::Looking;
 use crate::dispatch::{Inside, is_outside};
-use crate::os::objects::{Frozen, Generation, freeze};
+use crate::os::objects::{Frozen, Generation, Object, freeze};
 use crate::registry::provider::{begin_look, has_ended, looks};
 
 const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];
@@ -376,35 +380,52 @@ impl Ahead {
         let Some(inside) = Inside::new() else { return false };
         let object = &known.object;
         let mut has_found = false;
-        for (fragments, uses) in decoded {
-            // The file may be another one by now.
-            if !fragments.iter().all(|fragment| is_loaded(fragment, object, &[])) {
-                continue;
-            }
-            for HookUse { kind, returns, function } in uses {
-                let function = match *function {
-                    RegisterValue::Address(function) => function,
-                    RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => continue,
-                    // SAFETY: in a segment of a loaded object.
-                    RegisterValue::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) },
-                };
-                let (hit, hook) = (Hit { function, kind: *kind }, hook(*kind));
-                // SAFETY: in the text of a loaded object, which the comparison has found there.
-                let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
-                if !holds(object, function, 1, true) && call.is_none() {
-                    // Nothing is known of it but its address, which is another object's.
-                    continue;
-                }
+        // The file may be another one by now.
+        let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| is_loaded(it, object, &[]));
+        let decoded = decoded.iter().filter(|(fragments, _)| is_loaded(fragments));
+        let uses: Vec<_> = decoded.flat_map(|(_, uses)| uses).map(|it| (it, told(object, it))).collect();
+        let sure: HashSet<_> =
+            uses.iter().filter(|(_, told)| told.len() == 1).map(|(_, told)| told[0]).collect();
+        for (HookUse { kind, returns, .. }, mut functions) in uses {
+            let hook = hook(*kind);
+            // SAFETY: in the text of a loaded object, which the comparison has found there.
+            let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
+            let is_sure = functions.len() == 1;
+            // Of a function that is another object's, nothing is known but its address.
+            functions.retain(|it| holds(object, *it, 1, true) || (is_sure && call.is_some()));
+            functions.retain(|it| sure.contains(it));
+            for (number, function) in functions.iter().enumerate() {
+                let hit = Hit { function: *function, kind: *kind };
+                // The first one owns the call.
+                let call = call.filter(|_| number == 0);
                 // SAFETY: the same.
                 let found = unsafe { publish(&inside, hit, call, None, hook, FoundBy::Operation) };
-                has_found |= found.is_some_and(|(_, is_new)| is_new);
+                let Some((discovery, is_new)) = found else { continue };
+                has_found |= is_new;
                 if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
                     seen.key.get_or_insert(call.returns());
+                    if functions.len() > 1 {
+                        shared::note(discovery);
+                    }
                 }
             }
         }
         has_found
     }
+}
+
+/// Returns the functions that a hook may be told.
+fn told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<usize> {
+    let function = |it: &RegisterValue| match *it {
+        RegisterValue::Address(function) => Some(function),
+        RegisterValue::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => None,
+        // SAFETY: in a segment of a loaded object.
+        RegisterValue::Pointer(at) => Some(unsafe { ptr::read_unaligned(at as *const usize) }),
+    };
+    let mut told: Vec<_> = functions.iter().filter_map(function).collect();
+    told.sort_unstable();
+    told.dedup();
+    told
 }
 
 /// Copies the text of a loaded object.

@@ -13,12 +13,12 @@
 //! instruction, or with a jump through a table, which may lead anywhere. Conditional jumps do not
 //! count: one byte could not replace them, and would have to go on where they do not jump.
 //!
-//! [`uses`] asks less: which functions tell a hook of themselves, and where. The stub of a call
-//! compares the function that the hook is told, so a value that is not the only one does no harm
-//! there. So code that nothing is known to lead to may follow any jump through a table, and any
-//! call, whose exceptions land there.
+//! [`uses`] asks less: which functions may tell a hook of themselves, and where. The stub of a call
+//! compares the function that the hook is told, so a value that does not come does no harm there.
+//! So code that nothing is known to lead to may follow any jump through a table, and any call,
+//! whose exceptions land there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
@@ -40,7 +40,7 @@ pub(super) struct Fragment {
 }
 
 /// The value of a register.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum RegisterValue {
     /// This address.
     Address(usize),
@@ -65,12 +65,14 @@ pub(super) struct HookUse {
     pub(super) kind: Kind,
     /// The address that the call returns to; `None` for a jump.
     pub(super) returns: Option<usize>,
-    /// The value of its first argument.
-    pub(super) function: RegisterValue,
+    /// The values that its first argument may have: several if inlined functions with like ends
+    /// share it (crossjumping).
+    pub(super) functions: Vec<RegisterValue>,
 }
 
-/// Returns the uses of hooks in a function's fragments, where their first argument is known. `hook`
-/// tells which hook a target leads to.
+/// Returns the uses of hooks in a function's fragments. `hook` tells which hook a target leads to.
+/// Where not all values of the first argument can be told, the use has those of all others in
+/// these fragments, too: a function that was inlined there is entered and left there.
 pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>) -> Vec<HookUse> {
     let Some(code) = Flow::of(fragments) else { return Vec::new() };
     let used = |(number, instruction): (usize, &Instruction)| {
@@ -86,7 +88,7 @@ pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>
                     through(addr(instruction.ip_rel_memory_address()))
                 } else if instruction.op0_kind() == OpKind::Register {
                     // A pointer that was loaded once for several calls.
-                    match code.value_before(number, instruction.op0_register(), true) {
+                    match code.values_before(number, instruction.op0_register(), true).only() {
                         Some(RegisterValue::Pointer(at)) => through(at),
                         _ => None,
                     }
@@ -98,10 +100,21 @@ pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>
             _ => return None,
         };
         let (kind, after) = (kind?, addr(instruction.next_ip()));
-        let function = code.value_before(number, Register::RDI, true)?;
-        Some(HookUse { kind, returns: is_call.then_some(after), function })
+        let Values { known, are_all } = code.values_before(number, Register::RDI, true);
+        Some((HookUse { kind, returns: is_call.then_some(after), functions: known }, are_all))
     };
-    code.instructions.iter().enumerate().filter_map(used).collect()
+    let (mut whole, others): (Vec<_>, Vec<_>) =
+        code.instructions.iter().enumerate().filter_map(used).partition(|(_, are_all)| *are_all);
+    if !others.is_empty() {
+        let all: BTreeSet<_> =
+            whole.iter().chain(&others).flat_map(|(it, _)| it.functions.iter().copied()).collect();
+        whole.extend(
+            others
+                .into_iter()
+                .map(|(it, are_all)| (HookUse { functions: all.iter().copied().collect(), ..it }, are_all)),
+        );
+    }
+    whole.into_iter().map(|(it, _)| it).filter(|it| !it.functions.is_empty()).collect()
 }
 
 /// Returns all jumps out of a function's fragments whose first argument is certain.
@@ -122,7 +135,7 @@ pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
         if matches!(target, Target::Direct(there) if code.number_at.contains_key(&there)) {
             return None;
         }
-        let function = code.value_before(number, Register::RDI, false)?;
+        let function = code.values_before(number, Register::RDI, false).only()?;
         Some(Jump { at: addr(instruction.ip()), bytes: bytes(instruction)?, target, function })
     };
     code.instructions.iter().enumerate().filter_map(jump).collect()
@@ -209,28 +222,29 @@ impl Flow {
         }
     }
 
-    /// Returns the value of a register when an instruction is reached, if all paths agree on it. If
-    /// `follows`, code that nothing is known to lead to may be reached from [`anywhere`](Self), and
-    /// nobody calls a fragment that another one jumps to.
-    fn value_before(&self, number: usize, register: Register, follows: bool) -> Option<RegisterValue> {
+    /// Returns the values of a register when an instruction is reached, on all paths. If `follows`,
+    /// code that nothing is known to lead to may be reached from [`anywhere`](Self), and nobody
+    /// calls a fragment that another one jumps to.
+    fn values_before(&self, number: usize, register: Register, follows: bool) -> Values {
         let mut info = InstructionInfoFactory::new();
-        let mut values = HashSet::new();
+        let (mut known, mut are_all) = (BTreeSet::new(), true);
         let mut seen = HashSet::from([(number, register)]);
         let mut open = vec![(number, register)];
         while let Some((number, register)) = open.pop() {
             let before = match self.before.get(number).and_then(Option::as_ref) {
-                Some(before) if !before.is_empty() => before,
+                Some(before) if !before.is_empty() => Some(before),
                 Some(_) if follows => {
                     // All such code is reached alike, so it is looked at once, under one number.
-                    if seen.insert((usize::MAX, register)) { &self.anywhere } else { continue }
+                    if seen.insert((usize::MAX, register)) { Some(&self.anywhere) } else { continue }
                 }
-                None if follows => self.between.get(&number)?,
-                _ => return None,
+                None if follows => self.between.get(&number),
+                _ => None,
             };
-            for number in before {
+            are_all &= before.is_some();
+            for number in before.into_iter().flatten() {
                 match effect(&self.instructions[*number], register, &mut info) {
-                    Effect::Unknown => return None,
-                    Effect::Value(value) => _ = values.insert(value),
+                    Effect::Unknown => are_all = false,
+                    Effect::Value(value) => _ = known.insert(value),
                     Effect::Copy(from) => {
                         if seen.insert((*number, from)) {
                             open.push((*number, from));
@@ -238,12 +252,26 @@ impl Flow {
                     }
                 }
             }
-            if values.len() > 1 || seen.len() > MOST_STEPS {
-                return None;
+            if seen.len() > MOST_STEPS {
+                are_all = false;
+                break;
             }
         }
-        let mut values = values.into_iter();
-        values.next().filter(|_| values.next().is_none())
+        Values { known: known.into_iter().collect(), are_all }
+    }
+}
+
+/// The values of a register.
+struct Values {
+    known: Vec<RegisterValue>,
+    /// Whether there are no others.
+    are_all: bool,
+}
+
+impl Values {
+    /// Returns the value, if there is one alone.
+    fn only(self) -> Option<RegisterValue> {
+        if let ([only], true) = (&*self.known, self.are_all) { Some(*only) } else { None }
     }
 }
 
@@ -417,7 +445,7 @@ mod tests {
     }
 
     /// Returns the kinds of the found uses, the offsets of the calls' ends, and the functions.
-    fn used(code: &[&[u8]]) -> Vec<(Kind, Option<usize>, RegisterValue)> {
+    fn used(code: &[&[u8]]) -> Vec<(Kind, Option<usize>, Vec<RegisterValue>)> {
         let hook = |target| match target {
             // The targets of `CALL` and `JUMP` at several places, and a pointer.
             Target::Direct(0x2000..0x2100) => Some(Kind::Entry),
@@ -425,17 +453,36 @@ mod tests {
             _ => None,
         };
         let uses = uses(&[Fragment { addr: 0x1000, code: code.concat() }], hook);
-        uses.into_iter().map(|it| (it.kind, it.returns.map(|it| it - 0x1000), it.function)).collect()
+        uses.into_iter().map(|it| (it.kind, it.returns.map(|it| it - 0x1000), it.functions)).collect()
     }
 
     #[test]
     fn calls_and_jumps_tell_their_functions() {
-        let own = RegisterValue::Address(0x1000);
+        let own = || vec![RegisterValue::Address(0x1000)];
         let code: [&[u8]; 5] = [&OWN, &COPY, &CALL, &COPY, &JUMP];
-        assert_eq!(used(&code), [(Kind::Entry, Some(15), own), (Kind::Exit, None, own)]);
+        assert_eq!(used(&code), [(Kind::Entry, Some(15), own()), (Kind::Exit, None, own())]);
         // je hook
-        assert_eq!(used(&[&OWN, &COPY, &[0x0f, 0x84, 0, 0x20, 0, 0]]), [(Kind::Exit, None, own)]);
-        assert_eq!(used(&[&OTHER, &[0x90; 3], &CALL, &CALL]).len(), 1, "the first call changes it");
+        assert_eq!(used(&[&OWN, &COPY, &[0x0f, 0x84, 0, 0x20, 0, 0]]), [(Kind::Exit, None, own())]);
+    }
+
+    #[test]
+    fn a_use_has_all_functions_that_it_may_tell() {
+        let both = [0x1000, 0x1110].map(RegisterValue::Address);
+        // lea rbx; je to the copy; lea rdi; jmp over the copy; copy; call
+        let code: [&[u8]; 6] = [&OWN, &[0x74, 9], &OTHER, &[0xeb, 3], &COPY, &CALL];
+        assert_eq!(used(&code), [(Kind::Entry, Some(26), both.to_vec())]);
+        // The first call changes it, so the second one may be of any function here.
+        let code: [&[u8]; 6] = [&OTHER, &[0x90; 3], &CALL, &CALL, &OWN, &COPY];
+        let [own, other] = [0x1014, 0x1107].map(RegisterValue::Address);
+        assert_eq!(
+            used(&[&code[..], &[&JUMP]].concat()),
+            [
+                (Kind::Entry, Some(15), vec![other]),
+                (Kind::Exit, None, vec![own]),
+                (Kind::Entry, Some(20), vec![own, other]),
+            ]
+        );
+        assert_eq!(used(&[&CALL]), [], "there is none");
     }
 
     #[test]
@@ -444,22 +491,24 @@ mod tests {
         // mov r12, [rip + …]; call r12
         let load = [0x4c, 0x8b, 0x25, 0xef, 0x3f, 0, 0];
         let code: [&[u8]; 6] = [&OWN, &[0x90; 3], &load, &COPY, &[0x41, 0xff, 0xd4], &[0xc3]];
-        assert_eq!(used(&code), [(Kind::Exit, Some(23), own)]);
+        assert_eq!(used(&code), [(Kind::Exit, Some(23), vec![own])]);
     }
 
     #[test]
     fn code_that_is_reached_through_a_table_is_reached_from_the_table() {
         let own = RegisterValue::Address(0x1000);
         let table = [0xff, 0xe0]; // jmp rax
-        assert_eq!(used(&[&OWN, &table, &COPY, &CALL]), [(Kind::Entry, Some(17), own)]);
+        assert_eq!(used(&[&OWN, &table, &COPY, &CALL]), [(Kind::Entry, Some(17), vec![own])]);
         assert_eq!(found(&[&OWN, &table, &COPY, &JUMP]), []);
         // An exception lands behind the `ret`.
-        assert_eq!(used(&[&OWN, &CALL, &[0xc3], &COPY, &JUMP]), [(Kind::Exit, None, own)]);
-        assert_eq!(used(&[&CALL, &OWN, &CALL, &[0xc3], &COPY, &JUMP]), [], "from before it was set");
+        let lands: [&[u8]; 5] = [&OWN, &CALL, &[0xc3], &COPY, &JUMP];
+        assert_eq!(used(&lands).first(), Some(&(Kind::Exit, None, vec![own])));
         // The compiler has moved a part out of the way. The part jumps back.
         let main = Fragment { addr: 0x1000, code: [&OWN[..], &[0x74, 10], &COPY, &JUMP].concat() };
         let cold = Fragment { addr: 0x1013, code: vec![0xeb, 0xf4] };
-        assert_eq!(uses(&[main, cold], |_| Some(Kind::Exit)).len(), 1);
+        let is_hook = |target| matches!(target, Target::Direct(0x3000..0x3100)).then_some(Kind::Exit);
+        let [HookUse { functions, .. }] = &uses(&[main, cold], is_hook)[..] else { panic!() };
+        assert_eq!(*functions, [own]);
     }
 
     proptest! {
