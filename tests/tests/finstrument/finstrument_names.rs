@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 use probe_runtime::{Count, Kind, finstrument};
-use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
 
@@ -39,6 +39,23 @@ __attribute__((noinline)) static uint64_t inner(uint64_t x) { return x + 1; }
 uint64_t outer(uint64_t x) { return inner(x) * 2; }
 ";
 
+/// The C library has a function of this name, and its address is what compilers tell the hooks.
+const INLINED: &str = "\
+extern inline __attribute__((gnu_inline)) int tolower(int x) {
+    if (x < 0)
+        x = -x;
+    return x;
+}
+unsigned long far(unsigned long x) {
+    return tolower(-(int)x) + 1;
+}
+";
+
+#[test]
+fn a_function_that_is_inlined_and_another_objects() {
+    scenario::runs_in_a_child("scenario", "inlined");
+}
+
 #[test]
 fn cpp_with_exceptions() {
     scenario::runs_in_a_child("scenario", "cpp");
@@ -62,6 +79,7 @@ fn scenario() {
         "cpp" => cpp(),
         "stripped" => stripped(),
         "separate" => separate(),
+        "inlined" => inlined(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -132,6 +150,27 @@ fn stripped() {
         drop(calls);
         library.close();
     }
+}
+
+/// Its entry and its exit are those of one function.
+fn inlined() {
+    let folder = folder("inlined");
+    let file = source(&folder, "inlined.c", INLINED);
+    // GCC makes no hook calls in such functions.
+    let Some(clang) = compilers().into_iter().find(|it| it.contains("clang")) else { return };
+    let library = Library::open(&shared(clang, &file, "inlined.so", &["-O2", "-g"]));
+    let far = library.function("far");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    assert_eq!((far(4), far(5)), (5, 6));
+    let counts = calls.counts();
+    let of = |kind| {
+        let found = counts.iter().find(|it| it.probe.path() == "tolower" && it.probe.kind() == kind);
+        found.map(|it| (it.hits, it.probe.file().to_owned(), it.probe.line()))
+    };
+    assert_eq!(of(Kind::Entry), Some((2, file.to_str().unwrap().to_owned(), 0)), "{counts}");
+    assert_eq!(of(Kind::Exit), of(Kind::Entry), "{counts}");
+    drop(calls);
+    library.close();
 }
 
 /// Runs a tool, which has to succeed.

@@ -130,7 +130,7 @@ struct Symbol {
 /// A function that has no address.
 struct Inlined {
     path: Option<String>,
-    place: Option<Place>,
+    file: Option<String>,
 }
 
 /// A source file and a line of it.
@@ -176,7 +176,8 @@ impl File {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {
             let symbol = name.or(inlined.path).map(|path| Symbol { addr: site, path });
-            return self.described(site, symbol.or(enclosing), inlined.place);
+            // The site's own line is another one at the function's entry than at its exits.
+            return self.described(site, symbol.or(enclosing), inlined.file.map(|file| (file, 0)));
         }
         let addr = enclosing.as_ref().map_or(site, |symbol| symbol.addr);
         let place = self.place(addr);
@@ -192,7 +193,7 @@ impl File {
         let innermost = frames.next().ok()??;
         frames.next().ok()??;
         let path = innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| plain(&it));
-        Some(Inlined { path, place: innermost.location.as_ref().and_then(place) })
+        Some(Inlined { path, file: innermost.location.as_ref().and_then(place).map(|(file, _)| file) })
     }
 
     fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Described {
