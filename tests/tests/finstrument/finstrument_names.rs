@@ -167,7 +167,7 @@ fn inlined() {
         let found = counts.iter().find(|it| it.probe.path() == "tolower" && it.probe.kind() == kind);
         found.map(|it| (it.hits, it.probe.file().to_owned(), it.probe.line()))
     };
-    assert_eq!(of(Kind::Entry), Some((2, file.to_str().unwrap().to_owned(), 0)), "{counts}");
+    assert_eq!(of(Kind::Entry), Some((2, file.to_str().unwrap().to_owned(), 1)), "{counts}");
     assert_eq!(of(Kind::Exit), of(Kind::Entry), "{counts}");
     drop(calls);
     library.close();

@@ -17,7 +17,7 @@
 // Safety: relies on `Frozen`: text and words in a loaded object's segments stay mapped.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -383,29 +383,31 @@ impl Ahead {
         // The file may be another one by now.
         let is_loaded = |fragments: &[Fragment]| fragments.iter().all(|it| is_loaded(it, object, &[]));
         let decoded = decoded.iter().filter(|(fragments, _)| is_loaded(fragments));
-        let uses: Vec<_> = decoded.flat_map(|(_, uses)| uses).map(|it| (it, told(object, it))).collect();
-        let sure: HashSet<_> =
-            uses.iter().filter(|(_, told)| told.len() == 1).map(|(_, told)| told[0]).collect();
-        for (HookUse { kind, returns, .. }, mut functions) in uses {
-            let hook = hook(*kind);
-            // SAFETY: in the text of a loaded object, which the comparison has found there.
-            let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
-            let is_sure = functions.len() == 1;
-            // Of a function that is another object's, nothing is known but its address.
-            functions.retain(|it| holds(object, *it, 1, true) || (is_sure && call.is_some()));
-            functions.retain(|it| sure.contains(it));
-            for (number, function) in functions.iter().enumerate() {
-                let hit = Hit { function: *function, kind: *kind };
-                // The first one owns the call.
-                let call = call.filter(|_| number == 0);
-                // SAFETY: the same.
-                let found = unsafe { publish(&inside, hit, call, None, hook, FoundBy::Operation) };
-                let Some((discovery, is_new)) = found else { continue };
-                has_found |= is_new;
-                if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
-                    seen.key.get_or_insert(call.returns());
-                    if functions.len() > 1 {
-                        shared::note(discovery);
+        let decoded: Vec<Vec<_>> =
+            decoded.map(|(_, uses)| uses.iter().map(|it| (it, told(object, it))).collect()).collect();
+        let places: HashMap<_, _> = decoded.iter().flat_map(|uses| sure(uses)).collect();
+        for uses in decoded {
+            let nearer: HashMap<_, _> = sure(&uses).collect();
+            for (HookUse { kind, returns, at, .. }, mut functions) in uses {
+                let hook = hook(*kind);
+                // SAFETY: in the text of a loaded object, which the comparison has found there.
+                let call = returns.and_then(|returns| unsafe { call_of(returns, hook) });
+                functions.retain(|it| places.contains_key(it));
+                for (number, function) in functions.iter().enumerate() {
+                    let hit = Hit { function: *function, kind: *kind };
+                    // The first one owns the call.
+                    let call = call.filter(|_| number == 0);
+                    let at = nearer.get(function).or(places.get(function)).copied().unwrap_or(*at);
+                    let by = FoundBy::Operation { at };
+                    // SAFETY: the same.
+                    let found = unsafe { publish(&inside, hit, call, None, hook, by) };
+                    let Some((discovery, is_new)) = found else { continue };
+                    has_found |= is_new;
+                    if let (Some(call), Some(seen)) = (call, self.seen.get_mut(&known.hash)) {
+                        seen.key.get_or_insert(call.returns());
+                        if functions.len() > 1 {
+                            shared::note(discovery);
+                        }
                     }
                 }
             }
@@ -426,6 +428,11 @@ fn told(object: &Object, HookUse { functions, .. }: &HookUse) -> Vec<usize> {
     told.sort_unstable();
     told.dedup();
     told
+}
+
+/// Returns the functions that tell a hook of themselves for sure, and where.
+fn sure(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)> {
+    uses.iter().filter(|(_, told)| told.len() == 1).map(|(it, told)| (told[0], it.at))
 }
 
 /// Copies the text of a loaded object.

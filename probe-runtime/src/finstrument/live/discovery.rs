@@ -71,8 +71,8 @@ pub(super) struct Discovery {
     is_left: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
-    /// Whether a hit has found it, rather than an operation.
-    pub(super) was_reached: AtomicBool,
+    /// Where an operation has seen the function tell the hook of itself; 0 if a hit has found it.
+    pub(super) told_at: AtomicUsize,
     /// Whether there was no room for it where all discovered functions are counted.
     is_beyond: AtomicBool,
     /// The number of hooks that are changing its bytes.
@@ -174,6 +174,7 @@ impl Discovery {
         it.is_left.store(false, Ordering::Relaxed);
         it.is_shared.store(false, Ordering::Relaxed);
         it.twin.store(ptr::null_mut(), Ordering::Relaxed);
+        it.told_at.store(0, Ordering::Relaxed);
         it.is_beyond.store(false, Ordering::Relaxed);
         it.is_wanted.store(member.is_some(), Ordering::Relaxed);
         it.counter.store(member.as_ref().map_or(0, |member| member.counter + 1), Ordering::Relaxed);
@@ -215,9 +216,11 @@ impl Discovery {
         Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
     }
 
-    /// Returns an address in the text of the call, or of the function if the call is not known.
+    /// Returns an address in the text that tells the hook of the function: the call's, if it is
+    /// known.
     pub(super) fn text(&self) -> usize {
-        self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
+        let told_at = || Some(self.told_at.load(Ordering::Relaxed)).filter(|at| *at != 0);
+        self.returns().map(|returns| call::site(returns).0).or_else(told_at).unwrap_or(self.hit().function)
     }
 
     /// Returns its definition, for the hit that keeps its place.
@@ -328,7 +331,7 @@ impl CallSite for Discovery {
     }
 
     fn was_reached(&self) -> bool {
-        self.was_reached.load(Ordering::Relaxed)
+        self.told_at.load(Ordering::Relaxed) == 0
     }
 
     fn probe(&self) -> Option<ProbeId> {

@@ -63,6 +63,8 @@ pub(super) struct Jump {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct HookUse {
     pub(super) kind: Kind,
+    /// The address of the call or the jump.
+    pub(super) at: usize,
     /// The address that the call returns to; `None` for a jump.
     pub(super) returns: Option<usize>,
     /// The values that its first argument may have: several if inlined functions with like ends
@@ -99,9 +101,9 @@ pub(super) fn uses(fragments: &[Fragment], hook: impl Fn(Target) -> Option<Kind>
             }
             _ => return None,
         };
-        let (kind, after) = (kind?, addr(instruction.next_ip()));
+        let (kind, at, after) = (kind?, addr(instruction.ip()), addr(instruction.next_ip()));
         let Values { known, are_all } = code.values_before(number, Register::RDI, true);
-        Some((HookUse { kind, returns: is_call.then_some(after), functions: known }, are_all))
+        Some((HookUse { kind, at, returns: is_call.then_some(after), functions: known }, are_all))
     };
     let (mut whole, others): (Vec<_>, Vec<_>) =
         code.instructions.iter().enumerate().filter_map(used).partition(|(_, are_all)| *are_all);

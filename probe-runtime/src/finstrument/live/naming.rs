@@ -23,6 +23,7 @@ use super::reconcile::is_there;
 use super::separate;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
+use crate::abi::Kind;
 use crate::os::objects::{Object, freeze};
 use crate::syntax::floor;
 
@@ -50,6 +51,9 @@ struct File {
     twins: OnceCell<Twins>,
     /// Read when a function of it jumps to a hook; `None` if the file has no symbols.
     extents: OnceCell<Option<Extents>>,
+    /// Functions that run here and have an address of another object, as their first call here
+    /// describes them: the same for their entries and exits.
+    elsewhere: HashMap<usize, Described>,
 }
 
 impl Names {
@@ -73,6 +77,8 @@ impl Names {
             });
         });
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
+        // An entry describes its function better than an exit, which may be in code of another one.
+        new.sort_by_key(|discovery| discovery.hit().kind == Kind::Exit);
         for discovery in new {
             // The object may be gone by now.
             let Some(known @ KnownObject { object, hash }) = loaded.at(discovery.text()) else { continue };
@@ -89,8 +95,16 @@ impl Names {
                     .into_iter()
                     .for_each(|tail_jumps| discovery.set_tail_jumps(locked, tail_jumps));
             }
-            let Described { path, file, line } =
-                if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
+            let described = if is_own {
+                file.describe(function)
+            } else if let Some(known) = file.elsewhere.get(&function) {
+                known.clone()
+            } else {
+                let described = file.describe_site(discovery.text(), name);
+                file.elsewhere.insert(function, described.clone());
+                described
+            };
+            let Described { path, file, line } = described;
             discovery.name(locked, *hash, &path, &file, line);
         }
     }
@@ -108,13 +122,13 @@ impl Names {
         functions
     }
 
-    fn file(&mut self, known: &KnownObject) -> &File {
+    fn file(&mut self, known: &KnownObject) -> &mut File {
         self.files.entry(known.hash).or_insert_with(|| File::of(&known.object))
     }
 }
 
 /// The text of a definition.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Described {
     path: String,
     file: String,
@@ -130,7 +144,7 @@ struct Symbol {
 /// A function that has no address.
 struct Inlined {
     path: Option<String>,
-    file: Option<String>,
+    place: Option<Place>,
 }
 
 /// A source file and a line of it.
@@ -143,7 +157,8 @@ impl File {
         let separate = separate::of(&path, &shown);
         let loader = Loader::new(separate.as_ref().unwrap_or(&path)).ok();
         let (twins, extents) = (OnceCell::new(), OnceCell::new());
-        Self { path, separate, shown, base: object.base, loader, twins, extents }
+        let elsewhere = HashMap::new();
+        Self { path, separate, shown, base: object.base, loader, twins, extents, elsewhere }
     }
 
     fn offset(&self, addr: usize) -> u64 {
@@ -176,8 +191,7 @@ impl File {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {
             let symbol = name.or(inlined.path).map(|path| Symbol { addr: site, path });
-            // The site's own line is another one at the function's entry than at its exits.
-            return self.described(site, symbol.or(enclosing), inlined.file.map(|file| (file, 0)));
+            return self.described(site, symbol.or(enclosing), inlined.place);
         }
         let addr = enclosing.as_ref().map_or(site, |symbol| symbol.addr);
         let place = self.place(addr);
@@ -193,7 +207,7 @@ impl File {
         let innermost = frames.next().ok()??;
         frames.next().ok()??;
         let path = innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| plain(&it));
-        Some(Inlined { path, file: innermost.location.as_ref().and_then(place).map(|(file, _)| file) })
+        Some(Inlined { path, place: innermost.location.as_ref().and_then(place) })
     }
 
     fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Described {

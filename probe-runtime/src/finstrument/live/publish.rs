@@ -34,7 +34,11 @@ pub(super) unsafe fn is_stale(discovery: &Discovery, hook: usize) -> bool {
 /// The finder of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FoundBy {
-    Operation,
+    /// An operation, which has seen that the function tells the hook of itself here: the address
+    /// of a call or a jump.
+    Operation {
+        at: usize,
+    },
     Hit,
     /// A hit that makes no system calls, and so maps no memory.
     QuietHit,
@@ -72,7 +76,9 @@ pub(super) unsafe fn publish(
         let member = counted::member(inside);
         let is_beyond = member.is_none() && counted::is_on();
         Discovery::write(place, key, call, hit, hook, state, member);
-        place.discovery().was_reached.store(by != FoundBy::Operation, Ordering::Relaxed);
+        if let FoundBy::Operation { at } = by {
+            place.discovery().told_at.store(at, Ordering::Relaxed);
+        }
         if let Some(owner) = owner {
             shared::find_twin(place.discovery(), owner);
         }
