@@ -239,7 +239,7 @@ impl Running {
             windows: Windows::new(began, functions, options.epoch.as_secs_f64() * 1e9, |time, calls| {
                 bucket.price(time, calls)
             }),
-            surveys: Surveys::new(functions),
+            surveys: Surveys::new(),
             shares: matches!(time, TimeSource::Machine(_)).then(Shares::begin),
             income: bucket.income(1.0, 1.0),
             bucket,

@@ -2,6 +2,12 @@
 //!
 //! Surveys begin after 0.3 ms, and are made as often as a part of the budget pays for, but less and
 //! less often. None is made during a window.
+//!
+//! Functions that have become hot since the last survey may cost many times as much as it, since
+//! each of their calls is counted. Then the next one comes sooner. If surprises come at random,
+//! they cost the time between surveys, squared, times something; the sum of that and of the surveys
+//! themselves is smallest where both are equal. So the time between is multiplied by the root of
+//! the ratio of the two, and at most doubled where nothing has surprised.
 
 use super::core::Running;
 use super::estimate::Untimed;
@@ -22,12 +28,13 @@ const ENOUGH: f64 = 100e6;
 /// all time so far: a hot function costs more than surveys do.
 const SURVEYS: f64 = 0.1;
 const EARLY: f64 = 20e6;
-/// The cost of waking up and going to sleep, which takes some 13 to 28 µs on a virtual machine;
-/// and of reading a function. In nanoseconds.
+/// The cost of waking up and going to sleep, which takes some 13 to 28 µs on a virtual machine, in
+/// nanoseconds.
 const WAKING: f64 = 20e3;
-const READING: f64 = 100.0;
 /// The maximum time between two surveys, in nanoseconds.
 const LONGEST: f64 = 4e9;
+/// The time between surveys from which on there is time for more than surveys.
+const CALM: f64 = 10e6;
 /// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
 /// next survey they may be so many that timing them takes as long as they do.
 const SHORT: f64 = 2e3;
@@ -45,21 +52,12 @@ pub(super) struct Surveys {
     /// The time of all hits by then.
     pub(super) hits: f64,
     between: f64,
-    /// The cost of the last survey.
-    took: f64,
 }
 
 impl Surveys {
-    /// Plans surveys of so many functions.
-    pub(super) fn new(functions: usize) -> Self {
-        Self {
-            last: Moment::default(),
-            untimed: 0.0,
-            unwatched: 0.0,
-            hits: 0.0,
-            between: FIRST,
-            took: functions as f64 * READING,
-        }
+    /// Begins soon.
+    pub(super) fn new() -> Self {
+        Self { last: Moment::default(), untimed: 0.0, unwatched: 0.0, hits: 0.0, between: FIRST }
     }
 
     /// Returns the latest time of the next survey.
@@ -72,13 +70,20 @@ impl Surveys {
         now - self.last.time >= ENOUGH
     }
 
-    /// Notes that a survey is made now. `price` returns the cost of a time.
-    fn plan(&mut self, at: Moment, income: f64, price: impl Fn(f64) -> f64) {
-        let now = at.time;
+    /// Plans the next survey. `cost` is that of the last one, `hits` that of all calls in the time
+    /// before it, and `income` that of a nanosecond.
+    fn plan(&mut self, elapsed: f64, [cost, hits]: [f64; 2], income: f64) {
+        let now = self.last.time;
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
-        let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
+        let paid = cost / (share * income).max(f64::MIN_POSITIVE);
         let least = (OF_ALL * now).clamp(FIRST, ENOUGH);
-        (self.last, self.between) = (at, least.max(paid).min(LONGEST));
+        let surprise = hits - income * elapsed;
+        let soon = if surprise > cost {
+            (elapsed * (cost / surprise).sqrt()).max(FIRST)
+        } else {
+            least.max(2.0 * self.between)
+        };
+        self.between = least.max(paid).min(LONGEST).min(soon);
     }
 }
 
@@ -88,7 +93,6 @@ impl Running {
         self.book(sampler);
         let own_before = self.cost.own;
         let joined = self.admit(sampler);
-        self.read_shares(sampler);
         let (at, last) = (self.moment(), self.surveys.last);
         let elapsed = at.time - last.time;
         let mut lately = Vec::with_capacity(self.states.len());
@@ -116,7 +120,7 @@ impl Running {
         self.surveys.untimed += if has_untimed || has_unwatched { elapsed } else { 0.0 };
         self.surveys.unwatched += if has_unwatched { elapsed } else { 0.0 };
         self.loads.add(last.time, at.time, self.income * elapsed, lately.into_iter());
-        self.surveys.plan(at, self.income, |time| self.bucket.price(time, 0.0));
+        self.surveys.last = at;
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());
         let is_dear = timed > price(costs.counted);
@@ -137,8 +141,14 @@ impl Running {
         self.change(sampler, &changed, &chosen);
         self.list();
         self.book(sampler);
-        self.surveys.took = self.cost.own - own_before;
+        let price = |time| self.bucket.price(time, 0.0);
+        let costs = [self.cost.own - own_before + WAKING, self.cost.hits - self.surveys.hits].map(price);
+        self.surveys.plan(elapsed, costs, self.income);
         self.surveys.hits = self.cost.hits;
+        // Last, since sampling begins with a call that the kernel takes 15 ms for.
+        if self.surveys.between >= CALM {
+            self.read_shares(sampler);
+        }
     }
 
     /// Reads the samples of the processor's clock.
@@ -214,5 +224,43 @@ impl Running {
         let hot = functions.len();
         functions.extend(others);
         self.in_windows = Listed::new(functions, hot, |it| self.sites[it]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the times between surveys that cost 0.1 ms each, at 1 % of a processor, if calls
+    /// between two of them cost so many milliseconds.
+    fn between(hits: &[f64]) -> Vec<f64> {
+        let mut surveys = Surveys::new();
+        let each = |hits: &f64| {
+            let elapsed = surveys.between;
+            surveys.last.time += elapsed;
+            surveys.plan(elapsed, [100e3, hits * 1e6], 0.01);
+            surveys.between / 1e6
+        };
+        hits.iter().map(each).collect()
+    }
+
+    #[test]
+    fn surveys_come_sooner_after_a_surprise() {
+        let calm = between(&[0.0; 20]);
+        // Calls that the income pays for are no surprise.
+        assert_eq!(between(&[0.001; 20]), calm);
+        assert!(calm.windows(2).all(|two| two[1] <= 2.0 * two[0] + 1e-9), "{calm:?}");
+        // A tenth of 1 % pays for 0.1 ms in 100 ms, and a bit less often early.
+        assert!((90.0..100.0).contains(&calm[19]), "{calm:?}");
+        let mut hits = [0.0; 40];
+        hits[20] = 10.0;
+        let surprised = between(&hits);
+        let [before, after] = [surprised[19], surprised[20]];
+        // The root of 0.1 ms in 10 ms, less what the income paid.
+        assert!((after / before - 0.1).abs() < 0.01, "{before} {after}");
+        let doubled = surprised[21..25].windows(2).all(|two| two[1] > 1.9 * two[0] || two[1] > 50.0);
+        assert!(doubled && (90.0..=100.0).contains(&surprised[39]), "{surprised:?}");
+        // As often as at first, and not more.
+        assert!(between(&[1e3; 30]).iter().all(|it| (0.3..100.0).contains(it)));
     }
 }
