@@ -139,6 +139,68 @@ fn a_report_says_since_when_it_has_the_hits_of_what_was_found_by_a_hit() {
     assert_eq!((function(1), counts.total()), (1, 1));
 }
 
+/// A function in which two others are inlined, and left by one call.
+const SHARING: &str = "\
+\t.text
+\t.globl both, one, two
+\t.type both, @function
+\t.type one, @function
+\t.type two, @function
+both:
+\tpushq %rbx
+\tmovq %rdi, %rbx
+\ttestq $1, %rbx
+\tjz 1f
+\tleaq .Lone(%rip), %rdi
+\tjmp 2f
+1:\tleaq .Ltwo(%rip), %rdi
+2:\tcall __cyg_profile_func_exit@PLT
+\tmovq %rbx, %rax
+\tpopq %rbx
+\tret
+\t.size both, . - both
+one:
+.Lone:
+\tleaq .Lone(%rip), %rdi
+\tjmp __cyg_profile_func_enter@PLT
+\t.size one, . - one
+two:
+.Ltwo:
+\tleaq .Ltwo(%rip), %rdi
+\tjmp __cyg_profile_func_enter@PLT
+\t.size two, . - two
+\t.section .note.GNU-stack,\"\",@progbits
+";
+
+/// Nobody listens to some hits of a shared call, while others are counted.
+#[test]
+fn hits_pass_by_while_no_consumer_wants_them() {
+    finstrument::look_ahead();
+    let library = probe_tests::instrumented::load("sharing", "sharing.s", SHARING, &[]);
+    let both = library.function("both");
+    let attached = |name: &str| select(&format!("{name} kind=exit")).unwrap().attach(Count::new()).unwrap();
+    for round in 1..4 {
+        let calls = |one: u64, two: u64| {
+            (0..one).for_each(|_| assert_eq!(both(1), 1));
+            (0..two).for_each(|_| assert_eq!(both(2), 2));
+        };
+        let ones = attached("one");
+        calls(3, 5);
+        let twos = attached("two");
+        calls(2, round);
+        assert_eq!((ones.total(), twos.total()), (5, round));
+        drop(ones);
+        calls(4, 7);
+        twos.pause();
+        calls(1, 6);
+        twos.resume();
+        let ones = attached("one");
+        calls(round, 2);
+        assert_eq!((ones.total(), twos.total()), (round, round + 9));
+    }
+    library.close();
+}
+
 #[test]
 fn each_hit_is_counted_from_the_first_one_on() {
     let folder = folder("ahead");

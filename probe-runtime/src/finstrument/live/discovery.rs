@@ -33,6 +33,7 @@ use super::call::{self, Call, LOOKED_AT};
 use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, ChunkPlace};
 use super::counters;
+use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
 use super::reason::Reason;
 use crate::abi::{Definition, Kind};
@@ -96,6 +97,7 @@ pub(super) struct Discovery {
     pub(super) strays: AtomicUsize,
     /// Another call site of the same probe; see [`shared`](super::shared).
     pub(super) twin: AtomicPtr<Discovery>,
+    pub(super) fast: FastCalls,
 }
 
 // SAFETY: all fields are atomics but for `inline_hook`, which is written before the discovery is
@@ -175,6 +177,7 @@ impl Discovery {
         it.is_shared.store(false, Ordering::Relaxed);
         it.twin.store(ptr::null_mut(), Ordering::Relaxed);
         it.told_at.store(0, Ordering::Relaxed);
+        it.fast.reset();
         it.is_beyond.store(false, Ordering::Relaxed);
         it.is_wanted.store(member.is_some(), Ordering::Relaxed);
         it.counter.store(member.as_ref().map_or(0, |member| member.counter + 1), Ordering::Relaxed);

@@ -1,20 +1,21 @@
-//! A way past the look-up, for real calls that a consumer listens to. These are mostly active
-//! calls across two words.
+//! A way past the look-up, for real calls: most are active calls across two words, and calls that
+//! several functions share.
 //!
 //! ```text
-//! hook ▸ the entry of its return address: the same call, the same function? ▸ the call's stub, behind its own comparison
+//! hook ▸ the entry of its return address: the same call, the same function?
+//!      ▸ wanted: the call's stub, behind its own comparison; else: a `ret`
 //! ```
-//! From there on the call takes the same way as an active site's CALL: `definition.entry`, with the
-//! same return address.
+//! From the stub on the call takes the same way as an active site's CALL: `definition.entry`, with
+//! the same return address.
 //!
-//! Life: a wanted hit that was looked up fills the entry, if that is free. From then on the entry
-//! is that call's for good. A thread that ceases to listen, or that finds the object gone, empties
-//! the entry's target. It does so after it has changed `is_wanted`, and a thread that fills an
-//! entry looks at `is_wanted` afterwards. If two calls share an entry, the later one is looked up
-//! each time.
+//! Life: a hit that was looked up fills the entry, if that is free. From then on the entry is that
+//! call's and that function's for good. The discovery keeps its number. A thread that begins or
+//! ceases to listen, or that finds the object gone, empties the target. It does so after it has
+//! changed `is_wanted`, and a thread that fills an entry looks at `is_wanted` afterwards. If two
+//! calls share an entry, the later one is looked up each time.
 //! Cost: 32 bytes for each of 8,192 entries; only the touched pages take memory.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 /// The number of entries, as a power of two.
 const BITS: u32 = 13;
@@ -39,30 +40,78 @@ pub(super) static ENTRIES: [FastCall; 1 << BITS] = [const {
     FastCall { returns: AtomicUsize::new(0), function: AtomicUsize::new(0), target: AtomicUsize::new(0) }
 }; 1 << BITS];
 
-fn of(returns: usize) -> &'static FastCall {
-    &ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT]
+/// The entries of a discovery, from 1; 0 in free places. A call that is known has one. A function
+/// whose calls are not known may have been reached by many.
+#[derive(Default)]
+pub(super) struct FastCalls([AtomicU16; 4]);
+
+impl FastCalls {
+    /// Forgets all, for another discovery. No thread fills one meanwhile.
+    pub(super) fn reset(&self) {
+        self.0.iter().for_each(|it| it.store(0, Ordering::Relaxed));
+    }
+
+    /// Lets the next hits by a return address continue at `target`, as long as `is_so`.
+    pub(super) fn fill(&self, returns: usize, function: usize, target: usize, is_so: impl FnOnce() -> bool) {
+        let number = returns.wrapping_mul(FACTOR) >> SHIFT;
+        let entry = &ENTRIES[number];
+        let is_taken = |place: &AtomicUsize, value| {
+            let taken = place.compare_exchange(0, value, Ordering::AcqRel, Ordering::Acquire);
+            taken.is_ok() || taken == Err(value)
+        };
+        if is_taken(&entry.returns, returns) && is_taken(&entry.function, function) && self.keep(number) {
+            entry.target.store(target, Ordering::SeqCst);
+            if !is_so() {
+                entry.target.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Makes all hits be looked up again.
+    pub(super) fn empty(&self) {
+        for kept in &self.0 {
+            if let Some(number) = usize::from(kept.load(Ordering::SeqCst)).checked_sub(1) {
+                ENTRIES[number].target.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Keeps the number of an entry, if there is room.
+    fn keep(&self, number: usize) -> bool {
+        let Ok(kept) = u16::try_from(number + 1) else { return false };
+        self.0.iter().any(|place| {
+            let taken = place.compare_exchange(0, kept, Ordering::SeqCst, Ordering::SeqCst);
+            taken.is_ok() || taken == Err(kept)
+        })
+    }
 }
 
-/// Lets the next hits of a call continue at `target`, as long as they are wanted.
-pub(super) fn fill(returns: usize, function: usize, target: usize, is_wanted: impl FnOnce() -> bool) {
-    let entry = of(returns);
-    let is_free = entry.returns.load(Ordering::Acquire) == 0;
-    let take = || entry.returns.compare_exchange(0, returns, Ordering::AcqRel, Ordering::Acquire);
-    if (is_free && take().is_err()) || entry.returns.load(Ordering::Acquire) != returns {
-        return;
-    }
-    entry.function.store(function, Ordering::Release);
-    entry.target.store(target, Ordering::SeqCst);
-    if !is_wanted() {
-        entry.target.store(0, Ordering::SeqCst);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Makes the hits of a call be looked up again, since no consumer wants them any more or the call
-/// belongs to another object.
-pub(super) fn empty(returns: usize) {
-    let entry = of(returns);
-    if entry.returns.load(Ordering::Acquire) == returns {
-        entry.target.store(0, Ordering::SeqCst);
+    fn target(returns: usize) -> usize {
+        ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT].target.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn an_entry_is_one_calls_until_all_is_looked_up_again() {
+        let (own, other) = (FastCalls::default(), FastCalls::default());
+        own.fill(0x1234, 7, 70, || true);
+        assert_eq!(target(0x1234), 70);
+        other.fill(0x1234, 8, 80, || true);
+        assert_eq!(target(0x1234), 70, "it is another function's");
+        own.fill(0x1234, 7, 71, || false);
+        assert_eq!(target(0x1234), 0, "it is not so any more");
+        // More return addresses than there is room for.
+        let returns = |number: usize| 0x10_0000 + 16 * number;
+        (0..9).for_each(|number| own.fill(returns(number), 7, 70, || true));
+        assert_eq!((0..9).filter(|number| target(returns(*number)) == 70).count(), 3);
+        own.fill(0x1234, 7, 72, || true);
+        own.empty();
+        assert!((0..9).all(|number| target(returns(number)) == 0) && target(0x1234) == 0);
+        own.reset();
+        own.fill(returns(8), 7, 70, || true);
+        assert_eq!(target(returns(8)), 70);
     }
 }

@@ -21,6 +21,7 @@
 
 use std::arch::naked_asm;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use super::call::Call;
 use super::chunk::{self, ChunkPlace};
@@ -126,6 +127,9 @@ fn called(hit: Hit, by: ByHook) {
                 // An operation has made it a site while this thread was on its way.
                 is_wanted |= ahead::is_on() && shared::is_listened_to(known.discovery);
                 pass_on(&inside, known, by, is_wanted);
+                if !is_wanted && ahead::is_on() {
+                    pass_by(known, returns);
+                }
             }
             None => discovered(&inside, hit, by),
         }
@@ -176,8 +180,8 @@ fn settle(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opti
             pending::note(discovery);
         }
     }
-    if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
-        pass_look_up(discovery);
+    if is_wanted && !discovery.is_site() && discovery.state() != State::Waiting {
+        pass_look_up(discovery, owner);
     }
     is_wanted
 }
@@ -200,11 +204,28 @@ fn pass_on(inside: &Inside, KnownCall { discovery, owner }: KnownCall, by: ByHoo
 
 /// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
 /// neither be a site nor wait to become one.
-fn pass_look_up(discovery: &'static Discovery) {
-    let Some(returns) = discovery.returns() else { return };
+fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>) {
+    // By a jump, the stub would take the stack pointer for that of a call.
+    let Some(returns) = owner.unwrap_or(discovery).returns() else { return };
     let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
     let target = place.stub() + chunk::COMPARISON;
-    fast::fill(returns, discovery.hit().function, target, || discovery.is_wanted());
+    discovery.fast.fill(returns, discovery.hit().function, target, || discovery.is_wanted());
+}
+
+/// Lets the next hits by a return address end at once, as long as no consumer wants them. Only
+/// operations notice that an object has come in another one's place: calls are found ahead.
+fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
+    let is_real = matches!(discovery.state(), State::Unpatched(_));
+    if is_real && discovery.twin.load(Ordering::Relaxed).is_null() {
+        let nothing = nothing as *const () as usize;
+        discovery.fast.fill(returns, discovery.hit().function, nothing, || !discovery.is_wanted());
+    }
+}
+
+/// Where the hits of a call go that no consumer wants.
+#[unsafe(naked)]
+unsafe extern "C" fn nothing() {
+    naked_asm!("endbr64", "ret")
 }
 
 #[cold]

@@ -8,13 +8,12 @@ use std::sync::atomic::Ordering;
 
 use super::state::{PATCHED, SWITCHED};
 use super::{Discovery, WantedOutcome};
-use crate::finstrument::live::fast;
 
 impl Discovery {
     /// Records whether a consumer listens. The result tells whether bytes may have to change, too.
     pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> WantedOutcome {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
-        if !is_wanted {
+        if before != is_wanted {
             self.look_up_again();
         }
         match (self.state.load(Ordering::SeqCst), before == is_wanted) {
@@ -27,7 +26,7 @@ impl Discovery {
 
     /// Makes its hits be looked up again.
     pub(in crate::finstrument) fn look_up_again(&self) {
-        self.returns().into_iter().for_each(fast::empty);
+        self.fast.empty();
     }
 
     pub(in crate::finstrument) fn is_wanted(&self) -> bool {
