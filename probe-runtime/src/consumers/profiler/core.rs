@@ -340,7 +340,7 @@ impl Running {
             if state.mode != MeasureMode::Sampled {
                 let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
-                time += counted * costs.counted(state.is_in_place);
+                time += counted * costs.counted(state.is_in_place, self.loads.between(function));
             }
             each(function, state, seen);
         }

@@ -53,6 +53,10 @@ pub(super) struct Now {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Loads {
     calls: Vec<f64>,
+    /// The functions, those called least first. Those not called are last.
+    order: Vec<u32>,
+    /// How many other functions are called between two calls of a function.
+    between: Vec<f32>,
     /// The income while they were called.
     income: f64,
     /// How much the functions evict each other from the nearest cache: from 0 to 1.
@@ -61,12 +65,17 @@ pub(super) struct Loads {
 
 impl Loads {
     pub(super) fn new(functions: usize) -> Self {
-        Self { calls: vec![0.0; functions], ..Self::default() }
+        let mut loads = Self::default();
+        loads.extend(functions);
+        loads
     }
 
     /// Makes room for so many functions. Those added last have not been called.
     pub(super) fn extend(&mut self, functions: usize) {
         self.calls.resize(functions, 0.0);
+        self.between.resize(functions, 0.0);
+        let more = u32::try_from(functions).unwrap_or(u32::MAX);
+        self.order.extend(u32::try_from(self.order.len()).unwrap_or(more)..more);
     }
 
     /// Adds the income and the calls of each function between two moments.
@@ -85,6 +94,27 @@ impl Loads {
         let entropy =
             if sum > 0.0 { sum.ln() - called().map(|it| it * it.ln()).sum::<f64>() / sum } else { 0.0 };
         self.crowd = (entropy.exp() / CACHED).min(1.0);
+        // Functions that are not called cost nothing, and are last.
+        let key = |it: &u32| match self.calls[*it as usize] {
+            0.0 => f64::INFINITY,
+            calls => calls,
+        };
+        crate::order::sort_by(&mut self.order, |a, b| key(a).total_cmp(&key(b)));
+        let called = self.calls.iter().filter(|it| **it > 0.0).count();
+        // Of those called less often, each call comes between two of its own with that probability.
+        let mut below = 0.0;
+        for (rank, function) in self.order[..called].iter().enumerate() {
+            let calls = self.calls[*function as usize];
+            #[expect(clippy::cast_possible_truncation, reason = "a rough number")]
+            let between = (below / calls + (called - 1 - rank) as f64) as f32;
+            self.between[*function as usize] = between;
+            below += calls;
+        }
+    }
+
+    /// Returns how many other functions are called between two calls of a function.
+    pub(super) fn between(&self, function: usize) -> f64 {
+        self.between[function].into()
     }
 
     /// Returns whether a function was called recently.
@@ -99,12 +129,8 @@ impl Loads {
         if self.income <= 0.0 {
             return chosen;
         }
-        // Functions that are not called cost nothing, and are last.
-        let key = |it: usize| if self.is_called(it) { self.calls[it] } else { f64::INFINITY };
-        let mut order: Vec<_> = (0..now.len()).collect();
-        crate::order::sort_by(&mut order, |a, b| key(*a).total_cmp(&key(*b)));
         let (mut of_timed, mut of_counted, mut left) = (0.0, 0.0, more);
-        for function in order {
+        for function in self.order.iter().map(|it| *it as usize) {
             let (Now { mode, price, may_be_timed }, calls) = (now[function], self.calls[function]);
             let wary = |than: MeasureMode| if mode < than { 2.0 } else { 1.0 };
             let as_timed = calls * timed / self.income;
@@ -164,6 +190,16 @@ mod tests {
         assert!((crowd(&[16.0; 64]) - 64.0).abs() < 1e-9);
         assert!((crowd(&[16.0; 512]) - 256.0).abs() < 1e-9);
         assert!((crowd(&[1e6, 1.0, 0.0]) - 1.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn rare_functions_have_more_others_in_between() {
+        let all = loads(&[4.0, 0.0, 2.0, 400.0, 1.0]);
+        for (function, between) in [(0, 1.75), (2, 2.5), (3, 7.0 / 400.0), (4, 3.0)] {
+            assert!((all.between(function) - between).abs() < 1e-6, "{all:?}");
+        }
+        // In turns, all others.
+        assert!((0..9).all(|it| (loads(&[5.0; 9]).between(it) - 8.0).abs() < 1e-6));
     }
 
     #[test]

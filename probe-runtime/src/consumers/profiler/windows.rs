@@ -101,7 +101,7 @@ impl Running {
         let calls: Vec<_> = calls.collect();
         let costs = self.costs();
         let of_each = |(function, calls): (&usize, &[f64; 2])| {
-            calls[0] * costs.counted(self.states[*function].is_in_place)
+            calls[0] * costs.counted(self.states[*function].is_in_place, self.loads.between(*function))
         };
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         for (function, calls) in self.estimated.iter().zip(&calls) {
