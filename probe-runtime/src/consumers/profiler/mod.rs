@@ -137,10 +137,12 @@ use crate::registry::ProbeId;
 /// program of tens of thousands of sites that uses less than a second of CPU time pays 2 to 4 %.
 ///
 /// A surprise can cost more than that: a function may begin to be called 100 million times a
-/// second. The profiler checks for this at least three times a second, and spends less afterwards
-/// until the cost is paid, up to the budget of 5 s. The table shows the cost of profiling. If the
-/// first quarter of a second cost more than its budget, the table shows that, too: attaching to
-/// thousands of functions takes milliseconds at once.
+/// second. Until the profiler looks at all functions again, each of its calls is counted. It looks
+/// again the sooner, the more the last surprise has cost. It spends less afterwards until the cost
+/// is paid, up to the budget of 5 s. The table shows the cost of profiling. If the first quarter of
+/// a second cost more than its budget, the table shows that, too: attaching to thousands of
+/// functions takes milliseconds at once. So the budget does not hold in runs of less than a second,
+/// and in runs of some seconds of programs with tens of thousands of functions.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
