@@ -265,6 +265,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
 
     #[cold]
     fn map(&self, slot: &'static ThreadSlot, known: u64) -> Option<Local<'_, H, P>> {
+        slot.identify();
         let start = match &self.place {
             _ if known == REFUSED => ptr::null_mut(),
             Some(place) => place.take(),

@@ -49,7 +49,7 @@ pub fn compare(scale: Scale, workloads: &[Workload]) {
 
 /// Returns the same program on this many threads, with work for this many seconds, if its work is
 /// variable.
-fn of_seconds(workload: &Workload, threads: u64, seconds: f64) -> Workload {
+pub fn of_seconds(workload: &Workload, threads: u64, seconds: f64) -> Workload {
     let mut workload = workload.on(threads);
     if workload.is_scaled() {
         // The second pass removes the error from the start of the process.

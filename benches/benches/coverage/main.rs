@@ -5,6 +5,7 @@
 //! selects sections:
 //! - `rows`: calls and times beside the truth (see `runs.rs`). A row's calls are exact, a lower
 //!   bound, or estimated: of 100 estimates, 95 should have the truth within their error.
+//! - `shares`: the functions with the most CPU time after a second (see `shares.rs`).
 //! - `cpu`: CPU time relative to the same program with nothing attached (see `cpu.rs`).
 
 use std::env;
@@ -24,6 +25,7 @@ mod paced;
 mod program;
 mod rivals;
 mod runs;
+mod shares;
 mod thousands;
 mod watched;
 mod workload;
@@ -38,12 +40,13 @@ fn main() -> ExitCode {
     let Ok(by) = env::var(watched::VARIABLE) else {
         let scale = Scale::from_args();
         let workloads = workload::workloads(scale);
-        let asked = env::var(SECTIONS).unwrap_or_else(|_| "rows,cpu".to_owned());
+        let asked = env::var(SECTIONS).unwrap_or_else(|_| "rows,shares,cpu".to_owned());
         for section in asked.split(',') {
             match section.trim() {
                 "rows" => runs::compare(scale, &workloads),
                 "cpu" => cpu::compare(scale, &workloads),
-                other => panic!("{SECTIONS}={other}: rows, cpu"),
+                "shares" => shares::compare(scale, &workloads),
+                other => panic!("{SECTIONS}={other}: rows, shares, cpu"),
             }
         }
         return ExitCode::SUCCESS;

@@ -71,7 +71,7 @@ pub const PROGRAMS: [Program; 18] = [
     },
     library("sqlite", Input::Sqlite, 20_000),
     Program { is_large: true, ..library("thousands-3", Input::Functions(3_000), 150_000) },
-    Program { is_large: true, ..library("thousands-20", Input::Functions(20_000), 150_000) },
+    Program { is_large: true, ..library("thousands-30", Input::Functions(30_000), 150_000) },
 ];
 
 const MIXTURE: &str = "coverage::made::mixture::**";

@@ -1,4 +1,4 @@
-//! Libraries of thousands of small C functions with probes, generated while the bench runs.
+//! Libraries of thousands of small C functions with ten sites each, generated while the bench runs.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,12 +6,32 @@ use std::path::{Path, PathBuf};
 
 use probe_tests::real::{CodeBase, Way};
 
+/// The number of inlined copies in each function, and of functions that have those of the same
+/// functions.
+const INLINED: u64 = 4;
+const GROUP: u64 = 100;
+
 /// Returns the code of this many functions. One in 50 takes about a microsecond, one in 1,000 ten.
-/// Two in three call another function outside their own computation. For each `k`, the workload
+/// Two in three call another function outside their own computation. Four inlined copies of small
+/// functions are in each: an entry and an exit each, like its own. For each `k`, the workload
 /// calls the functions of rank `2^k` to `2^(k+1)` equally often, in a pseudo-random order.
 fn code(functions: u64) -> String {
     let mut code = String::from("#include <stdint.h>\n");
     for number in 0..functions {
+        if number % GROUP == 0 {
+            for part in 0..INLINED {
+                writeln!(
+                    code,
+                    "static inline __attribute__((always_inline)) uint64_t g{group}_{part}(uint64_t x) {{\n    \
+                     return x * {odd} ^ x >> {part};\n}}",
+                    group = number / GROUP,
+                    odd = 2 * number + 3,
+                )
+                .expect("memory");
+            }
+        }
+        let group = number / GROUP;
+        let inlined: String = (0..INLINED).map(|part| format!("x = g{group}_{part}(x); ")).collect();
         let steps = match number {
             _ if number % 1_000 == 7 => 10_000,
             _ if number % 50 == 3 => 1_000,
@@ -24,7 +44,7 @@ fn code(functions: u64) -> String {
             code,
             "__attribute__((noinline)) static uint64_t f{number}(uint64_t x) {{\n    \
              for (uint64_t n = {steps}; n; n--) x = (x ^ x >> 29) * 0x5bd1e995u + {number};\n    \
-             return x{inner};\n}}"
+             {inlined}\n    return x{inner};\n}}"
         )
         .expect("memory");
     }
@@ -64,5 +84,5 @@ pub fn build(root: &Path, functions: u64) -> PathBuf {
         made: &[],
         counted: &[],
     };
-    base.build(root.to_str().expect("a path that is text"), Way::EntryReturn).library
+    base.build(root.to_str().expect("a path that is text"), Way::InstrumentFunctions).library
 }

@@ -22,6 +22,8 @@ pub const COUNT: &str = "count";
 pub const TIME: &str = "time";
 /// The profiler, with the defaults, or the budget in [`BUDGET`].
 pub const PROFILE: &str = "profile";
+/// The profiler, of which only the shares of the CPU time are printed, the largest first.
+pub const SHARES: &str = "shares";
 
 /// Selects probes other than all of the program.
 pub const PROBES: &str = "PROBE_BENCH_PROBES";
@@ -75,6 +77,15 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
                 return Ok(());
             }
             profile.iter().filter(|it| it.calls().value > 0.0).for_each(print);
+        }
+        SHARES => {
+            let profiler = selected()?.attach(profiler())?;
+            work();
+            for it in profiler.profile().iter() {
+                if let Some(share) = it.share().filter(|share| share.value > 0.0) {
+                    println!("{}\t{}\t{}", it.path(), share.value, share.error);
+                }
+            }
         }
         _ => panic!("{VARIABLE}={by}"),
     }

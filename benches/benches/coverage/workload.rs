@@ -71,6 +71,20 @@ impl Workload {
         }
     }
 
+    /// Returns the functions of a run with their shares of the CPU time and the errors, the largest
+    /// first.
+    pub fn shares(&self, watch: Watch<'_>) -> Vec<(String, f64, f64)> {
+        let mut command = self.command(watch);
+        let output = command.output().expect("the program can be started");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let row = |line: &str| {
+            let mut cells = line.split('\t');
+            let name = cells.next()?.to_owned();
+            Some((name, cells.next()?.parse().ok()?, cells.next()?.parse().ok()?))
+        };
+        String::from_utf8_lossy(&output.stdout).lines().filter_map(row).collect()
+    }
+
     /// Returns the cost of a run that prints nothing, but still makes the report's text.
     pub fn cost(&self, watch: Watch<'_>) -> Cost {
         let mut command = self.command(watch);

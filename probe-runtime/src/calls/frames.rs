@@ -39,14 +39,14 @@ pub(super) struct Frame<const N: usize> {
     extra: AtomicU64,
 }
 
-/// The frame is of a future's poll.
+/// A key's part: the frame is of a future's poll.
 const POLL: u64 = 1 << 32;
 /// The frame's call may end without an exit.
 const HOOKED: u64 = 1 << 33;
 /// The same, and its stack pointer is its own.
 const FRAMED: u64 = 1 << 34;
 /// The frame below is not of the caller.
-const BASE: u64 = 1 << 35;
+pub(crate) const BASE: u64 = 1 << 35;
 
 /// A thread's stack of calls.
 #[repr(C)]
@@ -168,14 +168,7 @@ impl<const N: usize> Frames<N> {
     pub(super) fn pop_quickly(&self, exit: Place) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        let entered = frame.stack_pointer.load(Relaxed);
-        let fits = match exit.kind {
-            CallKind::Plain => entered.wrapping_sub(exit.stack_pointer).wrapping_add(NEAR) <= 2 * NEAR,
-            CallKind::Framed => entered == exit.stack_pointer,
-            // Further up, calls of the function that are further out may fit as well.
-            CallKind::Hooked => entered.wrapping_sub(exit.stack_pointer) < REACH,
-            CallKind::Poll(_) => false,
-        };
+        let fits = surely_fits(exit, frame.stack_pointer.load(Relaxed));
         if frame.key.load(Relaxed) != key(exit) || !fits {
             return None;
         }
@@ -315,8 +308,34 @@ impl<const N: usize> Frames<N> {
     }
 }
 
+/// Returns the call of this key; `future` is the address of a poll's future.
+pub(crate) fn place_of(key: u64, stack_pointer: u64, future: u64) -> Place {
+    let kind = match key & (POLL | HOOKED | FRAMED) {
+        POLL => CallKind::Poll(future),
+        HOOKED => CallKind::Hooked,
+        FRAMED => CallKind::Framed,
+        _ => CallKind::Plain,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    Place { function: key as u32, kind, stack_pointer }
+}
+
+/// Returns whether the innermost call ends here, whatever other calls there are; `entered` is its
+/// stack pointer, and its function and kind are those of the exit.
 #[inline(always)]
-fn key(call: Place) -> u64 {
+pub(crate) fn surely_fits(exit: Place, entered: u64) -> bool {
+    match exit.kind {
+        CallKind::Plain => entered.wrapping_sub(exit.stack_pointer).wrapping_add(NEAR) <= 2 * NEAR,
+        CallKind::Framed => entered == exit.stack_pointer,
+        // Further up, calls of the function that are further out may fit as well.
+        CallKind::Hooked => entered.wrapping_sub(exit.stack_pointer) < REACH,
+        CallKind::Poll(_) => false,
+    }
+}
+
+/// Returns a call's function and kind, as a number.
+#[inline(always)]
+pub(crate) fn key(call: Place) -> u64 {
     u64::from(call.function)
         | match call.kind {
             CallKind::Plain => 0,
@@ -328,7 +347,7 @@ fn key(call: Place) -> u64 {
 
 /// Returns whether an open call goes on, although one further out has ended: it can't have skipped
 /// its exit, and is on another stack.
-fn goes_on_after(call: Place, exit: Place) -> bool {
+pub(crate) fn goes_on_after(call: Place, exit: Place) -> bool {
     let are_known = call.stack_pointer != 0 && exit.stack_pointer != 0;
     let has_exit = matches!(call.kind, CallKind::Plain | CallKind::Poll(_));
     has_exit && are_known && call.stack_pointer.abs_diff(exit.stack_pointer) >= REACH
@@ -363,14 +382,7 @@ impl<const N: usize> Frame<N> {
     }
 
     fn place(&self) -> Place {
-        let key = self.key.load(Relaxed);
-        let kind = match key & (POLL | HOOKED | FRAMED) {
-            POLL => CallKind::Poll(self.extra.load(Relaxed)),
-            HOOKED => CallKind::Hooked,
-            FRAMED => CallKind::Framed,
-            _ => CallKind::Plain,
-        };
-        Place { function: self.function(), kind, stack_pointer: self.stack_pointer.load(Relaxed) }
+        place_of(self.key.load(Relaxed), self.stack_pointer.load(Relaxed), self.extra.load(Relaxed))
     }
 
     #[inline(always)]

@@ -398,7 +398,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
 /// Returns what pairing knows of a hit.
 #[inline(always)]
-fn place(event: &Event<'_>, function: u32) -> Place {
+pub(crate) fn place(event: &Event<'_>, function: u32) -> Place {
     let kind = match (event.has_frame(), event.may_skip_exit()) {
         (true, _) => CallKind::Framed,
         (false, true) => CallKind::Hooked,

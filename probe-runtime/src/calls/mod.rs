@@ -44,13 +44,17 @@ mod hit;
 mod known;
 mod lazy;
 mod meter;
-mod rule;
+pub(crate) mod rule;
 mod thread;
 
 pub use frames::add_single_writer;
+#[cfg(feature = "profiler")]
+pub(crate) use frames::{BASE, goes_on_after, key, place_of, surely_fits};
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
+#[cfg(feature = "profiler")]
+pub(crate) use hit::place;
 #[cfg(feature = "profiler")]
 pub(crate) use known::{Known, PackedAct};
 pub use lazy::LazyCalls;

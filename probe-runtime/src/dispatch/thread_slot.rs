@@ -247,6 +247,14 @@ impl ThreadSlot {
         self.owner.set(id);
     }
 
+    /// Lets this thread, which has the slot, be known by its id, if it made its first hit before the
+    /// first operation of all.
+    pub(crate) fn identify(&self) {
+        if self.owner().asked_for().is_none() && ended::is_process_known() {
+            self.own();
+        }
+    }
+
     /// Ends this ownership, unless another thread has; the counts stay. By then the slot may belong
     /// to another thread, whose mark must stay.
     pub(super) fn give_back(&self, owner: Owner) {

@@ -12,6 +12,7 @@ mod c_flags;
 mod c_matrix;
 mod c_paired;
 mod c_registers;
+mod c_shares;
 mod c_stack;
 mod c_texts;
 mod c_toggle;

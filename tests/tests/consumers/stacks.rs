@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{CallTree, Latency, probe, select};
+use probe_runtime::{Budget, CallTree, Latency, Profiler, probe, select};
 use probe_tests::turn::turn;
 
 struct Contexts(UnsafeCell<[MaybeUninit<libc::ucontext_t>; 3]>);
@@ -74,6 +74,8 @@ fn coroutines_end_their_own_calls() {
     let _turn = turn();
     let probes = select("consumers::stacks::outer").unwrap();
     let (latency, tree) = (probes.attach(Latency::new()).unwrap(), probes.attach(CallTree::new()).unwrap());
+    let profiler = Profiler::new().stepped().budget(Budget::UNLIMITED);
+    let profiler = probes.attach(profiler).unwrap();
     play();
     let latencies = latency.latencies();
     let of = &latencies[0];
@@ -88,6 +90,14 @@ fn coroutines_end_their_own_calls() {
     assert!(of.total() >= (ROUNDS - 1) * pause, "{latencies}");
     let tree = tree.tree();
     assert_eq!((tree.len(), tree[0].calls(), tree[0].recursive_calls()), (1, 2 * ROUNDS - 1, 0), "{tree}");
+    let profile = profiler.profile();
+    let of = profile.function("consumers::stacks::outer").unwrap();
+    let (total, own) = (of.total().unwrap(), of.own().unwrap());
+    // Both calls of each pair are open at once.
+    let (least, most) = ((ROUNDS - 1) * pause, 2 * latencies[0].total());
+    let is_about = |time: f64| (least as f64..most as f64).contains(&time);
+    assert_eq!((of.calls().value, of.samples()), ((2 * ROUNDS) as f64, 2 * ROUNDS - 1), "{profile}");
+    assert!(is_about(total.value - total.error) && is_about(own.value - own.error), "{profile}");
 }
 
 #[probe]

@@ -271,8 +271,7 @@ impl Running {
     /// Returns the costs of hits, as far as they are known. A counted hit costs more if many
     /// functions take turns.
     pub(super) fn costs(&self) -> Costs {
-        let costs = self.rehearsed.costs;
-        Costs { counted: costs.counted + costs.cold * self.loads.crowd, ..costs }
+        self.rehearsed.costs.among(self.loads.crowd)
     }
 
     /// Reads the sums of these functions, one after the other. For thousands of functions,

@@ -77,6 +77,13 @@ impl Costs {
         2.0 * self.hit() - self.inside
     }
 
+    /// Returns the costs where functions evict each other from the nearest cache: from 0 to 1. The
+    /// shared code also loads the hook, and the processor does not foresee from where it comes.
+    pub(super) fn among(self, crowd: f64) -> Self {
+        let cold = self.cold * crowd;
+        Self { counted: self.counted + cold, shared: self.shared + 2.0 * cold, ..self }
+    }
+
     /// Returns the time of a counted hit, counted in place or by the shared code, with so many other
     /// functions between it and the last one.
     pub(super) fn counted(self, is_in_place: bool, between: f64) -> f64 {
@@ -194,6 +201,13 @@ mod tests {
         let Costs { counted, delivered, inside, .. } = rehearsed.costs;
         assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs);
         assert!(rehearsed.last.len() <= KEPT);
+    }
+
+    #[test]
+    fn hits_of_many_functions_take_longer_wherever_they_are_counted() {
+        let costs = Costs { counted: 1.0, cold: 10.0, shared: 5.0, ..Costs::default() };
+        let in_turns = |crowd| [true, false].map(|it| costs.among(crowd).counted(it, 0.0));
+        assert_eq!((in_turns(0.0), in_turns(1.0)), ([1.0, 5.0], [11.0, 25.0]));
     }
 
     #[test]

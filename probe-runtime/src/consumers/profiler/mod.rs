@@ -114,6 +114,8 @@ use crate::registry::ProbeId;
 ///   some of it. Where the body of a future is a machine function without sites, its time is in
 ///   other code. Up to 128 threads are sampled. None are if the kernel does not permit it, or if a
 ///   filter of system calls (seccomp) is installed.
+/// - Where a thread has several stacks (stackful coroutines), an exit ends a call whose entry had
+///   about its stack pointer. A call that goes on on another thread has no time.
 /// - If one thread makes only long calls of a function and others make short ones, the error may
 ///   not cover the long calls.
 /// - Functions that join a [standing](ProbeSet::standing) attachment are timed from the next look
@@ -133,8 +135,9 @@ use crate::registry::ProbeId;
 /// The budget is empty at first, and grows with the CPU time that the program uses. It pays for
 /// attaching, rehearsing, reading and switching, as measured, for hits, by their number and the
 /// time that one takes on this machine, and for samples, by the time for which one interrupts a
-/// thread. Attaching comes first: it takes some 0.3 µs a site, and as much again at the end. So a
-/// program of tens of thousands of sites that uses less than a second of CPU time pays 2 to 4 %.
+/// thread. Attaching comes first: it takes some 0.3 to 1 µs a site, and as much again at the end.
+/// So the budget does not hold in a program of tens of thousands of sites that uses only some
+/// seconds of CPU time. One of 30,000 sites pays 9 % of its first second.
 ///
 /// A surprise can cost more than that: a function may begin to be called 100 million times a
 /// second. Until the profiler looks at all functions again, each of its calls is counted. It looks
@@ -150,7 +153,7 @@ use crate::registry::ProbeId;
 ///   instruction, no heap, and no system call.
 /// - A timed call: also two readings of the clock, and an `lfence`.
 /// - A sample: 1.5 times the interruption of a thread: 1 to 2 µs, on virtual machines 15 to 30.
-/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; a counter for each probe;
+/// - Memory: for each thread 5 KiB, and some 160 bytes for each function; a counter for each probe;
 ///   68 KiB of locked memory for each sampled thread.
 ///
 /// See the figures `profiler` and `coverage`.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::calls::add_single_writer;
+use crate::calls::rule::REACH;
 use crate::per_thread::Zeroed;
 
 /// Declares the sums of a function: for each thread, and over all threads.
@@ -18,8 +19,9 @@ macro_rules! sums {
             /// The mode or window, with the generation, to which `untimed` belongs; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
-            /// Calls under way that are not timed.
+            /// Calls under way that are not timed, and the stack pointer of the last of them.
             pub(super) untimed: AtomicU64,
+            untimed_at: AtomicU64,
             /// Timed calls that have ended.
             ended: AtomicU64,
             /// The longest of the times that windows have measured.
@@ -115,6 +117,20 @@ impl FunctionSums {
         if ago <= self.longest.load(Relaxed) {
             add_single_writer(&self.windows, 1);
         }
+    }
+
+    /// Begins an untimed call.
+    #[inline(always)]
+    pub(super) fn begin_untimed(&self, stack_pointer: u64) {
+        add_single_writer(&self.untimed, 1);
+        self.untimed_at.store(stack_pointer, Relaxed);
+    }
+
+    /// Returns whether the untimed call that began last is on another stack than this.
+    #[inline(always)]
+    pub(super) fn is_untimed_elsewhere(&self, stack_pointer: u64) -> bool {
+        let at = self.untimed_at.load(Relaxed);
+        at != 0 && stack_pointer != 0 && at.abs_diff(stack_pointer) >= REACH
     }
 
     /// Ends an untimed call. Returns whether there was one.

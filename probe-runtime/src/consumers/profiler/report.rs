@@ -208,6 +208,9 @@ impl fmt::Display for Profile {
             table.row(row);
         }
         fmt::Display::fmt(&table, f)?;
+        if self.functions.is_empty() && self.left_out.is_empty() {
+            write!(f, "\nno functions: points have no calls and no time; select entries and exits")?;
+        }
         if samples != 0 {
             let outside = percent(elsewhere as f64 / samples as f64);
             write!(f, "\nCPU: {samples} samples of the processor's clock, {outside} in other code")?;

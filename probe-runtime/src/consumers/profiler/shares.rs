@@ -5,13 +5,13 @@
 //! Samples lie at equal distances in a thread's own time, so the error of a share is at most that
 //! of as many samples at random instants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::code::Code;
 use super::estimate::Estimated;
 use super::sampler::{Sampler, begins, is_of_call};
 use crate::control::{Switch, code_generation};
-use crate::dispatch::{ThreadSlot, slots};
+use crate::dispatch::slots;
 use crate::os::interrupted::{Interrupted, cost, may_be_asked};
 use crate::os::objects::Generation;
 
@@ -30,8 +30,9 @@ const MOST_THREADS: usize = 128;
 /// The samples so far.
 #[derive(Default)]
 pub(super) struct Shares {
-    /// Samples of each thread, by its id. `None` once the kernel has refused one.
-    threads: Option<BTreeMap<u32, Interrupted>>,
+    /// Samples of each thread, by its number: another thread may get the kernel's id of one that has
+    /// ended. `None` once the kernel has refused one.
+    threads: Option<BTreeMap<u64, Interrupted>>,
     code: Code,
     /// The objects and the number of functions that `code` is of.
     as_of: Option<(Generation, usize)>,
@@ -61,20 +62,23 @@ impl Shares {
         self.cost = Some(cost);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
         let period = (cost / (CLOCK * budget)).clamp(SHORTEST, LONGEST) as u64;
-        let living: BTreeSet<_> = slots().filter_map(ThreadSlot::asked_for).collect();
-        let is_new = |id: &&u32| !threads.contains_key(id);
-        let new: Vec<_> = living.iter().filter(is_new).copied().collect();
+        let living: BTreeMap<_, _> =
+            slots().filter_map(|slot| Some((slot.thread(), (slot, slot.asked_for()?)))).collect();
+        let is_new = |(number, _): &(&u64, _)| !threads.contains_key(number);
+        let new: Vec<_> = living.iter().filter(is_new).collect();
         let mut addresses = Vec::new();
         for of_thread in threads.values_mut() {
             self.is_partial |= of_thread.read(|address| addresses.push(address)) != 0;
         }
-        threads.retain(|id, _| living.contains(id));
+        threads.retain(|number, _| living.contains_key(number));
         // A filter of system calls may have been installed by now.
         if !new.is_empty() && may_be_asked() {
-            for id in new {
+            for (number, (slot, thread)) in new {
                 let room = threads.len() < MOST_THREADS;
-                match room.then(|| Interrupted::begin(id, period)) {
-                    Some(Ok(begun)) => _ = threads.insert(id, begun),
+                match room.then(|| Interrupted::begin(*thread, period)) {
+                    // Another thread may have the id by now, also one that makes no hits.
+                    Some(Ok(_)) if (slot.thread(), slot.asked_for()) != (*number, Some(*thread)) => (),
+                    Some(Ok(begun)) => _ = threads.insert(*number, begun),
                     // It has ended by now.
                     Some(Err(error)) if error.raw_os_error() == Some(libc::ESRCH) => (),
                     _ => self.is_partial = true,

@@ -1,21 +1,22 @@
 //! The calls that one thread is timing, the innermost last.
 //!
-//! Life cycle: zeroed at the thread's first hit; a call is pushed at its entry and popped at its
-//! exit. A call is *current* while its function's mode or its window lasts; otherwise it has lost
-//! its exit, and is dropped by the next hit that finds it. Only the thread writes the stack. Cost:
-//! 4 KiB for each thread.
+//! Life cycle: zeroed at the thread's first hit; a call is pushed at its entry and taken out at its
+//! exit, as [the rule of pairing](rule) says. A call is *current* while its function's mode or
+//! its window lasts; otherwise it has lost its exit, and is dropped by the next hit that finds it.
+//! Only the thread writes the stack. Cost: 5 KiB for each thread.
 
 // Safety: relies on zeroes being an empty stack.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
-use crate::calls::add_single_writer;
+use crate::calls::rule::{self, CallKind, OpenCalls, Place};
+use crate::calls::{self, BASE, add_single_writer, goes_on_after, place_of, surely_fits};
 use crate::per_thread::Zeroed;
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
-pub(in crate::consumers) const DEPTH: usize = 64;
+pub(in crate::consumers) const DEPTH: usize = u64::BITS as usize;
 
 /// The data of a thread for all functions.
 #[repr(C)]
@@ -24,7 +25,11 @@ pub(super) struct ThreadStack {
     pub(super) hits: AtomicU64,
     pub(super) timed: AtomicU64,
     thread: AtomicU64,
+    /// The number of calls; the numbers of their frames, the innermost last; and the frames in use,
+    /// a bit for each.
     len: AtomicUsize,
+    order: [AtomicU8; DEPTH],
+    used: AtomicU64,
     pub(super) pending: UnattributedCalls,
     frames: [TimedCall; DEPTH],
 }
@@ -44,10 +49,12 @@ pub(super) struct UnattributedCalls {
     pub(super) seen: AtomicU64,
 }
 
+/// A call that is being timed.
 #[repr(C)]
 pub(super) struct TimedCall {
-    /// The function, and the key that tells whether the call is current.
-    pub(super) function: AtomicUsize,
+    /// The function and its kind, and whether the call below is not of the caller.
+    what: AtomicU64,
+    /// Tells whether the call is current.
     pub(super) key: AtomicU64,
     pub(super) start: AtomicU64,
     /// The thread's hits at the beginning of the call.
@@ -57,8 +64,32 @@ pub(super) struct TimedCall {
     pub(super) inner: AtomicU64,
     /// The function's untimed calls that were under way at the beginning.
     pub(super) untimed: AtomicU64,
-    /// The stack pointer, in C code.
-    mark: AtomicUsize,
+    stack_pointer: AtomicU64,
+    /// The address of a poll's future.
+    future: AtomicU64,
+}
+
+/// A thread's stack, as a hit of this function and key sees it.
+struct SeenBy<'a> {
+    stack: &'a ThreadStack,
+    function: u32,
+    key: u64,
+}
+
+impl OpenCalls for SeenBy<'_> {
+    fn count(&self) -> usize {
+        self.stack.len.load(Relaxed)
+    }
+
+    fn call(&self, index: usize) -> Place {
+        let frame = self.stack.at(index);
+        let place = frame.place();
+        if place.function == self.function && frame.key.load(Relaxed) != self.key {
+            // Pairing passes it by.
+            return Place { function: u32::MAX, kind: CallKind::Hooked, stack_pointer: 0 };
+        }
+        place
+    }
 }
 
 impl ThreadStack {
@@ -67,78 +98,184 @@ impl ThreadStack {
     pub(super) fn belongs_to(&self, thread: u64) {
         if self.thread.load(Relaxed) != thread {
             self.thread.store(thread, Relaxed);
-            self.len.store(0, Relaxed);
+            self.cut(0);
             self.pending.take();
         }
+    }
+
+    /// Returns a call, the outermost first.
+    #[inline(always)]
+    fn at(&self, index: usize) -> &TimedCall {
+        &self.frames[usize::from(self.order[index % DEPTH].load(Relaxed)) % DEPTH]
+    }
+
+    fn top(&self) -> Option<&TimedCall> {
+        Some(self.at(self.len.load(Relaxed).checked_sub(1)?))
+    }
+
+    /// Drops all calls but so many of the outermost ones.
+    #[inline(always)]
+    fn cut(&self, keep: usize) {
+        while let Some(last) = self.len.load(Relaxed).checked_sub(1).filter(|last| *last >= keep) {
+            self.pop(last);
+        }
+    }
+
+    /// Drops the innermost call, which is at this index.
+    #[inline(always)]
+    fn pop(&self, last: usize) {
+        let slot = self.order[last % DEPTH].load(Relaxed);
+        self.used.store(self.used.load(Relaxed) & !(1 << (slot % 64)), Relaxed);
+        self.len.store(last, Relaxed);
     }
 
     /// Drops the innermost calls for which `is_over` holds; returns the innermost remaining call.
     #[inline(always)]
     pub(super) fn drop_while(&self, is_over: impl Fn(&TimedCall) -> bool) -> Option<&TimedCall> {
         loop {
-            let len = self.len.load(Relaxed);
-            let top = self.frames.get(len.wrapping_sub(1))?;
+            let last = self.len.load(Relaxed).checked_sub(1)?;
+            let top = self.at(last);
             if !is_over(top) {
                 return Some(top);
             }
-            self.cut(len - 1);
+            self.pop(last);
         }
     }
 
-    /// Drops calls of C code that are over according to the stack pointer of a hit, although their
-    /// exit was not seen.
+    /// Drops calls that are over according to the stack pointer of an entry, or of an exit that has
+    /// no entry, although their exit was not seen.
     #[inline(always)]
-    pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool) {
-        self.drop_while(|top| {
-            let mark = top.mark.load(Relaxed);
-            mark != 0 && (mark < stack_pointer || begins && mark == stack_pointer)
-        });
+    pub(super) fn drop_left(&self, hit: Place, key: u64, begins: bool) {
+        let Some(top) = self.top() else { return };
+        let at = top.stack_pointer.load(Relaxed);
+        // Most often, the innermost call goes on, and so do those around it.
+        if at < hit.stack_pointer || at == 0 || (begins && at == hit.stack_pointer) {
+            self.drop_left_slowly(hit, key, begins);
+        }
     }
 
-    /// Returns the frame for the next call. The call is on the stack after [`push`](Self::push).
+    #[inline(never)]
+    fn drop_left_slowly(&self, hit: Place, key: u64, begins: bool) {
+        let open = SeenBy { stack: self, function: hit.function, key };
+        let open_at = if begins { rule::open_at_entry } else { rule::open_at_exit };
+        self.cut(open_at(&open, hit));
+    }
+
+    /// Returns the frame for the next call, with its number. The call is on the stack after
+    /// [`push`](Self::push).
     #[inline(always)]
     pub(super) fn room(&self) -> Option<(usize, &TimedCall)> {
-        let len = self.len.load(Relaxed);
-        Some((len, self.frames.get(len)?))
+        let slot = self.used.load(Relaxed).trailing_ones() as usize;
+        Some((slot, self.frames.get(slot)?))
     }
 
     #[inline(always)]
-    pub(super) fn push(&self) {
-        self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+    pub(super) fn push(&self, slot: usize) {
+        let len = self.len.load(Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "less than `DEPTH`")]
+        self.order[len % DEPTH].store(slot as u8, Relaxed);
+        self.used.store(self.used.load(Relaxed) | 1 << (slot % DEPTH), Relaxed);
+        self.len.store(len + 1, Relaxed);
         add_single_writer(&self.timed, 1);
     }
 
-    /// Finds the innermost call of this function and key, and in C code of this mark. Returns its
-    /// depth, too.
+    /// Returns whether there is a call of this function and key.
     #[inline(always)]
-    pub(super) fn find(&self, function: usize, key: u64, mark: usize) -> Option<(usize, &TimedCall)> {
-        let is = |frame: &TimedCall| {
-            frame.function.load(Relaxed) == function
-                && frame.key.load(Relaxed) == key
-                && (mark == 0 || frame.mark.load(Relaxed) == mark)
-        };
-        let frames = self.frames.get(..self.len.load(Relaxed))?;
-        let at = frames.iter().rposition(is)?;
-        Some((at, &frames[at]))
+    pub(super) fn has(&self, function: u32, key: u64) -> bool {
+        let mut all = (0..self.len.load(Relaxed)).map(|index| self.at(index));
+        all.any(|it| it.key.load(Relaxed) == key && it.place().function == function)
     }
 
-    /// Pops the call at this depth, and all calls inside of it.
+    /// Finds the call that an exit of this key ends. Returns its index, too.
     #[inline(always)]
-    pub(super) fn cut(&self, depth: usize) {
-        self.len.store(depth, Relaxed);
+    pub(super) fn find(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
+        let last = self.len.load(Relaxed).checked_sub(1)?;
+        let top = self.at(last);
+        let is_it = top.what.load(Relaxed) & !BASE == calls::key(exit)
+            && top.key.load(Relaxed) == key
+            && surely_fits(exit, top.stack_pointer.load(Relaxed));
+        if is_it { Some((last, top)) } else { self.find_slowly(exit, key) }
+    }
+
+    #[inline(never)]
+    fn find_slowly(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
+        let index = rule::ended(&SeenBy { stack: self, function: exit.function, key }, exit)?;
+        Some((index, self.at(index)))
+    }
+
+    /// Takes out the call at this index, with those inside that were left. Calls on other stacks go
+    /// on. Returns the number of its frame.
+    #[inline(always)]
+    pub(super) fn take(&self, index: usize, exit: Place) -> usize {
+        let slot = self.order[index % DEPTH].load(Relaxed);
+        if index + 1 == self.len.load(Relaxed) {
+            self.pop(index);
+        } else {
+            self.take_below(index, exit);
+        }
+        slot.into()
+    }
+
+    #[inline(never)]
+    fn take_below(&self, index: usize, exit: Place) {
+        for inner in (index..self.len.load(Relaxed)).rev() {
+            if inner == index || !goes_on_after(self.at(inner).place(), exit) {
+                let slot = self.order[inner % DEPTH].load(Relaxed);
+                let order = self.order.get(inner..self.len.load(Relaxed)).unwrap_or_default();
+                order.windows(2).for_each(|pair| pair[0].store(pair[1].load(Relaxed), Relaxed));
+                if let Some(last) = order.last() {
+                    last.store(slot, Relaxed);
+                }
+                self.pop(self.len.load(Relaxed) - 1);
+            }
+        }
+        if index < self.len.load(Relaxed) {
+            let above = &self.at(index).what;
+            above.store(above.load(Relaxed) | BASE, Relaxed);
+        }
+    }
+
+    /// Returns the call around one that was taken out at this index; `None` if its caller is not
+    /// known. `is_current` says whether the exit of a call can still come.
+    #[inline(always)]
+    pub(super) fn around(
+        &self,
+        call: &TimedCall,
+        index: usize,
+        is_current: impl Fn(&TimedCall) -> bool,
+    ) -> Option<&TimedCall> {
+        let outer = if self.len.load(Relaxed) <= index {
+            self.drop_while(|it| !is_current(it))
+        } else {
+            (0..index).rev().map(|outer| self.at(outer)).find(|it| is_current(it))
+        };
+        outer.filter(|_| call.what.load(Relaxed) & BASE == 0)
     }
 }
 
 impl TimedCall {
     #[inline(always)]
-    pub(super) fn note(&self, function: usize, key: u64, hits: u64, untimed: u64, mark: usize) {
-        self.function.store(function, Relaxed);
+    pub(super) fn note(&self, call: Place, key: u64, hits: u64, untimed: u64) {
+        self.what.store(calls::key(call), Relaxed);
         self.key.store(key, Relaxed);
         self.hits.store(hits, Relaxed);
         self.calls.store(0, Relaxed);
         self.inner.store(0, Relaxed);
         self.untimed.store(untimed, Relaxed);
-        self.mark.store(mark, Relaxed);
+        self.stack_pointer.store(call.stack_pointer, Relaxed);
+        if let CallKind::Poll(future) = call.kind {
+            self.future.store(future, Relaxed);
+        }
+    }
+
+    pub(super) fn function(&self) -> usize {
+        self.place().function as usize
+    }
+
+    #[inline(always)]
+    fn place(&self) -> Place {
+        let of = |field: &AtomicU64| field.load(Relaxed);
+        place_of(of(&self.what), of(&self.stack_pointer), of(&self.future))
     }
 }
 

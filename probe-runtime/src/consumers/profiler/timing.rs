@@ -9,12 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::part::FunctionSums;
 use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
-use crate::calls::{CallEffect, add_single_writer};
+use crate::calls::rule::{CallKind, Place};
+use crate::calls::{self, CallEffect, add_single_writer};
 use crate::dispatch::Event;
 use crate::per_thread::Local;
 
-/// A hit of a timed call: its function, and how many calls are timed around it on its thread
-/// (fewer than [`DEPTH`](super::stack::DEPTH)).
+/// A hit of a timed call: its function, and a number that no other call has that is being timed on
+/// its thread (less than [`DEPTH`](super::stack::DEPTH)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::consumers) enum Timed {
     /// The call begins.
@@ -41,20 +42,23 @@ impl Sampler {
         let is_first =
             part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0;
         head.belongs_to(local.thread());
-        let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
-        if let Some(stack_pointer) = mark {
-            head.drop_dead(stack_pointer, begins(act));
+        let mut place = calls::place(event, act.function());
+        if !act.is_among(&[CallEffect::Begin, CallEffect::End])
+            && let Some(future) = event.future()
+        {
+            place.kind = CallKind::Poll(future as u64);
         }
-        let call = SampledCall { function, mode, key, mark: mark.unwrap_or_default(), is_first };
+        let call = SampledCall { function, mode, key, place, is_first };
         if begins(act) {
+            head.drop_left(place, key, true);
             add_single_writer(&part.delivered, 1);
             add_single_writer(&part.resumed, u64::from(act.is(CallEffect::Resume)));
             if is_first {
                 part.hit_window(0);
             }
-            self.begin(call, head, part).map(|depth| Timed::Began(function, depth))
+            self.begin(call, head, part).map(|slot| Timed::Began(function, slot))
         } else {
-            self.end(call, head, part, local).map(|depth| Timed::Ended(function, depth))
+            self.end(call, head, part, local).map(|slot| Timed::Ended(function, slot))
         }
     }
 
@@ -66,29 +70,22 @@ impl Sampler {
         if may_begin && head.room().is_none() {
             head.drop_while(|frame| !self.is_current(frame, call));
         }
-        if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
-            frame.note(
-                call.function,
-                call.key,
-                head.hits.load(Relaxed),
-                part.untimed.load(Relaxed),
-                call.mark,
-            );
-            let is_nested =
-                part.untimed.load(Relaxed) != 0 || head.find(call.function, call.key, 0).is_some();
+        if let Some((slot, frame)) = head.room().filter(|_| may_begin) {
+            let untimed = part.untimed.load(Relaxed);
+            frame.note(call.place, call.key, head.hits.load(Relaxed), untimed);
+            let is_nested = untimed != 0 || head.has(call.place.function, call.key);
             // As late as possible: the work above is not part of the call.
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
                 add_single_writer(&part.begun, 1);
                 add_single_writer(&part.nested, u64::from(is_nested));
-                head.push();
-                return Some(depth);
+                head.push(slot);
+                return Some(slot);
             }
         }
-        // The stack pointer identifies the exits of other calls.
-        if call.mark == 0 {
-            add_single_writer(&part.untimed, 1);
+        if !call.is_framed() {
+            part.begin_untimed(call.place.stack_pointer);
         }
         None
     }
@@ -101,18 +98,21 @@ impl Sampler {
         part: &FunctionSums,
         local: Local<'_, ThreadStack, FunctionSums>,
     ) -> Option<usize> {
-        let found = head.find(call.function, call.key, call.mark);
-        // Among a timed call and untimed calls, the one that began last ends first.
-        let is_innermost =
-            |frame: &TimedCall| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
-        if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
+        let found = head.find(call.place, call.key);
+        // Among a timed call and untimed calls of one stack, the one that began last ends first.
+        let is_innermost = |frame: &TimedCall| {
+            call.is_framed()
+                || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed)
+                || part.is_untimed_elsewhere(call.place.stack_pointer)
+        };
+        if let Some((index, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
             let now = self.time.now();
-            head.cut(depth);
-            self.end_timed(call, frame, now, local, part);
-            return Some(depth);
+            let slot = head.take(index, call.place);
+            self.end_timed(call, index, frame, now, local, part);
+            return Some(slot);
         }
-        // In C code, untimed calls are not counted: the stack pointer identifies timed ones.
-        let began_before = !part.end_untimed() && call.mark == 0;
+        head.drop_left(call.place, call.key, false);
+        let began_before = !part.end_untimed() && !call.is_framed();
         let (begin, deadline) = self.window.span();
         if call.is_always() {
             if began_before {
@@ -124,7 +124,7 @@ impl Sampler {
             if call.is_first {
                 part.hit_window(now.saturating_sub(begin));
             }
-            if began_before || call.mark != 0 || now < deadline {
+            if began_before || call.is_framed() || now < deadline {
                 // The call began before the window, so the calls that the window timed inside of it
                 // must not count for its caller.
                 head.pending.drop_of(call.era());
@@ -137,6 +137,7 @@ impl Sampler {
     fn end_timed(
         &self,
         call: SampledCall,
+        index: usize,
         frame: &TimedCall,
         now: u64,
         local: Local<'_, ThreadStack, FunctionSums>,
@@ -164,13 +165,13 @@ impl Sampler {
             let left = length.saturating_sub(elapsed).max(length / 8).max(1);
             end_whole(weight.saturating_mul(length) / left);
         }
-        let Some(outer) = head.drop_while(|frame| !self.is_current(frame, call)) else { return };
+        let Some(outer) = head.around(frame, index, |it| self.is_current(it, call)) else { return };
         if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(ALWAYS) == 0 {
             add_single_writer(&outer.inner, elapsed);
             add_single_writer(&outer.calls, 1);
             return;
         }
-        let (pending, owner) = (&head.pending, outer.function.load(Relaxed));
+        let (pending, owner) = (&head.pending, outer.function());
         if pending.owner.load(Relaxed) != owner || pending.window.load(Relaxed) != call.era() {
             add_below(pending, local.parts());
             pending.owner.store(owner, Relaxed);
@@ -191,7 +192,7 @@ impl Sampler {
     /// Returns whether the exit of a call can still come, as of this hit.
     #[inline(always)]
     fn is_current(&self, frame: &TimedCall, hit: SampledCall) -> bool {
-        let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
+        let mode = self.modes[frame.function()].load(Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let generation = hit.key as u32;
         self.key(mode, generation) == frame.key.load(Relaxed)
@@ -204,8 +205,7 @@ struct SampledCall {
     function: usize,
     mode: u32,
     key: u64,
-    /// The stack pointer in C code; else 0.
-    mark: usize,
+    place: Place,
     /// Whether it is the first hit of its function in this window on this thread.
     is_first: bool,
 }
@@ -214,6 +214,13 @@ impl SampledCall {
     #[inline(always)]
     fn is_always(self) -> bool {
         self.mode & ALWAYS != 0
+    }
+
+    /// Returns whether the stack pointer tells the call from all others of its function. Then those
+    /// that are not timed need not be counted.
+    #[inline(always)]
+    fn is_framed(self) -> bool {
+        self.place.kind == CallKind::Framed && self.place.stack_pointer != 0
     }
 
     /// Returns the number of its function's mode, or of the window.

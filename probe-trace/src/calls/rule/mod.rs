@@ -24,14 +24,14 @@ pub(super) mod model;
 
 /// Bytes that may lie between the stack pointers of an entry and its exit: the largest frame that
 /// pairing believes, and the smallest distance between two stacks that it tells apart.
-pub(super) const REACH: u64 = 16 << 10;
+pub(crate) const REACH: u64 = 16 << 10;
 
 /// Bytes between stack pointers that are taken to be of one call, whatever else fits.
-pub(super) const NEAR: u64 = 512;
+pub(crate) const NEAR: u64 = 512;
 
 /// How calls of a function end, and what their stack pointers say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CallKind {
+pub(crate) enum CallKind {
     /// Every way out passes an exit.
     Plain,
     /// The poll of a future at this address. Every way out passes an exit or a suspension.
@@ -44,16 +44,16 @@ pub(super) enum CallKind {
 
 /// An open call, or the hit that begins or ends one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Number of the function.
-    pub(super) function: u32,
-    pub(super) kind: CallKind,
+    pub(crate) function: u32,
+    pub(crate) kind: CallKind,
     /// 0 if it is not known.
-    pub(super) stack_pointer: u64,
+    pub(crate) stack_pointer: u64,
 }
 
 /// The open calls of one thread, the outermost first.
-pub(super) trait OpenCalls {
+pub(crate) trait OpenCalls {
     fn count(&self) -> usize;
     /// Returns a call; `index` is less than the count.
     fn call(&self, index: usize) -> Place;
@@ -70,13 +70,13 @@ fn distance(one: Place, other: Place) -> u64 {
 }
 
 /// Returns how many of the outermost calls are not over, as a hit that begins a call shows.
-pub(super) fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
+pub(crate) fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
     let replaces = entry.kind == CallKind::Framed;
     outside(open, |at| at < entry.stack_pointer || (replaces && at == entry.stack_pointer))
 }
 
 /// Returns how many of the outermost calls are not over, as an exit shows that ends none of them.
-pub(super) fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
+pub(crate) fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
     outside(open, |at| at < exit.stack_pointer)
 }
 
@@ -97,7 +97,7 @@ fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
 }
 
 /// Returns the call that an exit, or the end of a poll, ends.
-pub(super) fn ended(open: &impl OpenCalls, exit: Place) -> Option<usize> {
+pub(crate) fn ended(open: &impl OpenCalls, exit: Place) -> Option<usize> {
     let own = (0..open.count()).rev().map(|index| (index, open.call(index)));
     let mut own = own.filter(|(_, call)| call.function == exit.function);
     match exit.kind {

@@ -1,7 +1,12 @@
 //! Shares of the CPU time, from the processor's clock, where the kernel samples it.
 
 use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use probe_runtime::{Budget, Profile, Profiler, probe};
 
@@ -12,7 +17,7 @@ macro_rules! works {
         $(
             #[probe]
             #[inline(never)]
-            fn $name(rounds: u64) -> u64 {
+            pub(super) fn $name(rounds: u64) -> u64 {
                 // Without calls, also where nothing is optimized.
                 let (mut round, mut x) = (0, rounds);
                 while round < rounds {
@@ -25,6 +30,11 @@ macro_rules! works {
     };
 }
 works!(much less never);
+
+mod of_threads {
+    use probe_runtime::probe;
+    works!(first second);
+}
 
 /// Not probed: its time is nobody's.
 #[inline(never)]
@@ -79,4 +89,77 @@ fn functions_with_the_most_time_come_first() {
     assert!(table.contains(" CPU ") && table.contains(" samples of the processor's clock, "), "{table}");
     assert!(!table.contains("never"), "it was not called: {table}");
     assert!(profile.to_json().contains("\"cpu_share\":0."), "{}", profile.to_json());
+}
+
+/// Executes `work` on a thread until it is stopped.
+struct Busy {
+    stops: Arc<AtomicBool>,
+    id: libc::pid_t,
+    thread: JoinHandle<()>,
+}
+
+impl Busy {
+    /// Returns after the first call.
+    fn begin(work: fn(u64) -> u64) -> Self {
+        let stops = Arc::new(AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let of_thread = Arc::clone(&stops);
+        let thread = thread::spawn(move || {
+            black_box(work(1));
+            // SAFETY: no preconditions.
+            tell.send(unsafe { libc::gettid() }).unwrap();
+            while !of_thread.load(Relaxed) {
+                black_box(work(20_000));
+            }
+        });
+        Self { stops, id: told.recv().unwrap(), thread }
+    }
+
+    fn end(self) {
+        self.stops.store(true, Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_thread_with_the_id_of_an_earlier_one_is_sampled() {
+    let _alone = ALONE.lock().unwrap();
+    let profiler = Profiler::new().stepped().budget(Budget::UNLIMITED);
+    let profiler = profiled("consumers::profiler::shares::of_threads::*", profiler);
+    let is_seen = |name: &str, within: Duration| {
+        let begin = Instant::now();
+        loop {
+            profiler.poll();
+            let profile = profiler.profile();
+            let share = profile
+                .function(&format!("consumers::profiler::shares::of_threads::{name}"))
+                .unwrap()
+                .share();
+            if share.is_some_and(|it| it.value > 0.0) || begin.elapsed() > within {
+                return share.is_some_and(|it| it.value > 0.0);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let earlier = Busy::begin(of_threads::first);
+    if !is_seen("first", Duration::from_secs(2)) {
+        earlier.end();
+        return eprintln!("the kernel permits no samples");
+    }
+    let id = earlier.id;
+    earlier.end();
+    // No poll notices the end. Only root may choose an id, and another program may be quicker.
+    for _ in 0..20 {
+        if fs::write("/proc/sys/kernel/ns_last_pid", (id - 1).to_string()).is_err() {
+            return eprintln!("ids can't be chosen here");
+        }
+        let later = Busy::begin(of_threads::second);
+        let is_it = later.id == id;
+        let is_seen = is_it && is_seen("second", Duration::from_secs(20));
+        later.end();
+        if is_it {
+            return assert!(is_seen, "{profiler}");
+        }
+    }
+    eprintln!("other programs took the id");
 }
