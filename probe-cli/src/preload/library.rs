@@ -12,8 +12,7 @@ const NAME: &str = "libprobe_agent.so";
 /// The variable that names the file.
 const VARIABLE: &str = "PROBE_AGENT_LIBRARY";
 
-const HOW: &str =
-    "build it by `cargo build --release -p probe-agent` in a copy of the repository, and name it by --agent or PROBE_AGENT_LIBRARY";
+const HOW: &str = "build it by `cargo build --release -p probe-agent` in a copy of the repository, and name it by --agent or PROBE_AGENT_LIBRARY";
 
 /// Returns the library's absolute path: the given one, the one in the variable, or that of a file
 /// beside `probectl` or in `../lib`.

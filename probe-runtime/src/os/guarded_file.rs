@@ -8,7 +8,8 @@
 //! Limit: the comparison is one system call ahead of the use. The kernel hands out the lowest free
 //! number, so a file that stays open for long has a high one ([`out_of_the_way`]). To be hurt, a
 //! program would have to close that number and open hundreds of files between the two calls, or
-//! choose the number itself (`dup2`).
+//! choose the number itself (`dup2`). A file that was deleted, and closed by the program, may give
+//! its number on the device to a new file, which then passes for it.
 //!
 //! Two other ways have no such limit, and were left:
 //! - **A thread with a table of descriptors of its own** (`unshare(CLONE_FILES)`). The filters of
@@ -126,12 +127,12 @@ impl GuardedFile {
     #[cfg(all(unix, not(miri)))]
     fn is_own(&self) -> bool {
         let number = self.file.as_ref().map(std::os::fd::AsRawFd::as_raw_fd);
-        number.is_some_and(|number| Identity::of(number) == self.own)
+        self.own.is_some() && number.and_then(Identity::of) == self.own
     }
 
     #[cfg(all(unix, not(miri)))]
     fn is_same(&self, other: &Self) -> bool {
-        self.own == other.own
+        self.own.is_some() && self.own == other.own
     }
 
     #[cfg(not(all(unix, not(miri))))]

@@ -162,7 +162,8 @@ impl NewFile {
     /// # Errors
     /// `EBADF`: the program has closed it, and may have another file by its number.
     fn checked(&self) -> Result<libc::c_int, i32> {
-        if Identity::of(self.descriptor) == self.own { Ok(self.descriptor) } else { Err(libc::EBADF) }
+        let is_own = self.own.is_some() && Identity::of(self.descriptor) == self.own;
+        if is_own { Ok(self.descriptor) } else { Err(libc::EBADF) }
     }
 
     /// Returns the file's number.
@@ -191,13 +192,12 @@ impl NewFile {
             let file = self.checked()?;
             let reserve = || {
                 // SAFETY: an own file.
-                if unsafe { libc::fallocate64(file, 0, 0, length) } == 0 { 0 } else { errno() }
+                if unsafe { libc::fallocate64(file, 0, 0, length) } == 0 { Ok(()) } else { Err(errno()) }
             };
             match unsignalled(reserve) {
-                0 => return Ok(()),
-                libc::EINTR => (),
-                libc::EOPNOTSUPP => return self.fill(bytes),
-                error => return Err(error),
+                Err(libc::EINTR) => (),
+                Err(libc::EOPNOTSUPP) => return self.fill(bytes),
+                reserved => return reserved,
             }
         }
     }
@@ -216,7 +216,7 @@ impl NewFile {
         let mut told = MaybeUninit::<libc::statvfs64>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
         let told = unsafe {
-            (libc::fstatvfs64(self.descriptor, told.as_mut_ptr()) == 0).then(|| told.assume_init())
+            (libc::fstatvfs64(self.checked().ok()?, told.as_mut_ptr()) == 0).then(|| told.assume_init())
         }?;
         if told.f_blocks == 0 {
             return None;

@@ -5,6 +5,7 @@
 // that is pending, and one that takes numbers.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -50,18 +51,38 @@ impl Drop for Masked {
     }
 }
 
-/// Signals that the kernel raises for a thread that writes: beyond the limit on the length of
-/// files, and to a pipe that nobody reads. By default both end the process.
-const OF_WRITES: [libc::c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
+/// Signals that the kernel raises for a thread that writes, and the errors that come with them:
+/// beyond the limit on the length of files, and to a pipe that nobody reads. By default both end
+/// the process.
+const OF_WRITES: [(libc::c_int, i32); 2] = [(libc::SIGXFSZ, libc::EFBIG), (libc::SIGPIPE, libc::EPIPE)];
+
+/// The error of a call that writes.
+pub(crate) trait Errno {
+    /// Returns the system's number of it, if it has one.
+    fn errno(&self) -> Option<i32>;
+}
+
+impl Errno for i32 {
+    fn errno(&self) -> Option<i32> {
+        Some(*self)
+    }
+}
+
+impl Errno for io::Error {
+    fn errno(&self) -> Option<i32> {
+        self.raw_os_error()
+    }
+}
 
 /// Calls `write`, whose errors raise no signal: they are its result alone.
 ///
 /// The kernel raises these signals for the writing thread itself, before the call returns. So the
-/// thread blocks them meanwhile, and takes those that have come. The program's disposition of them
-/// is neither read nor changed, and no other thread notices. One that was pending before stays.
-/// (Looking at `RLIMIT_FSIZE` first would not do: another process may change it in between, and
-/// each kind of file has limits of its own.)
-pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
+/// thread blocks them meanwhile, and takes the one that its error comes with. The program's
+/// disposition of them is neither read nor changed, and no other thread notices. One that was
+/// pending before stays, and so does one that anybody else sends meanwhile: a thread takes its own
+/// signals before those of the process. (Looking at `RLIMIT_FSIZE` first would not do: another
+/// process may change it in between, and each kind of file has limits of its own.)
+pub(crate) fn unsignalled<T, E: Errno>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let pending = || {
         let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a place for the answer, which is initialised if the call succeeds.
@@ -75,7 +96,7 @@ pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
     // has written `before`.
     let before = unsafe {
         libc::sigemptyset(blocked.as_mut_ptr());
-        for signal in OF_WRITES {
+        for (signal, _) in OF_WRITES {
             libc::sigaddset(blocked.as_mut_ptr(), signal);
         }
         let is_set = libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
@@ -83,20 +104,20 @@ pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
     };
     let Some(before) = before else { return write() };
     // Only a signal that was blocked can be pending.
-    let was_blocked = OF_WRITES.iter().any(|signal| has(&before, *signal));
+    let was_blocked = OF_WRITES.iter().any(|(signal, _)| has(&before, *signal));
     let earlier = if was_blocked { pending() } else { None };
     let result = write();
-    if let Some(now) = pending() {
-        let is_new = |signal: &libc::c_int| {
-            has(&now, *signal) && !earlier.as_ref().is_some_and(|earlier| has(earlier, *signal))
-        };
-        for signal in OF_WRITES.into_iter().filter(is_new) {
-            // SAFETY: a set of one signal, which is blocked and was pending.
-            unsafe {
-                libc::sigemptyset(blocked.as_mut_ptr());
-                libc::sigaddset(blocked.as_mut_ptr(), signal);
-                take(blocked.as_ptr());
-            }
+    let error = result.as_ref().err().and_then(Errno::errno);
+    let raised = OF_WRITES.into_iter().find(|(_, errno)| error == Some(*errno));
+    if let Some((signal, _)) = raised
+        && pending().is_some_and(|now| has(&now, signal))
+        && !earlier.is_some_and(|earlier| has(&earlier, signal))
+    {
+        // SAFETY: a set of one signal, which is blocked and was pending.
+        unsafe {
+            libc::sigemptyset(blocked.as_mut_ptr());
+            libc::sigaddset(blocked.as_mut_ptr(), signal);
+            take(blocked.as_ptr());
         }
     }
     // SAFETY: a set that the C library made.
@@ -167,6 +188,28 @@ mod tests {
                 libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
             }
             assert_eq!((writes(), is_pending(libc::SIGPIPE)), (std::io::ErrorKind::BrokenPipe, true));
+        });
+        played.join().unwrap();
+    }
+
+    /// A signal of the program comes while a thread writes, and the write succeeds.
+    #[test]
+    fn a_signal_that_comes_meanwhile_stays() {
+        let played = std::thread::spawn(|| {
+            // SAFETY: a set, this thread's mask, and a signal for this thread.
+            unsafe {
+                let mut set = mem::zeroed();
+                libc::sigaddset(&raw mut set, libc::SIGPIPE);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+                for error in [Ok(1), Err(libc::EAGAIN), Err(libc::EFBIG)] {
+                    let result = unsignalled(|| {
+                        libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
+                        error
+                    });
+                    assert_eq!((result, is_pending(libc::SIGPIPE)), (error, true));
+                    take(&raw const set);
+                }
+            }
         });
         played.join().unwrap();
     }

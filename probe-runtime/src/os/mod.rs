@@ -162,7 +162,7 @@ pub(crate) mod stream {
 /// Threads of a system without signals.
 #[cfg(not(all(unix, not(miri))))]
 pub(crate) mod masked {
-    pub(crate) fn unsignalled<T>(write: impl FnOnce() -> T) -> T {
+    pub(crate) fn unsignalled<T, E>(write: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         write()
     }
 
