@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_write_leaves_no_signal_and_takes_none_of_the_programs() {
         let played = std::thread::spawn(|| {
-            let (from, mut to) = std::io::pipe().unwrap();
+            let (from, mut to) = io::pipe().unwrap();
             drop(from);
             let mut writes = || unsignalled(|| to.write(b"x")).unwrap_err().kind();
             // SAFETY: a set, this thread's mask, and a signal for this thread.
@@ -184,10 +184,10 @@ mod tests {
                 let mut set = mem::zeroed();
                 libc::sigaddset(&raw mut set, libc::SIGPIPE);
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
-                assert_eq!((writes(), is_pending(libc::SIGPIPE)), (std::io::ErrorKind::BrokenPipe, false));
+                assert_eq!((writes(), is_pending(libc::SIGPIPE)), (io::ErrorKind::BrokenPipe, false));
                 libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
             }
-            assert_eq!((writes(), is_pending(libc::SIGPIPE)), (std::io::ErrorKind::BrokenPipe, true));
+            assert_eq!((writes(), is_pending(libc::SIGPIPE)), (io::ErrorKind::BrokenPipe, true));
         });
         played.join().unwrap();
     }
