@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Budget, Profiler, select};
+use probe_runtime::{Budget, FunctionProfile, Profiler, select};
 use probe_tests::real::{CodeBase, Way};
 use probe_tests::turn::turn;
 
@@ -28,6 +28,8 @@ const BASE: CodeBase = CodeBase {
 const OF_MACHINE_CODE: [(&str, f64); 4] = [("much", 6.0), ("less", 5.0), ("inlined", 0.0), ("never", 0.0)];
 const OF_HOOKS: [(&str, f64); 4] = [("much", 6.0), ("less", 3.0), ("inlined", 2.0), ("never", 0.0)];
 
+type Kind = (Way, &'static str, &'static [&'static str], [(&'static str, f64); 4]);
+
 /// Compares the shares with the parts; `false` if nothing is sampled.
 fn are_true(way: Way, prefix: &str, flags: &'static [&'static str], parts: [(&str, f64); 4]) -> bool {
     let loaded = CodeBase { flags, ..BASE }.load(ROOT, way);
@@ -47,7 +49,8 @@ fn are_true(way: Way, prefix: &str, flags: &'static [&'static str], parts: [(&st
         }
     };
     for (name, part) in parts {
-        let Some(share) = profile.function(&format!("{prefix}_{name}")).and_then(|it| it.share()) else {
+        let Some(share) = profile.function(&format!("{prefix}_{name}")).and_then(FunctionProfile::share)
+        else {
             assert!(part == 0.0, "{name}\n{profiler}");
             continue;
         };
@@ -61,7 +64,6 @@ fn are_true(way: Way, prefix: &str, flags: &'static [&'static str], parts: [(&st
 #[test]
 fn they_are_true_at_each_kind_of_site() {
     let _turn = turn();
-    type Kind = (Way, &'static str, &'static [&'static str], [(&'static str, f64); 4]);
     // The first thread makes its first hit before the first operation of the process.
     let kinds: [Kind; 3] = [
         (Way::Hooks, "shares_hk", &["-DNAME(it)=shares_hk_##it"], OF_HOOKS),
