@@ -4,11 +4,15 @@
 //! each run.
 //!
 //! A driver in `../drivers` does several rounds of work with the crate. The count without work is
-//! subtracted.
+//! subtracted. It prints the bytes of text a site, too, copies included.
+//!
+//! Arguments name the crates to compare: `-- minijinja`. Without any, all are.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use object::{Object, ObjectSection};
 use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
 use probe_tests::crates::{
     BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, MINIJINJA, Places, SMALLVEC,
@@ -22,6 +26,9 @@ const DRIVERS: [(Crate, &str, u64); 5] = [
     (HASHBROWN, "", 2_000),
     (MINIJINJA, "", 100),
 ];
+
+/// Bytes of a site's record.
+const RECORD: u64 = 16;
 
 const MAIN: &str = "mod driver;\n\nfn main() {\n    let times = std::env::args().nth(1).and_then(|it| it.parse().ok());\n    \
                     println!(\"{}\", driver::work(times.expect(\"a number of rounds\")));\n}\n";
@@ -37,7 +44,9 @@ fn main() {
     }
     // The smoke test has one small crate.
     let drivers = if scale == Scale::Full { &DRIVERS[..] } else { &DRIVERS[2..3] };
-    for (it, dependencies, rounds) in drivers {
+    let named: Vec<_> = env::args().skip(1).filter(|it| !it.starts_with('-')).collect();
+    let is_meant = |it: &Crate| named.is_empty() || named.iter().any(|name| name == it.name);
+    for (it, dependencies, rounds) in drivers.iter().filter(|(it, ..)| is_meant(it)) {
         for places in [Places::Blocks, Places::Functions] {
             compare(it, places, dependencies, scale.of(*rounds));
         }
@@ -66,9 +75,10 @@ fn compare(it: &Crate, places: Places, dependencies: &str, rounds: u64) {
                         Copy::patched(it, &folder, places, &[dependency], "")
                     }
                 };
-                count(&build(it, &variant, &copy, dependencies), rounds)
+                let program = build(it, &variant, &copy, dependencies);
+                (count(&program, rounds), program)
             });
-    let [plain, bare, probes] = counts;
+    let [(plain, bytes), (bare, _), (probes, bytes_with)] = counts;
     assert_eq!((&plain.1, &plain.1), (&bare.1, &probes.1), "the same results");
     for (name, instructions, baseline, of) in [
         ("plain", plain.0, "itself", plain.0),
@@ -85,6 +95,22 @@ fn compare(it: &Crate, places: Places, dependencies: &str, rounds: u64) {
             baseline,
         );
     }
+    let [(before, _), (after, records)] = [bytes, bytes_with].map(|it| text(&it));
+    figure(
+        &format!("crates/{}-in-{places:?}-text", it.name).to_lowercase(),
+        format_args!("{:.1}", (after as f64 - before as f64) / (records / RECORD) as f64),
+        "bytes a site",
+        after as f64 / before as f64,
+        "the driver of the unchanged crate, in all",
+    );
+}
+
+/// Returns the bytes of a program's text, and those of its sites' records.
+fn text(program: &Path) -> (u64, u64) {
+    let data = fs::read(program).expect("the program");
+    let file = object::File::parse(&*data).expect("a program");
+    let size = |name| file.section_by_name(name).map_or(0, |it| it.size());
+    (size(".text"), size("probe_sites"))
 }
 
 fn root() -> PathBuf {

@@ -54,6 +54,13 @@ pub enum InjectError {
         /// A line about each of some threads.
         threads: Vec<String>,
     },
+    /// No thread may ever be asked: the filters of system calls (seccomp) of all of them refuse that.
+    Refused {
+        /// The process.
+        pid: u32,
+        /// A line about each of some threads.
+        threads: Vec<String>,
+    },
     /// Another process has it open, to call something there or to stop its threads.
     Busy {
         /// The process.
@@ -96,6 +103,10 @@ impl fmt::Display for InjectError {
                     f,
                     "no thread of process {pid} was in a place where it can be asked, for {within:?}; try again"
                 )?;
+                threads.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Self::Refused { pid, threads } => {
+                write!(f, "no thread of process {pid} can be asked")?;
                 threads.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
             Self::Busy { pid, holder } => {

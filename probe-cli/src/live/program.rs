@@ -342,7 +342,8 @@ fn is_called(pid: u32, name: &str) -> bool {
 /// A process, as the kernel shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
-    /// One that has ended may stay as a zombie.
+    /// One that has ended may stay as a zombie. One with threads left has not ended: these run, or
+    /// have children that are not below another process yet.
     is_running: bool,
     /// By a signal, or a debugger.
     is_stopped: bool,
@@ -365,8 +366,10 @@ fn seen_at(folder: &Path) -> Option<Seen> {
     // The name before is in parentheses, and may hold some.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
-    let (is_running, is_stopped) = (!matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
-    Some(Seen { is_running, is_stopped, begun: fields.nth(18)?.parse().ok()? })
+    // The state is the first thread's, and that may end before others do.
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    let is_running = !matches!(state, "Z" | "X") || threads > 1;
+    Some(Seen { is_running, is_stopped: matches!(state, "T" | "t"), begun: fields.nth(1)?.parse().ok()? })
 }
 
 /// Returns a process's id and its command line.
@@ -391,7 +394,34 @@ pub fn failure(error: &ClientError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use probe_tests::folder::Folder;
+    use probe_tests::{c_library, instrumented};
+
     use super::*;
+
+    /// Its children would be those of the thread that is left.
+    #[test]
+    fn a_program_whose_first_thread_has_ended_runs() {
+        const SOURCE: &str = "#include <pthread.h>\n#include <unistd.h>\n\
+                              static void *waits(void *it) { for (;;) pause(); return it; }\n\
+                              int main(void) { pthread_t it; pthread_create(&it, 0, waits, 0); pthread_exit(0); }\n";
+        let folder = Folder::new("first-thread");
+        let (source, out) = (folder.join("it.c"), folder.join("it"));
+        fs::write(&source, SOURCE).unwrap();
+        let said = c_library::run(instrumented::compilers()[0], &["-pthread"], &[&source], &out);
+        assert!(said.is_done, "{}", said.messages);
+        let mut child = Command::new(out).spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(seen(child.id()).unwrap().is_running);
+        child.kill().unwrap();
+        while seen(child.id()).unwrap().is_running {
+            thread::sleep(Duration::from_millis(1));
+        }
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_process_with_the_id_of_another_one_is_not_it() {

@@ -77,6 +77,18 @@ const NO_RESTART: &str = "waits in a system call with which it could not go on, 
 const ENDED: &str = "has just made a system call";
 const TOLD: &str = "is about to get a signal";
 
+/// Said of threads with filters. A thread never gets rid of one.
+const UNREAD: &str =
+    "has a filter of system calls (seccomp), which might end the program; only root can read it";
+const REFUSED: &str =
+    "has a filter of system calls (seccomp), which refuses the one by which it would get memory";
+const DEADLY: &str = "has a filter of system calls (seccomp), which might end the program";
+
+/// Returns whether a reason holds for as long as the thread lives.
+pub fn is_lasting(why: &str) -> bool {
+    [UNREAD, REFUSED, DEADLY].contains(&why)
+}
+
 /// Returns whether a reason holds for a moment only, so that another one tells more.
 pub fn is_passing(why: &str) -> bool {
     [LIMITED, ENDED, TOLD, Reason::NO_PROCESSOR].contains(&why)
@@ -141,6 +153,8 @@ impl Look<'_> {
             None if !goes_on(self.pid, self.id, thread) => Err(NotNow(NO_RESTART, true)),
             None if self.later.is_zero() => Err(NotNow(limited, true)),
             None => {
+                // Before its end is waited for.
+                self.check_filters(thread)?;
                 here(thread.finish_call(self.later), &|| limited)?;
                 let registers = thread.registers().map_err(|_| NotNow("is gone", false))?;
                 match resumed(registers) {
@@ -151,11 +165,12 @@ impl Look<'_> {
         }
     }
 
-    /// Checks that the thread's filters let it live with the call that it is to make.
-    fn is_survived(&self, thread: &Thread) -> Result<(), &'static str> {
-        let filters = thread.filters().map_err(
-            |_| "has a filter of system calls (seccomp), which might end the program; only root can read it",
-        )?;
+    /// Checks that the thread's filters, if it has some, let it live with the call that it is to make.
+    fn check_filters(&self, thread: &Thread) -> Result<(), NotNow> {
+        if !is_filtered(self.pid, self.id) {
+            return Ok(());
+        }
+        let filters = thread.filters().map_err(|_| NotNow(UNREAD, true))?;
         let is_refused = match self.makes {
             // Nobody goes on from a handler that can't return.
             _ if !passes(&filters, RETURN) => false,
@@ -164,11 +179,7 @@ impl Look<'_> {
             None if self.judged.contains(&filters) || all_survive(&filters) => return Ok(()),
             None => false,
         };
-        Err(if is_refused {
-            "has a filter of system calls (seccomp), which refuses the one by which it would get memory"
-        } else {
-            "has a filter of system calls (seccomp), which might end the program"
-        })
+        Err(NotNow(if is_refused { REFUSED } else { DEADLY }, true))
     }
 
     fn judge(&self, thread: &Thread, registers: Registers, activity: Activity) -> Result<Moment, NotNow> {
@@ -180,9 +191,7 @@ impl Look<'_> {
         if registers.cs != CODE_64 {
             return not("runs code of 32 bits");
         }
-        if status.is_filtered {
-            self.is_survived(thread).map_err(|why| NotNow(why, true))?;
-        }
+        self.check_filters(thread)?;
         let stack = registers.rsp;
         let within = |ranges: &[Range<u64>], address: u64| ranges.iter().any(|it| it.contains(&address));
         if within(self.scratch, stack) || within(self.scratch, registers.rip) {

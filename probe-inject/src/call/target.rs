@@ -11,7 +11,7 @@ use super::asked::{Call, Returned};
 use super::code::Code;
 use super::lead::lead;
 use super::map::{FLAGS, READ_EXECUTE, READ_WRITE};
-use super::moment::{BUSY, LIMITED, Look, Places, is_passing};
+use super::moment::{BUSY, LIMITED, Look, Places, is_lasting, is_passing};
 use super::restart::{Rank, rank};
 use super::scratch::{Regions, Scratch, place};
 use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code as code_of_calls};
@@ -287,6 +287,10 @@ impl Process {
             }
             if others.is_empty() && Status::of(self.pid).is_none() {
                 return Err(InjectError::NoProcess(self.pid));
+            }
+            if !others.is_empty() && others.iter().all(|(_, why)| is_lasting(why)) {
+                let threads = others.iter().take(SHOWN).map(|(id, why)| format!("{id} {why}")).collect();
+                return Err(InjectError::Refused { pid: self.pid, threads });
             }
             // The last reason may hold for a moment only, and does not tell why a call never was
             // possible.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use libc::c_void;
-use probe_inject::{Places, maps};
+use probe_inject::{Call, InjectError, Places, maps};
 
 use crate::filters::{is_left_alone, is_left_alone_at};
 use crate::target::{CALLS, Target, called_at, states, until};
@@ -61,7 +61,8 @@ fn a_thread_that_is_left_alone_says_the_true_reason() {
         "has a filter of system calls (seccomp), which refuses the one by which it would get memory";
     let limited = "waits in a system call with a limit in time, whose rest only the kernel knows";
     let restarted = "waits in a system call that a stop has interrupted before, and only the kernel knows which one, and until when";
-    for (mode, reasons) in [("long", [limited, restarted]), ("memory", [refused; 2])] {
+    let filtered = [("memory", [refused; 2]), ("long-memory", [refused; 2])];
+    for (mode, reasons) in [("long", [limited, restarted])].into_iter().chain(filtered) {
         let mut target = Target::start(mode);
         let Some(mut process) = target.open() else { return };
         until(|| states(target.child.id()) == ['S']);
@@ -70,6 +71,13 @@ fn a_thread_that_is_left_alone_says_the_true_reason() {
             return;
         }
         reasons.into_iter().for_each(|why| is_left_alone(&mut process, &target, why));
+        if mode != "long" {
+            // No thread gets rid of a filter, so nobody waits for that.
+            process.set_patience(Duration::from_secs(1_000));
+            let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
+            let error = process.call(&call, &Places::default()).unwrap_err();
+            assert!(matches!(error, InjectError::Refused { .. }), "{error}");
+        }
         drop(process);
         assert_eq!(target.end(mode), "0 right");
     }

@@ -293,7 +293,8 @@ int main(int count, char **arguments) {
             double begun = now();
             wrong |= nanosleep(&time, &time) != 0 || now() - begun < 0.1;
         }
-    } else if (!strcmp(mode, "long")) {
+    } else if (!strcmp(mode, "long") || !strcmp(mode, "long-memory")) {
+        if (mode[4]) restrict_calls(SYS_mmap, 0x50001);
         /* Nobody but the kernel knows the rest of the time. */
         while (!ends) wrong |= nanosleep(&(struct timespec){.tv_sec = 1000}, 0) == 0 || errno != EINTR;
     } else if (!strcmp(mode, "signals")) {

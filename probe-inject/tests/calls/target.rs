@@ -73,7 +73,7 @@ impl Target {
         self.stdin.take();
         let by_signal = [
             "spin", "signals", "threads", "until", "sigwait", "stale", "handled", "locked", "futex", "mutex",
-            "long",
+            "long", "long-memory",
         ];
         if by_signal.contains(&mode) {
             let pid = self.child.id().to_string();
