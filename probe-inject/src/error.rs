@@ -54,7 +54,8 @@ pub enum InjectError {
         /// A line about each of some threads.
         threads: Vec<String>,
     },
-    /// No thread may ever be asked: the filters of system calls (seccomp) of all of them refuse that.
+    /// No thread may ever be asked: the filters of system calls (seccomp) of all of them refuse
+    /// that.
     Refused {
         /// The process.
         pid: u32,

@@ -1,5 +1,5 @@
-//! The shares of the CPU time after a second: of the ten functions that a profile names first, those
-//! whose error holds, and of the ten with the most time, those that it names.
+//! The shares of the CPU time after a second: of the ten functions that a profile names first,
+//! those whose error holds, and of the ten with the most time, those that it names.
 //!
 //! The truth is a run with more work, so more samples, and the same budget: hits take time, too.
 

@@ -165,7 +165,8 @@ impl Look<'_> {
         }
     }
 
-    /// Checks that the thread's filters, if it has some, let it live with the call that it is to make.
+    /// Checks that the thread's filters, if it has some, let it live with the call that it is to
+    /// make.
     fn check_filters(&self, thread: &Thread) -> Result<(), NotNow> {
         if !is_filtered(self.pid, self.id) {
             return Ok(());

@@ -247,8 +247,8 @@ impl ThreadSlot {
         self.owner.set(id);
     }
 
-    /// Lets this thread, which has the slot, be known by its id, if it made its first hit before the
-    /// first operation of all.
+    /// Lets this thread, which has the slot, be known by its id, if it made its first hit before
+    /// the first operation of all.
     pub(crate) fn identify(&self) {
         if self.owner().asked_for().is_none() && ended::is_process_known() {
             self.own();

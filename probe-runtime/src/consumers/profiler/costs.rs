@@ -34,9 +34,9 @@ const BESIDE: f64 = 0.8;
 /// nanoseconds: two loads from the next cache, and more if that is full.
 const COLD: f64 = 10.0;
 /// The additional time of a counted hit, in nanoseconds, for each function that was called since
-/// the last hit of its own, but for the first ones: what it reads has left one cache after the
-/// other. And the most, where all comes from memory. (Of 3,000 and 30,000 functions of C in turns, a
-/// hit took 20 to 60 and 260 ns, on an AMD EPYC.)
+/// the last hit of its own, but for the first ones: its data has left one cache after the other.
+/// And the most: all comes from memory. (With 3,000 and 30,000 functions of C in turns, a hit took
+/// 20 to 60 and 260 ns, on an AMD EPYC.)
 const FAR: f64 = 0.01;
 const NEAR: f64 = 1_000.0;
 const FARTHEST: f64 = 300.0;
@@ -84,8 +84,8 @@ impl Costs {
         Self { counted: self.counted + cold, shared: self.shared + 2.0 * cold, ..self }
     }
 
-    /// Returns the time of a counted hit, counted in place or by the shared code, with so many other
-    /// functions between it and the last one.
+    /// Returns the time of a counted hit, counted in place or by the shared code, with so many
+    /// other functions between it and the last one.
     pub(super) fn counted(self, is_in_place: bool, between: f64) -> f64 {
         let near = if is_in_place { self.counted } else { self.shared };
         near + (self.far * (between - NEAR)).clamp(0.0, FARTHEST)

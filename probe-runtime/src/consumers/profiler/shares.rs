@@ -30,8 +30,8 @@ const MOST_THREADS: usize = 128;
 /// The samples so far.
 #[derive(Default)]
 pub(super) struct Shares {
-    /// Samples of each thread, by its number: another thread may get the kernel's id of one that has
-    /// ended. `None` once the kernel has refused one.
+    /// Samples of each thread, by its number: another thread may get the kernel's id of one that
+    /// has ended. `None` once the kernel has refused one.
     threads: Option<BTreeMap<u64, Interrupted>>,
     code: Code,
     /// The objects and the number of functions that `code` is of.

@@ -90,7 +90,7 @@ impl Surveys {
         let surprise = hits - income * elapsed;
         self.soon =
             if surprise > cost { (elapsed * (cost / surprise).sqrt()).max(FIRST) } else { 2.0 * self.soon };
-        // What a hit costs is known better after a while, too.
+        // The price of a hit is known better after a while, too.
         self.between = least.max(paid.min(EARLIER * now)).min(LONGEST).min(self.soon);
     }
 }

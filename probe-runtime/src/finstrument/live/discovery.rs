@@ -72,7 +72,8 @@ pub(super) struct Discovery {
     is_left: AtomicBool,
     /// Whether hits of other functions come by its call.
     is_shared: AtomicBool,
-    /// Where an operation has seen the function tell the hook of itself; 0 if a hit has found it.
+    /// The call or jump by which an operation has seen the function tell the hook of itself; 0 if a
+    /// hit has found it.
     pub(super) told_at: AtomicUsize,
     /// Whether there was no room for it where all discovered functions are counted.
     is_beyond: AtomicBool,

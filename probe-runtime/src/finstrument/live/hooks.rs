@@ -222,7 +222,7 @@ fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
     }
 }
 
-/// Where the hits of a call go that no consumer wants.
+/// The end of hits that no consumer wants.
 #[unsafe(naked)]
 unsafe extern "C" fn nothing() {
     naked_asm!("endbr64", "ret")
