@@ -31,7 +31,8 @@ fn code(functions: u64) -> String {
             }
         }
         let group = number / GROUP;
-        let inlined: String = (0..INLINED).map(|part| format!("x = g{group}_{part}(x); ")).collect();
+        let inlined: Vec<_> = (0..INLINED).map(|part| format!("x = g{group}_{part}(x); ")).collect();
+        let inlined = inlined.concat();
         let steps = match number {
             _ if number % 1_000 == 7 => 10_000,
             _ if number % 50 == 3 => 1_000,

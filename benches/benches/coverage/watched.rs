@@ -81,7 +81,7 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
         SHARES => {
             let profiler = selected()?.attach(profiler())?;
             work();
-            for it in profiler.profile().iter() {
+            for it in &profiler.profile() {
                 if let Some(share) = it.share().filter(|share| share.value > 0.0) {
                     println!("{}\t{}\t{}", it.path(), share.value, share.error);
                 }
