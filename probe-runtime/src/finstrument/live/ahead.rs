@@ -64,14 +64,15 @@ pub(super) fn is_on() -> bool {
     IS_ON.load(Ordering::Acquire)
 }
 
-/// Text of an object that calls the hooks, and the number of the look that has found them.
+/// Text of an object, and the number of the look that has found its calls of the hooks; 0 if it has
+/// none.
 struct Text {
     start: AtomicUsize,
     end: AtomicUsize,
     look: AtomicUsize,
 }
 
-/// The text that was looked at; 0 in free places, which are the last ones.
+/// The text that was looked at; 0 in places that were never used, which are the last ones.
 static TEXTS: [Text; 256] =
     [const { Text { start: AtomicUsize::new(0), end: AtomicUsize::new(0), look: AtomicUsize::new(0) } }; 256];
 
@@ -102,6 +103,30 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         AT_WORK.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Tells hooks this text. One that they know stays in its place, since they read the places
+/// meanwhile; they find an empty range in a place that changes.
+fn tell(mut texts: Vec<(Range<usize>, usize)>) {
+    let range = |place: &Text| place.start.load(Ordering::Relaxed)..place.end.load(Ordering::Relaxed);
+    let used = || TEXTS.iter().take_while(|it| it.end.load(Ordering::Relaxed) != 0);
+    for place in used() {
+        match texts.iter().position(|(text, _)| *text == range(place)) {
+            Some(known) => place.look.store(texts.swap_remove(known).1, Ordering::SeqCst),
+            None => {
+                place.start.store(usize::MAX, Ordering::SeqCst);
+                // Places behind it are in use.
+                place.end.store(1, Ordering::SeqCst);
+            }
+        }
+    }
+    let free = TEXTS.iter().filter(|place| range(place).is_empty());
+    for (place, (text, look)) in free.zip(texts) {
+        place.start.store(usize::MAX, Ordering::SeqCst);
+        place.look.store(look, Ordering::SeqCst);
+        place.end.store(text.end, Ordering::SeqCst);
+        place.start.store(text.start, Ordering::SeqCst);
     }
 }
 
@@ -167,7 +192,7 @@ pub(super) struct Ahead {
 struct Seen {
     /// The key of a call that was found there.
     key: Option<usize>,
-    /// Its text, if it calls the hooks.
+    /// Its text, once it needs no further look.
     texts: Vec<Range<usize>>,
     look: usize,
 }
@@ -257,6 +282,7 @@ impl Ahead {
         if !IS_ON.load(Ordering::Acquire) {
             return false;
         }
+        let last = self.last;
         let calling = freeze(|frozen| {
             let _at_work = AtWork::begin();
             self.calling(frozen, loaded, redirection)
@@ -290,6 +316,8 @@ impl Ahead {
         if has_come {
             chunk::keep_room();
             table::keep_room();
+        }
+        if has_come || self.last != last {
             self.tell();
         }
         PASSES.fetch_add(1, Ordering::SeqCst);
@@ -298,16 +326,7 @@ impl Ahead {
 
     /// Tells hooks the text that was looked at.
     fn tell(&self) {
-        let all = self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text, it.look)));
-        let mut places = TEXTS.iter();
-        for ((text, look), place) in all.zip(&mut places) {
-            // A hook that reads this meanwhile finds an empty range.
-            place.start.store(usize::MAX, Ordering::SeqCst);
-            place.look.store(look, Ordering::SeqCst);
-            place.end.store(text.end, Ordering::SeqCst);
-            place.start.store(text.start, Ordering::SeqCst);
-        }
-        places.for_each(|place| place.end.store(0, Ordering::SeqCst));
+        tell(self.seen.values().flat_map(|it| it.texts.iter().map(|text| (text.clone(), it.look))).collect());
     }
 
     /// Returns the objects that were not looked at yet, and that call the hooks.
@@ -346,11 +365,13 @@ impl Ahead {
             // crate has no such code, or none that runs before it is loaded.
             let hooks = hooks.filter(|(hook, _)| object.is_main && object.holds(*hook));
             let mut leads = Leads { words: own.collect(), code: hooks.collect() };
+            let texts = object.segments.iter().filter(|segment| segment.is_text).map(|it| it.range.clone());
             if leads.words.is_empty() && leads.code.is_empty() {
+                // Nobody waits for another look at it: it may have looked the hooks up by itself.
+                self.seen.insert(*hash, Seen { texts: texts.collect(), ..Seen::default() });
                 continue;
             }
-            let texts = object.segments.iter().filter(|segment| segment.is_text);
-            let texts: Vec<_> = texts.map(|it| (copied(frozen, &it.range), it.range.start)).collect();
+            let texts: Vec<_> = texts.map(|it| (copied(frozen, &it), it.start)).collect();
             texts.iter().for_each(|(code, base)| leads.add_entries(code, *base));
             let targets: Vec<_> = leads.words.iter().chain(&leads.code).map(|(addr, _)| *addr).collect();
             let references =
@@ -458,6 +479,30 @@ mod tests {
     /// The words of the hooks' addresses, and code in a linkage table that jumps through the first.
     fn leads() -> Leads {
         Leads { words: vec![(0x4000, Kind::Entry), (0x4008, Kind::Exit)], code: Vec::new() }
+    }
+
+    #[test]
+    fn a_text_stays_in_its_place_while_others_come_and_go() {
+        let at = |number: usize| 0x100 * number..0x100 * number + 0x80;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            tell(vec![(at(7), 70)]);
+            let reader = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!((look_at(0x700), look_at(0x77f), look_at(0x780)), (Some(70), Some(70), None));
+                }
+            });
+            for round in 0..2_000 {
+                let others = (10..10 + round % 5).map(|it| (at(it + round % 3), it));
+                tell(others.chain([(at(7), 70)]).collect());
+            }
+            is_over.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+        tell(vec![(at(1), 5), (at(7), 71)]);
+        assert_eq!([0x100, 0x700, 0xa00].map(look_at), [Some(5), Some(71), None]);
+        tell(Vec::new());
+        assert_eq!([0x100, 0x700].map(look_at), [None; 2]);
     }
 
     #[test]
