@@ -112,13 +112,12 @@ fn tell(mut texts: Vec<(Range<usize>, usize)>) {
     let range = |place: &Text| place.start.load(Ordering::Relaxed)..place.end.load(Ordering::Relaxed);
     let used = || TEXTS.iter().take_while(|it| it.end.load(Ordering::Relaxed) != 0);
     for place in used() {
-        match texts.iter().position(|(text, _)| *text == range(place)) {
-            Some(known) => place.look.store(texts.swap_remove(known).1, Ordering::SeqCst),
-            None => {
-                place.start.store(usize::MAX, Ordering::SeqCst);
-                // Places behind it are in use.
-                place.end.store(1, Ordering::SeqCst);
-            }
+        if let Some(known) = texts.iter().position(|(text, _)| *text == range(place)) {
+            place.look.store(texts.swap_remove(known).1, Ordering::SeqCst);
+        } else {
+            place.start.store(usize::MAX, Ordering::SeqCst);
+            // Places behind it are in use.
+            place.end.store(1, Ordering::SeqCst);
         }
     }
     let free = TEXTS.iter().filter(|place| range(place).is_empty());

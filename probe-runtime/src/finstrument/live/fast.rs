@@ -6,7 +6,8 @@
 //!      ▸ wanted: the call's stub, behind its own comparison; else: a `ret`
 //! ```
 //! From the stub on the call takes the same way as an active site's CALL: `definition.entry`, with
-//! the same return address.
+//! the same return address. A jump to the hook returns to its function's caller; an entry for it is
+//! one of that return address, and leads to the stub by a call.
 //!
 //! Life: a hit that was looked up fills the entry, if that is free. From then on the entry is that
 //! call's and that function's for good. The discovery keeps its number. A thread that begins or
@@ -32,12 +33,22 @@ pub(super) struct FastCall {
     function: AtomicUsize,
     /// The address at which its hits continue; 0 while they have to be looked up.
     target: AtomicUsize,
+    /// The stub of a jump, for the code at that address.
+    stub: AtomicUsize,
 }
+
+/// The offset of the stub.
+pub(super) const STUB: usize = std::mem::offset_of!(FastCall, stub);
 
 const _: () = assert!(size_of::<FastCall>() == 32);
 
 pub(super) static ENTRIES: [FastCall; 1 << BITS] = [const {
-    FastCall { returns: AtomicUsize::new(0), function: AtomicUsize::new(0), target: AtomicUsize::new(0) }
+    FastCall {
+        returns: AtomicUsize::new(0),
+        function: AtomicUsize::new(0),
+        target: AtomicUsize::new(0),
+        stub: AtomicUsize::new(0),
+    }
 }; 1 << BITS];
 
 /// The entries of a discovery, from 1; 0 in free places. A call that is known has one. A function
@@ -52,7 +63,13 @@ impl FastCalls {
     }
 
     /// Lets the next hits by a return address continue at `target`, as long as `is_so`.
-    pub(super) fn fill(&self, returns: usize, function: usize, target: usize, is_so: impl FnOnce() -> bool) {
+    pub(super) fn fill(
+        &self,
+        returns: usize,
+        function: usize,
+        [target, stub]: [usize; 2],
+        is_so: impl FnOnce() -> bool,
+    ) {
         let number = returns.wrapping_mul(FACTOR) >> SHIFT;
         let entry = &ENTRIES[number];
         let is_taken = |place: &AtomicUsize, value| {
@@ -60,6 +77,7 @@ impl FastCalls {
             taken.is_ok() || taken == Err(value)
         };
         if is_taken(&entry.returns, returns) && is_taken(&entry.function, function) && self.keep(number) {
+            entry.stub.store(stub, Ordering::SeqCst);
             entry.target.store(target, Ordering::SeqCst);
             if !is_so() {
                 entry.target.store(0, Ordering::SeqCst);
@@ -97,21 +115,21 @@ mod tests {
     #[test]
     fn an_entry_is_one_calls_until_all_is_looked_up_again() {
         let (own, other) = (FastCalls::default(), FastCalls::default());
-        own.fill(0x1234, 7, 70, || true);
+        own.fill(0x1234, 7, [70, 0], || true);
         assert_eq!(target(0x1234), 70);
-        other.fill(0x1234, 8, 80, || true);
+        other.fill(0x1234, 8, [80, 0], || true);
         assert_eq!(target(0x1234), 70, "it is another function's");
-        own.fill(0x1234, 7, 71, || false);
+        own.fill(0x1234, 7, [71, 0], || false);
         assert_eq!(target(0x1234), 0, "it is not so any more");
         // More return addresses than there is room for.
         let returns = |number: usize| 0x10_0000 + 16 * number;
-        (0..9).for_each(|number| own.fill(returns(number), 7, 70, || true));
+        (0..9).for_each(|number| own.fill(returns(number), 7, [70, 0], || true));
         assert_eq!((0..9).filter(|number| target(returns(*number)) == 70).count(), 3);
-        own.fill(0x1234, 7, 72, || true);
+        own.fill(0x1234, 7, [72, 0], || true);
         own.empty();
         assert!((0..9).all(|number| target(returns(number)) == 0) && target(0x1234) == 0);
         own.reset();
-        own.fill(returns(8), 7, 70, || true);
+        own.fill(returns(8), 7, [70, 0], || true);
         assert_eq!(target(returns(8)), 70);
     }
 }

@@ -52,11 +52,12 @@ macro_rules! hook {
             "shr rax, {shift}",
             "shl rax, 5",
             "lea rcx, [rip + {entries}]",
-            "cmp [rcx + rax], rsi",
+            "add rcx, rax",
+            "cmp [rcx], rsi",
             "jne 3f",
-            "cmp [rcx + rax + 8], rdi",
+            "cmp [rcx + 8], rdi",
             "jne 3f",
-            "mov rax, [rcx + rax + 16]",
+            "mov rax, [rcx + 16]",
             "test rax, rax",
             "jz 3f",
             "jmp rax",
@@ -123,7 +124,7 @@ fn called(hit: Hit, by: ByHook) {
         match known(hit, returns, hook) {
             Some(known) => {
                 // SAFETY: the hook's own call, which was just executed.
-                let mut is_wanted = settle(known, || unsafe { call_of(returns, hook) });
+                let mut is_wanted = settle(known, returns, || unsafe { call_of(returns, hook) });
                 // An operation has made it a site while this thread was on its way.
                 is_wanted |= ahead::is_on() && shared::is_listened_to(known.discovery);
                 pass_on(&inside, known, by, is_wanted);
@@ -147,13 +148,17 @@ struct KnownCall {
 
 /// Delivers a call as a hit, if a consumer listens.
 fn deliver(inside: &Inside, known: KnownCall, by: ByHook, call: impl FnOnce() -> Option<Call>) {
-    let is_wanted = settle(known, call);
+    let is_wanted = settle(known, by.returns, call);
     pass_on(inside, known, by, is_wanted);
 }
 
 /// Brings a call into the state that it has to have, as far as a hook can. Returns whether a
 /// consumer listens.
-fn settle(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Option<Call>) -> bool {
+fn settle(
+    KnownCall { discovery, owner }: KnownCall,
+    returns: usize,
+    call: impl FnOnce() -> Option<Call>,
+) -> bool {
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -181,7 +186,7 @@ fn settle(KnownCall { discovery, owner }: KnownCall, call: impl FnOnce() -> Opti
         }
     }
     if is_wanted && !discovery.is_site() && discovery.state() != State::Waiting {
-        pass_look_up(discovery, owner);
+        pass_look_up(discovery, owner, returns);
     }
     is_wanted
 }
@@ -204,12 +209,20 @@ fn pass_on(inside: &Inside, KnownCall { discovery, owner }: KnownCall, by: ByHoo
 
 /// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
 /// neither be a site nor wait to become one.
-fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>) {
-    // By a jump, the stub would take the stack pointer for that of a call.
-    let Some(returns) = owner.unwrap_or(discovery).returns() else { return };
+fn pass_look_up(discovery: &'static Discovery, owner: Option<&'static Discovery>, returns: usize) {
     let Some(place) = ChunkPlace::of(discovery).filter(|place| place.refusal().is_none()) else { return };
-    let target = place.stub() + chunk::COMPARISON;
-    discovery.fast.fill(returns, discovery.hit().function, target, || discovery.is_wanted());
+    let stub = place.stub() + chunk::COMPARISON;
+    let is_call = owner.unwrap_or(discovery).returns() == Some(returns);
+    let target = if is_call { stub } else { jumped as *const () as usize };
+    discovery.fast.fill(returns, discovery.hit().function, [target, stub], || discovery.is_wanted());
+}
+
+/// The way of a wanted hit by a jump to its stub, from its entry of the cache at `rcx`. The stub
+/// takes the address above its own return address for the stack pointer at the site, as of a call.
+/// So it is called here, and finds that of the jump.
+#[unsafe(naked)]
+unsafe extern "C" fn jumped() {
+    naked_asm!(".cfi_startproc", "endbr64", "call [rcx + {stub}]", "ret", ".cfi_endproc", stub = const fast::STUB)
 }
 
 /// Lets the next hits by a return address end at once, as long as no consumer wants them. Only
@@ -218,7 +231,7 @@ fn pass_by(KnownCall { discovery, .. }: KnownCall, returns: usize) {
     let is_real = matches!(discovery.state(), State::Unpatched(_));
     if is_real && discovery.twin.load(Ordering::Relaxed).is_null() {
         let nothing = nothing as *const () as usize;
-        discovery.fast.fill(returns, discovery.hit().function, nothing, || !discovery.is_wanted());
+        discovery.fast.fill(returns, discovery.hit().function, [nothing, 0], || !discovery.is_wanted());
     }
 }
 
@@ -251,7 +264,7 @@ fn discovered(inside: &Inside, hit: Hit, by: ByHook) {
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     owner.into_iter().for_each(shared::note);
     let known = KnownCall { discovery, owner };
-    let mut is_wanted = settle(known, || call);
+    let mut is_wanted = settle(known, returns, || call);
     if is_new {
         if may_ask() {
             ask();
