@@ -370,11 +370,21 @@ impl Ahead {
                 self.seen.insert(*hash, Seen { texts: texts.collect(), ..Seen::default() });
                 continue;
             }
-            let texts: Vec<_> = texts.map(|it| (copied(frozen, &it), it.start)).collect();
-            texts.iter().for_each(|(code, base)| leads.add_entries(code, *base));
+            let texts: Vec<_> = texts.collect();
+            if !leads.words.is_empty() {
+                for text in &texts {
+                    each_part(frozen, text, |code, base| leads.add_entries(code, base));
+                }
+            }
             let targets: Vec<_> = leads.words.iter().chain(&leads.code).map(|(addr, _)| *addr).collect();
-            let references =
-                texts.iter().flat_map(|(code, base)| references(code, *base, &targets)).collect();
+            let mut references = Vec::new();
+            for text in &texts {
+                each_part(frozen, text, |code, base| {
+                    references.extend(self::references(code, base, &targets))
+                });
+            }
+            references.sort_unstable();
+            references.dedup();
             calling.push(Calling { hash: *hash, leads, references });
         }
         calling
@@ -455,19 +465,26 @@ fn sure(uses: &[(&HookUse, Vec<usize>)]) -> impl Iterator<Item = (usize, usize)>
     uses.iter().filter(|(_, told)| told.len() == 1).map(|(it, told)| (told[0], it.at))
 }
 
-/// Copies the text of a loaded object.
-fn copied(_frozen: &Frozen, range: &Range<usize>) -> Vec<u8> {
-    const LEN: usize = 4096;
-    let mut code = Vec::with_capacity(range.len());
-    let mut at = range.start;
-    while at + LEN <= range.end {
-        // SAFETY: in a segment that stays mapped: `_frozen` says so.
-        code.extend_from_slice(&unsafe { ptr::read_volatile(at as *const [u8; LEN]) });
-        at += LEN;
+/// Calls `each` with copies of the parts of a loaded object's text, and their addresses. Parts
+/// overlap by more than an instruction, or an entry of a linkage table.
+fn each_part(_frozen: &Frozen, range: &Range<usize>, mut each: impl FnMut(&[u8], usize)) {
+    const LEN: usize = 1 << 16;
+    const OVERLAP: usize = 32;
+    const WORD: usize = 1024;
+    let mut part = Vec::with_capacity(LEN);
+    for start in range.clone().step_by(LEN - OVERLAP) {
+        let end = (start + LEN).min(range.end);
+        part.clear();
+        let mut at = start;
+        while at + WORD <= end {
+            // SAFETY: in a segment that stays mapped: `_frozen` says so.
+            part.extend_from_slice(&unsafe { ptr::read_volatile(at as *const [u8; WORD]) });
+            at += WORD;
+        }
+        // SAFETY: the same.
+        part.extend((at..end).map(|at| unsafe { ptr::read_volatile(at as *const u8) }));
+        each(&part, start);
     }
-    // SAFETY: the same.
-    code.extend((at..range.end).map(|at| unsafe { ptr::read_volatile(at as *const u8) }));
-    code
 }
 
 #[cfg(test)]
