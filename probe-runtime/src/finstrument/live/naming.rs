@@ -45,8 +45,8 @@ struct File {
     /// Its own path, as far as that is known.
     shown: PathBuf,
     base: usize,
-    /// `None` if it can't be read.
-    loader: Option<Loader>,
+    /// Read when a function is named, since that takes long for a large file; `None` if it can't be.
+    loader: OnceCell<Option<Loader>>,
     /// Read when a function has no debug information.
     twins: OnceCell<Twins>,
     /// Read when a function of it jumps to a hook; `None` if the file has no symbols.
@@ -155,10 +155,20 @@ impl File {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
         let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
         let separate = separate::of(&path, &shown);
-        let loader = Loader::new(separate.as_ref().unwrap_or(&path)).ok();
-        let (twins, extents) = (OnceCell::new(), OnceCell::new());
-        let elsewhere = HashMap::new();
-        Self { path, separate, shown, base: object.base, loader, twins, extents, elsewhere }
+        Self {
+            path,
+            separate,
+            shown,
+            base: object.base,
+            loader: OnceCell::new(),
+            twins: OnceCell::new(),
+            extents: OnceCell::new(),
+            elsewhere: HashMap::new(),
+        }
+    }
+
+    fn loader(&self) -> Option<&Loader> {
+        self.loader.get_or_init(|| Loader::new(self.symbols()).ok()).as_ref()
     }
 
     fn offset(&self, addr: usize) -> u64 {
@@ -167,14 +177,14 @@ impl File {
 
     /// Returns the name at this address.
     fn symbol(&self, addr: usize) -> Option<Symbol> {
-        let found = self.loader.as_ref()?.find_symbol_info(self.offset(addr))?;
+        let found = self.loader()?.find_symbol_info(self.offset(addr))?;
         let start = usize::try_from(found.address()).ok()?;
         Some(Symbol { addr: self.base.wrapping_add(start), path: plain(found.name()) })
     }
 
     /// Returns the source of an address.
     fn place(&self, addr: usize) -> Option<Place> {
-        place(&self.loader.as_ref()?.find_location(self.offset(addr)).ok()??)
+        place(&self.loader()?.find_location(self.offset(addr)).ok()??)
     }
 
     /// Describes the function at an address.
@@ -203,7 +213,7 @@ impl File {
 
     /// Returns the innermost function that was inlined at an address, if one was.
     fn inlined(&self, addr: usize) -> Option<Inlined> {
-        let mut frames = self.loader.as_ref()?.find_frames(self.offset(addr)).ok()?;
+        let mut frames = self.loader()?.find_frames(self.offset(addr)).ok()?;
         let innermost = frames.next().ok()??;
         frames.next().ok()??;
         let path = innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| plain(&it));
