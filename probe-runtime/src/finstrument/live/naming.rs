@@ -45,7 +45,8 @@ struct File {
     /// Its own path, as far as that is known.
     shown: PathBuf,
     base: usize,
-    /// Read when a function is named, since that takes long for a large file; `None` if it can't be.
+    /// Read when a function is named, since that takes long for a large file; `None` if it can't
+    /// be.
     loader: OnceCell<Option<Loader>>,
     /// Read when a function has no debug information.
     twins: OnceCell<Twins>,
