@@ -380,7 +380,7 @@ impl Ahead {
             let mut references = Vec::new();
             for text in &texts {
                 each_part(frozen, text, |code, base| {
-                    references.extend(self::references(code, base, &targets))
+                    references.extend(self::references(code, base, &targets));
                 });
             }
             references.sort_unstable();
