@@ -26,7 +26,7 @@
 //! ```text
 //!  call hook  ──first hit──▶  NOP5 (latent)  ◀──attach, drop──▶  CALL of its own stub (active)
 //!                    └─────▶  a real call, delivered by a look-up: see `unpatched`
-//!  jmp hook   ──operation──▶  ret         ◀──attach, drop──▶  the jump, delivered by a look-up
+//!  jmp hook   ──operation──▶  ret         ◀──attach, drop──▶  the jump, delivered by the hook
 //! ```
 //! 1. A function that is never called costs nothing. Its bytes are the compiler's, and it is no
 //!    probe, unless the program [looks ahead](look_ahead).

@@ -5,7 +5,8 @@
 //! own address, and the hook delivers its hits. After the first hit of the other function, the
 //! call is no longer a site. It becomes a real call for good. If it lies across two words, it stays
 //! active instead, since a latent call would silence both functions. Before that, while the call is
-//! latent, no hook sees which function passes.
+//! latent, no hook sees which function passes. A call whose functions were found
+//! [`ahead`](super::ahead) is a real call from the beginning.
 //!
 //! A function that is first seen there while its probe is active has no hook of its own yet. The
 //! next operation gives it one. Until then its hits count for its *twin*, a call site of the same

@@ -7,11 +7,11 @@
 //! on only operations switch the probe. A hook can't, since its arguments tell neither which jump
 //! reached it, nor whether the text around that jump is still the one that was decoded.
 //!
-//! While the probe is active, the jumps are the compiler's, and the hook looks the function up to
-//! deliver a hit. A function may also have jumps that were not understood. These go to the hook as
-//! ever, which knows whether a consumer listens. If a hit arrives though no consumer listens, the
-//! object may have been loaded anew. So the first, second, fourth, … such hit asks the next
-//! operation to look.
+//! While the probe is active, the jumps are the compiler's. The hook looks the function up to
+//! deliver a hit, once for each place that it returns to ([`fast`](super::fast)). A function may
+//! also have jumps that were not understood. These go to the hook as ever, which knows whether a
+//! consumer listens. If a hit arrives though no consumer listens, the object may have been loaded
+//! anew. So the first, second, fourth, … such hit asks the next operation to look.
 //!
 //! The argument of a jump must be certain. A jump of another function, inlined here, would
 //! otherwise be silenced together with this one's.
