@@ -48,15 +48,18 @@ fn are_true(way: Way, prefix: &str, flags: &'static [&'static str], parts: [(&st
             _ => assert!(begin.elapsed() < Duration::from_secs(60), "{profiler}"),
         }
     };
+    // On a busy machine, hits and page faults take a part of the time that nobody knows.
+    let much = profile.function(&format!("{prefix}_much")).unwrap().share().unwrap();
+    assert!(much.value > 0.2, "{profiler}");
     for (name, part) in parts {
         let Some(share) = profile.function(&format!("{prefix}_{name}")).and_then(FunctionProfile::share)
         else {
             assert!(part == 0.0, "{name}\n{profiler}");
             continue;
         };
-        // Some of the time is the profiler's own.
-        let off = (share.value - part / 12.0).abs();
-        assert!(off <= 2.0 * share.error + 0.03, "{name}: {share:?}\n{profiler}");
+        let part = part / 6.0;
+        let off = (share.value - part * much.value).abs();
+        assert!(off <= 2.0 * (share.error + part * much.error), "{name}: {share:?}\n{profiler}");
     }
     true
 }
