@@ -168,8 +168,8 @@ impl<const N: usize> Frames<N> {
     pub(super) fn pop_quickly(&self, exit: Place) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
         let frame = self.at(depth)?;
-        let fits = surely_fits(exit, frame.stack_pointer.load(Relaxed));
-        if frame.key.load(Relaxed) != key(exit) || !fits {
+        let (entered, around) = (frame.stack_pointer.load(Relaxed), frame.extra.load(Relaxed));
+        if frame.key.load(Relaxed) != key(exit) || !surely_fits(exit, entered, around) {
             return None;
         }
         self.shorten(frame, depth);
@@ -321,14 +321,16 @@ pub(crate) fn place_of(key: u64, stack_pointer: u64, future: u64) -> Place {
 }
 
 /// Returns whether the innermost call ends here, whatever other calls there are; `entered` is its
-/// stack pointer, and its function and kind are those of the exit.
+/// stack pointer, and its function and kind are those of the exit. If these are watched, `around`
+/// is the stack pointer of the next one outside that is.
 #[inline(always)]
-pub(crate) fn surely_fits(exit: Place, entered: u64) -> bool {
+pub(crate) fn surely_fits(exit: Place, entered: u64, around: u64) -> bool {
+    let at = exit.stack_pointer;
     match exit.kind {
-        CallKind::Plain => entered.wrapping_sub(exit.stack_pointer).wrapping_add(NEAR) <= 2 * NEAR,
-        CallKind::Framed => entered == exit.stack_pointer,
-        // Further up, calls of the function that are further out may fit as well.
-        CallKind::Hooked => entered.wrapping_sub(exit.stack_pointer) < REACH,
+        CallKind::Plain => entered.wrapping_sub(at).wrapping_add(NEAR) <= 2 * NEAR,
+        CallKind::Framed => entered == at,
+        // After the epilogue, a call further out may fit as well, unless it began further up.
+        CallKind::Hooked => entered.abs_diff(at) < REACH && (at <= entered || at < around),
         CallKind::Poll(_) => false,
     }
 }
@@ -462,6 +464,22 @@ mod tests {
             }
         }
         (pairs, dropped, without_entry)
+    }
+
+    #[test]
+    fn an_exit_after_the_epilogue_ends_the_innermost_call_at_once() {
+        let hooked = |function, stack_pointer| Place { function, kind: CallKind::Hooked, stack_pointer };
+        let frames = frames();
+        frames.push_quickly(hooked(1, 1000), || Some([1])).unwrap();
+        frames.push_quickly(hooked(1, 900), || Some([2])).unwrap();
+        // Another function's, one of the call around, and one of none.
+        for exit in [hooked(2, 950), hooked(1, 1000), hooked(1, 1000 + REACH)] {
+            assert!(frames.pop_quickly(exit).is_none(), "{exit:?}");
+        }
+        for (exit, start) in [(hooked(1, 999), 2), (hooked(1, 1000 + REACH - 1), 1)] {
+            assert_eq!(frames.pop_quickly(exit).unwrap().0.started(), [start]);
+        }
+        assert!(!frames.is_watched() && frames.len() == 0);
     }
 
     proptest! {

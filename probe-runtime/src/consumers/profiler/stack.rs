@@ -191,9 +191,10 @@ impl ThreadStack {
     pub(super) fn find(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
         let last = self.len.load(Relaxed).checked_sub(1)?;
         let top = self.at(last);
+        let entered = top.stack_pointer.load(Relaxed);
         let is_it = top.what.load(Relaxed) & !BASE == calls::key(exit)
             && top.key.load(Relaxed) == key
-            && surely_fits(exit, top.stack_pointer.load(Relaxed));
+            && surely_fits(exit, entered, entered);
         if is_it { Some((last, top)) } else { self.find_slowly(exit, key) }
     }
 

@@ -128,17 +128,17 @@ fn ended_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Op
 }
 
 /// An exit has the entry's stack pointer, or one of the same frame. So no call of the function that
-/// is further out has entered with one between them: the exit would be of that call.
+/// is further out has entered with one between them: the exit would be of that call. No call around
+/// one that entered further up than the exit can be meant, either.
 fn fits_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
     if call.stack_pointer == 0 || exit.stack_pointer == 0 {
         return true;
     }
-    let is_further_up = |outer: &Place| {
-        (outer.function, outer.kind) == (call.function, call.kind) && outer.stack_pointer > call.stack_pointer
-    };
     // A call that has an exit goes on, and so do those around it.
-    let has_exit = |outer: &Place| !outer.may_skip_exit() && outer.stack_pointer == 0;
-    let outer = (0..index).rev().map(|index| open.call(index)).take_while(|outer| !has_exit(outer));
-    let outer = { outer }.find(is_further_up);
-    distance(call, exit) < REACH && outer.is_none_or(|outer| outer.stack_pointer > exit.stack_pointer)
+    let around = (0..index).rev().map(|index| open.call(index)).take_while(|outer| outer.may_skip_exit());
+    let mut further_up = around.filter(|outer| outer.stack_pointer > call.stack_pointer);
+    let is_beyond = |outer: Place| outer.stack_pointer > exit.stack_pointer;
+    let is_own = |outer: Place| (outer.function, outer.kind) == (call.function, call.kind);
+    let decides = further_up.find(|outer| is_beyond(*outer) || is_own(*outer));
+    distance(call, exit) < REACH && decides.is_none_or(is_beyond)
 }
