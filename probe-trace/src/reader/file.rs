@@ -199,14 +199,12 @@ impl TraceFile {
                 }
                 block::RING => {
                     let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
-                    self.note_head(of, &words);
+                    note_head(&mut self.heads, of, &words);
                 }
                 block::UNSEEN => {
                     let Some(words) = self.words_at(content, 2, length)? else { break };
-                    let sum = |of: &[u64]| of.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
-                    if self.unseen.is_none_or(|before| sum(&before) <= sum(&words)) {
-                        self.unseen = words.try_into().ok();
-                    }
+                    let before = self.unseen.unwrap_or_default();
+                    self.unseen = Some(later_unseen(before, &words));
                 }
                 block::PROGRAM => {
                     let name = bytes_at(&mut *self.source, content, bytes.min(LONGEST_NAME))?;
@@ -234,16 +232,6 @@ impl TraceFile {
             self.problems.push(format!("the last {rest} bytes are no whole block, and are left out"));
         }
         Ok(())
-    }
-
-    /// Notes a ring's head, unless a later one is known. Events, written or lost, only grow in
-    /// number; a file that had to end has its last heads in front of the earlier ones.
-    fn note_head(&mut self, ring: u64, words: &[u64]) {
-        let events = |of: &[u64; ring::WORDS]| of[ring::WRITTEN].saturating_add(of[ring::LOST]);
-        let Ok(words) = words.try_into() else { return };
-        if self.heads.get(&ring).is_none_or(|before| events(before) <= events(&words)) {
-            self.heads.insert(ring, words);
-        }
     }
 
     /// Reads the definitions that the process has added in front of its rings since the last time.
@@ -361,6 +349,22 @@ impl fmt::Debug for TraceFile {
 
 pub(super) fn words_of(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Notes a ring's head, unless a later one is known. Events, written or lost, only grow in number;
+/// a file that had to end has its last heads in front of the earlier ones.
+pub(super) fn note_head(heads: &mut HashMap<u64, [u64; ring::WORDS]>, ring: u64, words: &[u64]) {
+    let events = |of: &[u64; ring::WORDS]| of[ring::WRITTEN].saturating_add(of[ring::LOST]);
+    let Some(words) = words.first_chunk() else { return };
+    if heads.get(&ring).is_none_or(|before| events(before) <= events(words)) {
+        heads.insert(ring, *words);
+    }
+}
+
+/// Returns the later of two notes of unseen events, likewise.
+pub(super) fn later_unseen(before: [u64; 2], words: &[u64]) -> [u64; 2] {
+    let sum = |of: &[u64; 2]| of[0].saturating_add(of[1]);
+    words.first_chunk().filter(|words| sum(&before) <= sum(words)).copied().unwrap_or(before)
 }
 
 pub(super) fn reading_of(words: &[u64]) -> Reading {

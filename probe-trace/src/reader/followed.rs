@@ -9,16 +9,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
 use super::definitions;
-use super::file::{Source, real, words_of};
+use super::file::{Source, later_unseen, note_head, real, words_of};
 use super::growing::{LiveItems, Rings};
 use super::stream::Part;
 use crate::error::{Problem, ReadError};
 use crate::item::Item;
-use crate::layout::{HEADER_BYTES, block, header, reading, ring, sub_buffer};
+use crate::layout::{HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
 
 /// Follows a trace that is being written to a file, by a process that flushes it now and then.
 ///
@@ -48,6 +49,8 @@ pub struct Followed {
     at: u64,
     /// Words of a sub-buffer, at most.
     longest: u64,
+    /// The places of blocks that a file replaces which had to end early.
+    rooms: Vec<Range<u64>>,
     /// The last reading of all clocks, and the one before the last flush.
     last: Words,
     until: Option<Words>,
@@ -77,8 +80,8 @@ impl Followed {
         // The header was checked.
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
         let last = std::array::from_fn(|at| word(header::READING + at));
-        let (longest, rings) = (word(header::SUB_BUFFER_WORDS), Copied::default());
-        Ok(Self { path, source, items, rings, at, longest, last, until: None, unseen: [0; 2] })
+        let (longest, rings, rooms) = (word(header::SUB_BUFFER_WORDS), Copied::default(), Vec::new());
+        Ok(Self { path, source, items, rings, at, longest, rooms, last, until: None, unseen: [0; 2] })
     }
 
     /// Hands out the items that the file has since the last time. They reach to the flush before
@@ -100,18 +103,20 @@ impl Followed {
     /// # Errors
     /// If the file can't be read, or is damaged. The items before come first.
     pub fn finish(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
-        let result = self.read().map_err(|problem| ReadError::new(&self.path, problem));
+        let result = self.read().and_then(|()| self.read_missing().map_err(Problem::System));
+        let result = result.map_err(|problem| ReadError::new(&self.path, problem));
         self.items.close(&self.last, &mut self.rings, take);
         result
     }
 
-    /// Returns the number of bytes that were read, and are needed no more.
+    /// Returns the number of bytes that were read, and are needed no more but for what a file says
+    /// of events that it lacks.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Returns the number of lost hits that no [gap](Item::Gap) tells, as of the last flush: those
-    /// of threads without a ring, and hits inside of other hits.
+    /// Returns the number of lost hits that no [gap](Item::Gap) tells, as of the last flush, or of
+    /// the file's end: those of threads without a ring, and hits inside of other hits.
     pub fn unseen(&self) -> u64 {
         self.unseen[0].saturating_add(self.unseen[1])
     }
@@ -135,14 +140,36 @@ impl Followed {
                 return Err(Problem::Block(self.at));
             }
             let Some(end) = head.end(self.at).filter(|end| *end <= length) else { break };
-            self.take(head).map_err(Problem::System)?;
+            self.take(head, self.at).map_err(Problem::System)?;
             self.at = end;
         }
         Ok(())
     }
 
-    fn take(&mut self, head: Head) -> io::Result<()> {
-        let content = self.at + HEAD_BYTES;
+    /// Reads what a file says of the events that it lacks, if it had to end before the trace did.
+    fn read_missing(&mut self) -> io::Result<()> {
+        let state = words_of(&bytes_at(&mut *self.source, header::STATE as u64 * 8, 8)?);
+        if state != [state::CUT] {
+            return Ok(());
+        }
+        for room in std::mem::take(&mut self.rooms) {
+            let mut at = room.start;
+            while let Some(head) = block_at(&mut *self.source, at, room.end)?
+                && head.magic == block::MAGIC
+                && matches!(head.kind, block::UNSEEN | block::RING)
+                && head.is_possible(self.longest)
+                && let Some(end) = head.end(at).filter(|end| *end <= room.end)
+            {
+                self.take(head, at)?;
+                at = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the content of the block at this place.
+    fn take(&mut self, head: Head, at: u64) -> io::Result<()> {
+        let content = at + HEAD_BYTES;
         let mut words =
             |count: usize| bytes_at(&mut *self.source, content, count * 8).map(|it| words_of(&it));
         match head.kind {
@@ -152,15 +179,15 @@ impl Followed {
             }
             block::READING => self.last = words(reading::WORDS)?.try_into().unwrap_or(self.last),
             block::RING => {
-                let head_of = words(ring::WORDS)?.try_into();
-                self.rings.heads.extend(head_of.ok().map(|it| (head.ring, it)));
+                note_head(&mut self.rings.heads, head.ring, &words(ring::WORDS)?);
             }
             // Each flush ends with this block and a reading. The process has copied its rings after
             // all readings before.
             block::UNSEEN => {
-                self.unseen = words(2)?.try_into().unwrap_or(self.unseen);
+                self.unseen = later_unseen(self.unseen, &words(2)?);
                 self.until = Some(self.last);
             }
+            block::UNUSED => self.rooms.extend(head.end(at).map(|end| at..end)),
             block::DEFINITIONS => {
                 definitions::read_at(&mut *self.source, content, head.bytes, self.items.definitions())?;
             }
@@ -214,8 +241,10 @@ impl Copied {
 
 impl Rings for Copied {
     fn numbers(&self) -> Vec<u64> {
-        let mut numbers: Vec<_> = self.rings.keys().copied().collect();
+        // A ring all of whose hits were lost has a head alone.
+        let mut numbers: Vec<_> = self.rings.keys().chain(self.heads.keys()).copied().collect();
         numbers.sort_unstable();
+        numbers.dedup();
         numbers
     }
 

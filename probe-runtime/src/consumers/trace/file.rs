@@ -3,6 +3,7 @@
 //! Cost: one write(2) for each block, and two copies of its words in memory that is used again: a
 //! sub-buffer as it was at one moment, and its bytes behind the block's header.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,9 +28,20 @@ pub(super) struct TraceFile<W> {
     defined: usize,
     /// Bytes up to the last block that was written whole.
     whole: u64,
-    /// The room for what a file says that had to end: its place and its bytes.
-    room: (u64, usize),
+    /// The room for what a file says that had to end.
+    rooms: Vec<Room>,
+    /// The rings whose heads have a place there.
+    placed: HashSet<u64>,
 }
+
+/// A block without content, which a file that had to end replaces by others.
+struct Room {
+    at: u64,
+    bytes: usize,
+}
+
+/// The rings whose heads a block has room for, at most.
+const HEADS: usize = 64;
 
 impl<W: Write> TraceFile<W> {
     /// Writes the header, the program's name and the definitions.
@@ -56,7 +68,8 @@ impl<W: Write> TraceFile<W> {
             copy: Vec::new(),
             defined: 0,
             whole: 0,
-            room: (0, 0),
+            rooms: Vec::new(),
+            placed: HashSet::new(),
         };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
@@ -144,15 +157,37 @@ impl TraceFile<GuardedFile> {
         &mut self.out
     }
 
-    /// Takes room for what the file says if it has to end before the trace does, of this many
-    /// rings: a full disk has none then.
+    /// Takes room for what the file says if it has to end before the trace does: a full disk has
+    /// none then. `rings` is the largest number of rings.
     pub(super) fn reserve(&mut self, rings: usize) -> io::Result<()> {
+        self.take_room(UNSEEN_BYTES + rings.min(HEADS) * RING_BYTES)
+    }
+
+    /// Does the same for a ring's head. Call this before the file has anything of the ring.
+    pub(super) fn reserve_head(&mut self, ring: u64) -> io::Result<()> {
+        if self.placed.contains(&ring) {
+            return Ok(());
+        }
+        let room: usize = self.rooms.iter().map(|room| room.bytes).sum();
+        if (self.placed.len() + 1) * RING_BYTES + UNSEEN_BYTES > room {
+            self.take_room(HEADS * RING_BYTES)?;
+        }
+        self.placed.insert(ring);
+        Ok(())
+    }
+
+    fn take_room(&mut self, bytes: usize) -> io::Result<()> {
         if self.out.has_places() {
-            let bytes = UNSEEN_BYTES + rings * RING_BYTES;
-            self.room = (self.whole, bytes);
+            let at = self.whole;
             self.block(block::UNUSED, 0, &vec![0; bytes])?;
+            self.rooms.push(Room { at, bytes });
         }
         Ok(())
+    }
+
+    /// Returns whether the file may have something of a ring.
+    pub(super) fn may_have(&self, ring: u64) -> bool {
+        self.placed.contains(&ring)
     }
 
     /// Ends the file after its last whole block, though the trace goes on. Nothing can be done
@@ -161,32 +196,33 @@ impl TraceFile<GuardedFile> {
         let _ = self.out.cut(self.whole);
     }
 
-    /// Returns how many rings' heads have [room](Self::reserve).
-    pub(super) fn room_for_heads(&self) -> usize {
-        self.room.1.saturating_sub(UNSEEN_BYTES) / RING_BYTES
-    }
-
-    /// Notes the missing events in a file that was [cut](Self::cut). A stream has no place for
-    /// that.
+    /// Notes the missing events in a file that was [cut](Self::cut): those of the rings that it
+    /// may have something of in their heads, all others as unseen. A stream has no place for that.
     pub(super) fn tell_missing(
         &mut self,
         unseen: [u64; 2],
         heads: &[(u64, [u64; ring::WORDS])],
     ) -> io::Result<()> {
-        let (at, bytes) = self.room;
-        if bytes == 0 {
+        if self.rooms.is_empty() {
             return Ok(());
         }
         let of_rings = heads.iter().map(|(ring, head)| (block::RING, *ring, &head[..]));
-        for (kind, ring, words) in [(block::UNSEEN, 0, &unseen[..])].into_iter().chain(of_rings) {
-            self.head(kind, ring, size_of_val(words));
-            self.buffer.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let mut blocks = [(block::UNSEEN, 0, &unseen[..])].into_iter().chain(of_rings).peekable();
+        for index in 0..self.rooms.len() {
+            let Room { at, bytes } = self.rooms[index];
+            while let Some((kind, ring, words)) =
+                blocks.next_if(|(.., words)| self.buffer.len() + HEAD_BYTES + size_of_val(*words) <= bytes)
+            {
+                self.head(kind, ring, size_of_val(words));
+                self.buffer.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            }
+            // The header of the room's own block covers the bytes that are left.
+            self.head(block::UNUSED, 0, bytes.saturating_sub(self.buffer.len()));
+            let told = self.out.overwrite(&self.buffer, at);
+            self.buffer.clear();
+            told?;
         }
-        // The header of the room's own block covers the bytes that are left.
-        self.head(block::UNUSED, 0, bytes.saturating_sub(self.buffer.len()));
-        let told = self.out.overwrite(&self.buffer, at);
-        self.buffer.clear();
-        told.and_then(|()| self.end(state::CUT))
+        self.end(state::CUT)
     }
 
     /// Marks the file as whole, and waits until the disk has it.
@@ -218,9 +254,10 @@ impl TraceFile<GuardedFile> {
     }
 }
 
-/// Bytes of a block of unseen events, and of a ring's head.
-const UNSEEN_BYTES: usize = (block::WORDS + 2) * 8;
-const RING_BYTES: usize = (block::WORDS + ring::WORDS) * 8;
+/// Bytes of a block's header, of a block of unseen events, and of a ring's head.
+const HEAD_BYTES: usize = block::WORDS * 8;
+const UNSEEN_BYTES: usize = HEAD_BYTES + 2 * 8;
+const RING_BYTES: usize = HEAD_BYTES + ring::WORDS * 8;
 
 /// The trace that a file describes.
 #[derive(Clone, Copy)]

@@ -31,7 +31,7 @@ pub(super) struct Output {
 
 enum Form {
     /// As `probe-trace` reads it.
-    Native(TraceFile<GuardedFile>, Flushed),
+    Native(Box<TraceFile<GuardedFile>>, Flushed),
     Perfetto(Box<Converting>),
 }
 
@@ -47,9 +47,6 @@ struct Converting {
     whole: (u64, u64),
 }
 
-/// The most rings whose heads a file has room for from its beginning.
-const HEADS: usize = 64;
-
 /// Returns whether a file of this name is written for Perfetto.
 pub(super) fn is_perfetto(path: &Path) -> bool {
     Format::from_path(path) == Ok(Format::Perfetto)
@@ -58,8 +55,8 @@ pub(super) fn is_perfetto(path: &Path) -> bool {
 impl Form {
     fn native(running: &Running, file: GuardedFile) -> io::Result<Self> {
         let mut file = TraceFile::begin(file, &running.about(false))?;
-        file.reserve(running.most().min(HEADS))?;
-        Ok(Self::Native(file, Flushed::new()))
+        file.reserve(running.most())?;
+        Ok(Self::Native(Box::new(file), Flushed::new()))
     }
 
     fn perfetto(running: &Running, file: GuardedFile) -> io::Result<Self> {
@@ -112,6 +109,7 @@ impl Output {
         let Form::Native(file, flushed) = &mut self.form else { return Ok(()) };
         file.reopen()?;
         for ring in running.rings() {
+            file.reserve_head(ring.number())?;
             // As it was at the last copy: its thread goes on.
             let mut head = ring.head_words();
             for last in ring.drained()..ring.numbers(running.shape).end {
@@ -161,10 +159,9 @@ impl Output {
             let (mut head, kept) = (ring.head_words(), kept(running, ring, flushed));
             let missing = head[ring::WRITTEN].saturating_sub(kept);
             (head[ring::WRITTEN], head[ring::LOST]) = (kept, head[ring::LOST] + missing);
-            if kept != 0 && heads.len() < file.room_for_heads() {
+            if file.may_have(ring.number()) {
                 heads.push((ring.number(), head));
             } else {
-                // A reader asks for the heads of those rings that the file has.
                 unseen[0] += head[ring::LOST];
             }
         }
@@ -241,6 +238,7 @@ fn copy(running: &Running, file: &mut TraceFile<GuardedFile>, limit: Option<Limi
         let mut next = first;
         while ring.is_whole(running.shape, next) && !limit.is_some_and(|it| it.is_reached(file.out())) {
             file.reopen()?;
+            file.reserve_head(ring.number())?;
             file.sub_buffer(ring, running.shape, next)?;
             next += 1;
             ring.set_drained(next);

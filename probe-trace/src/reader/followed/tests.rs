@@ -124,6 +124,38 @@ fn items_come_once_and_in_the_order_of_time() {
 }
 
 #[test]
+fn a_file_that_had_to_end_early_says_what_it_lacks() {
+    let head_of = |tid, written, lost| {
+        let mut head = [0; ring::WORDS];
+        (head[ring::WRITTEN], head[ring::LOST], head[ring::TID]) = (written, lost, tid);
+        head
+    };
+    let file = begun();
+    let room = file.0.lock().unwrap().len();
+    file.block(block::UNUSED, 0, &[0; 60]);
+    let mut followed = Followed::begin("run", file.clone()).unwrap();
+    // One ring has hits; another one had no room for any.
+    file.copy(0, 0, 0, &[20]);
+    file.block(block::RING, 0, &head_of(100, 1, 0));
+    file.block(block::RING, 1, &head_of(101, 0, 4));
+    file.flushed(50, 1);
+    assert_eq!(taken(|take| followed.advance(take)), []);
+    let whole = file.0.lock().unwrap().len();
+    // The disk is full, and three hits and five more are lost, and one that no ring has seen.
+    file.block(block::UNSEEN, 0, &[2, 0]);
+    file.block(block::RING, 0, &head_of(100, 1, 3));
+    file.block(block::RING, 1, &head_of(101, 0, 9));
+    let mut bytes = file.0.lock().unwrap();
+    let told = bytes.split_off(whole);
+    bytes[room..][..told.len()].copy_from_slice(&told);
+    let state_at = header::STATE * 8;
+    bytes[state_at] = u8::try_from(state::CUT).unwrap();
+    drop(bytes);
+    assert_eq!(taken(|take| followed.finish(take)), [(100, 20), (0, 9), (0, 3)]);
+    assert_eq!(followed.unseen(), 2);
+}
+
+#[test]
 fn damaged_blocks_are_errors() {
     for words in [[1, block::READING, 40, 0], [block::MAGIC, block::SUB_BUFFER, 8 * 65, 0]] {
         let file = begun();

@@ -5,6 +5,9 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Barrier, mpsc};
+use std::thread;
 
 use probe_runtime::{Trace, TraceTotals, select};
 use probe_tests::folder::Folder;
@@ -54,6 +57,7 @@ pub fn play(way: &str) {
     let folder = Folder::new("disk");
     match way {
         "drained" => drained(&folder.join("full.probetrace")),
+        "of many threads" => of_many_threads(&folder.join("full.probetrace")),
         "for perfetto" => for_perfetto(&folder.join("full.pftrace")),
         "mapped" => mapped(&folder),
         _ => snapshots(&folder),
@@ -110,6 +114,55 @@ fn drained(path: &Path) {
     drop(trace);
     let written = once_more(path);
     assert_eq!(check(path, Keep::File).events, written);
+}
+
+/// Fills the disk with the hits of a hundred threads, which all go on.
+fn of_many_threads(path: &Path) {
+    const THREADS: u64 = 100;
+    // More than a ring has room for.
+    const MANY: u64 = 200;
+    let trace = Keep::File.attach(path, 4 << 10, 101);
+    let (turn, is_over) = (&Barrier::new(101), &AtomicBool::new(false));
+    let mut rounds = 0;
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (begin, has_begun) = mpsc::channel();
+            scope.spawn(move || {
+                // Rings at both ends have lost hits when the file is flushed.
+                call(if (3..THREADS - 3).contains(&number) { 1 } else { MANY });
+                begin.send(()).unwrap();
+                loop {
+                    turn.wait();
+                    if is_over.load(Relaxed) {
+                        break;
+                    }
+                    call(1);
+                    turn.wait();
+                }
+            });
+            has_begun.recv().unwrap();
+        }
+        // Two rounds come after the disk is full.
+        let mut since = 0;
+        while since < 3 {
+            turn.wait();
+            turn.wait();
+            rounds += 1;
+            since += u64::from(since != 0 || trace.flush().is_err());
+        }
+        is_over.store(true, Relaxed);
+        turn.wait();
+    });
+    let totals = trace.totals();
+    let emitted = ((rounds + 1) * THREADS + 6 * (MANY - 1)) * HITS;
+    assert_eq!(totals.written + totals.lost, emitted, "{rounds} rounds");
+    assert!(totals.lost >= 2 * THREADS * HITS, "{totals:?}");
+    assert_eq!(trace.finish().unwrap_err().to_string(), no_room(path));
+    let mut trace = Read::open(&[path]).unwrap();
+    let told = trace.totals().unwrap();
+    assert_eq!((told.written, told.lost()), (totals.written, totals.lost));
+    let found = check_items(&mut trace, Keep::File);
+    assert_eq!((found.events, found.lost), (totals.written, totals.lost));
 }
 
 fn for_perfetto(path: &Path) {
@@ -190,7 +243,7 @@ fn snapshots(folder: &Path) {
 
 #[test]
 fn a_trace_that_fills_the_disk_can_be_read_up_to_there() {
-    for way in ["drained", "for perfetto"] {
+    for way in ["drained", "of many threads", "for perfetto"] {
         let Some(said) = on_a_small_disk(way) else { return };
         // The thread that writes has said it at once, in one line.
         assert_eq!(said.len(), 1, "{said:?}");
