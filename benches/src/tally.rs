@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn calls(lines: &str) -> Rows {
-        rows(&lines.replace('\n', "\t-\t-\t-\t-\n"))
+        rows(&lines.replace('\n', "\t-\t-\t-\t-\t-\t-\n"))
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use probe_benches::{IS_PATCHED, Scale};
 
+mod clocked;
 mod cpu;
 mod driven;
 mod executor;

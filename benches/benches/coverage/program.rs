@@ -7,10 +7,11 @@ use std::path::Path;
 use probe_programs::ALL;
 use probe_runtime::Error;
 use probe_tests::library::Library;
+use probe_tests::real::Way;
 
 use super::nesting::{descent, lengths};
 use super::paced::{churn, pauses};
-use super::{executor, interpreter, made, many, outline, watched};
+use super::{clocked, executor, interpreter, made, many, outline, watched};
 
 /// The input of a program besides its amount of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub enum Input {
     Sqlite,
     /// This many functions of C, and a workload.
     Functions(u64),
+    /// The functions of C whose caller has a clock.
+    Clocked(Way),
 }
 
 /// A program of this bench or of `examples/programs`.
@@ -49,8 +52,15 @@ const fn library(name: &'static str, input: Input, work: u64) -> Program {
     Program { input, ..made(name, "**", work, |_, _| ()) }
 }
 
+impl Program {
+    /// Returns whether the caller of its functions has a clock.
+    pub fn is_clocked(&self) -> bool {
+        self.probes == CLOCKED
+    }
+}
+
 /// The programs whose functions are in this bench, or come with their input.
-pub const PROGRAMS: [Program; 18] = [
+pub const PROGRAMS: [Program; 22] = [
     made("bursts", "coverage::made::bursts::**", 100, |work, _| made::bursts::run(work)),
     made("phases", "coverage::made::phases::**", 100, |work, _| made::phases::run(work)),
     made("startup", "coverage::made::startup::**", 100, |work, _| made::startup::run(work)),
@@ -69,12 +79,21 @@ pub const PROGRAMS: [Program; 18] = [
         input: Input::Text,
         ..made("outline", "coverage::outline::**", 15, |work, text| _ = outline::run(text, work))
     },
+    made("clocked", CLOCKED, 500, |_, _| ()),
+    clocked("clocked-entry-return", Way::EntryReturn),
+    clocked("clocked-instrument", Way::InstrumentFunctions),
+    clocked("clocked-hooks", Way::Hooks),
     library("sqlite", Input::Sqlite, 20_000),
     Program { is_large: true, ..library("thousands-3", Input::Functions(3_000), 150_000) },
     Program { is_large: true, ..library("thousands-30", Input::Functions(30_000), 150_000) },
 ];
 
 const MIXTURE: &str = "coverage::made::mixture::**";
+const CLOCKED: &str = "**::clocked_*";
+
+const fn clocked(name: &'static str, way: Way) -> Program {
+    Program { input: Input::Clocked(way), ..made(name, CLOCKED, 500, |_, _| ()) }
+}
 
 /// Runs the program that the arguments name, with `by` attached.
 pub fn child(by: &str) -> Result<(), Error> {
@@ -86,13 +105,16 @@ pub fn child(by: &str) -> Result<(), Error> {
         return watched::run(by, program.probes, || _ = (program.run)(work, watched::threads()));
     }
     let program = PROGRAMS.iter().find(|it| it.name == name).expect("one of the programs");
+    if program.is_clocked() {
+        return clocked::child(by, program.probes, work, input);
+    }
     match program.input {
         Input::None | Input::Text | Input::Prose => {
             let text =
                 if input.is_empty() { String::new() } else { fs::read_to_string(input).expect("text") };
             watched::run(by, program.probes, || watched::in_threads(work, |work| (program.run)(work, &text)))
         }
-        Input::Sqlite | Input::Functions(_) => {
+        Input::Sqlite | Input::Functions(_) | Input::Clocked(_) => {
             let library = Library::open(Path::new(input));
             let workload = library.function("workload");
             watched::run(by, program.probes, || {

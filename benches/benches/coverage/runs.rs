@@ -1,10 +1,11 @@
 //! Rounds of runs, in which the programs alternate, so that other load on the machine affects all
 //! alike.
 //!
-//! The truth about calls is the result of `Count` in another process, twice the same. The truth
-//! about times covers the functions with the most time among those whose calls take a microsecond
-//! or more. In each round `Latency` measures one of them, alone, in a process of its own. Each call
-//! has two readings of the clock, whose time is subtracted.
+//! The truth about calls is the result of `Count` in another process, twice the same. That about
+//! times is of a process of its own in each round. In programs with a clock it is what this clock
+//! says, outside of all probes. In the others `Latency` measures one function alone, in turn: of
+//! the functions whose calls take a microsecond or more, those with the most time. Each call has
+//! two readings of the clock, whose time is subtracted.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -70,6 +71,9 @@ impl Runs {
             return None;
         }
         let mut times = Times::default();
+        if workload.is_clocked() {
+            return Some(Self { workload, truth, accuracy: CallAccuracy::default(), times });
+        }
         // Measuring all functions takes a hundred times as long if most are tiny. A short run is
         // enough to name the long ones.
         let measured = workload.taste().show(Watch { by: watched::TIME, ..count });
@@ -84,8 +88,13 @@ impl Runs {
         let watch = Watch { by: watched::PROFILE, budget: budget.as_deref(), ..Watch::default() };
         let shown = self.workload.show(watch);
         self.accuracy.add(&self.truth, &shown);
+        if self.workload.is_clocked() {
+            self.add_clocked();
+            self.times.add(&shown);
+            return;
+        }
         self.times.add(&shown);
-        let turn = usize::try_from(round).expect("few rounds") % self.times.names().len().max(1);
+        let turn = usize::try_from(round).expect("few rounds") % self.times.names().count().max(1);
         let Some(name) = self.times.names().nth(turn).map(str::to_owned) else { return };
         let (_, path) = name.rsplit_once(' ').expect("a place and a path");
         let alone = Watch { by: watched::TIME, probes: Some(path), ..Watch::default() };
@@ -94,6 +103,18 @@ impl Runs {
             && let Some(total) = it.total
         {
             self.times.add_exact(&name, it.calls, total);
+        }
+    }
+
+    /// Adds what the program's own clock says.
+    fn add_clocked(&mut self) {
+        let exact = self.workload.show(Watch { by: watched::CLOCK, ..Watch::default() });
+        for (name, it) in &self.truth {
+            let (_, path) = name.rsplit_once([' ', ':']).expect("a path after the place");
+            let measured = &exact[path];
+            assert_eq!(it.calls, measured.calls, "{name}");
+            self.times.add_exact(name, it.calls, measured.total.expect("a time"));
+            self.times.add_exact_own(name, it.calls, measured.own.expect("a time"));
         }
     }
 }

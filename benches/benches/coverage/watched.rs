@@ -22,6 +22,8 @@ pub const COUNT: &str = "count";
 pub const TIME: &str = "time";
 /// The profiler, with the defaults, or the budget in [`BUDGET`].
 pub const PROFILE: &str = "profile";
+/// No consumer: the caller of the functions has a clock, and prints the truth about times.
+pub const CLOCK: &str = "clock";
 /// The profiler, of which only the shares of the CPU time are printed, the largest first.
 pub const SHARES: &str = "shares";
 
@@ -36,8 +38,8 @@ pub const QUIET: &str = "PROBE_BENCH_QUIET";
 
 /// Works while `by` is attached, and prints a line for each called function, separated by tabs: its
 /// file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`]; the
-/// time of all calls in nanoseconds and its error, or `-`; and the mean time of a call in the same
-/// form. Numbers are whole, as in tables.
+/// time of all calls in nanoseconds and its error, or `-`; the mean time of a call, and the time of all
+/// calls without that of calls inside, in the same form. Numbers are whole, as in tables.
 pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     let others = env::var(PROBES);
     let probes = others.as_deref().unwrap_or(probes);
@@ -55,7 +57,7 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
             }
             for it in counts.iter().filter(|it| it.probe.kind() == Kind::Entry && it.hits > 0) {
                 println!(
-                    "{}:{} {}\t{}\t0\t{EXACT}\t-\t-\t-\t-",
+                    "{}:{} {}\t{}\t0\t{EXACT}\t-\t-\t-\t-\t-\t-",
                     it.probe.file(),
                     it.probe.line(),
                     it.probe.path(),
@@ -132,7 +134,7 @@ fn print(it: &FunctionProfile) {
         ESTIMATED
     };
     print!("{name}\t{value}\t{error}\t{kind}");
-    for time in [it.total(), it.mean()] {
+    for time in [it.total(), it.mean(), it.own()] {
         match time {
             Some(time) => print!("\t{:.0}\t{:.0}", time.value, time.error),
             None => print!("\t-\t-"),
@@ -155,7 +157,7 @@ fn print_times(timed: &Latency, reading: f64) {
         // Only a function that is measured alone has equal own and total times.
         let kind = if it.own() < it.total() { RECURSIVE } else { EXACT };
         let total = it.total() as f64 - added;
-        println!("{name}\t{}\t0\t{kind}\t{total:.0}\t{added:.0}\t-\t-", it.calls());
+        println!("{name}\t{}\t0\t{kind}\t{total:.0}\t{added:.0}\t-\t-\t-\t-", it.calls());
     }
 }
 

@@ -14,7 +14,7 @@ use probe_tests::real::{SQLITE, Way};
 
 use super::driven::{DEFLATE, DRIVEN};
 use super::program::{Input, PROGRAMS};
-use super::{thousands, watched};
+use super::{clocked, thousands, watched};
 
 pub const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 /// The names of the programs to run, separated by commas; all if it is not set.
@@ -104,6 +104,11 @@ impl Workload {
     pub fn taste(&self) -> Self {
         let work = if self.is_scaled() { self.work.div_ceil(10) } else { self.work };
         Self { work, ..self.clone() }
+    }
+
+    /// Returns whether the caller of its functions has a clock.
+    pub fn is_clocked(&self) -> bool {
+        PROGRAMS.iter().any(|it| it.name == self.name && it.is_clocked())
     }
 
     /// Returns the name in figures.
@@ -201,6 +206,7 @@ fn file(input: Input) -> PathBuf {
         Input::Text => joined(&repository.join("probe-runtime/src"), "rs"),
         Input::Prose => joined(&repository.join("docs"), "md"),
         Input::Sqlite => SQLITE.build(ROOT, Way::EntryReturn).library,
+        Input::Clocked(way) => clocked::IN_C.build(ROOT, way).library,
         Input::Functions(functions) => thousands::build(Path::new(ROOT), functions),
     }
 }

@@ -40,20 +40,23 @@ pub struct Shown {
     pub total: Option<Time>,
     /// The mean time of a call, if it is shown.
     pub mean: Option<Time>,
+    /// The time of all calls without that of calls inside, if it is shown.
+    pub own: Option<Time>,
 }
 
 /// The rows of a run, by function.
 pub type Rows = BTreeMap<String, Shown>;
 
-/// Reads lines of a name, its calls, their error, their kind, their time and its error, a call's
-/// mean time and its error, separated by tabs.
+/// Reads lines of a name, its calls, their error, their kind, then the time of all calls, a call's
+/// mean time and the calls' own time, each with its error, separated by tabs.
 ///
 /// # Panics
 /// If the text has other lines, or names a function twice.
 pub fn rows(text: &str) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines() {
-        let [name, calls, error, kind, total, off, mean, off_mean] = line.split('\t').collect::<Vec<_>>()[..]
+        let [name, calls, error, kind, total, off, mean, off_mean, own, off_own] =
+            line.split('\t').collect::<Vec<_>>()[..]
         else {
             panic!("{line}")
         };
@@ -65,8 +68,8 @@ pub fn rows(text: &str) -> Rows {
             _ => panic!("{line}"),
         };
         let time = |it: &str, off| (it != "-").then(|| Time { value: whole(it), error: whole(off) });
-        let (total, mean) = (time(total, off), time(mean, off_mean));
-        add(&mut rows, name, Shown { calls: whole(calls), error: whole(error), kind, total, mean });
+        let (total, mean, own) = (time(total, off), time(mean, off_mean), time(own, off_own));
+        add(&mut rows, name, Shown { calls: whole(calls), error: whole(error), kind, total, mean, own });
     }
     rows
 }
@@ -110,7 +113,7 @@ pub fn from_csv(text: &str) -> Rows {
         let time = |name: &str, off| Some(Time { value: whole(cell(name)?), error: error(off) });
         let (total, mean) = (time("total_ns", "total_error_ns"), time("mean_ns", "mean_error_ns"));
         let name = format!("{}:{} {path}", text("file"), text("line"));
-        add(&mut rows, &name, Shown { calls, error: of_calls, kind, total, mean });
+        add(&mut rows, &name, Shown { calls, error: of_calls, kind, total, mean, own: None });
     }
     rows
 }
@@ -154,14 +157,14 @@ mod tests {
 
     fn shown(calls: Numbers, kind: Kind, total: Option<Numbers>, mean: Option<Numbers>) -> Shown {
         let [total, mean] = [total, mean].map(|it| it.map(|(value, error)| Time { value, error }));
-        Shown { calls: calls.0, error: calls.1, kind, total, mean }
+        Shown { calls: calls.0, error: calls.1, kind, total, mean, own: None }
     }
 
     #[test]
     fn lines_are_read() {
         let rows = rows(
-            "a b\t7\t0\texact\t-\t-\t-\t-\nc\t9\t2\testimated\t400\t30\t44\t3\n\
-             d\t1\tinf\tat least\t5\tinf\t-\t-\n",
+            "a b\t7\t0\texact\t-\t-\t-\t-\t-\t-\nc\t9\t2\testimated\t400\t30\t44\t3\t-\t-\n\
+             d\t1\tinf\tat least\t5\tinf\t-\t-\t-\t-\n",
         );
         let expected = [
             ("a b", shown((7, 0), Kind::Exact, None, None)),
@@ -192,6 +195,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a is shown twice")]
     fn a_function_is_shown_once() {
-        rows("a\t1\t0\texact\t-\t-\t-\t-\na\t2\t0\texact\t-\t-\t-\t-\n");
+        rows("a\t1\t0\texact\t-\t-\t-\t-\t-\t-\na\t2\t0\texact\t-\t-\t-\t-\t-\t-\n");
     }
 }

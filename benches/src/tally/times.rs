@@ -19,9 +19,10 @@ struct FunctionTimes {
     calls: u64,
 }
 
-/// The functions of one program whose times are measured exactly.
+/// The functions of one program whose times are measured exactly; by name, and by whether these are
+/// their own times.
 #[derive(Default, Debug)]
-pub struct Times(BTreeMap<String, FunctionTimes>);
+pub struct Times(BTreeMap<(String, bool), FunctionTimes>);
 
 /// The comparison of one function.
 struct Compared {
@@ -39,26 +40,36 @@ struct Compared {
 impl Times {
     /// Expects times of this function.
     pub fn expect(&mut self, name: &str) {
-        self.0.entry(name.to_owned()).or_default();
+        self.0.entry((name.to_owned(), false)).or_default();
     }
 
     /// Returns the functions.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().filter(|(_, is_own)| !is_own).map(|(name, _)| name.as_str())
     }
 
     /// Adds an exact run.
-    pub fn add_exact(&mut self, name: &str, calls: u64, Time { value, error }: Time) {
-        let function = self.0.entry(name.to_owned()).or_default();
+    pub fn add_exact(&mut self, name: &str, calls: u64, time: Time) {
+        self.add_truth((name, false), calls, time);
+    }
+
+    /// Adds the own time of an exact run.
+    pub fn add_exact_own(&mut self, name: &str, calls: u64, time: Time) {
+        self.add_truth((name, true), calls, time);
+    }
+
+    fn add_truth(&mut self, (name, is_own): (&str, bool), calls: u64, Time { value, error }: Time) {
+        let function = self.0.entry((name.to_owned(), is_own)).or_default();
         function.exact.push((value as f64, error as f64));
         function.calls = calls;
     }
 
     /// Adds the times that a profiler has shown; functions without a time are skipped.
     pub fn add(&mut self, shown: &Rows) {
-        for (name, function) in &mut self.0 {
-            function.shown.extend(shown.get(name).and_then(|it| it.total));
-            function.means.extend(shown.get(name).and_then(|it| it.mean));
+        for ((name, is_own), function) in &mut self.0 {
+            let row = shown.get(name);
+            function.shown.extend(row.and_then(|it| if *is_own { it.own } else { it.total }));
+            function.means.extend(row.filter(|_| !is_own).and_then(|it| it.mean));
         }
     }
 
@@ -81,18 +92,19 @@ impl Times {
     }
 
     /// The heading of the rows that [`print`](Self::print) prints.
-    pub const HEADING: &str = "program          function                                  calls   µs a call  truth ± %  runs ± % | \
+    pub const HEADING: &str = "program              function                                  calls    ns a call  truth ± %  runs ± % | \
                                runs  of truth (95 in 100)    within % | means within %";
 
     /// Prints a row for each function under [`HEADING`](Self::HEADING).
     pub fn print(&self, program: &str) {
-        for (name, function, it) in self.compared() {
+        for ((name, is_own), function, it) in self.compared() {
             let path = name.rsplit_once(' ').map_or(name, |(_, path)| path);
+            let path = if is_own { format!("{path} (self)") } else { path.to_owned() };
             let end: String = path.chars().skip(path.chars().count().saturating_sub(36)).collect();
             println!(
-                "{program:<16} {end:<36} {:>10} {:>11.1} {:>10.1} {:>9.1} | {:>4} {:>6.3} ({:.3} to {:.3}) {:>8.1} | {:>5} {:>8.1}",
+                "{program:<20} {end:<36} {:>10} {:>11.1} {:>10.1} {:>9.1} | {:>4} {:>6.3} ({:.3} to {:.3}) {:>8.1} | {:>5} {:>8.1}",
                 function.calls,
-                it.truth / function.calls as f64 / 1e3,
+                it.truth / function.calls as f64,
                 100.0 * it.doubt,
                 100.0 * it.spread,
                 function.shown.len(),
@@ -106,9 +118,9 @@ impl Times {
         }
     }
 
-    fn compared(&self) -> impl Iterator<Item = (&str, &FunctionTimes, Compared)> {
+    fn compared(&self) -> impl Iterator<Item = ((&str, bool), &FunctionTimes, Compared)> {
         let known = self.0.iter().filter(|(_, it)| it.exact.len() >= 3 && !it.shown.is_empty());
-        known.map(|(name, it)| (name.as_str(), it, it.compared()))
+        known.map(|((name, is_own), it)| ((name.as_str(), *is_own), it, it.compared()))
     }
 }
 
@@ -156,20 +168,25 @@ mod tests {
         for value in [1_000, 990, 1_010, 5_000, 1_000] {
             times.add_exact("f", 10, Time { value, error: 20 });
         }
-        times.add(&rows("f\t10\t0\texact\t1050\t50\t104\t3\ng\t1\t0\texact\t7\t0\t7\t0\n"));
-        times.add(&rows("f\t10\t0\texact\t1100\t50\t108\t6\n"));
-        times.add(&rows("f\t10\t0\texact\t-\t-\t-\t-\n"));
+        times.add(&rows("f\t10\t0\texact\t1050\t50\t104\t3\t-\t-\ng\t1\t0\texact\t7\t0\t7\t0\t7\t0\n"));
+        times.add(&rows("f\t10\t0\texact\t1100\t50\t108\t6\t800\t10\n"));
+        times.add(&rows("f\t10\t0\texact\t-\t-\t-\t-\t-\t-\n"));
         // Lower bounds, one of them too high.
-        times.add(&rows("f\t10\t0\texact\t1020\tinf\t-\t-\n"));
-        times.add(&rows("f\t10\t0\texact\t1130\tinf\t-\t-\n"));
+        times.add(&rows("f\t10\t0\texact\t1020\tinf\t-\t-\t-\t-\n"));
+        times.add(&rows("f\t10\t0\texact\t1130\tinf\t-\t-\t-\t-\n"));
         let compared: Vec<_> = times.compared().collect();
         let [(name, function, it)] = &compared[..] else { panic!("one function") };
-        assert_eq!((*name, function.shown.len(), it.within), ("f", 4, 2));
+        assert_eq!((*name, function.shown.len(), it.within), (("f", false), 4, 2));
         assert_eq!((function.means.len(), it.means_within), (2, 1));
         // The median distance of the runs from the truth is 10.
         assert!((it.truth - 1_000.0).abs() < 1e-9 && (it.spread - 0.029_652).abs() < 1e-9);
         assert!((it.ratio.median - 1.075).abs() < 1e-9);
         let doubt = (0.029_652 * (std::f64::consts::FRAC_PI_2 / 5.0).sqrt()).hypot(0.01);
         assert!((it.doubt - doubt).abs() < 1e-9);
+        // Own times have a truth of their own.
+        (0..3).for_each(|_| times.add_exact_own("f", 10, Time { value: 700, error: 0 }));
+        times.add(&rows("f\t10\t0\texact\t1000\t50\t100\t6\t705\t10\n"));
+        let own = times.compared().find(|((_, is_own), ..)| *is_own).unwrap().2;
+        assert_eq!((own.within, own.means_within), (1, 0));
     }
 }
