@@ -1,4 +1,4 @@
-/* Functions of four lengths, which call each other, for a caller with a clock. */
+/* Functions of five lengths, which call each other, for a caller with a clock. */
 #include <stdint.h>
 
 #define CALLED __attribute__((noipa))
@@ -30,10 +30,13 @@ CALLED static uint64_t clocked_outer(uint64_t state) {
     return steps(state, 3000);
 }
 
+/* Some 120 ns. */
+CALLED static uint64_t clocked_short(uint64_t state) { return steps(state, 70); }
+
 /* Some 300 µs. */
 CALLED static uint64_t clocked_long(uint64_t state) { return steps(state, 150000); }
 
-static uint64_t (*const all[])(uint64_t) = {clocked_inner, clocked_middle, clocked_outer, clocked_long};
+static uint64_t (*const all[])(uint64_t) = {clocked_inner, clocked_middle, clocked_outer, clocked_short, clocked_long};
 
 /* Returns a function. */
 __attribute__((visibility("default"), no_instrument_function)) uint64_t workload(uint64_t number) {

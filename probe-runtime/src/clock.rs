@@ -148,6 +148,15 @@ fn system() -> u64 {
     u64::try_from(first.time.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Reads the processor's counter before later instructions begin.
+#[cfg(feature = "profiler")]
+#[inline(always)]
+pub(crate) fn counter_in_order() -> u64 {
+    let now = counter();
+    wait_for_reading();
+    now
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn counter() -> u64 {
@@ -175,7 +184,7 @@ fn wait_for_reading() {
 fn wait_for_reading() {}
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
-fn counter() -> u64 {
+pub(crate) fn counter() -> u64 {
     0
 }
 

@@ -1,5 +1,5 @@
-//! Functions whose caller knows their times by its own clock, outside of all probes: in Rust, and in
-//! C with each kind of sites.
+//! Functions whose caller knows their times by its own clock, outside of all probes: in Rust, and
+//! in C with each kind of sites.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -27,7 +27,9 @@ pub const IN_C: CodeBase = CodeBase {
     counted: &[],
 };
 
-const NAMES: [&str; 4] = ["clocked_inner", "clocked_middle", "clocked_outer", "clocked_long"];
+const NAMES: [&str; FUNCTIONS] =
+    ["clocked_inner", "clocked_middle", "clocked_outer", "clocked_short", "clocked_long"];
+const FUNCTIONS: usize = 5;
 
 type Function = extern "C" fn(u64) -> u64;
 
@@ -57,6 +59,13 @@ extern "C" fn clocked_outer(state: u64) -> u64 {
     steps((0..20).fold(state, |state, _| clocked_middle(state).wrapping_add(1)), 3_000)
 }
 
+/// Some 120 ns.
+#[probe]
+#[inline(never)]
+extern "C" fn clocked_short(state: u64) -> u64 {
+    steps(black_box(state), 70)
+}
+
 /// Some 300 µs.
 #[probe]
 #[inline(never)]
@@ -64,7 +73,7 @@ extern "C" fn clocked_long(state: u64) -> u64 {
     steps(state, 150_000)
 }
 
-/// What the clock has measured of a function.
+/// The times of a function by the clock.
 #[derive(Clone, Copy, Default, Debug)]
 struct Measured {
     calls: u64,
@@ -74,21 +83,22 @@ struct Measured {
 }
 
 /// The functions in Rust.
-const IN_RUST: [Function; 4] = [clocked_inner, clocked_middle, clocked_outer, clocked_long];
+const IN_RUST: [Function; FUNCTIONS] =
+    [clocked_inner, clocked_middle, clocked_outer, clocked_short, clocked_long];
 
 /// Returns the functions of a library.
 #[expect(unsafe_code, reason = "C functions are called")]
-fn of_library(library: &Library) -> [Function; 4] {
+fn of_library(library: &Library) -> [Function; FUNCTIONS] {
     let function = library.function("workload");
     // SAFETY: the library's own functions, which have this type.
-    [0, 1, 2, 3].map(|number| unsafe { std::mem::transmute::<u64, Function>(function(number)) })
+    [0, 1, 2, 3, 4].map(|number| unsafe { std::mem::transmute::<u64, Function>(function(number)) })
 }
 
 /// Calls the functions, each in batches.
-fn run(work: u64, functions: [Function; 4]) -> [Measured; 4] {
+fn run(work: u64, functions: [Function; FUNCTIONS]) -> [Measured; FUNCTIONS] {
     /// Calls of each function in a round.
-    const BATCHES: [u64; 4] = [1_000, 20, 2, 1];
-    let mut batches = [0.0; 4];
+    const BATCHES: [u64; FUNCTIONS] = [1_000, 20, 2, 200, 1];
+    let mut batches = [0.0; FUNCTIONS];
     let mut state = 1;
     for _ in 0..work {
         for ((function, calls), time) in functions.iter().zip(BATCHES).zip(&mut batches) {
@@ -99,11 +109,11 @@ fn run(work: u64, functions: [Function; 4]) -> [Measured; 4] {
     }
     black_box(state);
     let calls = BATCHES.map(|calls| calls * work);
-    let means: [f64; 4] = std::array::from_fn(|of| batches[of] / calls[of] as f64);
+    let means: [f64; FUNCTIONS] = std::array::from_fn(|of| batches[of] / calls[of] as f64);
     // Calls of a function by the next one.
-    let inner = [0.0, 100.0, 20.0, 0.0];
+    let inner = [0.0, 100.0, 20.0, 0.0, 0.0];
     let middles = calls[1] + 20 * calls[2];
-    let all = [calls[0] + 100 * middles, middles, calls[2], calls[3]];
+    let all = [calls[0] + 100 * middles, middles, calls[2], calls[3], calls[4]];
     std::array::from_fn(|of| {
         let own = if of == 0 { means[0] } else { means[of] - inner[of] * means[of - 1] };
         Measured { calls: all[of], total: means[of] * all[of] as f64, own: own * all[of] as f64 }

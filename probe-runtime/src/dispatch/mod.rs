@@ -76,7 +76,7 @@ pub(crate) use limbo::{Era, Limbo};
 pub(crate) use listener::{Listener, Quick};
 #[cfg(probe_backend = "patched")]
 pub(crate) use owner::THREAD;
-#[cfg(any(feature = "latency", feature = "call-tree"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use quick::{Quicker, quick};
 #[cfg(probe_discovers)]
 pub(crate) use quiesce::is_outside;

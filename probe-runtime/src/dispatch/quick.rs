@@ -35,7 +35,7 @@ pub(crate) trait Quicker: Send + Sync + 'static {
 /// The quicker must be alive while the consumer whose subscription gets this may be called. Its
 /// method must call no code of other libraries.
 #[cfg_attr(
-    not(any(feature = "latency", feature = "call-tree")),
+    not(any(feature = "latency", feature = "call-tree", feature = "profiler")),
     expect(dead_code, reason = "no consumer has one")
 )]
 pub(crate) unsafe fn quick<Q: Quicker>(quicker: &Q) -> Quick {

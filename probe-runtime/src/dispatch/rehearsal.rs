@@ -22,7 +22,7 @@ use crate::os::turns::Turns;
 
 /// Number of calls in a round.
 const CALLS: u32 = 64;
-const ROUNDS: usize = 11;
+const ROUNDS: usize = 5;
 
 /// The turns to hook the definitions. A forked child may take over from a thread of its parent.
 static TURNS: Turns = Turns::new();

@@ -10,7 +10,7 @@ use iced_x86::{
     Register, UsedRegister,
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
-use probe_runtime::{CallTree, Latency, select};
+use probe_runtime::{CallTree, Latency, Profiler, select};
 
 /// The functions of this program, by address: their names and code. Pointers to them that the
 /// dynamic linker fills in, by place.
@@ -84,6 +84,7 @@ fn quick_functions_stay_within_the_registers_that_are_kept() {
     let consumers = || -> Result<(), probe_runtime::Error> {
         drop(select("none_such")?.attach(Latency::new())?);
         drop(select("none_such")?.attach(CallTree::new())?);
+        drop(select("none_such")?.attach(Profiler::new())?);
         Ok(())
     };
     assert!(consumers().is_err());
@@ -100,7 +101,7 @@ fn quick_functions_stay_within_the_registers_that_are_kept() {
         .filter(|(_, (name, _))| name.contains("8dispatch5quick3run"))
         .map(|(at, _)| *at)
         .collect();
-    assert_eq!(quick.len(), 2, "one for each consumer");
+    assert_eq!(quick.len(), 3, "one for each consumer");
     let mut infos = InstructionInfoFactory::new();
     let (mut left, mut seen) = (quick, BTreeSet::new());
     let mut faults = Vec::new();

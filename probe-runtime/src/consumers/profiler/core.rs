@@ -16,7 +16,7 @@ use super::sampler::Sampler;
 use super::shares::{CLOCK, Shares};
 use super::stretch::{Listed, Windows};
 use super::survey::Surveys;
-use super::time::{TimeSource, Used};
+use super::time::{Ticks, TimeSource, Used};
 use crate::calls::CallEffect;
 use crate::control::Switch;
 use crate::dispatch::slots;
@@ -102,9 +102,9 @@ const BEGINNING: f64 = 250e6;
 const OWED: f64 = 100e6;
 
 /// The time between rehearsals of hits, in nanoseconds.
-const REHEARSED: f64 = 1e9;
+const REHEARSED: f64 = 200e6;
 /// The cost of a rehearsal, in nanoseconds. It must be saved before.
-const REHEARSAL: f64 = 300e3;
+const REHEARSAL: f64 = 120e3;
 
 impl Core {
     pub(super) fn new(time: TimeSource) -> Self {

@@ -3,7 +3,8 @@
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
 //! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that polls, as far as
 //! the budget pays for it: beside the program, since a processor that two threads share takes
-//! longer. The cost is the median of the last rehearsals. In a program, a hit takes longer if its
+//! longer. The cost is the mean of the last rehearsals: where the two share it now and then, each
+//! takes one of two times, and so do the program's hits. In a program, a hit takes longer if its
 //! code has left the caches ([`COLD`]), and less if the processor executes it beside the function's
 //! own work ([`BESIDE`]). Delivered hits are [in order](crate::Consumer::needs_order), so they take
 //! the same beside any work.
@@ -146,8 +147,8 @@ impl Rehearsed {
         if self.last.len() > KEPT {
             self.last.pop_front();
         }
-        let of_all = |at| middle(self.last.iter().map(|costs: &[f64; 5]| costs[at]).collect());
-        self.know([0, 1, 2, 3, 4].map(|at| of_all(at).unwrap_or_default()));
+        let of_all = |at: usize| self.last.iter().map(|costs| costs[at]).sum::<f64>();
+        self.know([0, 1, 2, 3, 4].map(|at| of_all(at) / self.last.len() as f64));
     }
 
     fn know(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
@@ -181,10 +182,11 @@ impl LoneSampler {
     }
 }
 
-/// Returns the median; for an even number, the lower one of the two in the middle.
+/// Returns the median.
 fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     crate::order::sort_by(&mut numbers, f64::total_cmp);
-    numbers.get(numbers.len().checked_sub(1)? / 2).copied()
+    let last = numbers.len().checked_sub(1)?;
+    Some(f64::midpoint(numbers[last / 2], numbers[last.div_ceil(2)]))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ struct CallTimes {
 }
 
 /// Relative uncertainty of the time of hits inside of a call.
-const HITS: f64 = 0.2;
+const HITS: f64 = 0.3;
 /// The uncertainty of the calls that windows have seen, as a multiple of the random error of their
 /// number: some are longer than others.
 const BELOW: f64 = 3.0;
@@ -255,16 +255,18 @@ impl MeasuredSums {
     }
 
     /// Returns the part of the time of all calls that is in no other function with probes. Its
-    /// error is that of the calls that windows have seen inside.
+    /// error is that of the calls that windows have seen inside, and of the hits of calls inside.
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
         let FunctionTotals { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
         if whole == 0.0 {
             return None;
         }
-        let each = (own / whole - costs.inside - inside / whole * costs.outside()).max(0.0);
+        let outside = inside / whole * costs.outside();
+        let each = (own / whole - costs.inside - outside).max(0.0);
         let below = (below - below_calls * costs.inside).max(0.0);
         let value = (each * ended - below).max(0.0);
-        Some(Estimated { value, error: BELOW * below / below_seen.max(1.0).sqrt() })
+        let by_hits = HITS * outside * ended;
+        Some(Estimated { value, error: by_hits.hypot(BELOW * below / below_seen.max(1.0).sqrt()) })
     }
 }
 
@@ -307,6 +309,20 @@ mod tests {
         again.begin(MeasureMode::Sampled, 3.0, at(2600.0), Untimed::default());
         assert!((again.missed_until(2700.0, 0.0) - (3000.0 + 300.0)).abs() < 1e-6);
         assert!((again.missed_until(2700.0, 2.0) - (3000.0 + 100.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn hits_of_calls_inside_make_own_time_doubtful() {
+        let own = |inside: f64, own: f64| {
+            let mut measured = MeasuredSums::default();
+            let seen = FunctionTotals { calls: 10.0, ended: 10.0, begun: 10.0, ..FunctionTotals::default() };
+            let seen = FunctionTotals { whole: 10.0, own: 10.0 * own, inside: 10.0 * inside, ..seen };
+            measured.read(MeasureMode::Timed, seen, at(1e6), 1.0);
+            measured.own(10.0, Costs { delivered: 30.0, reading: 20.0, inside: 50.0, ..Costs::default() })
+        };
+        assert_eq!(own(0.0, 1050.0), Some(Estimated { value: 10_000.0, error: 0.0 }));
+        // A hundred calls inside leave 50 ns each, of which three tenths are in doubt.
+        assert_eq!(own(100.0, 6050.0), Some(Estimated { value: 10_000.0, error: 15_000.0 }));
     }
 
     #[test]

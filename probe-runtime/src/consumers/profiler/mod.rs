@@ -56,7 +56,7 @@ pub(super) use timing::Timed;
 use crate::calls::Function;
 use crate::clock::Clock;
 use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
-use crate::dispatch::Event;
+use crate::dispatch::{Event, Quick, Quicker, quick};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -323,6 +323,20 @@ impl Consumer for Profiler {
         if let Some(sampler) = self.core.sampler.get() {
             let _ = sampler.sample(event);
         }
+    }
+
+    #[expect(unsafe_code, reason = "the consumer is alive while it is called; its hits stay in this crate")]
+    fn quick(&self) -> Option<Quick> {
+        // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and of
+        // its sampler, and reads the processor's counter.
+        self.core.time.is_counter().then(|| unsafe { quick(self) })
+    }
+}
+
+impl Quicker for Profiler {
+    #[inline(always)]
+    fn hit_quickly(&self, event: &Event<'_>) -> bool {
+        self.core.sampler.get().is_some_and(|sampler| sampler.sample_quickly(event))
     }
 }
 

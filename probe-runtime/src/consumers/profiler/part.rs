@@ -19,7 +19,7 @@ macro_rules! sums {
             /// The mode or window, with the generation, to which `untimed` belongs; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
-            /// Calls under way that are not timed, and the stack pointer of the last of them.
+            /// Calls under way that are not timed, and the stack pointer of the last that began.
             pub(super) untimed: AtomicU64,
             untimed_at: AtomicU64,
             /// Timed calls that have ended.
@@ -107,6 +107,7 @@ impl FunctionSums {
             self.key.store(key, Relaxed);
             self.thread.store(thread, Relaxed);
             self.untimed.store(0, Relaxed);
+            self.untimed_at.store(0, Relaxed);
         }
         is_new
     }
@@ -124,6 +125,23 @@ impl FunctionSums {
     pub(super) fn begin_untimed(&self, stack_pointer: u64) {
         add_single_writer(&self.untimed, 1);
         self.untimed_at.store(stack_pointer, Relaxed);
+    }
+
+    /// Begins an untimed call whose stack pointer no other open call has. It is not counted: it may
+    /// end without an exit.
+    #[inline(always)]
+    pub(super) fn begin_untimed_at(&self, stack_pointer: u64) {
+        self.untimed_at.store(stack_pointer, Relaxed);
+    }
+
+    /// Ends such a call. Returns whether it was the one that began last.
+    #[inline(always)]
+    pub(super) fn end_untimed_at(&self, stack_pointer: u64) -> bool {
+        let is_last = self.untimed_at.load(Relaxed) == stack_pointer;
+        if is_last {
+            self.untimed_at.store(0, Relaxed);
+        }
+        is_last
     }
 
     /// Returns whether the untimed call that began last is on another stack than this.
@@ -151,5 +169,24 @@ impl FunctionSums {
         }
         // Last: a reader that sees the call also sees its time.
         self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_untimed_call_that_began_last_is_known_by_its_place() {
+        // SAFETY: zeroes are no call.
+        let part: FunctionSums = unsafe { std::mem::zeroed() };
+        part.belongs_to(1, 1);
+        part.begin_untimed_at(0x1000);
+        part.begin_untimed_at(0x900);
+        assert_eq!([0x1000, 0x900, 0x900].map(|at| part.end_untimed_at(at)), [false, true, false]);
+        // Another window knows of none.
+        part.begin_untimed_at(0x1000);
+        part.belongs_to(3, 1);
+        assert!(!part.end_untimed_at(0x1000));
     }
 }

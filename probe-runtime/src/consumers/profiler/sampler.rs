@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use super::part::{FunctionSums, FunctionTotals};
 use super::plan::MeasureMode;
 use super::stack::ThreadStack;
-use super::time::TimeSource;
+use super::time::{Ticks, TimeSource};
 use crate::by_probe::Appended;
 use crate::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
 use crate::control::{ProbeSet, Switch};

@@ -109,8 +109,9 @@ impl ThreadStack {
         &self.frames[usize::from(self.order[index % DEPTH].load(Relaxed)) % DEPTH]
     }
 
+    #[inline(always)]
     fn top(&self) -> Option<&TimedCall> {
-        Some(self.at(self.len.load(Relaxed).checked_sub(1)?))
+        self.innermost().map(|(_, call)| call)
     }
 
     /// Drops all calls but so many of the outermost ones.
@@ -146,12 +147,37 @@ impl ThreadStack {
     /// no entry, although their exit was not seen.
     #[inline(always)]
     pub(super) fn drop_left(&self, hit: Place, key: u64, begins: bool) {
-        let Some(top) = self.top() else { return };
-        let at = top.stack_pointer.load(Relaxed);
-        // Most often, the innermost call goes on, and so do those around it.
-        if at < hit.stack_pointer || at == 0 || (begins && at == hit.stack_pointer) {
+        if !self.goes_on(hit, begins) {
             self.drop_left_slowly(hit, key, begins);
         }
+    }
+
+    /// Returns whether the innermost call surely goes on, as most often, and so do those around it.
+    #[inline(always)]
+    fn goes_on(&self, hit: Place, begins: bool) -> bool {
+        self.top().is_none_or(|top| {
+            let at = top.stack_pointer.load(Relaxed);
+            at != 0 && (at > hit.stack_pointer || (!begins && at == hit.stack_pointer))
+        })
+    }
+
+    /// Returns whether a hit of this thread begins a call inside of those that are being timed, or
+    /// ends the innermost one, or whether none is timed. `key` is that of the hit.
+    #[inline(always)]
+    pub(super) fn is_plain(&self, hit: Place, key: u64, thread: u64, begins: bool) -> bool {
+        self.thread.load(Relaxed) == thread
+            && match self.top() {
+                None => true,
+                Some(_) if begins => self.used.load(Relaxed) != u64::MAX && self.goes_on(hit, true),
+                Some(top) => top.is_ended_by(hit, key),
+            }
+    }
+
+    /// Returns the innermost call, and its index.
+    #[inline(always)]
+    pub(super) fn innermost(&self) -> Option<(usize, &TimedCall)> {
+        let last = self.len.load(Relaxed).checked_sub(1)?;
+        Some((last, self.at(last)))
     }
 
     #[inline(never)]
@@ -183,19 +209,14 @@ impl ThreadStack {
     #[inline(always)]
     pub(super) fn has(&self, function: u32, key: u64) -> bool {
         let mut all = (0..self.len.load(Relaxed)).map(|index| self.at(index));
-        all.any(|it| it.key.load(Relaxed) == key && it.place().function == function)
+        all.any(|it| it.key.load(Relaxed) == key && it.function() == function as usize)
     }
 
     /// Finds the call that an exit of this key ends. Returns its index, too.
     #[inline(always)]
     pub(super) fn find(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
-        let last = self.len.load(Relaxed).checked_sub(1)?;
-        let top = self.at(last);
-        let entered = top.stack_pointer.load(Relaxed);
-        let is_it = top.what.load(Relaxed) & !BASE == calls::key(exit)
-            && top.key.load(Relaxed) == key
-            && surely_fits(exit, entered, entered);
-        if is_it { Some((last, top)) } else { self.find_slowly(exit, key) }
+        let (last, top) = self.innermost()?;
+        if top.is_ended_by(exit, key) { Some((last, top)) } else { self.find_slowly(exit, key) }
     }
 
     #[inline(never)]
@@ -208,12 +229,19 @@ impl ThreadStack {
     /// on. Returns the number of its frame.
     #[inline(always)]
     pub(super) fn take(&self, index: usize, exit: Place) -> usize {
-        let slot = self.order[index % DEPTH].load(Relaxed);
         if index + 1 == self.len.load(Relaxed) {
-            self.pop(index);
-        } else {
-            self.take_below(index, exit);
+            return self.take_innermost(index);
         }
+        let slot = self.order[index % DEPTH].load(Relaxed);
+        self.take_below(index, exit);
+        slot.into()
+    }
+
+    /// Takes out the innermost call, which is at this index. Returns the number of its frame.
+    #[inline(always)]
+    pub(super) fn take_innermost(&self, index: usize) -> usize {
+        let slot = self.order[index % DEPTH].load(Relaxed);
+        self.pop(index);
         slot.into()
     }
 
@@ -269,8 +297,19 @@ impl TimedCall {
         }
     }
 
+    /// Returns whether an exit of this key surely ends the call, if it is the innermost one.
+    #[inline(always)]
+    fn is_ended_by(&self, exit: Place, key: u64) -> bool {
+        let entered = self.stack_pointer.load(Relaxed);
+        self.what.load(Relaxed) & !BASE == calls::key(exit)
+            && self.key.load(Relaxed) == key
+            && surely_fits(exit, entered, entered)
+    }
+
     pub(super) fn function(&self) -> usize {
-        self.place().function as usize
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let function = self.what.load(Relaxed) as u32;
+        function as usize
     }
 
     #[inline(always)]
@@ -292,11 +331,12 @@ impl UnattributedCalls {
     /// Takes the calls out: their time, the number of calls that they stand for, and their own
     /// number.
     #[inline(always)]
-    pub(super) fn take(&self) -> [u64; 3] {
-        [&self.time, &self.calls, &self.seen].map(|it| {
+    pub(super) fn take(&self) -> (u64, u64, u64) {
+        let taken = |it: &AtomicU64| {
             let taken = it.load(Relaxed);
             it.store(0, Relaxed);
             taken
-        })
+        };
+        (taken(&self.time), taken(&self.calls), taken(&self.seen))
     }
 }

@@ -1,6 +1,6 @@
 //! The profiler's time: the machine's, or a given one.
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 #[cfg(all(probe_backend = "patched", not(miri)))]
 use crate::dispatch::{ThreadSlot, slots};
 use crate::os;
@@ -23,23 +23,53 @@ pub(super) struct Used {
     pub(super) by_this_thread: f64,
 }
 
-impl TimeSource {
+/// A clock that hits read.
+pub(super) trait Ticks: Copy {
     /// Returns the time, in ticks.
+    fn now(self) -> u64;
+
+    /// Returns the time, in ticks, read before later code begins.
+    fn now_in_order(self) -> u64;
+}
+
+/// The processor's counter, where that is the machine's time. Reading it calls no function.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counter;
+
+impl Ticks for Counter {
     #[inline(always)]
-    pub(super) fn now(self) -> u64 {
+    fn now(self) -> u64 {
+        clock::counter()
+    }
+
+    #[inline(always)]
+    fn now_in_order(self) -> u64 {
+        clock::counter_in_order()
+    }
+}
+
+impl Ticks for TimeSource {
+    #[inline(always)]
+    fn now(self) -> u64 {
         match self {
             Self::Machine(clock) => clock.now(),
             Self::Given(now) => now(),
         }
     }
 
-    /// Returns the time, in ticks, read before later code begins.
     #[inline(always)]
-    pub(super) fn now_in_order(self) -> u64 {
+    fn now_in_order(self) -> u64 {
         match self {
             Self::Machine(clock) => clock.now_in_order(),
             Self::Given(now) => now(),
         }
+    }
+}
+
+impl TimeSource {
+    /// Returns whether [`Counter`] tells the same time.
+    pub(super) fn is_counter(self) -> bool {
+        matches!(self, Self::Machine(clock) if clock.is_counter())
     }
 
     /// Returns the length of a tick in nanoseconds: accurate enough for planning if `is_rough`, or

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::part::FunctionSums;
 use super::sampler::{ALWAYS, Sampler, begins, is_of_call};
 use super::stack::{ThreadStack, TimedCall, UnattributedCalls};
+use super::time::{Counter, Ticks};
 use crate::calls::rule::{CallKind, Place};
-use crate::calls::{self, CallEffect, add_single_writer};
+use crate::calls::{self, CallEffect, PackedAct, add_single_writer};
 use crate::dispatch::Event;
 use crate::per_thread::Local;
 
@@ -32,38 +33,82 @@ impl Sampler {
         if !is_of_call(act) {
             return None;
         }
-        let function = act.function() as usize;
         let local = self.memory.of(event)?;
-        let part = local.parts().get(function)?;
-        let head = local.head();
-        add_single_writer(&head.hits, 1);
-        let mode = self.modes.get(function)?.load(Acquire);
-        let key = self.key(mode, event.generation());
-        let is_first =
-            part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0;
-        head.belongs_to(local.thread());
-        let mut place = calls::place(event, act.function());
+        let mut call = self.call(event, act)?;
         if !act.is_among(&[CallEffect::Begin, CallEffect::End])
             && let Some(future) = event.future()
         {
-            place.kind = CallKind::Poll(future as u64);
+            call.place.kind = CallKind::Poll(future as u64);
         }
-        let call = SampledCall { function, mode, key, place, is_first };
+        local.head().belongs_to(local.thread());
+        self.sample_on::<false>(local, act, call, self.time)
+    }
+
+    /// Does the same for a hit without surprises; for others it changes nothing and returns
+    /// `false`. The time must be the processor's counter.
+    #[inline(always)]
+    pub(super) fn sample_quickly(&self, event: &Event<'_>) -> bool {
+        let act = self.act(event.probe());
+        if !act.is_among(&[CallEffect::Begin, CallEffect::End]) {
+            return !is_of_call(act);
+        }
+        let (Some(local), Some(call)) = (self.memory.known(event), self.call(event, act)) else {
+            return false;
+        };
+        let is_plain = local.head().is_plain(call.place, call.key, local.thread(), begins(act));
+        if is_plain {
+            let _ = self.sample_on::<true>(local, act, call, Counter);
+        }
+        is_plain
+    }
+
+    /// Returns what a hit tells of its call.
+    #[inline(always)]
+    fn call(&self, event: &Event<'_>, act: PackedAct) -> Option<SampledCall> {
+        let function = act.function() as usize;
+        let mode = self.modes.get(function)?.load(Acquire);
+        let (key, place) = (self.key(mode, event.generation()), calls::place(event, act.function()));
+        Some(SampledCall { function, mode, key, place, is_first: false })
+    }
+
+    /// Handles a hit on this thread. If `PLAIN`, it must be [plain](ThreadStack::is_plain): then it
+    /// calls no function but those of this module.
+    #[inline(always)]
+    fn sample_on<const PLAIN: bool>(
+        &self,
+        local: Local<'_, ThreadStack, FunctionSums>,
+        act: PackedAct,
+        call: SampledCall,
+        time: impl Ticks,
+    ) -> Option<Timed> {
+        let SampledCall { function, key, place, .. } = call;
+        let (head, part) = (local.head(), local.parts().get(function)?);
+        add_single_writer(&head.hits, 1);
+        let is_new = part.belongs_to(key, local.thread());
+        let call = SampledCall { is_first: is_new && !call.is_always() && self.window.span().1 != 0, ..call };
         if begins(act) {
-            head.drop_left(place, key, true);
+            if !PLAIN {
+                head.drop_left(place, key, true);
+            }
             add_single_writer(&part.delivered, 1);
             add_single_writer(&part.resumed, u64::from(act.is(CallEffect::Resume)));
-            if is_first {
+            if call.is_first {
                 part.hit_window(0);
             }
-            self.begin(call, head, part).map(|slot| Timed::Began(function, slot))
+            self.begin(call, head, part, time).map(|slot| Timed::Began(function, slot))
         } else {
-            self.end(call, head, part, local).map(|slot| Timed::Ended(function, slot))
+            self.end::<PLAIN>(call, part, local, time).map(|slot| Timed::Ended(function, slot))
         }
     }
 
     #[inline(always)]
-    fn begin(&self, call: SampledCall, head: &ThreadStack, part: &FunctionSums) -> Option<usize> {
+    fn begin(
+        &self,
+        call: SampledCall,
+        head: &ThreadStack,
+        part: &FunctionSums,
+        time: impl Ticks,
+    ) -> Option<usize> {
         let is_settled = !call.key.is_multiple_of(2);
         let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
@@ -75,7 +120,7 @@ impl Sampler {
             frame.note(call.place, call.key, head.hits.load(Relaxed), untimed);
             let is_nested = untimed != 0 || head.has(call.place.function, call.key);
             // As late as possible: the work above is not part of the call.
-            let now = self.time.now_in_order();
+            let now = time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
                 add_single_writer(&part.begun, 1);
@@ -84,21 +129,24 @@ impl Sampler {
                 return Some(slot);
             }
         }
-        if !call.is_framed() {
+        if call.is_framed() {
+            part.begin_untimed_at(call.place.stack_pointer);
+        } else {
             part.begin_untimed(call.place.stack_pointer);
         }
         None
     }
 
     #[inline(always)]
-    fn end(
+    fn end<const PLAIN: bool>(
         &self,
         call: SampledCall,
-        head: &ThreadStack,
         part: &FunctionSums,
         local: Local<'_, ThreadStack, FunctionSums>,
+        time: impl Ticks,
     ) -> Option<usize> {
-        let found = head.find(call.place, call.key);
+        let head = local.head();
+        let found = if PLAIN { head.innermost() } else { head.find(call.place, call.key) };
         // Among a timed call and untimed calls of one stack, the one that began last ends first.
         let is_innermost = |frame: &TimedCall| {
             call.is_framed()
@@ -106,25 +154,31 @@ impl Sampler {
                 || part.is_untimed_elsewhere(call.place.stack_pointer)
         };
         if let Some((index, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
-            let now = self.time.now();
-            let slot = head.take(index, call.place);
+            let now = time.now();
+            let slot = if PLAIN { head.take_innermost(index) } else { head.take(index, call.place) };
             self.end_timed(call, index, frame, now, local, part);
             return Some(slot);
         }
-        head.drop_left(call.place, call.key, false);
-        let began_before = !part.end_untimed() && !call.is_framed();
+        if !PLAIN {
+            head.drop_left(call.place, call.key, false);
+        }
+        let began_before = if call.is_framed() {
+            !part.end_untimed_at(call.place.stack_pointer)
+        } else {
+            !part.end_untimed()
+        };
         let (begin, deadline) = self.window.span();
         if call.is_always() {
-            if began_before {
+            if began_before && !call.is_framed() {
                 let since = self.since[call.function].load(Relaxed);
-                add_single_writer(&part.spanned, self.time.now().saturating_sub(since));
+                add_single_writer(&part.spanned, time.now().saturating_sub(since));
             }
         } else if deadline != 0 {
-            let now = self.time.now();
+            let now = time.now();
             if call.is_first {
                 part.hit_window(now.saturating_sub(begin));
             }
-            if began_before || call.is_framed() || now < deadline {
+            if began_before || now < deadline {
                 // The call began before the window, so the calls that the window timed inside of it
                 // must not count for its caller.
                 head.pending.drop_of(call.era());
@@ -233,7 +287,7 @@ impl SampledCall {
 /// be in between.
 #[inline]
 fn add_below(pending: &UnattributedCalls, parts: &[FunctionSums]) {
-    let [time, calls, seen] = pending.take();
+    let (time, calls, seen) = pending.take();
     if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
         add_single_writer(&part.below, time);
         add_single_writer(&part.below_calls, calls);
