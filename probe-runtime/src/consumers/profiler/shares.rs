@@ -5,7 +5,7 @@
 //! Samples lie at equal distances in a thread's own time, so the error of a share is at most that
 //! of as many samples at random instants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::code::Code;
 use super::estimate::Estimated;
@@ -36,9 +36,11 @@ pub(super) struct Shares {
     code: Code,
     /// The objects and the number of functions that `code` is of.
     as_of: Option<(Generation, usize)>,
-    /// Samples in each function, in all code, and those that were overwritten.
+    /// Samples in each function, and in all code.
     seen: Vec<u32>,
     all: u64,
+    /// The functions of samples since they were last taken.
+    lately: BTreeSet<usize>,
     /// Whether some threads were not sampled.
     is_partial: bool,
     /// The time that a sample takes, in nanoseconds, once it is known.
@@ -108,7 +110,13 @@ impl Shares {
         self.all += addresses.len() as u64;
         for function in addresses.iter().filter_map(|address| self.code.function_at(*address)) {
             self.seen[function as usize] += 1;
+            self.lately.insert(function as usize);
         }
+    }
+
+    /// Returns the functions that had samples since the last call.
+    pub(super) fn take_lately(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.lately).into_iter().collect()
     }
 
     /// Returns whether the kernel permits samples.

@@ -8,6 +8,9 @@
 //! they cost the time between surveys, squared, times something; the sum of that and of the surveys
 //! themselves is smallest where both are equal. So the time between is multiplied by the root of
 //! the ratio of the two, and at most doubled where nothing has surprised.
+//!
+//! Between surveys, the samples of the processor's clock tell which functions run now. A *glance*
+//! reads these few, and leads to a survey if their calls have become dear.
 
 use super::core::Running;
 use super::estimate::Untimed;
@@ -41,6 +44,10 @@ const CALM: f64 = 10e6;
 const SHORT: f64 = 2e3;
 /// The number of samples of the processor's clock from which on windows always have a function.
 const TELLING: u32 = 3;
+/// The part of the income for glances, which cost as much as waking up; and the part that the
+/// functions of a glance may have cost since the last survey.
+const GLANCES: f64 = 0.05;
+const EXPECTED: f64 = 0.5;
 /// A guess for the cost of switching a function, in nanoseconds.
 const SWITCHED: f64 = 400.0;
 
@@ -52,6 +59,9 @@ pub(super) struct Surveys {
     pub(super) unwatched: f64,
     /// The time of all hits by then.
     pub(super) hits: f64,
+    /// The cost of the last survey, in units of the budget.
+    cost: f64,
+    next_glance: f64,
     between: f64,
     /// The longest time until the next survey, since the last surprise.
     soon: f64,
@@ -65,6 +75,8 @@ impl Surveys {
             untimed: 0.0,
             unwatched: 0.0,
             hits: 0.0,
+            cost: 0.0,
+            next_glance: 0.0,
             between: FIRST,
             soon: f64::INFINITY,
         }
@@ -75,6 +87,11 @@ impl Surveys {
         self.last.time + self.between
     }
 
+    /// Returns the time of the next survey or glance.
+    pub(super) fn next_look(&self) -> f64 {
+        if self.between >= CALM { self.next().min(self.next_glance) } else { self.next() }
+    }
+
     /// Returns whether the last survey was at least [`ENOUGH`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
         now - self.last.time >= ENOUGH
@@ -83,6 +100,7 @@ impl Surveys {
     /// Plans the next survey. `cost` is that of the last one, `hits` that of all calls in the time
     /// before it, and `income` that of a nanosecond.
     fn plan(&mut self, elapsed: f64, [cost, hits]: [f64; 2], income: f64) {
+        self.cost = cost;
         let now = self.last.time;
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
         let paid = cost / (share * income).max(f64::MIN_POSITIVE);
@@ -156,6 +174,35 @@ impl Running {
         // Last, since sampling begins with a call that the kernel takes 15 ms for.
         if self.surveys.between >= CALM {
             self.read_shares(sampler);
+        }
+    }
+
+    /// Looks at the functions that ran lately, and makes a survey if their calls since the last one
+    /// have cost more than was to be expected, by more than a survey.
+    pub(super) fn glance(&mut self, sampler: &Sampler) {
+        let paid = self.bucket.price(WAKING, 0.0) / (GLANCES * self.income).max(f64::MIN_POSITIVE);
+        self.surveys.next_glance = self.now() + paid.max(CALM);
+        self.read_shares(sampler);
+        let Some(shares) = self.shares.as_mut().filter(|it| it.is_sampling()) else {
+            self.surveys.next_glance = f64::INFINITY;
+            return;
+        };
+        let mut lately = shares.take_lately();
+        lately.retain(|it| self.states[*it].mode != MeasureMode::Sampled);
+        let costs = self.costs();
+        let (mut calls, mut time) = (0.0, 0.0);
+        for (function, seen) in lately.iter().zip(self.read(sampler, &lately)) {
+            let state = &self.states[*function];
+            let each = match state.mode {
+                MeasureMode::Timed => 2.0 * costs.hit(),
+                _ => costs.counted(state.is_in_place, self.loads.between(*function)),
+            };
+            calls += seen.calls - state.surveyed;
+            time += (seen.calls - state.surveyed) * each;
+        }
+        let expected = EXPECTED * self.income * (self.now() - self.surveys.last.time);
+        if self.bucket.price(time, calls) > expected + self.surveys.cost {
+            self.survey(sampler);
         }
     }
 
@@ -250,6 +297,16 @@ mod tests {
             surveys.between / 1e6
         };
         hits.iter().map(each).collect()
+    }
+
+    #[test]
+    fn glances_come_between_surveys_that_are_far_apart() {
+        let mut surveys = Surveys { next_glance: 20e6, ..Surveys::new() };
+        assert!(surveys.next_look() < 20e6, "the next survey comes soon");
+        surveys.between = 300e6;
+        assert!((surveys.next_look() - 20e6).abs() < 1e-6);
+        surveys.next_glance = f64::INFINITY;
+        assert!((surveys.next_look() - 300e6).abs() < 1e-6, "no thread is sampled");
     }
 
     #[test]

@@ -27,6 +27,8 @@ impl Running {
         let is_resting = self.windows.phase == Phase::Rest;
         if is_resting && now >= self.surveys.next() {
             self.survey(sampler);
+        } else if is_resting && now >= self.surveys.next_look() {
+            self.glance(sampler);
         }
         if now < self.windows.next() {
             return;
@@ -46,7 +48,7 @@ impl Running {
     /// Returns the time of the next poll.
     pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
-        if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
+        if self.windows.phase == Phase::Rest { next.min(self.surveys.next_look()) } else { next }
     }
 
     /// Plans the next stretch.
