@@ -48,12 +48,14 @@ pub(crate) mod rule;
 mod thread;
 
 pub use frames::add_single_writer;
+#[cfg(any(feature = "profiler", feature = "tracing"))]
+pub(crate) use frames::goes_on_after;
 #[cfg(feature = "profiler")]
-pub(crate) use frames::{BASE, goes_on_after, key, place_of, surely_fits};
+pub(crate) use frames::{BASE, key, place_of, surely_fits};
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
-#[cfg(feature = "profiler")]
+#[cfg(any(feature = "profiler", feature = "tracing"))]
 pub(crate) use hit::place;
 #[cfg(feature = "profiler")]
 pub(crate) use known::{Known, PackedAct};

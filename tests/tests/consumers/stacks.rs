@@ -5,9 +5,13 @@
 use std::cell::UnsafeCell;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Budget, CallTree, Latency, Profiler, probe, select};
+use probe_runtime::tracing_core::span::{Attributes, Id, Record};
+use probe_runtime::tracing_core::{Dispatch, Event, Metadata, Subscriber, dispatcher};
+use probe_runtime::{Budget, CallTree, Latency, Profiler, Tracing, probe, select};
 use probe_tests::turn::turn;
 
 struct Contexts(UnsafeCell<[MaybeUninit<libc::ucontext_t>; 3]>);
@@ -98,6 +102,43 @@ fn coroutines_end_their_own_calls() {
     let is_about = |time: f64| (least as f64..most as f64).contains(&time);
     assert_eq!((of.calls().value, of.samples()), ((2 * ROUNDS) as f64, 2 * ROUNDS - 1), "{profile}");
     assert!(is_about(total.value - total.error) && is_about(own.value - own.error), "{profile}");
+}
+
+/// Writes down the numbers of spans in the order in which they end.
+#[derive(Clone, Default)]
+struct Ended(Arc<(AtomicU64, Mutex<Vec<u64>>)>);
+
+impl Subscriber for Ended {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(self.0.0.fetch_add(1, Relaxed) + 1)
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        self.0.1.lock().unwrap().push(id.into_u64());
+        true
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn spans_of_coroutines_end_with_their_own_calls() {
+    let _turn = turn();
+    let tracing = select("consumers::stacks::outer").unwrap().attach(Tracing::new()).unwrap();
+    let ended = Ended::default();
+    dispatcher::with_default(&Dispatch::new(ended.clone()), play);
+    // Each call lets the other coroutine go on, whose call began before.
+    let calls = 2 * ROUNDS - 1;
+    assert_eq!(*ended.0.1.lock().unwrap(), (1..=calls).collect::<Vec<_>>());
+    assert_eq!((tracing.totals().spans, tracing.totals().unpaired), (calls + 1, 0));
 }
 
 #[probe]

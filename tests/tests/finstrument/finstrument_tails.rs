@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use probe_runtime::finstrument;
-use probe_runtime::{Count, Kind, Latency, TextPolicy, Trace, probes, select};
+use probe_runtime::{Count, Kind, Latency, TextPolicy, Trace, Tracing, probes, select};
 use probe_tests::instrumented::{compilers, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
@@ -211,8 +211,14 @@ fn paired() {
             let path = folder.join("hits.probetrace");
             let latency = select("**").unwrap().attach(Latency::new()).unwrap();
             let trace = select("**").unwrap().attach(Trace::to_file(&path)).unwrap();
+            let tracing = select("**").unwrap().attach(Tracing::new()).unwrap();
             assert_eq!(run(10), sum_of(10));
             assert_eq!(trace.finish().unwrap().lost, 0);
+            // Nobody subscribes to the spans.
+            let calls = calls_of(10).iter().map(|(_, calls)| calls).sum::<u64>();
+            let totals = tracing.totals();
+            assert_eq!((totals.disabled, totals.unpaired), (calls, 0), "{said}: {totals:?}");
+            drop(tracing);
             let mut traced = BTreeMap::<String, [u64; 2]>::new();
             for step in Calls::new(probe_trace::Trace::open(&[&path]).unwrap().items()) {
                 let (definition, is_whole) = match step.unwrap() {

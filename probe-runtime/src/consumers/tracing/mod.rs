@@ -28,6 +28,8 @@ use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
 use crate::by_probe::{ByProbe, numbers};
+use crate::calls;
+use crate::calls::rule::{CallKind, Place};
 use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -249,17 +251,13 @@ impl Tracing {
     }
 
     fn open(&self, act: &Act, event: &Event<'_>, span: Option<Span>) {
-        let future = event.future();
-        let frame = event.stack_pointer().filter(|_| event.has_frame());
         let open = Open {
             consumer: self.number,
             alive: Arc::downgrade(&self.alive),
-            function: act.function,
-            mark: future.or(frame).unwrap_or_default(),
-            is_frame: future.is_none() && frame.is_some(),
+            place: place(act, event),
             generation: event.generation(),
             span,
-            is_whole: future.is_none(),
+            is_whole: event.future().is_none(),
         };
         if !open.push() {
             self.count(UNPAIRED);
@@ -269,9 +267,10 @@ impl Tracing {
     fn hit_of_call(&self, act: &Act, event: &Event<'_>) {
         let future = event.future();
         let begins = matches!(act.effect, Effect::Begin | Effect::Resume);
-        let may_replace = begins && event.has_frame();
-        let left = Open::leave_dead(self.number, event.generation(), event.stack_pointer(), may_replace);
-        (0..left).for_each(|_| self.count(UNPAIRED));
+        self.count_unpaired(Open::leave_earlier(self.number, event.generation()));
+        if begins {
+            self.count_unpaired(Open::leave_at_entry(self.number, place(act, event)));
+        }
         if event.generation().is_multiple_of(2) {
             return self.count(UNPAIRED);
         }
@@ -292,7 +291,7 @@ impl Tracing {
                     None => self.count(UNPAIRED),
                 }
             }
-            (Effect::Suspend, Some(future)) => drop(Open::take(self.number, act.function, future)),
+            (Effect::Suspend, Some(_)) => drop(self.take(act, event)),
             (Effect::Cancel, Some(future)) => match self.futures.end(act.function, future) {
                 Some(begun) => begun.span.into_iter().for_each(Span::close),
                 None => self.count(UNPAIRED),
@@ -302,10 +301,19 @@ impl Tracing {
         }
     }
 
+    /// Takes the call or poll that a hit ends.
+    fn take(&self, act: &Act, event: &Event<'_>) -> Option<Open> {
+        let (open, left) = Open::take(self.number, place(act, event));
+        self.count_unpaired(left);
+        open
+    }
+
+    fn count_unpaired(&self, hits: usize) {
+        (0..hits).for_each(|_| self.count(UNPAIRED));
+    }
+
     fn end(&self, act: &Act, event: &Event<'_>, future: Option<usize>) {
-        let frame = event.stack_pointer().filter(|_| event.has_frame());
-        let mark = future.or(frame).unwrap_or_default();
-        let open = Open::take(self.number, act.function, mark);
+        let open = self.take(act, event);
         let begun = future.and_then(|future| self.futures.end(act.function, future));
         if open.is_none() {
             self.count(UNPAIRED);
@@ -316,6 +324,12 @@ impl Tracing {
         drop(open);
         begun.and_then(|begun| begun.span).into_iter().for_each(Span::close);
     }
+}
+
+/// Returns what pairing knows of a hit.
+fn place(act: &Act, event: &Event<'_>) -> Place {
+    let place = calls::place(event, u32::try_from(act.function).unwrap_or(u32::MAX));
+    event.future().map_or(place, |future| Place { kind: CallKind::Poll(future as u64), ..place })
 }
 
 impl Consumer for Tracing {

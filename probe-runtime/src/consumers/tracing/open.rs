@@ -1,10 +1,13 @@
-//! Spans that a thread has entered, and has not left yet.
+//! Spans that a thread has entered, and has not left yet. [`rule`] decides which of them a hit ends.
 
 use std::cell::RefCell;
 use std::sync::Weak;
 
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
+
+use crate::calls::goes_on_after;
+use crate::calls::rule::{self, CallKind, OpenCalls, Place};
 
 /// A span, and the subscriber that it belongs to.
 #[derive(Clone)]
@@ -19,17 +22,34 @@ pub(super) struct Open {
     pub(super) consumer: u64,
     /// Its last share is dropped with the consumer, which may happen on another thread.
     pub(super) alive: Weak<()>,
-    pub(super) function: usize,
-    /// The address of the future that is polled, or the stack pointer of a call that may end
-    /// without an exit, or 0.
-    pub(super) mark: usize,
-    /// Whether `mark` is a stack pointer.
-    pub(super) is_frame: bool,
+    pub(super) place: Place,
     pub(super) generation: u32,
     /// `None` if the subscriber did not want it.
     pub(super) span: Option<Span>,
     /// Whether the span ends with the call. That of a future goes on after a poll.
     pub(super) is_whole: bool,
+}
+
+/// The calls of one consumer among all of a thread.
+struct Own<'a> {
+    all: &'a [Open],
+    consumer: u64,
+}
+
+impl OpenCalls for Own<'_> {
+    fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    fn call(&self, index: usize) -> Place {
+        let call = &self.all[index];
+        if call.consumer == self.consumer {
+            call.place
+        } else {
+            // Pairing passes it by.
+            Place { function: u32::MAX, kind: CallKind::Hooked, stack_pointer: 0 }
+        }
+    }
 }
 
 thread_local! {
@@ -50,12 +70,19 @@ impl Open {
         is_pushed
     }
 
-    /// Takes the innermost call or poll with this mark, after leaving all inside of it.
-    pub(super) fn take(consumer: u64, function: usize, mark: usize) -> Option<Self> {
-        let is_own = |it: &Self| it.consumer == consumer && it.function == function && it.mark == mark;
-        let at = OPEN.try_with(|open| open.borrow().iter().rposition(is_own)).ok().flatten()?;
-        Self::leave(|index, it| index > at && it.consumer == consumer);
-        OPEN.try_with(|open| open.borrow_mut().remove(at)).ok()
+    /// Takes the call or poll that this hit ends, after leaving those inside of it. If there is
+    /// none, leaves the calls that are over as this shows. Returns their number, too.
+    pub(super) fn take(consumer: u64, exit: Place) -> (Option<Self>, usize) {
+        let Some(at) = Self::seen(consumer, |own| rule::ended(&own, exit)).flatten() else {
+            return (None, Self::leave_from(consumer, |own| rule::open_at_exit(&own, exit)));
+        };
+        let left =
+            Self::leave(|index, it| index > at && it.consumer == consumer && !goes_on_after(it.place, exit));
+        (OPEN.try_with(|open| open.borrow_mut().remove(at)).ok(), left)
+    }
+
+    fn seen<T>(consumer: u64, look: impl FnOnce(Own<'_>) -> T) -> Option<T> {
+        OPEN.try_with(|open| look(Own { all: &open.borrow(), consumer })).ok()
     }
 
     /// Leaves the calls of consumers that are gone.
@@ -67,20 +94,28 @@ impl Open {
         }
     }
 
-    /// Leaves the calls that can't end any more: those of other generations, and calls of C whose
-    /// stack the program has left, now that it runs with this stack pointer. Returns their number.
-    pub(super) fn leave_dead(
-        consumer: u64,
-        generation: u32,
-        stack_pointer: Option<usize>,
-        begins: bool,
-    ) -> usize {
-        let is_left = |it: &Self| {
-            it.is_frame && stack_pointer.is_some_and(|now| it.mark < now || (begins && it.mark == now))
-        };
-        let is_dead = |it: &Self| it.consumer == consumer && (it.generation != generation || is_left(it));
-        let first = OPEN.try_with(|open| open.borrow().iter().position(is_dead)).ok().flatten();
-        first.map_or(0, |first| Self::leave(|index, it| index >= first && it.consumer == consumer))
+    /// Leaves the calls of other generations, whose exits were not seen. Returns their number.
+    pub(super) fn leave_earlier(consumer: u64, generation: u32) -> usize {
+        Self::leave_from(consumer, |own| {
+            let is_earlier = |it: &Self| it.consumer == consumer && it.generation != generation;
+            own.all.iter().position(is_earlier).unwrap_or(own.all.len())
+        })
+    }
+
+    /// Leaves the calls that are over as a hit shows that begins one. Returns their number.
+    pub(super) fn leave_at_entry(consumer: u64, entry: Place) -> usize {
+        Self::leave_from(consumer, |own| rule::open_at_entry(&own, entry))
+    }
+
+    /// Leaves all calls of a consumer but so many of the outermost of all.
+    fn leave_from(consumer: u64, keep: impl FnOnce(Own<'_>) -> usize) -> usize {
+        let is_any = |own: Own<'_>| Some(own.all.len()).filter(|len| *len != 0).map(|len| (len, keep(own)));
+        match Self::seen(consumer, is_any).flatten() {
+            Some((len, keep)) if keep < len => {
+                Self::leave(|index, it| index >= keep && it.consumer == consumer)
+            }
+            _ => 0,
+        }
     }
 
     /// Leaves all of a consumer on this thread.
