@@ -1,4 +1,4 @@
-//! Spans that a thread has entered, and has not left yet. [`rule`] decides which of them a hit ends.
+//! Spans that a thread has entered, and has not left yet. [`rule`] says which of them a hit ends.
 
 use std::cell::RefCell;
 use std::sync::Weak;
