@@ -38,8 +38,8 @@ pub const QUIET: &str = "PROBE_BENCH_QUIET";
 
 /// Works while `by` is attached, and prints a line for each called function, separated by tabs: its
 /// file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`]; the
-/// time of all calls in nanoseconds and its error, or `-`; the mean time of a call, and the time of all
-/// calls without that of calls inside, in the same form. Numbers are whole, as in tables.
+/// time of all calls in nanoseconds and its error, or `-`; the mean time of a call, and the time of
+/// all calls without that of calls inside, in the same form. Numbers are whole, as in tables.
 pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     let others = env::var(PROBES);
     let probes = others.as_deref().unwrap_or(probes);
