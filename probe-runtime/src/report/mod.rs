@@ -29,7 +29,7 @@ pub(crate) use functions::Columns;
 pub(crate) use functions::{FixedColumns, functions};
 #[cfg(feature = "metrics")]
 pub(crate) use json::JsonObject;
-pub(crate) use json::array;
+pub(crate) use json::{array, quoted};
 pub(crate) use labels::{RowDefinition, labels};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use missing::{left_out, missing, missing_lines};

@@ -12,6 +12,7 @@ use crate::control::Untyped;
 use crate::metrics::Metrics;
 #[cfg(probe_agent)]
 use crate::registry::ProbeId;
+use crate::report::{array, quoted};
 
 /// An attachment that reports, as its consumer's [`Reporter`] says.
 pub(crate) trait Reported: Any + Send + Sync {
@@ -46,7 +47,8 @@ pub(crate) trait Reported: Any + Send + Sync {
 impl<C: Reporter> Reported for Attachment<C> {
     fn report(&self, format: Format) -> Rendered {
         if format != Format::Text && format != Format::Prometheus && C::FORMATS.contains(&format) {
-            return C::report(self, format);
+            let rendered = C::report(self, format);
+            return if format == Format::Json { with_notes_in_json(self, rendered) } else { rendered };
         }
         with_notes(self, C::report(self, Format::Text))
     }
@@ -89,6 +91,18 @@ impl<C: Reporter> Reported for Attachment<C> {
             measure(self, into);
         }
     }
+}
+
+/// Adds the notes to a report that is a JSON object, as its last member.
+fn with_notes_in_json<C: Reporter>(attachment: &Attachment<C>, mut rendered: Rendered) -> Rendered {
+    let notes = C::notes(attachment);
+    if !notes.is_empty()
+        && let Some(open) = rendered.content.strip_suffix('}')
+    {
+        let notes = array(notes.iter().map(|note| quoted(note)));
+        rendered.content = format!("{open},\"notes\":{notes}}}");
+    }
+    rendered
 }
 
 /// Adds the notes to a text report that does not end with them.

@@ -177,6 +177,20 @@ fn one_guard_at_a_time_writes_to_a_file() {
 }
 
 #[test]
+fn json_has_the_notes_of_the_text() {
+    let folder = Folder::new("notes");
+    let output = folder.run("return", "environment_out::work kind=entry, zzz=count", "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    let counts = folder.json("counts.json");
+    let [note] = counts["notes"].as_array().unwrap().as_slice() else { panic!("{counts}") };
+    assert!(note.as_str().unwrap().starts_with("no probe matches `zzz`"), "{note}");
+    assert_eq!(hits(&counts), 3);
+    // Where there is nothing to say, there is no such member.
+    folder.run("return", COUNT, "@/counts.json");
+    assert!(folder.json("counts.json").get("notes").is_none());
+}
+
+#[test]
 fn each_consumer_has_its_formats() {
     let probes = "environment_out::work kind=entry=count, environment_out::*=latency, environment_out::*=call-tree, \
                   environment_out::*=profile(budget=50%)";

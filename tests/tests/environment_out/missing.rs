@@ -22,7 +22,8 @@ fn what_is_missing_is_said_with_every_format() {
         assert_eq!(stderr(&output), said, "{out}: the child's, once");
     }
     let noted = |name: &String| fs::read_to_string(folder.0.join(name)).unwrap().contains(note);
-    assert_eq!(folder.names().into_iter().filter(noted).count(), 1, "the child's profile");
+    let noted: Vec<_> = folder.names().into_iter().filter(noted).collect();
+    assert_eq!(noted.len(), 2, "the child's profile, as text and as JSON: {noted:?}");
 }
 
 /// Calls of a thread that may be under way at a time, and be measured.
