@@ -329,8 +329,12 @@ pub(crate) fn surely_fits(exit: Place, entered: u64, around: u64) -> bool {
     match exit.kind {
         CallKind::Plain => entered.wrapping_sub(at).wrapping_add(NEAR) <= 2 * NEAR,
         CallKind::Framed => entered == at,
-        // After the epilogue, a call further out may fit as well, unless it began further up.
-        CallKind::Hooked => entered.abs_diff(at) < REACH && (at <= entered || at < around),
+        // After the epilogue, a call further out may fit as well, unless the next one on this stack
+        // began further up.
+        CallKind::Hooked => {
+            let is_inside = || at < around && (around == UNWATCHED || around.abs_diff(entered) < REACH);
+            entered.abs_diff(at) < REACH && (at <= entered || is_inside())
+        }
         CallKind::Poll(_) => false,
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! Life cycle: opening reads the file's beginning ▸ each pass reads the blocks that are new, and
 //! hands out the items up to a reading of the clocks after which all rings were copied ▸ the last
-//! pass hands out the rest. So items come in the order of time, and one flush late.
+//! pass hands out the rest. So items come in the order of time, and one flush late. A process that
+//! had to end its file early says how many events are missing in room that it took before: each
+//! later pass reads that.
 //!
-//! Memory: the definitions, and for each ring the sub-buffers that are not handed out yet. A block
-//! is read once, so what lies before [`position`](Followed::position) may be cut out of the file.
+//! Memory: the definitions, and for each ring the sub-buffers that are not handed out yet. All
+//! other blocks are read once, so what lies before [`position`](Followed::position) may be cut out
+//! of the file after a pass, but for its header.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -90,7 +93,7 @@ impl Followed {
     /// # Errors
     /// If the file can't be read, or is damaged. The items before are lost.
     pub fn advance(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
-        self.read().map_err(|problem| ReadError::new(&self.path, problem))?;
+        self.read_all()?;
         if let Some(until) = self.until.take() {
             self.items.advance(&until, &mut self.rings, take);
         }
@@ -103,14 +106,13 @@ impl Followed {
     /// # Errors
     /// If the file can't be read, or is damaged. The items before come first.
     pub fn finish(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
-        let result = self.read().and_then(|()| self.read_missing().map_err(Problem::System));
-        let result = result.map_err(|problem| ReadError::new(&self.path, problem));
+        let result = self.read_all();
         self.items.close(&self.last, &mut self.rings, take);
         result
     }
 
-    /// Returns the number of bytes that were read, and are needed no more but for what a file says
-    /// of events that it lacks.
+    /// Returns the number of bytes that were read. They are needed no more, but for the header. The
+    /// next pass reads what the process writes there later, of missing events.
     pub fn position(&self) -> u64 {
         self.at
     }
@@ -130,6 +132,11 @@ impl Followed {
     /// of both clocks.
     pub fn wall_time(&self, time: u64) -> u64 {
         u64::try_from((i128::from(time) + real(&self.last)).max(0)).unwrap_or(u64::MAX)
+    }
+
+    fn read_all(&mut self) -> Result<(), ReadError> {
+        let read = self.read().and_then(|()| self.read_missing().map_err(Problem::System));
+        read.map_err(|problem| ReadError::new(&self.path, problem))
     }
 
     /// Reads the blocks that are new and whole.
@@ -152,7 +159,7 @@ impl Followed {
         if state != [state::CUT] {
             return Ok(());
         }
-        for room in std::mem::take(&mut self.rooms) {
+        for room in self.rooms.clone() {
             let mut at = room.start;
             while let Some(head) = block_at(&mut *self.source, at, room.end)?
                 && head.magic == block::MAGIC

@@ -127,8 +127,8 @@ impl FunctionSums {
         self.untimed_at.store(stack_pointer, Relaxed);
     }
 
-    /// Begins an untimed call whose stack pointer no other open call has. It is not counted: it may
-    /// end without an exit.
+    /// Begins an untimed call whose stack pointer no other open call has; 0 if nobody asks for its
+    /// end. It is not counted: it may end without an exit.
     #[inline(always)]
     pub(super) fn begin_untimed_at(&self, stack_pointer: u64) {
         self.untimed_at.store(stack_pointer, Relaxed);

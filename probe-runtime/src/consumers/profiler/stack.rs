@@ -169,7 +169,7 @@ impl ThreadStack {
             && match self.top() {
                 None => true,
                 Some(_) if begins => self.used.load(Relaxed) != u64::MAX && self.goes_on(hit, true),
-                Some(top) => top.is_ended_by(hit, key),
+                Some(top) => top.is_ended_by(hit, key) && self.goes_on(hit, false),
             }
     }
 

@@ -180,15 +180,20 @@ impl Running {
     /// Looks at the functions that ran lately, and makes a survey if their calls since the last one
     /// have cost more than was to be expected, by more than a survey.
     pub(super) fn glance(&mut self, sampler: &Sampler) {
-        let paid = self.bucket.price(WAKING, 0.0) / (GLANCES * self.income).max(f64::MIN_POSITIVE);
-        self.surveys.next_glance = self.now() + paid.max(CALM);
+        self.surveys.next_glance = self.now()
+            + match self.bucket.price(WAKING, 0.0) {
+                // A budget of calls.
+                0.0 => ENOUGH,
+                price => (price / (GLANCES * self.income).max(f64::MIN_POSITIVE)).max(CALM),
+            };
         self.read_shares(sampler);
         let Some(shares) = self.shares.as_mut().filter(|it| it.is_sampling()) else {
             self.surveys.next_glance = f64::INFINITY;
             return;
         };
         let mut lately = shares.take_lately();
-        lately.retain(|it| self.states[*it].mode != MeasureMode::Sampled);
+        // One that has joined is known from the next survey on.
+        lately.retain(|it| self.states.get(*it).is_some_and(|it| it.mode != MeasureMode::Sampled));
         let costs = self.costs();
         let (mut calls, mut time) = (0.0, 0.0);
         for (function, seen) in lately.iter().zip(self.read(sampler, &lately)) {

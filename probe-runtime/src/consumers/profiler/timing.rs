@@ -112,6 +112,7 @@ impl Sampler {
         let is_settled = !call.key.is_multiple_of(2);
         let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
+        let mut is_late = false;
         if may_begin && head.room().is_none() {
             head.drop_while(|frame| !self.is_current(frame, call));
         }
@@ -128,9 +129,11 @@ impl Sampler {
                 head.push(slot);
                 return Some(slot);
             }
+            is_late = now >= deadline;
         }
         if call.is_framed() {
-            part.begin_untimed_at(call.place.stack_pointer);
+            // Nothing in the window is inside of a call that begins after it.
+            part.begin_untimed_at(if is_late { call.place.stack_pointer } else { 0 });
         } else {
             part.begin_untimed(call.place.stack_pointer);
         }

@@ -2,7 +2,8 @@
 //!
 //! A reader may give back the parts that it has read (`FALLOC_FL_PUNCH_HOLE`), so that the file
 //! goes on. As long as there is no space, the thread copies nothing: the rings get full, and hits
-//! without room are lost and counted, as always.
+//! without room are lost and counted, as always. The part of a ring that reaches the limit goes
+//! beyond it, with the room for what the file says if it has to end: 10 KiB for 64 new rings.
 //!
 //! Cost: two system calls of the trace's thread for each part of a ring, if there is a limit.
 

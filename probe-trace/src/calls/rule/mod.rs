@@ -129,13 +129,15 @@ fn ended_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Op
 
 /// An exit has the entry's stack pointer, or one of the same frame. So no call of the function that
 /// is further out has entered with one between them: the exit would be of that call. No call around
-/// one that entered further up than the exit can be meant, either.
+/// one of the same stack that entered further up than the exit can be meant, either.
 fn fits_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
     if call.stack_pointer == 0 || exit.stack_pointer == 0 {
         return true;
     }
+    let is_elsewhere = |outer: &Place| outer.stack_pointer != 0 && distance(*outer, call) >= REACH;
+    let around = (0..index).rev().map(|index| open.call(index)).filter(|outer| !is_elsewhere(outer));
     // A call that has an exit goes on, and so do those around it.
-    let around = (0..index).rev().map(|index| open.call(index)).take_while(|outer| outer.may_skip_exit());
+    let around = around.take_while(|outer| outer.may_skip_exit());
     let mut further_up = around.filter(|outer| outer.stack_pointer > call.stack_pointer);
     let is_beyond = |outer: Place| outer.stack_pointer > exit.stack_pointer;
     let is_own = |outer: Place| (outer.function, outer.kind) == (call.function, call.kind);

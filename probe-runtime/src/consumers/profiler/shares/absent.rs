@@ -19,6 +19,11 @@ impl Shares {
     }
 
     #[expect(clippy::unused_self, reason = "as above")]
+    pub(super) fn take_lately(&mut self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn is_sampling(&self) -> bool {
         false
     }
