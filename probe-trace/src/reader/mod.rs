@@ -229,22 +229,8 @@ impl<'a> Items<'a> {
         let first = files.first().map_or(([0; 2], 0), |file| (file.boot, file.real));
         for (number, file) in files.iter().enumerate() {
             let shift = if file.boot == first.0 { 0 } else { file.real - first.1 };
-            let mut add = |ring, sub_buffers: &[_]| {
-                streams.push((number, Stream::new(number, shift, ring, sub_buffers), Vec::new()));
-            };
-            for ring in file.sub_buffers.chunk_by(|one, other| one.ring == other.ring) {
-                add(ring[0].ring, ring);
-            }
-            // All hits of these rings were lost.
-            let mut alone: Vec<_> = { file.heads.iter() }
-                .filter(|(ring, head)| {
-                    let is_there = file.sub_buffers.binary_search_by_key(*ring, |it| it.ring).is_ok();
-                    head[ring::LOST] != 0 && !is_there
-                })
-                .map(|(ring, _)| *ring)
-                .collect();
-            alone.sort_unstable();
-            alone.into_iter().for_each(|ring| add(ring, &[]));
+            let rings = file.sub_buffers.chunk_by(|one, other| one.ring == other.ring);
+            streams.extend(rings.map(|ring| (number, Stream::new(number, shift, ring), Vec::new())));
         }
         let unread = (0..streams.len()).collect();
         Self { files, streams, next: BinaryHeap::new(), unread, ready: Vec::new(), is_over: false }

@@ -64,7 +64,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(file: usize, shift: i128, ring: u64, sub_buffers: &[Located]) -> Self {
+    pub(super) fn new(file: usize, shift: i128, sub_buffers: &[Located]) -> Self {
+        let ring = sub_buffers.first().map_or(0, |it| it.ring);
         Self { shift, left: sub_buffers.iter().copied().collect(), ..Self::of(file, ring) }
     }
 

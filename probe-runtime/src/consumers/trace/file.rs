@@ -30,8 +30,8 @@ pub(super) struct TraceFile<W> {
     whole: u64,
     /// The room for what a file says that had to end.
     rooms: Vec<Room>,
-    /// The rings whose heads have a place there.
-    placed: HashSet<u64>,
+    /// The rings that the file has something of. Their heads have a place there.
+    known: HashSet<u64>,
 }
 
 /// A block without content, which a file that had to end replaces by others.
@@ -69,7 +69,7 @@ impl<W: Write> TraceFile<W> {
             defined: 0,
             whole: 0,
             rooms: Vec::new(),
-            placed: HashSet::new(),
+            known: HashSet::new(),
         };
         words.iter().for_each(|word| file.buffer.extend(word.to_le_bytes()));
         file.buffer.resize(HEADER_BYTES, 0);
@@ -98,7 +98,11 @@ impl<W: Write> TraceFile<W> {
         self.buffer.resize(start + size_of_val(words), 0);
         let places = self.buffer[start..].as_chunks_mut().0;
         places.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
-        self.flush()
+        self.flush()?;
+        if [block::SUB_BUFFER, block::RING].contains(&kind) {
+            self.known.insert(ring);
+        }
+        Ok(())
     }
 
     /// Writes a sub-buffer, and returns its words; `None` if its thread has begun a later one
@@ -163,16 +167,12 @@ impl TraceFile<GuardedFile> {
         self.take_room(UNSEEN_BYTES + rings.min(HEADS) * RING_BYTES)
     }
 
-    /// Does the same for a ring's head. Call this before the file has anything of the ring.
+    /// Does the same for a ring's head. Call this before writing anything of the ring.
     pub(super) fn reserve_head(&mut self, ring: u64) -> io::Result<()> {
-        if self.placed.contains(&ring) {
-            return Ok(());
-        }
         let room: usize = self.rooms.iter().map(|room| room.bytes).sum();
-        if (self.placed.len() + 1) * RING_BYTES + UNSEEN_BYTES > room {
+        if !self.has(ring) && (self.known.len() + 1) * RING_BYTES + UNSEEN_BYTES > room {
             self.take_room(HEADS * RING_BYTES)?;
         }
-        self.placed.insert(ring);
         Ok(())
     }
 
@@ -185,9 +185,9 @@ impl TraceFile<GuardedFile> {
         Ok(())
     }
 
-    /// Returns whether the file may have something of a ring.
-    pub(super) fn may_have(&self, ring: u64) -> bool {
-        self.placed.contains(&ring)
+    /// Returns whether the file has something of a ring.
+    pub(super) fn has(&self, ring: u64) -> bool {
+        self.known.contains(&ring)
     }
 
     /// Ends the file after its last whole block, though the trace goes on. Nothing can be done
@@ -197,7 +197,7 @@ impl TraceFile<GuardedFile> {
     }
 
     /// Notes the missing events in a file that was [cut](Self::cut): those of the rings that it
-    /// may have something of in their heads, all others as unseen. A stream has no place for that.
+    /// has something of in their heads, all others as unseen. A stream has no place for that.
     pub(super) fn tell_missing(
         &mut self,
         unseen: [u64; 2],

@@ -159,7 +159,7 @@ impl Output {
             let (mut head, kept) = (ring.head_words(), kept(running, ring, flushed));
             let missing = head[ring::WRITTEN].saturating_sub(kept);
             (head[ring::WRITTEN], head[ring::LOST]) = (kept, head[ring::LOST] + missing);
-            if file.may_have(ring.number()) {
+            if file.has(ring.number()) {
                 heads.push((ring.number(), head));
             } else {
                 unseen[0] += head[ring::LOST];
