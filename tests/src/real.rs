@@ -99,6 +99,25 @@ impl Way {
 }
 
 impl CodeBase {
+    /// A file of C that is the whole code base.
+    #[must_use]
+    pub const fn of_file(name: &'static str, workload: &'static str) -> Self {
+        Self {
+            name,
+            package: None,
+            files: &[],
+            includes: &[],
+            workload,
+            is_cpp: false,
+            flags: &[],
+            opt_level: 2,
+            in_slices: &Way::PROBED,
+            libraries: &[],
+            made: &[],
+            counted: &[],
+        }
+    }
+
     /// Builds the code base below `root`, the `CARGO_TARGET_TMPDIR` of a test or bench. Reuses an
     /// earlier build with the same compiler, sources and `probe_build`.
     ///

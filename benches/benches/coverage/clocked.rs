@@ -7,25 +7,12 @@ use std::time::Instant;
 
 use probe_runtime::{Count, Error, probe, select};
 use probe_tests::library::Library;
-use probe_tests::real::{CodeBase, Way};
+use probe_tests::real::CodeBase;
 
 use super::watched::{self, EXACT};
 
 /// The same functions in C.
-pub const IN_C: CodeBase = CodeBase {
-    name: "clocked",
-    package: None,
-    files: &[],
-    includes: &[],
-    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/clocked.c"),
-    is_cpp: false,
-    flags: &[],
-    opt_level: 2,
-    in_slices: &Way::PROBED,
-    libraries: &[],
-    made: &[],
-    counted: &[],
-};
+pub const IN_C: CodeBase = CodeBase::of_file("clocked", concat!(env!("CARGO_MANIFEST_DIR"), "/c/clocked.c"));
 
 const NAMES: [&str; FUNCTIONS] =
     ["clocked_inner", "clocked_middle", "clocked_outer", "clocked_short", "clocked_long"];

@@ -25,8 +25,8 @@ pub enum Input {
     Sqlite,
     /// This many functions of C, and a workload.
     Functions(u64),
-    /// The functions of C whose caller has a clock.
-    Clocked(Way),
+    /// The functions whose caller has a clock: in Rust, or in C.
+    Clocked(Option<Way>),
 }
 
 /// A program of this bench or of `examples/programs`.
@@ -55,7 +55,7 @@ const fn library(name: &'static str, input: Input, work: u64) -> Program {
 impl Program {
     /// Returns whether the caller of its functions has a clock.
     pub fn is_clocked(&self) -> bool {
-        self.probes == CLOCKED
+        matches!(self.input, Input::Clocked(_))
     }
 }
 
@@ -79,20 +79,19 @@ pub const PROGRAMS: [Program; 22] = [
         input: Input::Text,
         ..made("outline", "coverage::outline::**", 15, |work, text| _ = outline::run(text, work))
     },
-    made("clocked", CLOCKED, 500, |_, _| ()),
-    clocked("clocked-entry-return", Way::EntryReturn),
-    clocked("clocked-instrument", Way::InstrumentFunctions),
-    clocked("clocked-hooks", Way::Hooks),
+    clocked("clocked", None),
+    clocked("clocked-entry-return", Some(Way::EntryReturn)),
+    clocked("clocked-instrument", Some(Way::InstrumentFunctions)),
+    clocked("clocked-hooks", Some(Way::Hooks)),
     library("sqlite", Input::Sqlite, 20_000),
     Program { is_large: true, ..library("thousands-3", Input::Functions(3_000), 150_000) },
     Program { is_large: true, ..library("thousands-30", Input::Functions(30_000), 150_000) },
 ];
 
 const MIXTURE: &str = "coverage::made::mixture::**";
-const CLOCKED: &str = "**::clocked_*";
 
-const fn clocked(name: &'static str, way: Way) -> Program {
-    Program { input: Input::Clocked(way), ..made(name, CLOCKED, 500, |_, _| ()) }
+const fn clocked(name: &'static str, way: Option<Way>) -> Program {
+    Program { input: Input::Clocked(way), ..made(name, "**::clocked_*", 500, |_, _| ()) }
 }
 
 /// Runs the program that the arguments name, with `by` attached.
@@ -105,16 +104,14 @@ pub fn child(by: &str) -> Result<(), Error> {
         return watched::run(by, program.probes, || _ = (program.run)(work, watched::threads()));
     }
     let program = PROGRAMS.iter().find(|it| it.name == name).expect("one of the programs");
-    if program.is_clocked() {
-        return clocked::child(by, program.probes, work, input);
-    }
     match program.input {
         Input::None | Input::Text | Input::Prose => {
             let text =
                 if input.is_empty() { String::new() } else { fs::read_to_string(input).expect("text") };
             watched::run(by, program.probes, || watched::in_threads(work, |work| (program.run)(work, &text)))
         }
-        Input::Sqlite | Input::Functions(_) | Input::Clocked(_) => {
+        Input::Clocked(_) => clocked::child(by, program.probes, work, input),
+        Input::Sqlite | Input::Functions(_) => {
             let library = Library::open(Path::new(input));
             let workload = library.function("workload");
             watched::run(by, program.probes, || {

@@ -71,19 +71,7 @@ pub fn build(root: &Path, functions: u64) -> PathBuf {
     if fs::read_to_string(&source).ok().as_ref() != Some(&code) {
         fs::write(&source, code).expect("a file for the source");
     }
-    let base = CodeBase {
-        name: "thousands",
-        package: None,
-        files: &[],
-        includes: &[],
-        workload: String::leak(source.to_str().expect("a path that is text").to_owned()),
-        is_cpp: false,
-        flags: &[],
-        opt_level: 2,
-        in_slices: &Way::PROBED,
-        libraries: &[],
-        made: &[],
-        counted: &[],
-    };
+    let path = String::leak(source.to_str().expect("a path that is text").to_owned());
+    let base = CodeBase::of_file("thousands", path);
     base.build(root.to_str().expect("a path that is text"), Way::InstrumentFunctions).library
 }

@@ -202,11 +202,11 @@ fn other(text: &str) -> Workload {
 fn file(input: Input) -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     match input {
-        Input::None => PathBuf::new(),
+        Input::None | Input::Clocked(None) => PathBuf::new(),
         Input::Text => joined(&repository.join("probe-runtime/src"), "rs"),
         Input::Prose => joined(&repository.join("docs"), "md"),
         Input::Sqlite => SQLITE.build(ROOT, Way::EntryReturn).library,
-        Input::Clocked(way) => clocked::IN_C.build(ROOT, way).library,
+        Input::Clocked(Some(way)) => clocked::IN_C.build(ROOT, way).library,
         Input::Functions(functions) => thousands::build(Path::new(ROOT), functions),
     }
 }

@@ -48,10 +48,10 @@ pub(crate) mod rule;
 mod thread;
 
 pub use frames::add_single_writer;
-#[cfg(any(feature = "profiler", feature = "tracing"))]
-pub(crate) use frames::goes_on_after;
 #[cfg(feature = "profiler")]
 pub(crate) use frames::{BASE, key, place_of, surely_fits};
+#[cfg(any(feature = "profiler", feature = "tracing"))]
+pub(crate) use frames::{PASSED_BY, goes_on_after};
 pub(crate) use functions::{Act, CallEffect, Selected};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;

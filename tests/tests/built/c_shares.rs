@@ -9,20 +9,7 @@ use probe_tests::real::{CodeBase, Way};
 use probe_tests::turn::turn;
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
-const BASE: CodeBase = CodeBase {
-    name: "shares",
-    package: None,
-    files: &[],
-    includes: &[],
-    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/shares.c"),
-    is_cpp: false,
-    flags: &[],
-    opt_level: 2,
-    in_slices: &Way::PROBED,
-    libraries: &[],
-    made: &[],
-    counted: &[],
-};
+const BASE: CodeBase = CodeBase::of_file("shares", concat!(env!("CARGO_MANIFEST_DIR"), "/c/shares.c"));
 
 /// The functions' parts of the work. `inlined` has no sites of its own at entries and returns.
 const OF_MACHINE_CODE: [(&str, f64); 4] = [("much", 6.0), ("less", 5.0), ("inlined", 0.0), ("never", 0.0)];

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
 use crate::calls::rule::{self, CallKind, OpenCalls, Place};
-use crate::calls::{self, BASE, add_single_writer, goes_on_after, place_of, surely_fits};
+use crate::calls::{self, BASE, PASSED_BY, add_single_writer, goes_on_after, place_of, surely_fits};
 use crate::per_thread::Zeroed;
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
@@ -85,8 +85,7 @@ impl OpenCalls for SeenBy<'_> {
         let frame = self.stack.at(index);
         let place = frame.place();
         if place.function == self.function && frame.key.load(Relaxed) != self.key {
-            // Pairing passes it by.
-            return Place { function: u32::MAX, kind: CallKind::Hooked, stack_pointer: 0 };
+            return PASSED_BY;
         }
         place
     }
@@ -152,7 +151,7 @@ impl ThreadStack {
         }
     }
 
-    /// Returns whether the innermost call surely goes on, as most often, and so do those around it.
+    /// Returns whether the innermost call goes on for sure. Then so do those around it.
     #[inline(always)]
     fn goes_on(&self, hit: Place, begins: bool) -> bool {
         self.top().is_none_or(|top| {

@@ -169,11 +169,12 @@ impl TraceFile<GuardedFile> {
 
     /// Does the same for a ring's head. Call this before writing anything of the ring.
     pub(super) fn reserve_head(&mut self, ring: u64) -> io::Result<()> {
-        let room: usize = self.rooms.iter().map(|room| room.bytes).sum();
-        if !self.has(ring) && (self.known.len() + 1) * RING_BYTES + UNSEEN_BYTES > room {
-            self.take_room(HEADS * RING_BYTES)?;
+        if self.has(ring) {
+            return Ok(());
         }
-        Ok(())
+        let room: usize = self.rooms.iter().map(|room| room.bytes).sum();
+        let needed = UNSEEN_BYTES + (self.known.len() + 1) * RING_BYTES;
+        if needed > room { self.take_room(HEADS * RING_BYTES) } else { Ok(()) }
     }
 
     fn take_room(&mut self, bytes: usize) -> io::Result<()> {

@@ -6,8 +6,8 @@ use std::sync::Weak;
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
 
-use crate::calls::goes_on_after;
-use crate::calls::rule::{self, CallKind, OpenCalls, Place};
+use crate::calls::rule::{self, OpenCalls, Place};
+use crate::calls::{PASSED_BY, goes_on_after};
 
 /// A span, and the subscriber that it belongs to.
 #[derive(Clone)]
@@ -43,12 +43,7 @@ impl OpenCalls for Own<'_> {
 
     fn call(&self, index: usize) -> Place {
         let call = &self.all[index];
-        if call.consumer == self.consumer {
-            call.place
-        } else {
-            // Pairing passes it by.
-            Place { function: u32::MAX, kind: CallKind::Hooked, stack_pointer: 0 }
-        }
+        if call.consumer == self.consumer { call.place } else { PASSED_BY }
     }
 }
 
@@ -107,7 +102,8 @@ impl Open {
         Self::leave_from(consumer, |own| rule::open_at_entry(&own, entry))
     }
 
-    /// Leaves all calls of a consumer but so many of the outermost of all.
+    /// Leaves a consumer's calls, without those among the outermost ones of the thread: `keep`
+    /// returns the number of these.
     fn leave_from(consumer: u64, keep: impl FnOnce(Own<'_>) -> usize) -> usize {
         let is_any = |own: Own<'_>| Some(own.all.len()).filter(|len| *len != 0).map(|len| (len, keep(own)));
         match Self::seen(consumer, is_any).flatten() {
