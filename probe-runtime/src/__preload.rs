@@ -20,8 +20,8 @@ impl Loaded {
     /// Looks at the loaded objects.
     #[cfg(probe_backend = "patched")]
     pub fn look() -> Self {
-        use crate::abi::{NOTE_OWNER, NOTE_TYPE, RUNTIME_OWNER, RUNTIME_TYPE};
         use crate::os::objects::freeze;
+        use probe_core::abi::{NOTE_OWNER, NOTE_TYPE, RUNTIME_OWNER, RUNTIME_TYPE};
 
         let own = (Self::look as *const ()).addr();
         freeze(|frozen| {

@@ -2,11 +2,11 @@
 //! rules, a test of the kernel's events, and the way from a note to its tables. Not public API: it
 //! changes with any version.
 
-pub use crate::abi::noted::{Memory, Noted};
 #[cfg(feature = "perf")]
 pub use crate::consumers::try_event;
 pub use crate::report::{Table, Time, count, ending, shortened, was};
 pub use crate::syntax::interval;
+pub use probe_core::abi::noted::{Memory, Noted};
 
 /// The engine of rules, for drivers outside of this crate.
 #[cfg(feature = "agent")]

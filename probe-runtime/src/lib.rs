@@ -95,14 +95,12 @@ pub use probe_macros::probe;
 
 // For tools that read sites and for tests of the format, which `docs/abi.md` describes.
 #[doc(hidden)]
-pub mod abi;
+pub use probe_core::abi;
+
+#[cfg(feature = "std")]
 mod arch;
-mod capture;
-mod future;
-mod macros;
+mod point;
 mod replaced;
-#[cfg(feature = "usdt")]
-mod usdt;
 
 #[cfg(feature = "agent")]
 pub mod agent;
@@ -157,12 +155,12 @@ mod spec;
 #[cfg(feature = "std")]
 mod syntax;
 
-pub use abi::{Field, Kind, Type, ValueRef};
+pub use probe_core::{Field, Kind, Type, ValueRef};
 
 #[cfg(feature = "std")]
+pub use probe_core::{failed_captures, unreadable_texts};
+#[cfg(feature = "std")]
 pub use {
-    abi::unreadable_texts,
-    capture::failed_captures,
     clock::{Clock, Scale},
     consumers::{Aggregate, Count, Group, Groups},
     control::{

@@ -14,7 +14,7 @@
 //! the type that the function's signature makes, and by the type of the `impl` that the function is
 //! in, and only in the copy of the function through which it was installed.
 
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// The answer of a function's site: its state, or its probe if the caller asks for that.
 #[derive(Clone, Copy)]
@@ -49,8 +49,8 @@ mod chain {
     use std::sync::Arc;
 
     use super::Passed;
-    use crate::abi::Definition;
     use crate::dispatch::{self, Wrapper};
+    use probe_core::abi::Definition;
 
     /// A share of all wrappers of a function, kept for one call of it.
     #[derive(Clone)]

@@ -25,15 +25,10 @@
 //! Three other places have instructions of their own: `finstrument`'s hooks (`live/hooks.rs`), the
 //! clock's counter (`clock.rs`), and `probe-patch`, which encodes and switches the site's.
 
-#[cfg(probe_backend = "off")]
-pub mod off;
-#[cfg(probe_backend = "off")]
-pub use off as backend;
-
 // Without sites, the rest of the crate uses the portable backend.
 #[cfg(not(probe_backend = "patched"))]
 pub mod portable;
-#[cfg(probe_backend = "portable")]
+#[cfg(not(probe_backend = "patched"))]
 pub use portable as backend;
 
 #[cfg(probe_backend = "patched")]

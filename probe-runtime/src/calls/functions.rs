@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::abi::{Definition, Kind};
 use crate::control::ProbeSet;
 use crate::dispatch::FUTURE;
 use crate::registry::ProbeId;
+use probe_core::abi::{Definition, Kind};
 
 /// A function with probes in a selection.
 ///

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use crate::abi::Kind;
 use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
 use crate::clock::{Clock, Scale};
 use crate::control::{Consumer, ProbeSet};
@@ -21,6 +20,7 @@ use crate::error::Error;
 use crate::os::fork;
 use crate::os::masked::Masked;
 use crate::per_thread::Local;
+use probe_core::abi::Kind;
 
 /// Runs an action when a call took longer than a limit: a snapshot of a
 /// [flight recorder](crate::Trace::recorder), or attaching more for a while. Entries and exits are

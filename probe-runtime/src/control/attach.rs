@@ -10,14 +10,14 @@ use super::parts::Part;
 use super::policy::Policy;
 use super::state::Control;
 use super::{HeldText, Start, Wants, close_text, is_still_open, open_text, refuse, refuse_taken};
-#[cfg(probe_backend = "patched")]
-use crate::abi::Convention;
-use crate::abi::Definition;
 use crate::dispatch::{Action, CounterAt, Subscription};
 use crate::error::Error;
 use crate::os::objects::KeptLoaded;
 use crate::patch::{Mode, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::ProbeId;
+#[cfg(probe_backend = "patched")]
+use probe_core::abi::Convention;
+use probe_core::abi::Definition;
 
 impl Control {
     /// Attaches a consumer; returns the attachment's number and the report of its activation.

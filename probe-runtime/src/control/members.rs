@@ -4,11 +4,11 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::parts::{Chain, Part, Parts};
-use crate::abi::Definition;
 use crate::arch::backend;
 use crate::dispatch::{Action, CounterAt, Published, Subscription};
 use crate::patch::Mode;
 use crate::registry::ProbeState;
+use probe_core::abi::Definition;
 
 /// The attachments that listen to one probe, and the number of holds on it.
 ///

@@ -7,12 +7,12 @@ use super::policy::Policy;
 use super::set::{ProbeSet, unreadable_objects};
 use super::standing::Rule;
 use super::state::Control;
-use crate::abi::Definition;
 use crate::error::Error;
 use crate::os::objects::KeptLoaded;
 use crate::patch::UnmatchedTerm;
 use crate::registry::{ProbeId, provider};
 use crate::selector::{NamedTerms, Selector};
+use probe_core::abi::Definition;
 
 /// The number of terms whose error has suggestions.
 const SHOWN: usize = 3;

@@ -10,15 +10,15 @@ use super::policy::Policy;
 use super::retired::settle;
 use super::standing::Rule;
 use super::unsettled::Switched;
-use crate::abi::Definition;
-#[cfg(probe_backend = "patched")]
-use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::dispatch::Awaited;
 use crate::error::Error;
 #[cfg(probe_backend = "patched")]
 use crate::os::objects::freeze;
 use crate::patch::{TextPolicy, UnmatchedTerm, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
+use probe_core::abi::Definition;
+#[cfg(probe_backend = "patched")]
+use probe_core::abi::{NOTE_OWNER, NOTE_TYPE};
 
 /// Returns all probes of the loaded objects, sorted by path: latent and active ones, with and
 /// without sites.

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use super::event::HitPlace;
 use super::hook::{Action, Hook};
 use super::{Event, Listener, Subscription, ThreadSlot};
-use crate::abi::{Definition, Value};
+use probe_core::abi::{Definition, Value};
 
 /// A function that a [`Hook`] names.
 pub(super) type Deliver = unsafe extern "C" fn(

@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use std::slice;
 
 use super::{ProbeId, ThreadSlot};
-use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 #[cfg(probe_backend = "patched")]
 use crate::arch::backend;
 use crate::os;
 use crate::period::Period;
+use probe_core::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 
 /// The field that tells futures of one probe apart.
 pub(crate) const FUTURE: &str = "future";

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use super::ProbeId;
 use super::hook::Member;
 use super::{Action, CounterAt, Hook, Subscription};
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// A hook with one member, and the subscription of that member.
 pub(crate) struct InlineHook {

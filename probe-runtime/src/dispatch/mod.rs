@@ -97,8 +97,8 @@ pub(crate) use wrapper::{Wrapper, Wrappers};
 
 use std::sync::atomic::Ordering;
 
-use crate::abi::Definition;
 use crate::arch::backend;
+use probe_core::abi::Definition;
 
 /// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
 /// this crate's own operations, where calls of consumers are suppressed, too.

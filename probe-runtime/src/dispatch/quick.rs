@@ -21,7 +21,7 @@
 use super::event::HitPlace;
 use super::hook::Hook;
 use super::{Event, Quick, Subscription, ThreadSlot};
-use crate::abi::{Definition, Value};
+use probe_core::abi::{Definition, Value};
 
 /// Handles most hits quickly.
 pub(crate) trait Quicker: Send + Sync + 'static {

@@ -290,8 +290,8 @@ impl Drop for Unpublished {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::abi::{Definition, Kind};
     use crate::dispatch::{Event, Listener};
+    use probe_core::abi::{Definition, Kind};
 
     struct Nobody;
 

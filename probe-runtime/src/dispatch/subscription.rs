@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::delivery::{Deliver, deliver};
 use super::quiesce::{Awaited, Vacated};
 use super::{Event, HitMark, Listener, Quick, Recorder, Wrapper};
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// The consumer, and the reasons not to call it.
 #[repr(C, align(8))]

@@ -11,7 +11,7 @@ use std::any::{Any, TypeId};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// All wrappers of one function, newest first.
 pub(crate) type Wrappers = Arc<[Arc<Wrapper>]>;
@@ -52,7 +52,7 @@ impl Wrapper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Kind;
+    use probe_core::abi::Kind;
 
     type One = dyn Fn(u32) -> u32 + Send + Sync;
     type Other = dyn Fn(u32) -> u64 + Send + Sync;

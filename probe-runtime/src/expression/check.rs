@@ -1,8 +1,8 @@
 //! Names and types: what an expression is about in the hits of one probe.
 
 use super::tree::{Node, Part};
-use crate::abi::Type;
 use crate::syntax::ParseError;
+use probe_core::abi::Type;
 
 /// The names that the hits of one probe have.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use super::check::{Mismatch, Scope, Source, condition, mistake, scalar};
 use super::operator::{Arithmetic, Comparison};
 use super::program::{Constant, Operand, Program, REGISTERS, Step, Target, Within};
 use super::tree::{Node, Part};
-use crate::abi::Type;
+use probe_core::abi::Type;
 
 struct Compiler<'a> {
     scope: &'a Scope<'a>,

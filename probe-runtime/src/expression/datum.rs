@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::fault::Fault;
 use super::operator::{Arithmetic, Comparison};
 use super::{MOST_TEXT, glob};
-use crate::abi::{TextStart, Type, Value, ValueRef};
+use probe_core::abi::{TextStart, Type, Value, ValueRef};
 
 /// A value of a field, a constant, or a result.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +25,9 @@ impl<'a> Datum<'a> {
     #[inline]
     pub(crate) fn of(value: &'a Value<'a>) -> Result<Self, Fault> {
         // The most frequent types first.
-        match value.ty {
-            ty if ty == Type::U64 as u64 => Ok(Self::Int(value.words[0].into())),
-            ty if ty == Type::I64 as u64 => Ok(Self::Int(value.words[0].cast_signed().into())),
+        match value.ty_number() {
+            ty if ty == Type::U64 as u64 => Ok(Self::Int(value.words()[0].into())),
+            ty if ty == Type::I64 as u64 => Ok(Self::Int(value.words()[0].cast_signed().into())),
             _ => Self::of_any(value),
         }
     }
@@ -135,8 +135,8 @@ impl<'a> Datum<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::passage::InMemory;
-    use crate::abi::value::value;
+    use probe_core::abi::passage::InMemory;
+    use probe_core::abi::value::value;
 
     #[test]
     fn integers_from_the_middle_of_128_bits_compare_as_numbers() {

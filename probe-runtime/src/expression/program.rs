@@ -6,7 +6,7 @@
 use super::datum::Datum;
 use super::fault::Fault;
 use super::operator::{Arithmetic, Comparison};
-use crate::abi::{Type, Value};
+use probe_core::abi::{Type, Value};
 
 /// Values at once while numbers are calculated.
 pub(super) const REGISTERS: usize = 8;
@@ -71,8 +71,8 @@ impl Within {
     /// Returns where it leads; `None` if the value is missing or has another type.
     #[inline(always)]
     fn next(&self, values: &[Value<'_>]) -> Option<Target> {
-        let value = values.get(usize::from(self.field)).filter(|value| value.ty == self.ty)?;
-        let is_within = (value.words[0] ^ self.flip).wrapping_sub(self.low) <= self.span;
+        let value = values.get(usize::from(self.field)).filter(|value| value.ty_number() == self.ty)?;
+        let is_within = (value.words()[0] ^ self.flip).wrapping_sub(self.low) <= self.span;
         Some(if is_within { self.yes } else { self.no })
     }
 }
@@ -259,7 +259,7 @@ impl Program {
                 let value = field(at)?;
                 match value.ty() {
                     // The length of a long text is known without reading it.
-                    Some(Type::Str | Type::Bytes) => Datum::Int(value.words[1].into()),
+                    Some(Type::Str | Type::Bytes) => Datum::Int(value.words()[1].into()),
                     _ => match Datum::of(value)? {
                         Datum::Text(text) if text.is_whole => Datum::Int(text.bytes.len() as i128),
                         Datum::Text(_) => return Err(Fault::TooLong),

@@ -8,12 +8,12 @@ use std::marker::PhantomData;
 
 use super::reason::{Reason, Unpatched};
 use super::stats::{Redirected, Stats};
-use crate::abi::Kind;
 use crate::consumers::Count;
 use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::patch::TextPolicy;
 use crate::registry::ProbeInfo;
+use probe_core::abi::Kind;
 
 /// Called by instrumented code at the entry of each function.
 #[unsafe(no_mangle)]

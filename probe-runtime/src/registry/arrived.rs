@@ -20,8 +20,8 @@ use super::ProbeId;
 use super::loaded::{Registry, is_among};
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
-use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{Frozen, Object};
+use probe_core::abi::{NOTE_OWNER, NOTE_TYPE};
 
 impl Registry {
     /// Returns the objects with probes that were loaded since the last refresh; `None` if all

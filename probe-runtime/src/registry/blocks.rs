@@ -33,12 +33,12 @@ use super::ProbeId;
 use super::block_pages::NoMoreBlocks;
 use super::grouped::Grouped;
 use super::loaded::Registry;
-use crate::abi::{Convention, Definition};
 use crate::arch::backend::block::{Block, LEN, slot_offset};
 use crate::dispatch::{COUNTERS, CounterAt};
 use crate::os::objects::KeptLoaded;
 use crate::os::text::page_size;
 use crate::patch::{SITE_LEN, Site, map_near, unmap};
+use probe_core::abi::{Convention, Definition};
 
 /// Sites of one text segment, as places in the list, with their probes.
 struct SitesOfText {

@@ -5,8 +5,8 @@
 
 use super::provider::Provider;
 use super::{Change, ProbeId};
-use crate::abi::{Definition, Type};
 use crate::os::objects::{Frozen, KeptLoaded};
+use probe_core::abi::{Definition, Type};
 
 /// All probes of this binary; each counts as one site.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Registry {
         #[cfg(probe_definitions = "linked")]
         let definitions = super::linked::definitions().iter();
         #[cfg(probe_definitions = "seen")]
-        let definitions = super::seen::all().into_iter();
+        let definitions = probe_core::site::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));
         let is_new = self.definitions.len() != known;
         (is_new.then(|| Change { is_list_new: true, ..Change::default() }), KeptLoaded::always())

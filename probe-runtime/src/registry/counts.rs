@@ -1,10 +1,10 @@
 //! The hits that an attachment has counted, as of the time of the call.
 
 use super::ProbeInfo;
-use crate::abi::Kind;
 use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
+use probe_core::abi::Kind;
 
 /// The hits of one probe.
 ///

@@ -12,8 +12,8 @@
 use std::ptr::{self, NonNull};
 
 use super::ProbeId;
-use crate::abi::Definition;
 use crate::os::objects::KeptLoaded;
+use probe_core::abi::Definition;
 
 /// The place of a definition in an object that may be unloaded. The registry makes it of a
 /// definition of an object that it knows, and forgets it with the object.

@@ -134,11 +134,11 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::abi::{Definition, Kind};
     use crate::dispatch::Subscription;
     use crate::os::objects::freeze;
     use crate::patch::Site;
     use crate::registry::provider::{Due, Findings, RetiredMemory};
+    use probe_core::abi::{Definition, Kind};
 
     /// A real call, which is never settled.
     struct Call(Definition, AtomicUsize);

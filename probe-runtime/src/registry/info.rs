@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::ProbeId;
-use crate::abi::{Definition, Kind, Type};
 use crate::patch::Refusal;
+use probe_core::abi::{Definition, Kind, Type};
 
 /// The state of a probe's sites.
 ///

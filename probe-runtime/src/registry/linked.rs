@@ -13,7 +13,7 @@
     expect(unsafe_code, reason = "see above")
 )]
 
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// Returns all definitions of this binary, in the order of the linker.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]

@@ -16,10 +16,10 @@ use super::provider::{self, CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{TableRecord, Tables, UnsettledPointer};
 use super::{Change, ProbeId};
-use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 use crate::os::objects::{Frozen, Generation, KeptLoaded, Object};
 use crate::os::text::pages;
 use crate::patch::Site;
+use probe_core::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]

@@ -54,11 +54,6 @@ pub(crate) use collected::Registry;
 #[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]
 mod linked;
 
-#[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
-mod seen;
-#[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
-pub(crate) use seen::see;
-
 pub use crate::dispatch::ProbeId;
 pub use counts::{Counts, ProbeCount};
 pub use info::{FieldInfo, ProbeInfo, ProbeState};

@@ -13,8 +13,8 @@ use super::loaded::Registry;
 use super::provider::{self, CallSite};
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
-use crate::abi::Definition;
 use crate::os::objects::Frozen;
+use probe_core::abi::Definition;
 
 pub(super) fn identity(definition: &Definition) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -110,8 +110,8 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{Kind, Note};
     use crate::os::objects::{Object, Segment, freeze};
+    use probe_core::abi::{Kind, Note};
 
     /// Text that is too long for a definition to hold.
     const LONG: &str = match str::from_utf8(&[b'a'; 200]) {

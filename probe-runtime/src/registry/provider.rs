@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::ProbeId;
-use crate::abi::Definition;
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
 #[cfg(probe_backend = "patched")]
 use crate::os::objects::KeptLoaded;
 #[cfg(probe_backend = "patched")]
 use crate::patch::{Access, Report, Site};
+use probe_core::abi::Definition;
 
 /// Whether this build can have a provider. Code that only a provider's findings reach asks this
 /// first, so that other builds leave the code out.

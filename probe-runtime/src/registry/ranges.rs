@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ProbeId;
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 /// The definitions of one object, and their probes.
 pub(super) struct DefinitionRange {

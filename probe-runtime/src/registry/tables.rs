@@ -19,11 +19,11 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
-use crate::abi::noted::{Memory, Noted};
-use crate::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 use crate::arch::backend::stub::{self, StubCode};
 use crate::os::objects::{Frozen, Object, Segment};
 use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
+use probe_core::abi::noted::{Memory, Noted};
+use probe_core::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 
 /// The tables of one object.
 pub(super) struct Tables<'a> {

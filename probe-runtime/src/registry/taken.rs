@@ -5,9 +5,9 @@ use std::ptr;
 use super::ProbeId;
 use super::loaded::Registry;
 use super::tables::Tables;
-use crate::abi::Definition;
 use crate::os::objects::Frozen;
 use crate::patch::Site;
+use probe_core::abi::Definition;
 
 impl Registry {
     /// Leaves the sites of these definitions to another runtime, until objects are unloaded. Call

@@ -4,8 +4,8 @@ use super::path;
 use super::term::{GroupGlob, Term};
 use super::words::{TermKey, TextWords, keyed};
 use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
-use crate::abi::Kind;
 use crate::syntax::ParseError;
+use probe_core::abi::Kind;
 
 pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
     let mut parser = Parser { text, words: TextWords::new(text) };

@@ -291,7 +291,7 @@ impl Selector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Kind;
+    use probe_core::abi::Kind;
 
     struct Probe<'a>(&'a str, Kind);
 

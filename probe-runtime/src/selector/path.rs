@@ -134,8 +134,8 @@ pub(super) fn escape(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Kind;
     use crate::selector::{Selectable, Selector};
+    use probe_core::abi::Kind;
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Selector {

@@ -1,7 +1,7 @@
 //! Types that selectors can match: definitions, listed probes, and types of the program.
 
-use crate::abi::{Definition, Kind};
 use crate::registry::ProbeInfo;
+use probe_core::abi::{Definition, Kind};
 
 /// A value that a [`Selector`](crate::Selector) can be matched against.
 ///

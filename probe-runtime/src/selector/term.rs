@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Selectable;
 use super::glob::{Glob, Path};
-use crate::abi::Kind;
+use probe_core::abi::Kind;
 
 /// Conditions that a probe must meet for the term to name it.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,6 @@
-//! Types that serialize as a word, also without `std`.
+//! Types that serialize as a word.
 
 use serde_core::{Serialize, Serializer};
-
-use crate::abi::{Kind, Type};
 
 /// Serializes types as their `name`.
 macro_rules! named {
@@ -15,8 +13,6 @@ macro_rules! named {
     )*};
 }
 
-named!(Kind, Type);
-#[cfg(feature = "std")]
 named!(crate::registry::ProbeState);
 #[cfg(feature = "perf")]
 named!(crate::consumers::PerfEvent);

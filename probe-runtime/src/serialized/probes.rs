@@ -4,9 +4,9 @@ use serde_core::{Serialize, Serializer};
 
 use super::patched::refusal;
 use super::rows::rows;
-use crate::abi::Type;
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Row};
+use probe_core::abi::Type;
 
 rows!(ProbeInfo: probe, FieldInfo: field);
 

@@ -15,7 +15,7 @@ use std::slice;
 
 use super::listening;
 use super::stop::cut;
-use crate::abi::{ENTRY_TYPE, RUNTIME_OWNER};
+use probe_core::abi::{ENTRY_TYPE, RUNTIME_OWNER};
 
 /// Leaves the note, and a jump to [`start`], in the object that this function is in. Does nothing
 /// when it runs.

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use crate::abi::Definition;
+use probe_core::abi::Definition;
 
 pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
 

@@ -10,7 +10,7 @@
 
 use core::arch::asm;
 
-use crate::abi::{RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
+use probe_core::abi::{RUNTIME_AGENT, RUNTIME_OWNER, RUNTIME_TYPE};
 
 /// Leaves the note. Does nothing when it runs.
 #[expect(named_asm_labels, reason = "a note can be linked to a named label only")]

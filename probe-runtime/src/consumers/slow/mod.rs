@@ -15,7 +15,6 @@ use line::{Escaped, Line};
 pub use report::{FunctionSlow, SlowCalls};
 use said::Said;
 
-use crate::abi::Kind;
 use crate::calls::{CallEnd, LazyCalls, Meter, add_single_writer};
 use crate::clock::{Clock, Scale};
 use crate::control::{Consumer, ProbeSet};
@@ -23,6 +22,7 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Local;
 use crate::syntax::{ParseError, Setting, interval};
+use probe_core::abi::Kind;
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use probe_trace::layout::flag;
 
-use crate::abi::{Convention, Definition, Kind};
 use crate::control::ProbeSet;
 use crate::registry::ProbeId;
+use probe_core::abi::{Convention, Definition, Kind};
 
 /// Returns the payload of a block of definitions: of those that are not `known`, which are added.
 pub(super) fn encode(probes: &ProbeSet, known: &mut BTreeSet<ProbeId>) -> Vec<u8> {

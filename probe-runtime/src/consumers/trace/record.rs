@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use probe_trace::layout::field;
 
-use crate::abi::{Type, Value, ValueRef};
 use crate::dispatch::Event;
+use probe_core::abi::{Type, Value, ValueRef};
 
 /// Returns the number of payload words of a hit whose values take one word each.
 #[inline(always)]
@@ -42,7 +42,7 @@ pub(super) fn store_short(values: &[Value<'_>], words: &[AtomicU64]) -> bool {
 #[inline(always)]
 fn one_word(value: &Value<'_>) -> Option<(u8, u64)> {
     const NUMBERS: u64 = 1 << field::U64 | 1 << field::I64 | 1 << field::F64;
-    let (ty, word) = (value.ty, value.words[0]);
+    let (ty, word) = (value.ty_number(), value.words()[0]);
     let is_number = ty < 64 && NUMBERS >> ty & 1 != 0;
     let is_valid = is_number || (ty == Type::Bool as u64 && word <= 1);
     #[expect(clippy::cast_possible_truncation, reason = "less than 64")]

@@ -6,11 +6,11 @@ use tracing_core::Level;
 
 use super::site::{About, Site};
 use super::{Act, Effect};
-use crate::abi::Kind;
 use crate::control::ProbeSet;
 use crate::dispatch::FUTURE;
 use crate::registry::{FieldInfo, ProbeId, ProbeInfo};
 use crate::selector::split_last;
+use probe_core::abi::Kind;
 
 /// The name of the field that subscribers show as an event's text.
 const MESSAGE: &str = "message";

@@ -2,8 +2,8 @@
 
 use tracing_core::field::{DisplayValue, Field, FieldSet, Value, ValueSet, display};
 
-use crate::abi::ValueRef;
 use crate::dispatch::Event;
+use probe_core::abi::ValueRef;
 
 /// The most fields of a probe, and the name of a point.
 const MOST: usize = 32 + 1;

@@ -9,9 +9,9 @@ use super::super::check::{Mismatch, Scope};
 use super::super::fault::Fault;
 use super::super::program::{Program, Step, Surroundings};
 use super::Predicate;
-use crate::abi::passage::InMemory;
-use crate::abi::{Type, Value, value};
 use naive::{Naive, naive};
+use probe_core::abi::passage::InMemory;
+use probe_core::abi::{Type, Value, value};
 use texts::{conditions, hits, quick_conditions};
 
 mod naive;

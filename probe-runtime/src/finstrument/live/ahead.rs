@@ -36,13 +36,13 @@ use super::shared;
 use super::table::{self, CallEntry};
 use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
-use crate::abi::Kind;
 use crate::arch::backend::stub::{self, StubCode};
 use crate::clock::counter;
 use crate::control::Looking;
 use crate::dispatch::{Inside, is_outside};
 use crate::os::objects::{Frozen, Generation, Object, freeze};
 use crate::registry::provider::{begin_look, has_ended, looks};
+use probe_core::abi::Kind;
 
 const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];
 

@@ -14,10 +14,10 @@ use super::call;
 use super::counters;
 use super::discovery::{Discovery, State};
 use super::reason::Reason;
-use crate::abi::Kind;
 use crate::control;
 use crate::dispatch::{Awaited, Fenced, Inside, wait};
 use crate::registry::ProbeInfo;
+use probe_core::abi::Kind;
 
 type Callback = Box<dyn Fn(&HookCall<'_>) + Send + Sync>;
 

@@ -46,10 +46,10 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use mapping::{map_anywhere, map_near};
 
 use super::discovery::Discovery;
-use crate::abi::Definition;
 use crate::os;
 use crate::os::maps::Rights;
 use crate::patch::{Rel32, SITE_LEN, SiteAddr};
+use probe_core::abi::Definition;
 
 /// Discoveries of a chunk.
 const PLACES: usize = 1_024;

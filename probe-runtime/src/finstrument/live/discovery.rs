@@ -36,13 +36,13 @@ use super::counters;
 use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
 use super::reason::Reason;
-use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{CounterAt, InlineHook, Inside, Subscription};
 use crate::os::objects::Frozen;
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
+use probe_core::abi::{Definition, Kind};
 
 /// One call site. Zeroed memory is no call site.
 #[repr(C, align(64))]

@@ -12,13 +12,13 @@ use super::provider;
 use super::reason::{Reason, Unpatched};
 use super::redirection;
 use super::table::published;
-use crate::abi::Kind;
 use crate::consumers::Count;
 use crate::control::{self, Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::finstrument::stats::{Redirected, Stats};
 use crate::patch::{self, TextPolicy};
 use crate::registry::provider::note;
+use probe_core::abi::Kind;
 
 /// Lets call sites be patched in their first hits from now on, and patches those that were hit
 /// before.

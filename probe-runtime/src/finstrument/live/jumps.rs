@@ -26,8 +26,8 @@ use iced_x86::{
 };
 
 use super::call::Target;
-use crate::abi::Kind;
 use crate::patch::{Bytes, SITE_LEN};
+use probe_core::abi::Kind;
 
 /// The number of instructions that are looked at for one value, at most.
 const MOST_STEPS: usize = 1 << 14;

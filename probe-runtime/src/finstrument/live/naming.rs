@@ -23,9 +23,9 @@ use super::reconcile::is_there;
 use super::separate;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
-use crate::abi::Kind;
 use crate::os::objects::{Object, freeze};
 use crate::syntax::floor;
+use probe_core::abi::Kind;
 
 /// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";

@@ -157,8 +157,8 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
-    use crate::abi::Definition;
     use crate::registry::ProbeId;
+    use probe_core::abi::Definition;
 
     #[test]
     fn there_is_one_provider() {

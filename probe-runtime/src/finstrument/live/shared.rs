@@ -26,11 +26,11 @@ use super::reason::Reason;
 use super::table::published;
 use super::tokens::Exclusive;
 use super::{pending, policy};
-use crate::abi::Definition;
 use crate::dispatch::Inside;
 use crate::patch::word::WordOptions;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
 use crate::registry::provider::CallSite;
+use probe_core::abi::Definition;
 
 /// Notes that another function came by this call.
 pub(super) fn note(owner: &'static Discovery) {

@@ -15,9 +15,10 @@ const BARE: &str = "x86_64-unknown-none";
 #[test]
 fn a_library_depends_on_what_sites_need() {
     let dependencies = configuration("bare").dependencies("leaf");
-    let [leaf, runtime, linkme] = &dependencies[..] else { panic!("{dependencies:?}") };
+    let [leaf, runtime, core, linkme] = &dependencies[..] else { panic!("{dependencies:?}") };
     assert_eq!(leaf, "leaf v1.2.0");
     assert!(runtime.starts_with("probe-runtime v"), "{dependencies:?}");
+    assert!(core.starts_with("probe-core v"), "{dependencies:?}");
     assert!(linkme.starts_with("linkme v"), "{dependencies:?}");
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use crate::abi::Kind;
 use crate::consumers::{Aggregate, Count, Group};
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
@@ -11,6 +10,7 @@ use crate::registry::ProbeCount;
 use crate::rules::Bucket;
 use crate::rules::{Reading, Row, RowKind};
 use crate::spec::{SpecAttachment, SpecAttachments};
+use probe_core::abi::Kind;
 
 /// Reads the consumer of a figure, which was attached at this time.
 pub(super) fn reading(attached: &SpecAttachments, since: Instant) -> Reading {

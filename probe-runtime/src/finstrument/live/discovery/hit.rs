@@ -1,6 +1,6 @@
 //! The arguments of a hook: a function, entered or left.
 
-use crate::abi::Kind;
+use probe_core::abi::Kind;
 
 /// A function that was entered or left, as the hook was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

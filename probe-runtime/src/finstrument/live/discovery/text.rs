@@ -7,9 +7,9 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::Discovery;
-use crate::abi::Definition;
 use crate::finstrument::live::chunk::ChunkPlace;
 use crate::finstrument::live::tokens::ControlLocked;
+use probe_core::abi::Definition;
 
 impl Discovery {
     /// Names the discovery. From now on its definition may be read.

@@ -15,13 +15,13 @@ mod ty;
 
 use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
-use core::mem::transmute;
+use core::mem::{offset_of, transmute};
 use core::slice;
 
 use super::formatted::{self, FormatFn};
 use super::passage::Passage;
 #[cfg(feature = "std")]
-pub(crate) use bounded::TextStart;
+pub use bounded::TextStart;
 #[cfg(feature = "std")]
 pub use of_c::unreadable_texts;
 pub use ty::Type;
@@ -36,7 +36,11 @@ pub struct Value<'a> {
     pub(super) borrow: PhantomData<&'a *const ()>,
 }
 
-const _: () = assert!(size_of::<Value<'_>>() == 24);
+// The way in reads values by these numbers, too.
+const _: () = {
+    assert!(size_of::<Value<'_>>() == 24);
+    assert!(offset_of!(Value<'_>, ty) == 0 && offset_of!(Value<'_>, words) == 8);
+};
 
 /// A field's value, as a consumer sees it.
 ///
@@ -143,7 +147,20 @@ impl Value<'_> {
     #[cfg(not(probe_backend = "off"))]
     pub(crate) const FAILED: Self = Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };
 
+    /// Returns the number of the value's type, which this reader may not know.
+    #[inline(always)]
+    pub const fn ty_number(&self) -> u64 {
+        self.ty
+    }
+
+    /// Returns the value's two words, whose meaning depends on its type.
+    #[inline(always)]
+    pub const fn words(&self) -> [u64; 2] {
+        self.words
+    }
+
     /// Returns the value's type; `None` if this reader does not know it.
+    #[inline]
     pub fn ty(&self) -> Option<Type> {
         // `ALL` is in the order of the encoding, from 1; asserted below.
         let at = usize::try_from(self.ty).ok()?.checked_sub(1)?;
@@ -156,6 +173,7 @@ impl Value<'_> {
         clippy::cast_possible_truncation,
         reason = "the words are what `ty` says"
     )]
+    #[inline]
     pub fn get(&self) -> ValueRef<'_> {
         let [low, high] = self.words;
         let wide = u128::from(low) | u128::from(high) << 64;
@@ -192,6 +210,7 @@ impl Value<'_> {
 
 impl<'a> ValueRef<'a> {
     /// Returns the value as an unsigned number, if it is an integer that is not negative and fits.
+    #[inline]
     pub fn as_u64(self) -> Option<u64> {
         match self {
             Self::U64(value) => Some(value),
@@ -203,6 +222,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Returns the value as a signed number, if it is an integer that fits.
+    #[inline]
     pub fn as_i64(self) -> Option<i64> {
         match self {
             Self::U64(value) => value.try_into().ok(),
@@ -214,11 +234,13 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Returns the value as a floating-point number, if it is one.
+    #[inline]
     pub fn as_f64(self) -> Option<f64> {
         if let Self::F64(value) = self { Some(value) } else { None }
     }
 
     /// Returns the value as text, if it is text.
+    #[inline]
     pub fn as_str(self) -> Option<&'a str> {
         if let Self::Str(value) = self { Some(value) } else { None }
     }

@@ -18,7 +18,7 @@ struct SeenDefinitions {
     addresses: HashSet<usize>,
 }
 
-pub(crate) fn see(definition: &'static Definition) {
+pub(super) fn see(definition: &'static Definition) {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if seen.addresses.insert(ptr::from_ref(definition).addr()) {
         seen.order.push(definition);
@@ -26,6 +26,6 @@ pub(crate) fn see(definition: &'static Definition) {
 }
 
 /// Returns all noted definitions, in the order in which they were noted.
-pub(super) fn all() -> Vec<&'static Definition> {
+pub fn all() -> Vec<&'static Definition> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).order.clone()
 }

@@ -51,7 +51,7 @@ pub struct Definition {
 
 /// Offset of the number of fields, for code that reads it by itself.
 #[cfg(all(feature = "std", probe_backend = "patched"))]
-pub(crate) const FIELD_COUNT: usize = offset_of!(Definition, field_count);
+pub const FIELD_COUNT: usize = offset_of!(Definition, field_count);
 
 const _: () = {
     assert!(size_of::<Definition>() == 192);
@@ -149,14 +149,8 @@ impl Definition {
 
     /// Makes the definition of a discovered probe, as [`new`](Self::new) does, for sites where the
     /// compiler expects a call.
-    #[cfg(probe_discovers)]
-    pub(crate) const fn discovered(
-        kind: Kind,
-        text: &'static str,
-        path: &str,
-        file: &str,
-        line: u32,
-    ) -> Self {
+    #[cfg(all(feature = "std", probe_backend = "patched"))]
+    pub const fn discovered(kind: Kind, text: &'static str, path: &str, file: &str, line: u32) -> Self {
         let mut it = Self::new(kind, text, path, file, "", line, 0);
         it.convention = Convention::Call as u16;
         it
@@ -166,8 +160,8 @@ impl Definition {
     ///
     /// # Safety
     /// `at` must be valid for writes, and no other thread may read the other fields meanwhile.
-    #[cfg(probe_discovers)]
-    pub(crate) unsafe fn describe(&self, at: *mut Self) {
+    #[cfg(all(feature = "std", probe_backend = "patched"))]
+    pub unsafe fn describe(&self, at: *mut Self) {
         const HEAD: usize = offset_of!(Definition, version);
         let from = ptr::from_ref(self).cast::<u8>();
         // SAFETY: both have the same type, and the head is left out; the caller's promise.
@@ -195,7 +189,7 @@ impl Definition {
     /// checks every probe in this way, and rejects most.
     #[cfg(feature = "std")]
     #[inline]
-    pub(crate) fn path_begins_with(&self, start: &str) -> bool {
+    pub fn path_begins_with(&self, start: &str) -> bool {
         let Some(last) = start.as_bytes().last() else { return true };
         // `path` ends before the first byte that is not UTF-8, and `start` is all UTF-8. Paths that
         // begin alike differ at their end: the last byte rejects most without a call.
@@ -209,6 +203,7 @@ impl Definition {
     }
 
     /// Returns the line of the function or macro call, from 1.
+    #[inline]
     pub const fn line(&self) -> u32 {
         self.line
     }
@@ -219,6 +214,7 @@ impl Definition {
     }
 
     /// Returns the kind of place that the probe marks.
+    #[inline]
     pub const fn kind(&self) -> Kind {
         match Kind::from_number(self.kind) {
             Some(kind) => kind,
@@ -275,6 +271,7 @@ impl Definition {
     }
 
     /// Returns the number of fields of a hit.
+    #[inline]
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
     }
@@ -286,14 +283,16 @@ impl Definition {
 
     /// Returns the code that an active site runs; null before the first activation.
     #[cfg(any(feature = "std", probe_backend = "portable"))]
-    pub(crate) fn entry(&self) -> &AtomicPtr<()> {
+    #[inline]
+    pub fn entry(&self) -> &AtomicPtr<()> {
         &self.entry
     }
 
     /// Returns the data that the owner of `entry` keeps for hits; null while no consumer is
     /// attached.
     #[cfg(feature = "std")]
-    pub(crate) fn hook(&self) -> &AtomicPtr<()> {
+    #[inline]
+    pub fn hook(&self) -> &AtomicPtr<()> {
         &self.hook
     }
 
@@ -306,7 +305,7 @@ impl Definition {
     /// Returns the range of the text if it lies outside of the definition. The dynamic linker fills
     /// in its address, and may not have done so yet.
     #[cfg(all(feature = "std", probe_backend = "patched"))]
-    pub(crate) fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
+    pub fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
         let is_known = self.version == super::VERSION && usize::from(self.size) == size_of::<Self>();
         let is_inside = self.long.is_null() && self.text_len() <= INLINE_TEXT;
         let start = self.long.addr();
@@ -315,7 +314,7 @@ impl Definition {
 
     /// Returns the address of the text's address.
     #[cfg(all(feature = "std", probe_backend = "patched"))]
-    pub(crate) fn text_pointer(&self) -> usize {
+    pub fn text_pointer(&self) -> usize {
         (&raw const self.long).addr()
     }
 

@@ -1,4 +1,12 @@
-//! One site of the portable backend: a relaxed load of the definition's hook, and a branch.
+//! One site of the portable backend: a relaxed load of the definition's hook, and a branch. For all
+//! targets that are not patched, and for tests with `--cfg probe_portable`.
+
+// Safety: relies on `entry` of a hooked definition being this backend's dispatch function.
+#![expect(unsafe_code, reason = "see above")]
+
+use core::sync::atomic::Ordering;
+
+use crate::abi::{Definition, Value};
 
 /// The definition of a probe.
 #[doc(hidden)]
@@ -84,3 +92,30 @@ pub use crate::{
     __probe_v1_deliver_failed as deliver_failed, __probe_v1_entry_and_exit as entry_and_exit,
     __probe_v1_exit as exit, __probe_v1_place as place,
 };
+
+/// The function that a definition's `entry` is, once a runtime owns it.
+pub type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
+
+/// Returns whether the probe is active; the first step of each site.
+#[inline(always)]
+pub fn is_active(definition: &'static Definition) -> bool {
+    #[cfg(all(feature = "std", probe_definitions = "seen"))]
+    super::seen::see(definition);
+    definition.is_hooked()
+}
+
+/// The values of a hit in which a field panicked, as many as a probe may have.
+pub const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
+
+/// Delivers a hit of an active site.
+#[cold]
+pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
+    let entry = definition.entry().load(Ordering::Acquire);
+    if !entry.is_null() {
+        // SAFETY: for a definition with a site, the runtime alone stores there when it claims a
+        // probe, and it stores a function of this type, in each runtime of this process whose
+        // definitions have this backend's layout.
+        let entry = unsafe { core::mem::transmute::<*mut (), Entry>(entry) };
+        entry(definition, values.as_ptr());
+    }
+}

@@ -4,10 +4,10 @@ use super::{Type, Value, bytes, of_c};
 
 /// The beginning of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TextStart<'a> {
-    pub(crate) bytes: &'a [u8],
+pub struct TextStart<'a> {
+    pub bytes: &'a [u8],
     /// Whether the text ends there.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl<'a> TextStart<'a> {
@@ -19,7 +19,7 @@ impl<'a> TextStart<'a> {
 impl Value<'_> {
     /// Returns text of a known length, and bytes; `None` if the value is neither, or can't be read.
     #[inline(always)]
-    pub(crate) fn slice(&self) -> Option<&[u8]> {
+    pub fn slice(&self) -> Option<&[u8]> {
         let [low, high] = self.words;
         let is_slice =
             self.ty == Type::Str as u64 || (self.ty == Type::Bytes as u64 && of_c::can_read(self.words));
@@ -29,7 +29,7 @@ impl Value<'_> {
 
     /// Returns at most this many bytes of text; `None` if the value is none, or can't be read.
     /// Reads one byte after them at most.
-    pub(crate) fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
+    pub fn text_start(&self, most: usize) -> Option<TextStart<'_>> {
         if let Some(text) = self.slice() {
             return Some(TextStart::of(text, most));
         }

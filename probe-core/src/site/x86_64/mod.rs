@@ -48,7 +48,17 @@
 
 use core::marker::PhantomData;
 
-use super::call::{Stub, call_stub};
+mod call;
+mod typed;
+#[cfg(feature = "usdt")]
+mod usdt;
+
+pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_two};
+pub use typed::Typed;
+#[cfg(feature = "usdt")]
+pub use usdt::{Usdt, UsdtExit, usdt_note0, usdt_note1, usdt_note2, usdt_note3, usdt_note4};
+
+use call::call_stub;
 
 /// The definition and stub of a probe.
 #[doc(hidden)]

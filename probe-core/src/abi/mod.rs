@@ -8,15 +8,15 @@ mod definition;
 mod fields;
 mod kind;
 #[cfg(feature = "std")]
-pub(crate) mod noted;
+pub mod noted;
 #[cfg(any(feature = "usdt", feature = "std"))]
 pub mod usdt;
 
 // The functions that make values trust their arguments. So only expansions may name them, through
 // `__private`.
-pub(crate) mod formatted;
-pub(crate) mod passage;
-pub(crate) mod value;
+pub mod formatted;
+pub mod passage;
+pub mod value;
 
 #[cfg(probe_backend = "patched")]
 mod note;
@@ -24,13 +24,13 @@ mod note;
 mod record;
 
 #[cfg(all(feature = "std", probe_backend = "patched"))]
-pub(crate) use definition::FIELD_COUNT;
+pub use definition::FIELD_COUNT;
 pub use definition::{Definition, INLINE_TEXT};
 pub use fields::{FieldNames, field_index};
 pub use formatted::Sink;
 pub use kind::{Convention, Kind};
 #[cfg(feature = "std")]
-pub(crate) use value::TextStart;
+pub use value::TextStart;
 #[cfg(feature = "std")]
 pub use value::unreadable_texts;
 pub use value::{Field, Type, Value, ValueRef};
