@@ -5,8 +5,8 @@
 #[cfg(feature = "perf")]
 pub use crate::consumers::try_event;
 pub use crate::report::{Table, Time, count, ending, shortened, was};
-pub use crate::syntax::interval;
 pub use probe_core::abi::noted::{Memory, Noted};
+pub use probe_lang::syntax::interval;
 
 /// The engine of rules, for drivers outside of this crate.
 #[cfg(feature = "agent")]

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
-use crate::selector::{SelectorError, did_you_mean, pointed, shortened};
+use probe_lang::selector::{SelectorError, did_you_mean, pointed, shortened};
 
 /// The reason why a request failed. `Debug` prints the same text as `Display`, so `main` may return
 /// it.

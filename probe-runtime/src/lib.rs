@@ -120,8 +120,6 @@ mod dispatch;
 mod env;
 #[cfg(feature = "std")]
 mod error;
-#[cfg(feature = "std")]
-mod expression;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
@@ -145,20 +143,14 @@ mod report;
 #[cfg(feature = "agent")]
 mod rules;
 #[cfg(feature = "std")]
-mod selector;
-#[cfg(feature = "std")]
 mod self_test;
 #[cfg(feature = "serde")]
 mod serialized;
 #[cfg(feature = "std")]
 mod spec;
-#[cfg(feature = "std")]
-mod syntax;
 
 pub use probe_core::{Field, Kind, Type, ValueRef};
 
-#[cfg(feature = "std")]
-pub use probe_core::{failed_captures, unreadable_texts};
 #[cfg(feature = "std")]
 pub use {
     clock::{Clock, Scale},
@@ -170,14 +162,16 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     env::{EnvGuard, init_from_env},
     error::Error,
-    expression::Predicate,
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
-    selector::{Selectable, Selector, SelectorError, Suggestions},
     self_test::{SelfTest, self_test},
     spec::{Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register},
-    syntax::{ParseError, Setting},
+};
+#[cfg(feature = "std")]
+pub use {
+    probe_core::{failed_captures, unreadable_texts},
+    probe_lang::{ParseError, Predicate, Selectable, Selector, SelectorError, Setting, Suggestions},
 };
 
 #[cfg(feature = "profiler")]

@@ -6,7 +6,7 @@ use crate::control::{Attachment, Consumer, Wants};
 use crate::dispatch::Event;
 use crate::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.
@@ -39,7 +39,7 @@ impl Count {
 
     /// Creates a counter with the options of `PROBES`: `count(all)`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        match settings.iter().find(|it| !it.value.is_empty()) {
+        match settings.iter().find(|it| !it.value().is_empty()) {
             Some(it) => Err(it.invalid_value("`all` has no value; write `count(all)`")),
             None => Ok(Self { shows_all: !settings.is_empty() }),
         }

@@ -11,8 +11,8 @@ use super::judge::{Asked, Judge, Plan};
 use crate::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::expression::{Predicate, Scope};
 use crate::registry::ProbeId;
+use probe_lang::expression::{Predicate, Scope};
 
 struct Filtered<C> {
     inner: Arc<C>,

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::os::objects::KeptLoaded;
 use crate::patch::UnmatchedTerm;
 use crate::registry::{ProbeId, provider};
-use crate::selector::{NamedTerms, Selector};
 use probe_core::abi::Definition;
+use probe_lang::selector::{NamedTerms, Selector};
 
 /// The number of terms whose error has suggestions.
 const SHOWN: usize = 3;

@@ -11,7 +11,7 @@ use super::counters::sums;
 use crate::error::Error;
 use crate::os::objects::KeptLoaded;
 use crate::registry::{ProbeId, Registry};
-use crate::selector::{NamedTerms, Selector};
+use probe_lang::selector::{NamedTerms, Selector};
 
 /// Chooses the probes of a standing attachment.
 #[derive(Clone, Debug)]

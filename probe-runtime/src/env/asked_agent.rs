@@ -6,7 +6,7 @@ use super::malformed;
 use super::piece::say;
 use crate::error::Error;
 use crate::os;
-use crate::syntax::ParseError;
+use probe_lang::syntax::ParseError;
 
 const VARIABLE: &str = "PROBE_AGENT";
 

@@ -119,8 +119,8 @@ fn consumers(format: Format) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::Selector;
     use crate::spec::asked;
+    use probe_lang::selector::Selector;
 
     #[test]
     fn every_consumer_is_named_once_with_what_it_takes() {

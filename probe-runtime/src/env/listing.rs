@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Cell, Csv, Row, Table, array, count, heading, was};
-use crate::selector::{Assigned, TextWords, assigned};
 use crate::spec::{Format, selector};
-use crate::syntax::ParseError;
+use probe_lang::selector::{Assigned, TextWords, assigned};
+use probe_lang::syntax::ParseError;
 
 /// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";

@@ -30,9 +30,9 @@ use crate::error::Error;
 use crate::os;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
-use crate::selector::shortened;
 use crate::spec::{Asked, AttachedText, Format, ReportFiles, Triggers, Writes, asked};
-use crate::syntax::ParseError;
+use probe_lang::selector::shortened;
+use probe_lang::syntax::ParseError;
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::os::caught::Signal;
-use crate::syntax::{ParseError, interval};
+use probe_lang::syntax::{ParseError, interval};
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";

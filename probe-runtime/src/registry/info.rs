@@ -5,6 +5,7 @@ use std::fmt;
 use super::ProbeId;
 use crate::patch::Refusal;
 use probe_core::abi::{Definition, Kind, Type};
+use probe_lang::Selectable;
 
 /// The state of a probe's sites.
 ///
@@ -260,6 +261,28 @@ impl ProbeInfo {
     /// Returns the state of the probe's sites.
     pub fn state(&self) -> ProbeState {
         self.state
+    }
+}
+
+impl Selectable for ProbeInfo {
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn file(&self) -> &str {
+        self.file()
+    }
+
+    fn line(&self) -> u32 {
+        self.line()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group()
     }
 }
 

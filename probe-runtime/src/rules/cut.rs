@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use crate::selector::ends_in_operator;
-use crate::syntax::{ParseError, interval, time_len};
+use probe_lang::selector::ends_in_operator;
+use probe_lang::syntax::{ParseError, interval, time_len};
 
 /// Brackets that may be open at once. More close nothing, so that a long text takes a short time.
 const MOST_OPEN: usize = 64;

@@ -6,8 +6,8 @@ use std::fmt;
 use super::parse::parse;
 use super::rule::Rule;
 use crate::error::Error;
-use crate::selector::pointed;
-use crate::syntax::ParseError;
+use probe_lang::selector::pointed;
+use probe_lang::syntax::ParseError;
 
 /// The variable that names a program's own file of rules.
 pub(crate) const VARIABLE: &str = "PROBE_RULES";
@@ -25,7 +25,12 @@ pub struct RuleError {
 impl RuleError {
     /// A mistake at a byte of a text.
     pub(super) fn new(place: &str, text: &str, ParseError { at, problem }: ParseError) -> Self {
-        Self { place: place.to_owned(), text: text.to_owned(), at: crate::syntax::floor(text, at), problem }
+        Self {
+            place: place.to_owned(),
+            text: text.to_owned(),
+            at: probe_lang::syntax::floor(text, at),
+            problem,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::parse::parse;
 use super::rule::{Action, Rule, snapshot_recorder};
 use crate::error::Error;
 use crate::spec::{check_for_client, consumers_of};
-use crate::syntax::ParseError;
+use probe_lang::syntax::ParseError;
 
 /// Reads the rules of a program's own file of this name. The consumers that they need are checked,
 /// too.

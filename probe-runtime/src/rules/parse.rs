@@ -23,10 +23,10 @@ use super::condition::{Comparison, Condition, Operator};
 use super::cut::{Cursor, closed};
 use super::figure::{Figure, Function, Unit};
 use super::rule::{Action, Held, Rule};
-use crate::expression::Parser;
-use crate::selector::nearest;
 use crate::spec::asked;
-use crate::syntax::{ParseError, WHEN, floor, interval};
+use probe_lang::expression::Parser;
+use probe_lang::selector::nearest;
+use probe_lang::syntax::{ParseError, WHEN, floor, interval};
 
 /// Greatest length of a rule, in bytes.
 const MOST_BYTES: usize = 8192;

@@ -8,7 +8,7 @@ use super::asked::{AttachedText, Failed, ReportFiles};
 use super::parse::{Asked, needs};
 use crate::error::Error;
 use crate::registry::ProbeId;
-use crate::syntax::{ParseError, WHEN};
+use probe_lang::syntax::{ParseError, WHEN};
 
 #[derive(Clone, Debug)]
 pub(crate) struct TriggerRequest<'a> {

@@ -25,7 +25,7 @@ use crate::control::{Attachment, Consumer};
 use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::report::program;
-use crate::syntax::ParseError;
+use probe_lang::syntax::ParseError;
 
 /// Selectors and their consumers, as in the environment variable `PROBES`: `web::**=latency,
 /// db::**=count(text=alias)` (see [`init_from_env`](crate::init_from_env)). A spec parses from
@@ -331,7 +331,7 @@ impl fmt::Debug for SpecAttachment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selector::MAX_LEN;
+    use probe_lang::selector::MAX_LEN;
 
     fn again(text: &str) -> String {
         let spec: Spec = text.parse().unwrap();

@@ -32,7 +32,7 @@ use crate::registry::ProbeId;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::report::missing_lines;
 use crate::report::notes_of_counts;
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 /// Formats of a report with rows and columns.
 const TABLE: &[Format] = &[Format::Text, Format::Json, Format::Csv];

@@ -15,9 +15,9 @@ use crate::consumers::Count;
 use crate::consumers::Trace;
 use crate::control::ProbeSet;
 use crate::error::Error;
-use crate::expression::Predicate;
 use crate::registry::ProbeId;
-use crate::syntax::{ParseError, Setting};
+use probe_lang::expression::Predicate;
+use probe_lang::syntax::{ParseError, Setting};
 
 /// A consumer that is ready to be attached.
 pub(super) struct Made {

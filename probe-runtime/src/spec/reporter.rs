@@ -10,7 +10,7 @@ use crate::control::{Attachment, Consumer};
 use crate::metrics::Metrics;
 use crate::registry::ProbeId;
 use crate::report::notes;
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 /// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) makes it
 /// available beside those of this crate.

@@ -9,9 +9,9 @@ use super::table::ConsumerRow;
 use super::writes::Writes;
 use crate::control::standing;
 use crate::error::Error;
-use crate::expression::Predicate;
 use crate::patch::{TextPolicy, UnmatchedTerm};
 use crate::registry::ProbeId;
+use probe_lang::expression::Predicate;
 
 /// A consumer for the probes of a selector.
 #[derive(Clone, Copy)]

@@ -25,7 +25,23 @@ use crate::consumers::{Aggregate, Count};
 use crate::consumers::{Latency, Slow};
 use crate::error::Error;
 use crate::patch::TextPolicy;
-use crate::syntax::{ParseError, Setting, TEXT, settings, text};
+use probe_lang::syntax::{ParseError, Setting, settings};
+
+/// The option that every consumer has: its text policy.
+const TEXT: &str = "text";
+
+/// Parses [`TEXT`].
+fn text(setting: &Setting<'_>) -> Result<TextPolicy, ParseError> {
+    match setting.value() {
+        "sealed" => Ok(TextPolicy::Sealed),
+        "open" => Ok(TextPolicy::Open),
+        "alias" => Ok(TextPolicy::Alias),
+        other => {
+            let problem = format!("`{other}` is not a text policy; there are sealed, open and alias");
+            Err(setting.invalid_value(problem))
+        }
+    }
+}
 
 /// A consumer's row, from its [`Reporter`].
 pub(crate) struct ConsumerRow {
@@ -220,13 +236,13 @@ impl ConsumerRow {
     pub(super) fn read(&self, options: Option<&str>) -> Result<(Made, TextPolicy), ParseError> {
         let (mut own, mut policy) = (Vec::new(), TextPolicy::default());
         for it in options.into_iter().flat_map(settings) {
-            if it.name == TEXT {
+            if it.name() == TEXT {
                 policy = text(&it)?;
-            } else if self.options.contains(&it.name) {
+            } else if self.options.contains(&it.name()) {
                 own.push(it);
             } else {
                 let all: Vec<_> = self.options.iter().copied().chain([TEXT]).collect();
-                let (other, name, all) = (it.name, self.name, all.join(", "));
+                let (other, name, all) = (it.name(), self.name, all.join(", "));
                 return Err(
                     it.invalid_name(format!("`{other}` is not an option of `{name}`; there is {all}"))
                 );
@@ -310,6 +326,19 @@ mod tests {
         ] {
             assert_eq!(row.check().unwrap_err(), problem);
         }
+    }
+
+    #[test]
+    fn text_has_three_policies() {
+        let read = |options| text(&settings(options).next().unwrap());
+        assert!(matches!(read("text=alias"), Ok(TextPolicy::Alias)));
+        assert!(matches!(read("text = open"), Ok(TextPolicy::Open)));
+        assert!(matches!(read("text=sealed"), Ok(TextPolicy::Sealed)));
+        let mistake = read("text= shut").unwrap_err();
+        assert_eq!(
+            (mistake.at, mistake.problem.as_str()),
+            (6, "`shut` is not a text policy; there are sealed, open and alias")
+        );
     }
 
     #[test]

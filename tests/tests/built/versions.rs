@@ -54,7 +54,8 @@ fn other_manifest(manifest: &str) -> String {
     let mut manifest: toml::Table = manifest.parse().expect("the workspace's manifest");
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
-    workspace["members"] = vec!["probe-target", "probe-core", "probe-macros", "probe-patch", "probe-runtime"].into();
+    workspace["members"] =
+        vec!["probe-target", "probe-core", "probe-macros", "probe-patch", "probe-runtime"].into();
     workspace.remove("default-members");
     manifest.to_string()
 }

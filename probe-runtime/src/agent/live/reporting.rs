@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::os::guarded_file::GuardedFile;
 use crate::registry::ProbeId;
 use crate::spec::{Format, Rendered, SpecAttachment, endings};
-use crate::syntax::floor;
+use probe_lang::syntax::floor;
 
 fn chosen<'a>(
     attachment: &'a ClientAttachment,

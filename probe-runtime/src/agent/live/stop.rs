@@ -3,7 +3,7 @@
 use probe_protocol::{ChannelError, Failure, FailureKind};
 
 use crate::error::Error;
-use crate::syntax::floor;
+use probe_lang::syntax::floor;
 
 /// A request that ends early.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 
 use std::arch::asm;
 
-use probe_core::site::backend::call as hit;
 use super::enter::enter;
 use crate::dispatch::{ALSO_UNREAD, UNREAD};
 use probe_core::abi::Definition;
+use probe_core::site::backend::call as hit;
 
 pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
 

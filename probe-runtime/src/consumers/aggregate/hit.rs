@@ -12,8 +12,8 @@ use crate::calls::add_single_writer;
 use crate::consumers::buckets::index;
 use crate::consumers::judge::Moment;
 use crate::dispatch::Event;
-use crate::expression::{Datum, Fault};
 use probe_core::abi::{Value, ValueRef};
+use probe_lang::expression::{Datum, Fault};
 
 impl Aggregate {
     /// Returns the number of the group that a hit's keys name; `None` after a fault.

@@ -10,8 +10,8 @@
 
 use std::fmt::{self, Write};
 
-use crate::expression::{Datum, Fault};
 use probe_core::abi::{Type, Value};
+use probe_lang::expression::{Datum, Fault};
 
 /// Words of all keys of a group.
 pub(super) const WORDS: usize = 16;

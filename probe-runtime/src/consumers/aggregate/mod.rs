@@ -36,11 +36,11 @@ use crate::by_probe::{Appended, ByProbe, numbers};
 use crate::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::expression::{Predicate, Program, Scope};
 use crate::per_thread::PerThread;
 use crate::period::Since;
 use crate::registry::{ProbeId, ProbeInfo};
-use crate::syntax::ParseError;
+use probe_lang::expression::{Predicate, Program, Scope};
+use probe_lang::syntax::ParseError;
 
 /// Groups hits, and shows figures of each group: `count by(path)`, `sum(bytes)`,
 /// `latency by(outcome)`.

@@ -223,7 +223,7 @@ pub(super) fn range(bucket: usize) -> (i128, i128) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::Datum;
+    use probe_lang::expression::Datum;
 
     #[test]
     fn powers_hold_their_numbers() {

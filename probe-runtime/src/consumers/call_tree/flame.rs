@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode, share};
 use crate::report::{Time, count};
-use crate::selector::split_last;
+use probe_lang::selector::split_last;
 
 /// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;

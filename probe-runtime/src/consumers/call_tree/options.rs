@@ -1,12 +1,12 @@
 //! The options of a call tree in `PROBES`: `call-tree(depth=8, recursion=full)`.
 
 use super::CallTree;
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 impl CallTree {
     /// Creates a tree with these options.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        settings.iter().try_fold(Self::new(), |tree, it| match (it.name, it.value) {
+        settings.iter().try_fold(Self::new(), |tree, it| match (it.name(), it.value()) {
             ("depth", levels) => match levels.parse() {
                 Ok(levels) if levels > 0 => Ok(tree.depth(levels)),
                 _ => Err(it.invalid_value(format!("`{levels}` is not a depth; write `depth=8`"))),
@@ -21,7 +21,7 @@ impl CallTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::settings;
+    use probe_lang::syntax::settings;
 
     fn read(options: &str) -> Result<(Option<usize>, bool), (usize, String)> {
         let settings: Vec<_> = settings(options).collect();

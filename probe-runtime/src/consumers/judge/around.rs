@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Planned;
 use crate::calls::add_single_writer;
 use crate::dispatch::Event;
-use crate::expression::{Datum, Fault, Program, Surroundings};
+use probe_lang::expression::{Datum, Fault, Program, Surroundings};
 
 /// One hit.
 pub(super) struct Around<'a> {

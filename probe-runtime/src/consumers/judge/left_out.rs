@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
-use crate::expression::Mismatch;
 use crate::registry::ProbeInfo;
-use crate::syntax::ParseError;
+use probe_lang::expression::Mismatch;
+use probe_lang::syntax::ParseError;
 
 /// The groups of probes whose fields an error lists, and the fields of each.
 const GROUPS: usize = 4;

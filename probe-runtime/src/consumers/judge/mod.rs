@@ -41,11 +41,11 @@ use crate::clock::{Clock, Scale};
 use crate::control::{Held, ProbeSet, Start, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::expression::{FAULTS, Fault, Program};
 use crate::patch::Visibility;
 use crate::per_thread::{Local, PerThread, Zeroed};
 use crate::registry::ProbeId;
 use crate::report::was;
+use probe_lang::expression::{FAULTS, Fault, Program};
 
 /// A call's note: its entry was seen; it has passed. The rest is its consumer's.
 const SEEN: u64 = 1;

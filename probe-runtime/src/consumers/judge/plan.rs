@@ -15,10 +15,10 @@ use super::left_out::{LeftOut, Unfit};
 use crate::calls::{Act, CallEffect, Selected};
 use crate::control::ProbeSet;
 use crate::error::Error;
-use crate::expression::{Mismatch, Predicate, Program, Scope};
 use crate::registry::{ProbeId, ProbeInfo};
-use crate::syntax::ParseError;
 use probe_core::abi::Type;
+use probe_lang::expression::{Mismatch, Predicate, Program, Scope};
+use probe_lang::syntax::ParseError;
 
 /// The part of a probe's hits in a decision.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Plan {
         selected.incomplete.retain(|_| probes.room() != 0);
         selected.incomplete.sort_unstable();
         let infos = probes.probes();
-        let uses = |name| asked.predicate.is_some_and(|predicate| predicate.node.uses(name));
+        let uses = |name| asked.predicate.is_some_and(|predicate| predicate.node().uses(name));
         let mut plan = Self {
             roles: BTreeMap::new(),
             infos: Vec::new(),
@@ -106,7 +106,7 @@ impl Plan {
             is_paired: false,
             needs_latency: asked.asks_latency || uses("latency"),
             needs_time: uses("time") || asked.asks_time,
-            samples: asked.predicate.map_or(0, |predicate| predicate.node.samples()),
+            samples: asked.predicate.map_or(0, |predicate| predicate.node().samples()),
         };
         let mut calls: Vec<Vec<(&ProbeInfo, CallEffect)>> = vec![Vec::new(); selected.functions.len()];
         for info in &infos {
@@ -291,9 +291,9 @@ impl Asked<'_> {
 
     fn program(&self, scope: &Scope<'_>) -> Result<Option<Program>, Unfit> {
         let Some(predicate) = self.predicate else { return Ok(None) };
-        match Program::condition(&predicate.node, scope) {
+        match Program::condition(predicate.node(), scope) {
             Ok(program) => Ok(Some(program)),
-            Err(mismatch) => Err(Unfit { text: predicate.text.to_string(), mismatch }),
+            Err(mismatch) => Err(Unfit { text: predicate.text().to_string(), mismatch }),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Zeroed;
 use crate::registry::ProbeId;
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
@@ -109,7 +109,7 @@ impl Latency {
 
     /// Creates a consumer with the options of `PROBES`: `latency(buckets)`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        match settings.iter().find(|it| !it.value.is_empty()) {
+        match settings.iter().find(|it| !it.value().is_empty()) {
             Some(it) => Err(it.invalid_value("`buckets` has no value; write `latency(buckets)`")),
             None => Ok(Self { shows_buckets: !settings.is_empty(), ..Self::default() }),
         }

@@ -1,17 +1,17 @@
 //! The options in `PROBES`: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 impl Perf {
     /// Creates a consumer with the options `events` and `budget`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         let (mut events, mut budget) = (None, None);
         for it in settings {
-            if it.name == "events" {
+            if it.name() == "events" {
                 events = Some(read_events(it)?);
             } else {
-                budget = Some(it.value.parse().map_err(|why: String| it.invalid_value(why))?);
+                budget = Some(it.value().parse().map_err(|why: String| it.invalid_value(why))?);
             }
         }
         let perf = events.map_or_else(Self::new, Self::of);
@@ -25,7 +25,7 @@ impl Perf {
 fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, ParseError> {
     let mut events = Vec::new();
     let mut at = 0;
-    for name in setting.value.split('+') {
+    for name in setting.value().split('+') {
         let at_name = at + name.len() - name.trim_start().len();
         let event = name.trim().parse();
         events.push(event.map_err(|why: String| setting.invalid_value_at(at_name, why))?);
@@ -37,7 +37,7 @@ fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::settings;
+    use probe_lang::syntax::settings;
 
     fn from(options: &str) -> Result<Perf, ParseError> {
         Perf::with_settings(&settings(options).collect::<Vec<_>>())

@@ -21,8 +21,8 @@ use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Local;
-use crate::syntax::{ParseError, Setting, interval};
 use probe_core::abi::Kind;
+use probe_lang::syntax::{ParseError, Setting, interval};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
@@ -146,12 +146,12 @@ impl Slow {
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         let (mut over, mut at_most) = (None, None);
         for it in settings {
-            if it.name == "over" {
-                over = Some(interval(it.value).map_err(|why| it.invalid_value(why))?);
+            if it.name() == "over" {
+                over = Some(interval(it.value()).map_err(|why| it.invalid_value(why))?);
             } else {
-                let why = |_| format!("`{}` is not a number of calls a second", it.value);
+                let why = |_| format!("`{}` is not a number of calls a second", it.value());
                 at_most =
-                    Some(it.value.parse().map_err(|error: ParseIntError| it.invalid_value(why(error)))?);
+                    Some(it.value().parse().map_err(|error: ParseIntError| it.invalid_value(why(error)))?);
             }
         }
         let slow = Self::over(over.unwrap_or(LIMIT));

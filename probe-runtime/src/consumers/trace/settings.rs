@@ -8,7 +8,7 @@ use super::name::Name;
 use super::{Keep, Trace};
 use crate::report::file::without_ending;
 use crate::report::program;
-use crate::syntax::{ParseError, Setting, size};
+use probe_lang::syntax::{ParseError, Setting, size};
 
 impl Trace {
     /// Creates a trace with these options, whose file's name follows from that of the report, or
@@ -17,24 +17,24 @@ impl Trace {
         let mut trace = Self::to_file(format!("{}-{}.{ENDING}", program(), std::process::id()));
         trace.follows_report = true;
         for (at, it) in settings.iter().enumerate() {
-            let other = match it.name {
+            let other = match it.name() {
                 "flight" => "first",
                 "first" => "flight",
                 _ => continue,
             };
-            if !it.value.is_empty() {
-                return Err(it.invalid_value(format!("`{0}` has no value; write `trace({0})`", it.name)));
+            if !it.value().is_empty() {
+                return Err(it.invalid_value(format!("`{0}` has no value; write `trace({0})`", it.name())));
             }
-            if settings[..at].iter().any(|before| before.name == other) {
+            if settings[..at].iter().any(|before| before.name() == other) {
                 return Err(it.invalid_name("a trace keeps the first events or the latest ones (`flight`)"));
             }
-            trace = if it.name == "flight" { Self::recorder() } else { Self::first() };
+            trace = if it.name() == "flight" { Self::recorder() } else { Self::first() };
         }
         let is_in_memory = trace.keep == Keep::Latest || trace.keep == Keep::First;
         let (mut ring, mut total) = (None, None);
         for it in settings {
-            let bytes = || size(it.value).map_err(|why| it.invalid_value(why));
-            match it.name {
+            let bytes = || size(it.value()).map_err(|why| it.invalid_value(why));
+            match it.name() {
                 "size" => total = Some(bytes()?),
                 "ring" => ring = Some(bytes()?),
                 "cut" => trace.text_limit = bytes()?,
@@ -50,24 +50,24 @@ impl Trace {
                 "map" | "panic" if !is_in_memory => {
                     let problem = format!(
                         "this trace is written to a file already; write `trace(flight, {})`",
-                        it.name
+                        it.name()
                     );
                     return Err(it.invalid_name(&problem));
                 }
-                "map" | "panic" if it.value.is_empty() => {
+                "map" | "panic" if it.value().is_empty() => {
                     let example =
-                        format!("write the file's name: `trace(flight, {}=run-%p.{ENDING})`", it.name);
+                        format!("write the file's name: `trace(flight, {}=run-%p.{ENDING})`", it.name());
                     return Err(it.invalid_value(example));
                 }
-                "map" => trace.rings_in = Some(it.value.into()),
-                "panic" => trace.panics_to = Some(it.value.into()),
-                "file" if it.value.is_empty() => {
+                "map" => trace.rings_in = Some(it.value().into()),
+                "panic" => trace.panics_to = Some(it.value().into()),
+                "file" if it.value().is_empty() => {
                     return Err(
                         it.invalid_value(format!("write the file's name: `trace(file=run.{ENDING})`"))
                     );
                 }
                 "file" => {
-                    let name = Name::relative(Path::new(it.value));
+                    let name = Name::relative(Path::new(it.value()));
                     let name = name.map_err(|why| it.invalid_value(why.to_string()))?;
                     let path = name.path(std::process::id(), false);
                     (trace.keep, trace.follows_report) = (Keep::File(path), false);
@@ -108,10 +108,10 @@ const ENDING: &str = "probetrace";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::settings;
+    use probe_lang::syntax::settings;
 
     fn trace(options: &str) -> Result<Trace, (usize, String)> {
-        let settings: Vec<_> = settings(options).filter(|it| !it.name.is_empty()).collect();
+        let settings: Vec<_> = settings(options).filter(|it| !it.name().is_empty()).collect();
         Trace::with_settings(&settings).map_err(|error| (error.at, error.problem))
     }
 

@@ -9,8 +9,8 @@ use super::{Act, Effect};
 use crate::control::ProbeSet;
 use crate::dispatch::FUTURE;
 use crate::registry::{FieldInfo, ProbeId, ProbeInfo};
-use crate::selector::split_last;
 use probe_core::abi::Kind;
+use probe_lang::selector::split_last;
 
 /// The name of the field that subscribers show as an event's text.
 const MESSAGE: &str = "message";

@@ -35,7 +35,7 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::registry::ProbeId;
 use crate::report::{footnotes, notes};
-use crate::syntax::{ParseError, Setting};
+use probe_lang::syntax::{ParseError, Setting};
 
 /// Shows probes to the current subscriber of `tracing`, so that an existing set-up of layers,
 /// filters and exporters has them, too.
@@ -183,11 +183,11 @@ impl Tracing {
 
     /// Creates it with these options.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
-        settings.iter().try_fold(Self::new(), |tracing, it| match it.value.parse() {
-            Ok(level) if it.value.parse::<u8>().is_err() => Ok(tracing.level(level)),
+        settings.iter().try_fold(Self::new(), |tracing, it| match it.value().parse() {
+            Ok(level) if it.value().parse::<u8>().is_err() => Ok(tracing.level(level)),
             _ => Err(it.invalid_value(format!(
                 "`{}` is not a level; there are trace, debug, info, warn and error",
-                it.value
+                it.value()
             ))),
         })
     }

@@ -13,7 +13,7 @@ use tracing_core::field::{Field, FieldSet};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Kind, Level, LevelFilter, Metadata};
 
-use crate::selector::split_last;
+use probe_lang::selector::split_last;
 
 /// The callsite of one probe, or of one function.
 pub(super) struct Site {

@@ -24,8 +24,8 @@ use super::separate;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
 use crate::os::objects::{Object, freeze};
-use crate::syntax::floor;
 use probe_core::abi::Kind;
+use probe_lang::syntax::floor;
 
 /// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::syntax::{ParseError, interval, settings};
+use probe_lang::syntax::{ParseError, interval, settings};
 
 /// The options of `snapshot`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,16 +29,16 @@ impl Keep {
         let mut keep = Self::default();
         let mut is_limited = false;
         for it in settings(options) {
-            match it.name {
+            match it.name() {
                 "at_most" => {
-                    let number = it.value.parse().ok().filter(|number| *number != 0);
+                    let number = it.value().parse().ok().filter(|number| *number != 0);
                     let problem =
-                        || format!("`{}` is not a number of snapshots; write `at_most=20`", it.value);
+                        || format!("`{}` is not a number of snapshots; write `at_most=20`", it.value());
                     keep.at_most = number.ok_or_else(|| it.invalid_value(problem()))?;
                     is_limited = true;
                 }
-                "rest" => keep.rest = interval(it.value).map_err(|problem| it.invalid_value(problem))?,
-                "replace" if it.value.is_empty() => keep.replace = true,
+                "rest" => keep.rest = interval(it.value()).map_err(|problem| it.invalid_value(problem))?,
+                "replace" if it.value().is_empty() => keep.replace = true,
                 "replace" => {
                     return Err(it.invalid_value("`replace` has no value; write `snapshot(replace)`"));
                 }

@@ -1,0 +1,130 @@
+//! Suggestions for a selector that names no probe: selectors like it that name some, or names like
+//! those in it. Pure.
+
+use std::fmt;
+
+use super::{Selectable, Selector, nearest, shortened};
+
+/// The number of suggestions.
+const SHOWN: usize = 3;
+
+/// Likely meanings of a selector that names no probe. They print as a question, or as nothing if
+/// there is none.
+///
+/// ```
+/// use probe_runtime::{Kind, Selector, Selectable};
+///
+/// struct Point(&'static str);
+/// impl Selectable for Point {
+///     fn path(&self) -> &str { self.0 }
+///     fn kind(&self) -> Kind { Kind::Point }
+///     fn file(&self) -> &str { "src/net.rs" }
+///     fn line(&self) -> u32 { 7 }
+/// }
+///
+/// let probes = [Point("app::net::accept"), Point("app::net::handle")];
+/// let suggest = |selector| Selector::parse(selector).map(|it| it.suggest(probes.iter()).to_string());
+/// assert_eq!(suggest("net::*")?, "did you mean `**::net::*` (2 probes)?");
+/// assert_eq!(suggest("app::net::hanlde")?, "did you mean `app::net::handle`, `app::net::accept`?");
+/// assert_eq!(suggest("zzz")?, "");
+/// # Ok::<(), probe_runtime::SelectorError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Suggestions {
+    /// Similar selectors that match some probes, the likeliest first, each with its number of
+    /// probes.
+    pub wider: Vec<(String, usize)>,
+    /// Paths of the likeliest probes, best first; groups as `group=…`.
+    pub nearest: Vec<String>,
+}
+
+impl fmt::Display for Suggestions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        did_you_mean(&self.wider, &self.nearest, f)
+    }
+}
+
+/// Writes the wider selectors, or else the nearest names.
+pub fn did_you_mean(
+    wider: &[(String, usize)],
+    nearest: &[String],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match (wider, nearest) {
+        ([], []) => Ok(()),
+        ([], nearest) => write!(f, "did you mean `{}`?", nearest.join("`, `")),
+        (wider, _) => {
+            let wider = wider.iter().map(|(selector, n)| {
+                let s = if *n == 1 { "" } else { "s" };
+                format!("`{}` ({n} probe{s})", shortened(selector))
+            });
+            write!(f, "did you mean {}?", wider.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+impl Selector {
+    /// Suggests other selectors and names, for a selector that names none of these probes. See
+    /// [`Suggestions`] for an example.
+    pub fn suggest<'a, T: Selectable + 'a>(
+        &self,
+        probes: impl Iterator<Item = &'a T> + Clone,
+    ) -> Suggestions {
+        self.suggest_among(&probes.clone(), probes)
+    }
+
+    /// Suggests selectors of some of these probes, or the names of others.
+    pub fn suggest_among<'a, T: Selectable + 'a>(
+        &self,
+        probes: &(impl Iterator<Item = &'a T> + Clone),
+        names: impl Iterator<Item = &'a T> + Clone,
+    ) -> Suggestions {
+        let mut wider: Vec<(String, usize)> = Vec::new();
+        for candidate in self.wider() {
+            let Ok(parsed) = Self::parse(&candidate) else { continue };
+            let count = probes.clone().filter(|probe| parsed.matches(*probe)).count();
+            // The same number of probes means the same probes under a longer name.
+            if count != 0 && wider.len() < SHOWN && wider.iter().all(|(_, known)| *known != count) {
+                wider.push((candidate, count));
+            }
+        }
+        let mut known: Vec<_> = names.clone().filter_map(Selectable::group).collect();
+        known.sort_by(Ord::cmp);
+        known.dedup();
+        let mut alike = Vec::new();
+        for group in self.unknown_groups(&known) {
+            alike.extend(nearest(group, &mut known.iter().copied()).iter().map(|it| format!("group={it}")));
+        }
+        if let Some(path) = self.path() {
+            alike.extend(nearest(path, &mut names.map(Selectable::path)));
+        }
+        alike.truncate(SHOWN);
+        Suggestions { wider, nearest: alike }
+    }
+
+    /// Returns the selector's terms that name none of these probes, as they were written, without
+    /// their `!`.
+    ///
+    /// ```
+    /// use probe_runtime::{Kind, Selector, Selectable};
+    ///
+    /// struct Point(&'static str);
+    /// impl Selectable for Point {
+    ///     fn path(&self) -> &str { self.0 }
+    ///     fn kind(&self) -> Kind { Kind::Point }
+    ///     fn file(&self) -> &str { "src/net.rs" }
+    ///     fn line(&self) -> u32 { 7 }
+    /// }
+    ///
+    /// let selector = Selector::parse("net::*, db::*, !net::poll")?;
+    /// assert_eq!(selector.unmatched([Point("net::handle")].iter()), ["db::*", "net::poll"]);
+    /// # Ok::<(), probe_runtime::SelectorError>(())
+    /// ```
+    pub fn unmatched<'a, T: Selectable + 'a>(&self, probes: impl Iterator<Item = &'a T>) -> Vec<&str> {
+        let mut named = self.named();
+        for probe in probes {
+            self.matches_noting(probe, &mut named, || false);
+        }
+        self.unnamed(&named).collect()
+    }
+}
