@@ -16,4 +16,4 @@ export PROPTEST_CASES=16 RUSTC_WORKSPACE_WRAPPER=$PWD/.ci/rustc/portable
 
 step 'tests of the portable backend'
 cargo test -p probe-patch -p probe-workspace-hack --lib
-cargo test -p probe-core -p probe-runtime -p probe-tests -p probe-workspace-hack "${programs[@]}"
+cargo test -p probe-core -p probe-lang -p probe-runtime -p probe-tests -p probe-workspace-hack "${programs[@]}"

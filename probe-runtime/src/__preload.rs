@@ -20,7 +20,7 @@ impl Loaded {
     /// Looks at the loaded objects.
     #[cfg(probe_backend = "patched")]
     pub fn look() -> Self {
-        use crate::os::objects::freeze;
+        use crate::engine::os::objects::freeze;
         use probe_core::abi::{NOTE_OWNER, NOTE_TYPE, RUNTIME_OWNER, RUNTIME_TYPE};
 
         let own = (Self::look as *const ()).addr();
@@ -49,5 +49,5 @@ impl Loaded {
 /// since it does not know of its agent.
 pub fn heed_filters() {
     #[cfg(probe_agent)]
-    crate::agent::heed_filters();
+    crate::session::agent::heed_filters();
 }

@@ -11,7 +11,7 @@ pub use probe_lang::syntax::interval;
 /// The engine of rules, for drivers outside of this crate.
 #[cfg(feature = "agent")]
 pub mod rules {
-    pub use crate::rules::{
+    pub use crate::session::rules::{
         Action, Bucket, Engine, Figure, Holders, Output, Patience, Reading, Row, RowKind, Rule, RuleError,
         Step, Totals, Unit, reasons, rule, rules, snapshot_recorder,
     };

@@ -97,76 +97,47 @@ pub use probe_macros::probe;
 #[doc(hidden)]
 pub use probe_core::abi;
 
-#[cfg(feature = "std")]
-mod arch;
 mod point;
 mod replaced;
 
-#[cfg(feature = "agent")]
-pub mod agent;
-#[cfg(feature = "std")]
-mod by_probe;
-#[cfg(feature = "std")]
-pub mod calls;
-#[cfg(feature = "std")]
-mod clock;
 #[cfg(feature = "std")]
 mod consumers;
 #[cfg(feature = "std")]
-mod control;
-#[cfg(feature = "std")]
-mod dispatch;
-#[cfg(feature = "std")]
-mod env;
-#[cfg(feature = "std")]
-mod error;
+mod engine;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
-mod list;
-#[cfg(feature = "metrics")]
-pub mod metrics;
-#[cfg(feature = "std")]
-mod order;
-#[cfg(feature = "std")]
-mod os;
-#[cfg(feature = "std")]
-pub mod patch;
-#[cfg(feature = "std")]
-mod per_thread;
-#[cfg(feature = "std")]
-mod period;
-#[cfg(feature = "std")]
-mod registry;
-#[cfg(feature = "std")]
 mod report;
+#[cfg(feature = "std")]
+mod session;
+
+#[cfg(feature = "std")]
+pub use engine::{calls, sites as patch};
+#[cfg(feature = "metrics")]
+pub use report::metrics;
 #[cfg(feature = "agent")]
-mod rules;
-#[cfg(feature = "std")]
-mod self_test;
-#[cfg(feature = "serde")]
-mod serialized;
-#[cfg(feature = "std")]
-mod spec;
+pub use session::agent;
 
 pub use probe_core::{Field, Kind, Type, ValueRef};
 
 #[cfg(feature = "std")]
 pub use {
-    clock::{Clock, Scale},
     consumers::{Aggregate, Count, Group, Groups},
-    control::{
+    engine::clock::{Clock, Scale},
+    engine::control::{
         Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, look_for_probes, probes,
         select, standing, unreadable_objects, unreadable_records,
     },
-    dispatch::{Event, Fields, lost_hits},
-    env::{EnvGuard, init_from_env},
-    error::Error,
-    patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
-    per_thread::{Local, PerThread, Zeroed},
-    registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
-    self_test::{SelfTest, self_test},
-    spec::{Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register},
+    engine::dispatch::{Event, Fields, lost_hits},
+    engine::error::Error,
+    engine::per_thread::{Local, PerThread, Zeroed},
+    engine::registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
+    engine::self_test::{SelfTest, self_test},
+    engine::sites::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
+    session::environment::{EnvGuard, init_from_env},
+    session::spec::{
+        Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register,
+    },
 };
 #[cfg(feature = "std")]
 pub use {

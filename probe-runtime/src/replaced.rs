@@ -49,7 +49,7 @@ mod chain {
     use std::sync::Arc;
 
     use super::Passed;
-    use crate::dispatch::{self, Wrapper};
+    use crate::engine::dispatch::{self, Wrapper};
     use probe_core::abi::Definition;
 
     /// A share of all wrappers of a function, kept for one call of it.

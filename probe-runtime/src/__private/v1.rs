@@ -8,8 +8,8 @@ pub use crate::{__probe_v1_installer as installer, __probe_v1_replace_site as re
 
 #[cfg(feature = "std")]
 pub use {
-    crate::control::{Replacement, install},
-    crate::error::Error,
+    crate::engine::control::{Replacement, install},
+    crate::engine::error::Error,
     std::boxed::Box,
     std::result::Result,
 };

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::control::{Attachment, Consumer, Wants};
-use crate::dispatch::Event;
-use crate::registry::Counts;
+use crate::engine::control::{Attachment, Consumer, Wants};
+use crate::engine::dispatch::Event;
+use crate::engine::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
 use probe_lang::syntax::{ParseError, Setting};
 

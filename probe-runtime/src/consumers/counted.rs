@@ -8,13 +8,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::by_probe::{Numbers, numbers};
-use crate::calls::add_single_writer;
-use crate::control::ProbeSet;
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::per_thread::PerThread;
-use crate::registry::ProbeId;
+use crate::engine::by_probe::{Numbers, numbers};
+use crate::engine::calls::add_single_writer;
+use crate::engine::control::ProbeSet;
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::PerThread;
+use crate::engine::registry::ProbeId;
 
 /// The hits of each probe, for a consumer that has them counted.
 pub(super) struct Counted {

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::counted::Counted;
 use super::judge::{Asked, Judge, Plan};
-use crate::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::registry::ProbeId;
+use crate::engine::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeId;
 use probe_lang::expression::{Predicate, Scope};
 
 struct Filtered<C> {

@@ -6,10 +6,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::counted::Counted;
-use crate::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
-use crate::dispatch::{Event, current_thread};
-use crate::error::Error;
-use crate::registry::ProbeId;
+use crate::engine::control::{Attachment, Consumer, ProbeSet, Screen, Start, Switch, Wants};
+use crate::engine::dispatch::{Event, current_thread};
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeId;
 
 struct InThread<C> {
     inner: Arc<C>,

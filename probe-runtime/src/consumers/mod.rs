@@ -6,7 +6,7 @@
 macro_rules! reads_clock {
     () => {
         #[inline(always)]
-        fn read(&self, _: crate::per_thread::Local<'_, Self::Head, ()>) -> [u64; 1] {
+        fn read(&self, _: crate::engine::per_thread::Local<'_, Self::Head, ()>) -> [u64; 1] {
             [self.clock.now()]
         }
 
@@ -21,7 +21,7 @@ macro_rules! reads_clock {
 #[cfg(any(feature = "call-tree", feature = "latency"))]
 macro_rules! hits_quickly {
     ($consumer:ident) => {
-        impl crate::dispatch::Quicker for $consumer {
+        impl crate::engine::dispatch::Quicker for $consumer {
             #[inline(always)]
             fn hit_quickly(&self, event: &Event<'_>) -> bool {
                 self.calls.hit_quickly(event, self)
@@ -33,10 +33,10 @@ macro_rules! hits_quickly {
             unsafe_code,
             reason = "the consumer is alive while it is called; its hits stay in this crate"
         )]
-        fn quick(&self) -> Option<crate::dispatch::Quick> {
+        fn quick(&self) -> Option<crate::engine::dispatch::Quick> {
             // SAFETY: the quick part is this consumer. It reads and writes atomics of its own and
             // of its calls, and reads the processor's counter: `counter` is that, or nothing.
-            self.clock.is_counter().then(|| unsafe { crate::dispatch::quick(self) })
+            self.clock.is_counter().then(|| unsafe { crate::engine::dispatch::quick(self) })
         }
     };
 }
@@ -64,7 +64,7 @@ macro_rules! debug {
 /// Prints an attachment as a report of its consumer.
 macro_rules! shown {
     ($consumer:ident: $report:ident) => {
-        impl std::fmt::Display for crate::control::Attachment<$consumer> {
+        impl std::fmt::Display for crate::engine::control::Attachment<$consumer> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 // The report gets the formatter's width.
                 std::fmt::Display::fmt(&self.$report(), f)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::registry::ProbeInfo;
+use crate::engine::registry::ProbeInfo;
 
 /// The reason why a call of a hook stays a real call. Its hits are delivered nevertheless, each by
 /// a look-up.

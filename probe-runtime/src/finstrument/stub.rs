@@ -9,10 +9,10 @@ use std::marker::PhantomData;
 use super::reason::{Reason, Unpatched};
 use super::stats::{Redirected, Stats};
 use crate::consumers::Count;
-use crate::control::{Attachment, Consumer, ProbeSet};
-use crate::error::Error;
-use crate::patch::TextPolicy;
-use crate::registry::ProbeInfo;
+use crate::engine::control::{Attachment, Consumer, ProbeSet};
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeInfo;
+use crate::engine::sites::TextPolicy;
 use probe_core::abi::Kind;
 
 /// Called by instrumented code at the entry of each function.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels, was};
-use crate::registry::{Counts, ProbeCount};
+use crate::engine::registry::{Counts, ProbeCount};
 
 impl Counts {
     /// Returns the counts as JSON: an object with the program, the time of measurement, and the
@@ -41,7 +41,7 @@ impl Counts {
         let mut rows: Vec<_> =
             self.iter().filter(|it| all || it.hits != 0 || it.probe.was_reached()).collect();
         // Equal rows keep their order, by path, kind and place.
-        crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
+        crate::engine::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
         let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
         let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());
         for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {

@@ -7,8 +7,8 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::os;
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::os;
+use crate::engine::os::guarded_file::GuardedFile;
 
 /// Writes a file and creates its parent folders. The content goes to a new file beside it, which is
 /// then renamed over the path. This atomically replaces a file or a link of that name. Anything but
@@ -108,7 +108,7 @@ mod tests {
         let mut names: Vec<_> = (fs::read_dir(folder).unwrap())
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        crate::order::sort_by(&mut names, Ord::cmp);
+        crate::engine::order::sort_by(&mut names, Ord::cmp);
         names
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::iter;
 
-use crate::order::sort_by;
+use crate::engine::order::sort_by;
 
 /// Cuts the beginning of a text to a width in characters.
 pub fn ending(text: &str, width: usize) -> Cow<'_, str> {

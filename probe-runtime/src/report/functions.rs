@@ -5,13 +5,13 @@ use std::borrow::Cow;
 
 use super::csv::Csv;
 use super::row::{Cell, Row};
-use crate::calls::Function;
+use crate::engine::calls::Function;
 
 /// `functions!(Report, Row, "measured", "calls that were lost")`: makes a list of functions of the
 /// report, with the functions and the calls that it lacks.
 macro_rules! functions {
     ($report:ident, $row:ident, $measured:literal, $lost:literal) => {
-        crate::list::list!($report, functions, $row, "functions");
+        crate::report::list::list!($report, functions, $row, "functions");
 
         impl $report {
             /// Returns the function with this path.
@@ -21,7 +21,7 @@ macro_rules! functions {
 
             #[doc = concat!("Returns the functions whose calls are not ", $measured, ",")]
             /// because not all of their probes were selected.
-            pub fn left_out(&self) -> &[crate::calls::LeftOut] {
+            pub fn left_out(&self) -> &[crate::engine::calls::LeftOut] {
                 &self.left_out
             }
 
@@ -38,7 +38,7 @@ macro_rules! functions {
             }
 
             /// Returns the path, file and line of the function, and whether it is a future.
-            pub fn function(&self) -> &crate::calls::Function {
+            pub fn function(&self) -> &crate::engine::calls::Function {
                 &self.function
             }
         }

@@ -1,8 +1,8 @@
 //! The names of a table's rows. Definitions that share a path are distinguished by file and line.
 
-use crate::calls::Function;
-use crate::order::sort_by;
-use crate::registry::ProbeInfo;
+use crate::engine::calls::Function;
+use crate::engine::order::sort_by;
+use crate::engine::registry::ProbeInfo;
 
 /// The definition of a row's function or probe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Cell, Row, footnotes, was};
-use crate::calls::LeftOut;
+use crate::engine::calls::LeftOut;
 
 /// Lines about calls that are missing from a measurement.
 pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::control::{Screen, Untyped};
-use crate::dispatch::lost_hits;
-use crate::patch::{Refusal, unmatched_lines};
+use crate::engine::control::{Screen, Untyped};
+use crate::engine::dispatch::lost_hits;
+use crate::engine::sites::{Refusal, unmatched_lines};
 
 /// Returns one line for each note that applies. The note on refused sites has a further line for
 /// each of them.

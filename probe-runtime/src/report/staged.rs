@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::file;
-use crate::os;
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::os;
+use crate::engine::os::guarded_file::GuardedFile;
 
 /// A report on its way to its path.
 #[derive(Debug)]

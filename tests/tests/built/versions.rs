@@ -55,7 +55,8 @@ fn other_manifest(manifest: &str) -> String {
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
     workspace["members"] =
-        vec!["probe-target", "probe-core", "probe-macros", "probe-patch", "probe-runtime"].into();
+        vec!["probe-target", "probe-core", "probe-lang", "probe-macros", "probe-patch", "probe-runtime"]
+            .into();
     workspace.remove("default-members");
     manifest.to_string()
 }
@@ -83,7 +84,9 @@ fn workspace() -> &'static Path {
             copy(&from, &to.join(member), &|text| text.replace("../../../probe-runtime", &here));
         }
         let runtime = to.join("runtime");
-        for part in ["probe-runtime", "probe-core", "probe-target", "probe-patch", "probe-macros"] {
+        for part in
+            ["probe-runtime", "probe-core", "probe-lang", "probe-target", "probe-patch", "probe-macros"]
+        {
             copy(&root.join(part), &runtime.join(part), &member);
         }
         copy(&root.join("Cargo.toml"), &runtime.join("Cargo.toml"), &|text| other_manifest(&text));

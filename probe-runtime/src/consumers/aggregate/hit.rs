@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicU64;
 use super::key::Key;
 use super::table::{PLAIN, Table, add_float, add_int, power};
 use super::{Aggregate, AggregateFunction, KeySource, Prepared, Programs};
-use crate::calls::add_single_writer;
 use crate::consumers::buckets::index;
 use crate::consumers::judge::Moment;
-use crate::dispatch::Event;
+use crate::engine::calls::add_single_writer;
+use crate::engine::dispatch::Event;
 use probe_core::abi::{Value, ValueRef};
 use probe_lang::expression::{Datum, Fault};
 

@@ -32,13 +32,13 @@ use text::Function as AggregateFunction;
 
 use super::buckets::BUCKETS;
 use super::judge::{Asked, Judge, Moment, Passed, Place, Plan, fields};
-use crate::by_probe::{Appended, ByProbe, numbers};
-use crate::control::{Baseline, Consumer, ProbeSet, Start, Switch};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::per_thread::PerThread;
-use crate::period::Since;
-use crate::registry::{ProbeId, ProbeInfo};
+use crate::engine::by_probe::{Appended, ByProbe, numbers};
+use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::PerThread;
+use crate::engine::registry::{ProbeId, ProbeInfo};
+use crate::report::period::Since;
 use probe_lang::expression::{Predicate, Program, Scope};
 use probe_lang::syntax::ParseError;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::key::{Key, WORDS, WrittenKeys};
-use crate::calls::add_single_writer;
+use crate::engine::calls::add_single_writer;
 
 /// Groups of one thread; a power of two.
 pub(super) const GROUPS: usize = 1024;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::nodes::{FoundNode, What};
 use super::tree::{Tree, TreeNode};
 use super::{CallTree, Shape};
-use crate::calls::{Calls, Function};
-use crate::clock::Scale;
+use crate::engine::calls::{Calls, Function};
+use crate::engine::clock::Scale;
 
 /// A place of the merged tree.
 struct Merged {
@@ -124,7 +124,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
     }
     for list in &mut children {
         // The last one is taken first.
-        crate::order::sort_by(list, |a, b| {
+        crate::engine::order::sort_by(list, |a, b| {
             merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a]))
         });
     }

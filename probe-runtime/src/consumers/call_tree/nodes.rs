@@ -10,8 +10,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::calls::add_single_writer;
-use crate::per_thread::{Local, Zeroed};
+use crate::engine::calls::add_single_writer;
+use crate::engine::per_thread::{Local, Zeroed};
 
 /// The capacity of a tree, roots included. Node 0 means "no node".
 const NODES: usize = 1 << 15;

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Planned;
-use crate::calls::add_single_writer;
-use crate::dispatch::Event;
+use crate::engine::calls::add_single_writer;
+use crate::engine::dispatch::Event;
 use probe_lang::expression::{Datum, Fault, Program, Surroundings};
 
 /// One hit.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::Error;
-use crate::registry::ProbeInfo;
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeInfo;
 use probe_lang::expression::Mismatch;
 use probe_lang::syntax::ParseError;
 

@@ -35,15 +35,15 @@ pub(super) use around::Moment;
 use left_out::LeftOut;
 pub(super) use plan::{Asked, Place, Plan, Role, fields};
 
-use crate::by_probe::{ByProbe, numbers};
-use crate::calls::{CallEnd, Calls, Meter, add_single_writer};
-use crate::clock::{Clock, Scale};
-use crate::control::{Held, ProbeSet, Start, Switch};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::patch::Visibility;
-use crate::per_thread::{Local, PerThread, Zeroed};
-use crate::registry::ProbeId;
+use crate::engine::by_probe::{ByProbe, numbers};
+use crate::engine::calls::{CallEnd, Calls, Meter, add_single_writer};
+use crate::engine::clock::{Clock, Scale};
+use crate::engine::control::{Held, ProbeSet, Start, Switch};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::{Local, PerThread, Zeroed};
+use crate::engine::registry::ProbeId;
+use crate::engine::sites::Visibility;
 use crate::report::was;
 use probe_lang::expression::{FAULTS, Fault, Program};
 

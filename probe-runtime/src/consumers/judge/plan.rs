@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use super::left_out::{LeftOut, Unfit};
-use crate::calls::{Act, CallEffect, Selected};
-use crate::control::ProbeSet;
-use crate::error::Error;
-use crate::registry::{ProbeId, ProbeInfo};
+use crate::engine::calls::{Act, CallEffect, Selected};
+use crate::engine::control::ProbeSet;
+use crate::engine::error::Error;
+use crate::engine::registry::{ProbeId, ProbeInfo};
 use probe_core::abi::Type;
 use probe_lang::expression::{Mismatch, Predicate, Program, Scope};
 use probe_lang::syntax::ParseError;

@@ -13,20 +13,20 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use report::{FunctionLatency, Latencies};
 
 use super::buckets::Buckets;
-use crate::calls::{CallEnd, Calls, LazyCalls, Meter, add_single_writer};
-use crate::clock::Clock;
-use crate::control::{Baseline, Consumer, ProbeSet};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::per_thread::Zeroed;
-use crate::registry::ProbeId;
+use crate::engine::calls::{CallEnd, Calls, LazyCalls, Meter, add_single_writer};
+use crate::engine::clock::Clock;
+use crate::engine::control::{Baseline, Consumer, ProbeSet};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::Zeroed;
+use crate::engine::registry::ProbeId;
 use probe_lang::syntax::{ParseError, Setting};
 
 /// Measures how long each call of the selected functions takes. For each function it keeps a
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
 /// their polls.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
+/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`net::*`,
 /// without a `kind`). The attachment prints as a table, with the function of the most time in
 /// itself first. All times are wall time:
 ///

@@ -7,10 +7,10 @@ use hdrhistogram::Histogram;
 use super::Latency;
 use super::distribution::Distribution;
 use super::sums::{Extreme, LatencySums};
-use crate::calls::{Calls, Function, LeftOut, Unpaired};
-use crate::clock::Scale;
-use crate::order::Sorted;
-use crate::period::Period;
+use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
+use crate::engine::clock::Scale;
+use crate::engine::order::Sorted;
+use crate::report::period::Period;
 use crate::report::{
     Cell, FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
     left_out, missing,
@@ -194,7 +194,7 @@ impl Latencies {
     }
 
     fn sorted(mut self) -> Self {
-        crate::order::sort_by(&mut self.functions, |a, b| {
+        crate::engine::order::sort_by(&mut self.functions, |a, b| {
             b.sums.own.cmp(&a.sums.own).then_with(|| a.path().cmp(b.path()))
         });
         self
@@ -333,7 +333,7 @@ functions!(
     Latencies,
     FunctionLatency,
     "measured",
-    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
 );
 
 impl fmt::Display for Latencies {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::buckets::{BUCKETS, grown, values, within};
 use super::FunctionTimes;
 use super::distribution::Distribution;
-use crate::clock::Scale;
+use crate::engine::clock::Scale;
 
 /// Sums, extremes, and calls by their bucket.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::group::{BREAKS, EVENTS, Numbers};
-use crate::calls::add_single_writer;
-use crate::per_thread::Zeroed;
+use crate::engine::calls::add_single_writer;
+use crate::engine::per_thread::Zeroed;
 
 /// The sums of a function's calls.
 #[repr(C)]

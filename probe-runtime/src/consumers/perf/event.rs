@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::os::perf::{Descriptor, EventConfig, paranoid};
+use crate::engine::os::perf::{Descriptor, EventConfig, paranoid};
 
 /// An event that [`Perf`](super::Perf) counts for each thread. The processor counts the first four;
 /// the kernel counts the others, on every machine.

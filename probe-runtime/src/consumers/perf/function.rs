@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::profiler::Estimated;
 use super::counts::EventSums;
 use super::event::PerfEvent;
-use crate::calls::{Function, Unpaired};
+use crate::engine::calls::{Function, Unpaired};
 
 /// The counts of one function.
 ///

@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 
 use super::event::PerfEvent;
 use super::plan::{CountSource, Plan};
-use crate::calls::add_single_writer;
-use crate::os::perf::{Descriptor, EventTimes, MOST, Page, keeping_errno};
-use crate::per_thread::Zeroed;
+use crate::engine::calls::add_single_writer;
+use crate::engine::os::perf::{Descriptor, EventTimes, MOST, Page, keeping_errno};
+use crate::engine::per_thread::Zeroed;
 
 /// The number of events that can be counted at once.
 pub(super) const EVENTS: usize = MOST;

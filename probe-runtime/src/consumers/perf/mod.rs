@@ -23,19 +23,19 @@ pub use report::EventCounts;
 use sampled::Sampled;
 
 use super::profiler::{Budget, Profiler};
-use crate::calls::{CallEnd, Calls, LazyCalls, Meter};
-use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::os::perf::process;
-use crate::per_thread::Local;
-use crate::registry::ProbeId;
+use crate::engine::calls::{CallEnd, Calls, LazyCalls, Meter};
+use crate::engine::control::{Consumer, ProbeSet, Start, Switch, Wants};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::os::perf::process;
+use crate::engine::per_thread::Local;
+use crate::engine::registry::ProbeId;
 
 /// Counts events of the processor and the kernel for each function: cycles, instructions, misses.
 /// If a machine has no counters, as many virtual machines don't, it counts the thread's CPU time,
 /// page faults and context switches. It needs Linux; elsewhere attaching it is an error.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
+/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`net::*`,
 /// without a `kind`). For a future, the events of its polls count, and those while it waits do not.
 /// The attachment prints as a table. The function with the most of the first event in itself comes
 /// first. [`event_counts`](Self::event_counts) has the same for programs:

@@ -1,7 +1,7 @@
 //! Chooses the events to count: once, when the consumer is attached, on the attaching thread.
 
 use super::event::{MissingEvent, PerfEvent};
-use crate::os::perf::{Descriptor, ProcessNumber};
+use crate::engine::os::perf::{Descriptor, ProcessNumber};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CountSource {

@@ -10,9 +10,9 @@ use super::function::FunctionEvents;
 use super::group::{Group, NUMBERS, Threads};
 use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
-use crate::calls::{Calls, LeftOut, Unpaired};
-use crate::order::Sorted;
-use crate::period::Period;
+use crate::engine::calls::{Calls, LeftOut, Unpaired};
+use crate::engine::order::Sorted;
+use crate::report::period::Period;
 use crate::report::{RowDefinition, functions};
 
 /// The counts of all functions, from [`Perf::event_counts`].
@@ -65,7 +65,7 @@ impl EventCounts {
             (None, None) => (),
         }
         let by_weight = |a: &FunctionEvents, b: &FunctionEvents| b.weight().total_cmp(&a.weight());
-        crate::order::sort_by(&mut counts.functions, |a, b| {
+        crate::engine::order::sort_by(&mut counts.functions, |a, b| {
             by_weight(a, b).then_with(|| a.path().cmp(b.path()))
         });
         counts
@@ -160,7 +160,7 @@ functions!(
     EventCounts,
     FunctionEvents,
     "counted",
-    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
 );
 
 impl Threads {

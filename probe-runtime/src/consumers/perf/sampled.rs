@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::profiler::{DEPTH, Profiler, Timed};
 use super::counts::CallCounts;
 use super::group::{Group, NUMBERS, Numbers};
-use crate::control::{Consumer, ProbeSet};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::per_thread::{Local, PerThread, Zeroed};
+use crate::engine::control::{Consumer, ProbeSet};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::per_thread::{Local, PerThread, Zeroed};
 
 /// The data of one thread for all functions.
 #[repr(C)]

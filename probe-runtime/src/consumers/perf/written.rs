@@ -5,7 +5,7 @@ use std::fmt;
 use super::event::{MissingEvent, PerfEvent, by_reason, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
-use crate::calls::Unpaired;
+use crate::engine::calls::Unpaired;
 use crate::report::{
     Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing, was,
 };

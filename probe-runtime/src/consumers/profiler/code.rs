@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::control::SitePlace;
+use crate::engine::control::SitePlace;
 
 /// The farthest from the beginning of a machine function that its own entry is. Saving registers,
 /// and touching each page of a large frame, comes before.
@@ -81,7 +81,7 @@ impl Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::ProbeId;
+    use crate::engine::registry::ProbeId;
 
     /// Probe `2 n` is the entry of function `n`, and `2 n + 1` its exit.
     fn code(sites: &[(usize, usize, Range<usize>)]) -> Code {

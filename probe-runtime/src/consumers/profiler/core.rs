@@ -17,11 +17,11 @@ use super::shares::{CLOCK, Shares};
 use super::stretch::{Listed, Windows};
 use super::survey::Surveys;
 use super::time::{Ticks, TimeSource, Used};
-use crate::calls::CallEffect;
-use crate::control::Switch;
-use crate::dispatch::slots;
-use crate::error::Error;
-use crate::os::fork::process;
+use crate::engine::calls::CallEffect;
+use crate::engine::control::Switch;
+use crate::engine::dispatch::slots;
+use crate::engine::error::Error;
+use crate::engine::os::fork::process;
 
 /// The settings that a profiler begins with.
 #[derive(Clone, Copy, Debug)]

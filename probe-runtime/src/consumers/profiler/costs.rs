@@ -1,7 +1,7 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
-//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that polls, as far as
+//! ([`rehearsal`](crate::engine::dispatch::rehearsal)), now and then, from the thread that polls, as far as
 //! the budget pays for it: beside the program, since a processor that two threads share takes
 //! longer. The cost is the mean of the last rehearsals: where the two share it now and then, each
 //! takes one of two times, and so do the program's hits. In a program, a hit takes longer if its
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use super::plan::MeasureMode;
 use super::sampler::Sampler;
 use super::time::TimeSource;
-use crate::clock::Clock;
-use crate::control::Consumer;
-use crate::dispatch::Event;
-use crate::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
-use crate::error::Error;
+use crate::engine::clock::Clock;
+use crate::engine::control::Consumer;
+use crate::engine::dispatch::Event;
+use crate::engine::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
+use crate::engine::error::Error;
 
 /// Relative uncertainty of the cost of a hit that is not in order.
 const DOUBT: f64 = 0.4;
@@ -184,7 +184,7 @@ impl LoneSampler {
 
 /// Returns the median.
 fn middle(mut numbers: Vec<f64>) -> Option<f64> {
-    crate::order::sort_by(&mut numbers, f64::total_cmp);
+    crate::engine::order::sort_by(&mut numbers, f64::total_cmp);
     let last = numbers.len().checked_sub(1)?;
     Some(f64::midpoint(numbers[last / 2], numbers[last.div_ceil(2)]))
 }

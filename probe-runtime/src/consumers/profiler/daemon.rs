@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use super::core::Core;
-use crate::error::Error;
-use crate::os::masked::{self, Masked};
+use crate::engine::error::Error;
+use crate::engine::os::masked::{self, Masked};
 
 /// The thread that polls. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {

@@ -17,8 +17,8 @@
 use super::core::Running;
 use super::function_state::FunctionState;
 use super::sampler::Sampler;
-use crate::control::Switch;
-use crate::patch::Visibility;
+use crate::engine::control::Switch;
+use crate::engine::sites::Visibility;
 
 impl Running {
     /// Gives states to functions that the sampler has got since the last call. Cost: a load, unless

@@ -53,12 +53,12 @@ use time::{TimeSource, Used};
 pub(super) use timing::Timed;
 
 #[cfg(feature = "perf")]
-use crate::calls::Function;
-use crate::clock::Clock;
-use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
-use crate::dispatch::{Event, Quick, Quicker, quick};
-use crate::error::Error;
-use crate::registry::ProbeId;
+use crate::engine::calls::Function;
+use crate::engine::clock::Clock;
+use crate::engine::control::{Consumer, ProbeSet, Start, Switch, Wants};
+use crate::engine::dispatch::{Event, Quick, Quicker, quick};
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeId;
 
 /// Counts the calls of all functions, and times them, within a [budget](Self::budget). Safe to
 /// leave on.

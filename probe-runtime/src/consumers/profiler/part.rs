@@ -6,9 +6,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::calls::add_single_writer;
-use crate::calls::rule::REACH;
-use crate::per_thread::Zeroed;
+use crate::engine::calls::add_single_writer;
+use crate::engine::calls::rule::REACH;
+use crate::engine::per_thread::Zeroed;
 
 /// Declares the sums of a function: for each thread, and over all threads.
 macro_rules! sums {

@@ -99,7 +99,7 @@ impl Loads {
             0.0 => f64::INFINITY,
             calls => calls,
         };
-        crate::order::sort_by(&mut self.order, |a, b| key(a).total_cmp(&key(b)));
+        crate::engine::order::sort_by(&mut self.order, |a, b| key(a).total_cmp(&key(b)));
         let called = self.calls.iter().filter(|it| **it > 0.0).count();
         // Of those called less often, each call comes between two of its own with that probability.
         let mut below = 0.0;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::core::Core;
 use super::estimate::Estimated;
-use crate::calls::LeftOut;
-use crate::period::Period;
-use crate::registry::ProbeId;
+use crate::engine::calls::LeftOut;
+use crate::engine::registry::ProbeId;
+use crate::report::period::Period;
 use crate::report::{Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing};
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
@@ -77,7 +77,7 @@ impl Profile {
             }
             // Functions of the same weight are in the order of their paths, late ones, too.
             let by_path = |a: &FunctionProfile, b: &FunctionProfile| a.path().cmp(b.path());
-            crate::order::sort_by(&mut functions, |a, b| {
+            crate::engine::order::sort_by(&mut functions, |a, b| {
                 let by_weight = b.weights().into_iter().zip(a.weights()).map(|(b, a)| b.total_cmp(&a));
                 by_weight.fold(Ordering::Equal, Ordering::then).then_with(|| by_path(a, b))
             });

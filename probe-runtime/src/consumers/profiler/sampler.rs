@@ -24,13 +24,13 @@ use super::part::{FunctionSums, FunctionTotals};
 use super::plan::MeasureMode;
 use super::stack::ThreadStack;
 use super::time::{Ticks, TimeSource};
-use crate::by_probe::Appended;
-use crate::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
-use crate::control::{ProbeSet, Switch};
-use crate::error::Error;
-use crate::per_thread::PerThread;
-use crate::period::Since;
-use crate::registry::ProbeId;
+use crate::engine::by_probe::Appended;
+use crate::engine::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
+use crate::engine::control::{ProbeSet, Switch};
+use crate::engine::error::Error;
+use crate::engine::per_thread::PerThread;
+use crate::engine::registry::ProbeId;
+use crate::report::period::Since;
 
 /// The low bit of a mode's number: whether each call is timed.
 pub(super) const ALWAYS: u32 = 1;

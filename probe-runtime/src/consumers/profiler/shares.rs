@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code::Code;
 use super::estimate::Estimated;
 use super::sampler::{Sampler, begins, is_of_call};
-use crate::control::{Switch, code_generation};
-use crate::dispatch::slots;
-use crate::os::interrupted::{Interrupted, cost, may_be_asked};
-use crate::os::objects::Generation;
+use crate::engine::control::{Switch, code_generation};
+use crate::engine::dispatch::slots;
+use crate::engine::os::interrupted::{Interrupted, cost, may_be_asked};
+use crate::engine::os::objects::Generation;
 
 /// The CPU time of a thread between two samples, in nanoseconds: the shortest, and the longest one.
 /// No round numbers, so that it is not in step with a program's own timers.

@@ -11,9 +11,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 
-use crate::calls::rule::{self, CallKind, OpenCalls, Place};
-use crate::calls::{self, BASE, PASSED_BY, add_single_writer, goes_on_after, place_of, surely_fits};
-use crate::per_thread::Zeroed;
+use crate::engine::calls::rule::{self, CallKind, OpenCalls, Place};
+use crate::engine::calls::{self, BASE, PASSED_BY, add_single_writer, goes_on_after, place_of, surely_fits};
+use crate::engine::per_thread::Zeroed;
 
 /// The number of calls that a thread times at once. Deeper calls are only counted.
 pub(in crate::consumers) const DEPTH: usize = u64::BITS as usize;

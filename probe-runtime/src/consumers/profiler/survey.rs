@@ -18,7 +18,7 @@ use super::function_state::{FunctionState, Moment};
 use super::plan::{MeasureMode, Now};
 use super::sampler::Sampler;
 use super::stretch::Listed;
-use crate::patch::Visibility;
+use crate::engine::sites::Visibility;
 
 /// The time before the first survey, and the minimum time between two, in nanoseconds.
 const FIRST: f64 = 300e3;
@@ -280,7 +280,7 @@ impl Running {
         let share = |it: &usize| self.shares.as_ref().map_or(0, |shares| shares.seen(*it));
         let (mut functions, others): (Vec<_>, Vec<_>) =
             (0..states.len()).filter(is_for).partition(|it| share(it) >= TELLING);
-        crate::order::sort_by(&mut functions, |a, b| share(b).cmp(&share(a)));
+        crate::engine::order::sort_by(&mut functions, |a, b| share(b).cmp(&share(a)));
         let hot = functions.len();
         functions.extend(others);
         self.in_windows = Listed::new(functions, hot, |it| self.sites[it]);

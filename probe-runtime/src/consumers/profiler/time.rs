@@ -1,9 +1,9 @@
 //! The profiler's time: the machine's, or a given one.
 
-use crate::clock::{self, Clock};
+use crate::engine::clock::{self, Clock};
 #[cfg(all(probe_backend = "patched", not(miri)))]
-use crate::dispatch::{ThreadSlot, slots};
-use crate::os;
+use crate::engine::dispatch::{ThreadSlot, slots};
+use crate::engine::os;
 
 /// The largest number of threads whose CPU time is brought up to date. Each takes a system call.
 #[cfg(all(probe_backend = "patched", not(miri)))]

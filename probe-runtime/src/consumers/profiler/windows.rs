@@ -11,8 +11,8 @@ use super::part::FunctionTotals;
 use super::plan::MeasureMode;
 use super::sampler::Sampler;
 use super::stretch::Phase;
-use crate::patch::Visibility;
-use crate::registry::ProbeId;
+use crate::engine::registry::ProbeId;
+use crate::engine::sites::Visibility;
 
 /// The weight of the last window in running means over windows.
 const LATELY: f64 = 0.25;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Slow;
-use crate::calls::{Calls, Function, LeftOut};
-use crate::clock::Scale;
-use crate::period::Period;
+use crate::engine::calls::{Calls, Function, LeftOut};
+use crate::engine::clock::Scale;
+use crate::report::period::Period;
 use crate::report::{
     FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing, was,
 };
@@ -93,7 +93,7 @@ impl SlowCalls {
             FunctionSlow { function: function.clone(), calls: sum(0), slow: sum(1), longest }
         };
         let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
-        crate::order::sort_by(&mut functions, |a, b| {
+        crate::engine::order::sort_by(&mut functions, |a, b| {
             b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path()))
         });
         Self { functions, left_out: calls.left_out(), lost: calls.lost(), unsaid, period }
@@ -154,7 +154,7 @@ functions!(
     SlowCalls,
     FunctionSlow,
     "measured",
-    "calls that were not measured, see [`Calls::lost`](crate::calls::Calls::lost)"
+    "calls that were not measured, see [`Calls::lost`](crate::engine::calls::Calls::lost)"
 );
 
 impl fmt::Display for SlowCalls {

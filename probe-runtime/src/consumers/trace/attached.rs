@@ -9,8 +9,8 @@ use super::drain::Drain;
 use super::file::at;
 use super::mapped::RingFile;
 use super::{Keep, Trace, TraceTotals, snapshot};
-use crate::control::Attachment;
-use crate::error::Error;
+use crate::engine::control::Attachment;
+use crate::engine::error::Error;
 use crate::report::{count, footnotes, notes};
 
 impl Attachment<Trace> {

@@ -1,8 +1,8 @@
 //! All clocks at one moment. A file has several such readings; its reader turns time stamps into
 //! the system's time by them, and knows from the time that each reading took how exact it is.
 
-use crate::clock::Clock;
-use crate::os::time;
+use crate::engine::clock::Clock;
+use crate::engine::os::time;
 
 /// A time stamp, and the system's clocks at the same moment, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

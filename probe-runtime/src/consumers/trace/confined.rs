@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::{Keep, Trace};
-use crate::error::Error;
+use crate::engine::error::Error;
 
 impl Trace {
     /// Lets the trace write to this open file only, whose name chooses the format, or to none.

@@ -13,7 +13,7 @@ use probe_trace::export::{Error, Format, export};
 use super::drain::Drain;
 use super::live::is_perfetto;
 use super::{Keep, Trace, TraceTotals};
-use crate::control::Attachment;
+use crate::engine::control::Attachment;
 use crate::report::was;
 
 impl Attachment<Trace> {

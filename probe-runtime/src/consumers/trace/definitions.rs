@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use probe_trace::layout::flag;
 
-use crate::control::ProbeSet;
-use crate::registry::ProbeId;
+use crate::engine::control::ProbeSet;
+use crate::engine::registry::ProbeId;
 use probe_core::abi::{Convention, Definition, Kind};
 
 /// Returns the payload of a block of definitions: of those that are not `known`, which are added.
@@ -26,8 +26,8 @@ fn one(probe: u32, definition: &Definition, out: &mut Vec<u8>) {
         Convention::Call => flag::FRAME,
         Convention::ColdBlock | Convention::KeptColdBlock => 0,
     };
-    let is_future =
-        definition.kind() != Kind::Point && definition.fields().next() == Some(crate::dispatch::FUTURE);
+    let is_future = definition.kind() != Kind::Point
+        && definition.fields().next() == Some(crate::engine::dispatch::FUTURE);
     out.push(stack_pointer | if is_future { flag::FUTURE } else { 0 });
     out.extend(u16::try_from(definition.field_count()).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(definition.line().to_le_bytes());

@@ -6,9 +6,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Trace;
-use crate::control::{Attachment, Start};
-use crate::patch::{Report, Visibility};
-use crate::registry::ProbeId;
+use crate::engine::control::{Attachment, Start};
+use crate::engine::registry::ProbeId;
+use crate::engine::sites::{Report, Visibility};
 
 /// The probes, and how often they are armed.
 #[derive(Default)]

@@ -17,10 +17,10 @@ use super::file::{at, problem};
 use super::live::Output;
 use super::ring::Shape;
 use super::running::Running;
-use crate::error::Error;
-use crate::os;
-use crate::os::fork;
-use crate::os::masked::{self, Masked};
+use crate::engine::error::Error;
+use crate::engine::os;
+use crate::engine::os::fork;
+use crate::engine::os::masked::{self, Masked};
 
 /// The shortest sleep, and the longest one, whatever the ring.
 const SLEEP: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(50)];

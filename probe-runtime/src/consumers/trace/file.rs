@@ -12,8 +12,8 @@ use probe_trace::layout::{HEADER_BYTES, MAGIC, VERSION, block, header, policy, r
 
 use super::clocks::Moment;
 use super::ring::{Ring, Shape, WhenFull};
-use crate::error::Error;
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::error::Error;
+use crate::engine::os::guarded_file::GuardedFile;
 use crate::report::program;
 
 /// Writes one file, front to back.

@@ -7,7 +7,7 @@
 //!
 //! Cost: two system calls of the trace's thread for each part of a ring, if there is a limit.
 
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::os::guarded_file::GuardedFile;
 
 /// The limit of one file, in bytes.
 #[derive(Clone, Copy)]

@@ -19,8 +19,8 @@ use super::limit::Limit;
 use super::ring::{Ring, Shape};
 use super::running::Running;
 use super::snapshot;
-use crate::os::cancel::Uncancellable;
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::os::cancel::Uncancellable;
+use crate::engine::os::guarded_file::GuardedFile;
 use crate::report::file;
 
 /// A file that grows while the program runs, to a limit.

@@ -35,12 +35,12 @@ use super::clocks::Moment;
 use super::file::{About, TraceFile, at, words_of};
 use super::name::Name;
 use super::ring::Head;
-use crate::clock::Clock;
-use crate::error::Error;
-use crate::os::cancel::Uncancellable;
-use crate::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
-use crate::os::masked::{Masked, unsignalled};
-use crate::per_thread::{PerThread, Place};
+use crate::engine::clock::Clock;
+use crate::engine::error::Error;
+use crate::engine::os::cancel::Uncancellable;
+use crate::engine::os::mapped::{self, FileId, KeptErrno, Mapped, NewFile, Parts};
+use crate::engine::os::masked::{Masked, unsignalled};
+use crate::engine::per_thread::{PerThread, Place};
 use crate::report::file::replace;
 
 pub(super) struct RingFile {

@@ -47,11 +47,11 @@ use probe_trace::layout;
 use ring::{Shape, WhenFull};
 use running::Running;
 
-use crate::clock::Clock;
-use crate::control::{Consumer, ProbeSet, Start, Switch};
-use crate::dispatch::{Event, Recorder};
-use crate::error::Error;
-use crate::registry::ProbeId;
+use crate::engine::clock::Clock;
+use crate::engine::control::{Consumer, ProbeSet, Start, Switch};
+use crate::engine::dispatch::{Event, Recorder};
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeId;
 
 /// Records hits: for each its probe, its thread, its time, and its fields' values. The files are
 /// read, merged and converted by the crate `probe-trace`, for Perfetto and other tools.

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use super::name::Name;
 use super::running::Running;
 use super::{file, snapshot};
-use crate::error::Error;
-use crate::os;
-use crate::os::fork;
+use crate::engine::error::Error;
+use crate::engine::os;
+use crate::engine::os::fork;
 
 /// A trace that wants snapshots.
 pub(super) struct OnPanic {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use probe_trace::layout::field;
 
-use crate::dispatch::Event;
+use crate::engine::dispatch::Event;
 use probe_core::abi::{Type, Value, ValueRef};
 
 /// Returns the number of payload words of a hit whose values take one word each.

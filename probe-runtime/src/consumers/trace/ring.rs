@@ -8,7 +8,7 @@
 //! A ring may lie in a mapped file ([`in_file`]).
 //!
 //! Cost: a record without payload takes three stores. On x86-64 the way in makes them, see
-//! [`Recorder`](crate::dispatch::Recorder).
+//! [`Recorder`](crate::engine::dispatch::Recorder).
 
 // The model checker reads this file from another module, too.
 #[path = "ring/copied.rs"]
@@ -67,7 +67,7 @@ pub(super) struct Head {
 // The way in of the x86-64 backend writes records by itself, as `Ring::write_short` does.
 #[cfg(not(all(test, loom)))]
 const _: () = {
-    use crate::dispatch::head;
+    use crate::engine::dispatch::head;
     use std::mem::offset_of;
     assert!(offset_of!(Head, position) == head::POSITION && offset_of!(Head, end) == head::END);
     assert!(offset_of!(Head, origin) == head::ORIGIN && offset_of!(Head, base) == head::BASE);

@@ -15,14 +15,14 @@ use super::joined::Joined;
 use super::mapped::RingFile;
 use super::record;
 use super::ring::{Head, Hit, Identity, Ring, Shape};
-use crate::clock::Clock;
-use crate::control::{ProbeSet, SuppressedHits};
-use crate::dispatch::{Event, Recorder};
-use crate::error::Error;
-use crate::os;
-use crate::os::time;
-use crate::per_thread::{Local, PerThread, Zeroed};
-use crate::registry::ProbeId;
+use crate::engine::clock::Clock;
+use crate::engine::control::{ProbeSet, SuppressedHits};
+use crate::engine::dispatch::{Event, Recorder};
+use crate::engine::error::Error;
+use crate::engine::os;
+use crate::engine::os::time;
+use crate::engine::per_thread::{Local, PerThread, Zeroed};
+use crate::engine::registry::ProbeId;
 
 // Safety: relies on zeroed atomics being the head of a ring that nobody has written to, and on
 // `ring`, which keeps a head's position and its end within the ring's memory.

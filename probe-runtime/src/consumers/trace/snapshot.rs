@@ -9,8 +9,8 @@ use super::clocks::Moment;
 use super::file::TraceFile;
 use super::ring::Ring;
 use super::running::Running;
-use crate::os;
-use crate::os::guarded_file::GuardedFile;
+use crate::engine::os;
+use crate::engine::os::guarded_file::GuardedFile;
 use crate::report::file;
 
 /// Writes a snapshot to a file, which appears whole, and replaces one of this name. A pipe or

@@ -6,9 +6,9 @@ use tracing_core::Level;
 
 use super::site::{About, Site};
 use super::{Act, Effect};
-use crate::control::ProbeSet;
-use crate::dispatch::FUTURE;
-use crate::registry::{FieldInfo, ProbeId, ProbeInfo};
+use crate::engine::control::ProbeSet;
+use crate::engine::dispatch::FUTURE;
+use crate::engine::registry::{FieldInfo, ProbeId, ProbeInfo};
 use probe_core::abi::Kind;
 use probe_lang::selector::split_last;
 

@@ -27,13 +27,13 @@ use tracing_core::span::{Attributes, Record};
 use tracing_core::{Event as TracingEvent, Level};
 use values::with_values;
 
-use crate::by_probe::{ByProbe, numbers};
-use crate::calls;
-use crate::calls::rule::{CallKind, Place};
-use crate::control::{Attachment, Consumer, ProbeSet};
-use crate::dispatch::Event;
-use crate::error::Error;
-use crate::registry::ProbeId;
+use crate::engine::by_probe::{ByProbe, numbers};
+use crate::engine::calls;
+use crate::engine::calls::rule::{CallKind, Place};
+use crate::engine::control::{Attachment, Consumer, ProbeSet};
+use crate::engine::dispatch::Event;
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeId;
 use crate::report::{footnotes, notes};
 use probe_lang::syntax::{ParseError, Setting};
 

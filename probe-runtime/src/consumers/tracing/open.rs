@@ -6,8 +6,8 @@ use std::sync::Weak;
 use tracing_core::Dispatch;
 use tracing_core::span::Id;
 
-use crate::calls::rule::{self, OpenCalls, Place};
-use crate::calls::{PASSED_BY, goes_on_after};
+use crate::engine::calls::rule::{self, OpenCalls, Place};
+use crate::engine::calls::{PASSED_BY, goes_on_after};
 
 /// A span, and the subscriber that it belongs to.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use tracing_core::field::{DisplayValue, Field, FieldSet, Value, ValueSet, display};
 
-use crate::dispatch::Event;
+use crate::engine::dispatch::Event;
 use probe_core::abi::ValueRef;
 
 /// The most fields of a probe, and the name of a point.

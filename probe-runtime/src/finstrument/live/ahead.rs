@@ -36,12 +36,12 @@ use super::shared;
 use super::table::{self, CallEntry};
 use super::tail_jumps::{holds, is_loaded};
 use super::tokens::ControlLocked;
-use crate::arch::backend::stub::{self, StubCode};
-use crate::clock::counter;
-use crate::control::Looking;
-use crate::dispatch::{Inside, is_outside};
-use crate::os::objects::{Frozen, Generation, Object, freeze};
-use crate::registry::provider::{begin_look, has_ended, looks};
+use crate::engine::clock::counter;
+use crate::engine::control::Looking;
+use crate::engine::dispatch::{Inside, is_outside};
+use crate::engine::entry::backend::stub::{self, StubCode};
+use crate::engine::os::objects::{Frozen, Generation, Object, freeze};
+use crate::engine::registry::provider::{begin_look, has_ended, looks};
 use probe_core::abi::Kind;
 
 const KINDS: [Kind; 2] = [Kind::Entry, Kind::Exit];

@@ -10,11 +10,11 @@ use super::discovery::Discovery;
 use super::split_calls::{is_settled, settle_open};
 use super::tail_jumps::settle_through;
 use super::tokens::ControlLocked;
-use crate::os::mem::Alias;
-use crate::os::objects::KeptLoaded;
-use crate::os::text::page_size;
-use crate::patch::{Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, write_text};
-use crate::registry::provider::CallSite;
+use crate::engine::os::mem::Alias;
+use crate::engine::os::objects::KeptLoaded;
+use crate::engine::os::text::page_size;
+use crate::engine::registry::provider::CallSite;
+use crate::engine::sites::{Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, write_text};
 
 /// Switches calls, each according to its `is_wanted`.
 pub(super) fn switch_each(

@@ -11,7 +11,7 @@
 //! ([`switch`](super::call_patch)). The sixth byte of a call through a pointer becomes a `67`: an
 //! address-size prefix, which changes neither the NOP nor the CALL behind it.
 
-use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
+use crate::engine::sites::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
 
 /// The number of bytes before the return address that are examined.
 pub(super) const LOOKED_AT: usize = 6;

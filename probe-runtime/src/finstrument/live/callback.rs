@@ -14,9 +14,9 @@ use super::call;
 use super::counters;
 use super::discovery::{Discovery, State};
 use super::reason::Reason;
-use crate::control;
-use crate::dispatch::{Awaited, Fenced, Inside, wait};
-use crate::registry::ProbeInfo;
+use crate::engine::control;
+use crate::engine::dispatch::{Awaited, Fenced, Inside, wait};
+use crate::engine::registry::ProbeInfo;
 use probe_core::abi::Kind;
 
 type Callback = Box<dyn Fn(&HookCall<'_>) + Send + Sync>;

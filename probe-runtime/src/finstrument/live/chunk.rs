@@ -46,9 +46,9 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use mapping::{map_anywhere, map_near};
 
 use super::discovery::Discovery;
-use crate::os;
-use crate::os::maps::Rights;
-use crate::patch::{Rel32, SITE_LEN, SiteAddr};
+use crate::engine::os;
+use crate::engine::os::maps::Rights;
+use crate::engine::sites::{Rel32, SITE_LEN, SiteAddr};
 use probe_core::abi::Definition;
 
 /// Discoveries of a chunk.
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_stub_leads_to_its_definition_and_can_not_be_written() {
-        use crate::arch::backend::stub::{STUB_LEN, StubCode, decode};
+        use crate::engine::entry::backend::stub::{STUB_LEN, StubCode, decode};
         let site = SiteAddr(take as *const () as usize);
         let places: Vec<_> = (0..PLACES + 3).map(|_| take(site).unwrap()).collect();
         for place in &places {

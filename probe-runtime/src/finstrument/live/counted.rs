@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::discovery::NewMember;
 use super::table::published;
 use super::tokens::ControlLocked;
-use crate::dispatch::{Inside, Subscription};
+use crate::engine::dispatch::{Inside, Subscription};
 
 /// The number of unused counters that are kept. Further ones are not used again.
 const SPARES: usize = 64;

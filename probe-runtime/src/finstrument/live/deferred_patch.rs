@@ -12,8 +12,8 @@ use super::reason::Reason;
 use super::reconcile::is_there;
 use super::tokens::Exclusive;
 use super::{first_hit, policy, shared, split_calls, tail_jumps};
-use crate::patch::word::WordOptions;
-use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
+use crate::engine::sites::word::WordOptions;
+use crate::engine::sites::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites; queues those that fail again.
 pub(super) fn patch_deferred(

@@ -36,12 +36,12 @@ use super::counters;
 use super::fast::FastCalls;
 use super::jumps::{Fragment, Jump};
 use super::reason::Reason;
-use crate::arch::backend;
-use crate::dispatch::{CounterAt, InlineHook, Inside, Subscription};
-use crate::os::objects::Frozen;
-use crate::patch::{Instruction, Site, SiteAddr};
-use crate::registry::ProbeId;
-use crate::registry::provider::CallSite;
+use crate::engine::dispatch::{CounterAt, InlineHook, Inside, Subscription};
+use crate::engine::entry::backend;
+use crate::engine::os::objects::Frozen;
+use crate::engine::registry::ProbeId;
+use crate::engine::registry::provider::CallSite;
+use crate::engine::sites::{Instruction, Site, SiteAddr};
 use probe_core::abi::{Definition, Kind};
 
 /// One call site. Zeroed memory is no call site.

@@ -30,9 +30,11 @@ use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::tokens::Exclusive;
 use super::{pending, policy, split_calls};
-use crate::os::text::{page_size, pages};
-use crate::patch::word::Plan;
-use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text, write_text_now, write_word};
+use crate::engine::os::text::{page_size, pages};
+use crate::engine::sites::word::Plan;
+use crate::engine::sites::{
+    Instruction, NotNow, TextPolicy, replace_now, write_text, write_text_now, write_word,
+};
 
 /// The number of places for waiting calls. Pages beyond that share places.
 const PLACES: usize = 256;

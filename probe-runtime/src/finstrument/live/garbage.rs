@@ -6,7 +6,7 @@
 
 use super::counters;
 use super::discovery::Discovery;
-use crate::dispatch::InlineHook;
+use crate::engine::dispatch::InlineHook;
 
 /// An inline hook that was replaced. Freed when no thread can be reading it.
 pub(super) struct ReplacedHook(&'static Discovery);

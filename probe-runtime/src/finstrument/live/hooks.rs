@@ -32,11 +32,11 @@ use super::table::{self, CallEntry};
 use super::{
     ahead, callback, counters, fast, first_hit, pending, policy, provider, shared, split_calls, tail_jumps,
 };
-use crate::control;
-use crate::dispatch::{Inside, dispatch};
-use crate::os::caught::ask;
-use crate::os::signals::Blocked;
-use crate::os::thread::{errno, set_errno};
+use crate::engine::control;
+use crate::engine::dispatch::{Inside, dispatch};
+use crate::engine::os::caught::ask;
+use crate::engine::os::signals::Blocked;
+use crate::engine::os::thread::{errno, set_errno};
 use probe_core::abi::Kind;
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a

@@ -13,11 +13,11 @@ use super::reason::{Reason, Unpatched};
 use super::redirection;
 use super::table::published;
 use crate::consumers::Count;
-use crate::control::{self, Attachment, Consumer, ProbeSet};
-use crate::error::Error;
+use crate::engine::control::{self, Attachment, Consumer, ProbeSet};
+use crate::engine::error::Error;
+use crate::engine::registry::provider::note;
+use crate::engine::sites::{self, TextPolicy};
 use crate::finstrument::stats::{Redirected, Stats};
-use crate::patch::{self, TextPolicy};
-use crate::registry::provider::note;
 use probe_core::abi::Kind;
 
 /// Lets call sites be patched in their first hits from now on, and patches those that were hit
@@ -140,7 +140,7 @@ pub fn text_policy(policy: TextPolicy) {
     start();
     policy::set_text(policy);
     if policy != TextPolicy::Open {
-        patch::close_held();
+        sites::close_held();
     }
 }
 

@@ -26,7 +26,7 @@ use iced_x86::{
 };
 
 use super::call::Target;
-use crate::patch::{Bytes, SITE_LEN};
+use crate::engine::sites::{Bytes, SITE_LEN};
 use probe_core::abi::Kind;
 
 /// The number of instructions that are looked at for one value, at most.

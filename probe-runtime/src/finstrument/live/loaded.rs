@@ -8,7 +8,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use crate::os::objects::{Frozen, Generation, Object};
+use crate::engine::os::objects::{Frozen, Generation, Object};
 
 /// All loaded objects.
 #[derive(Default)]
@@ -72,7 +72,7 @@ fn hash(object: &Object) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::objects::Segment;
+    use crate::engine::os::objects::Segment;
 
     #[test]
     fn an_address_is_found_in_text_only() {

@@ -23,7 +23,7 @@ use super::reconcile::is_there;
 use super::separate;
 use super::symbols::{Twins, plain};
 use super::tokens::ControlLocked;
-use crate::os::objects::{Object, freeze};
+use crate::engine::os::objects::{Object, freeze};
 use probe_core::abi::Kind;
 use probe_lang::syntax::floor;
 

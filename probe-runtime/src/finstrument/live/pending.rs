@@ -13,7 +13,7 @@ use super::counters;
 use super::discovery::Discovery;
 use super::table::{is_published, published};
 use super::tokens::ControlLocked;
-use crate::registry::provider::{Due, note as expect_any};
+use crate::engine::registry::provider::{Due, note as expect_any};
 
 /// The discoveries that an operation looks at.
 #[derive(Default)]

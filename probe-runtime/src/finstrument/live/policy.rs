@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::patch::TextPolicy;
-use crate::registry::provider::note_all;
+use crate::engine::registry::provider::note_all;
+use crate::engine::sites::TextPolicy;
 
 static TEXT: AtomicU8 = AtomicU8::new(SEALED);
 const SEALED: u8 = 0;

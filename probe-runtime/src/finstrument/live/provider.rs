@@ -19,18 +19,20 @@ use super::reconcile::{reconcile_all, reconcile_pending};
 use super::redirection::Redirection;
 use super::tokens::{ControlLocked, Exclusive};
 use super::{batch, counted};
-use crate::control;
-use crate::dispatch::Subscription;
-use crate::os::objects::{Frozen, KeptLoaded};
-use crate::patch::{self, Access, Batch, Mode, Report, Site};
-use crate::registry::provider::{self, CallSite, Due, Findings, Provider, ProviderStart, RetiredMemory};
+use crate::engine::control;
+use crate::engine::dispatch::Subscription;
+use crate::engine::os::objects::{Frozen, KeptLoaded};
+use crate::engine::registry::provider::{
+    self, CallSite, Due, Findings, Provider, ProviderStart, RetiredMemory,
+};
+use crate::engine::sites::{self, Access, Batch, Mode, Report, Site};
 
 static ENTRY: ProviderStart = ProviderStart { get_ready, begin: Finder::begin };
 
 /// Allocates the resources that hooks need and can't allocate themselves.
 fn get_ready() {
     control::prepare();
-    patch::make_room();
+    sites::make_room();
 }
 
 /// Makes later operations look for noted discoveries.
@@ -157,7 +159,7 @@ mod tests {
     use std::panic::catch_unwind;
 
     use super::*;
-    use crate::registry::ProbeId;
+    use crate::engine::registry::ProbeId;
     use probe_core::abi::Definition;
 
     #[test]

@@ -14,9 +14,9 @@ use super::garbage::ReplacedHook;
 use super::read_call::call_of;
 use super::reason::Reason;
 use super::{counted, counters, pending, shared, table};
-use crate::dispatch::Inside;
-use crate::patch::SiteAddr;
-use crate::registry::provider::{CallSite, note_all};
+use crate::engine::dispatch::Inside;
+use crate::engine::registry::provider::{CallSite, note_all};
+use crate::engine::sites::SiteAddr;
 
 /// Returns whether a discovery is out of date: another object was loaded there, or the same one
 /// anew. Then a site is a call again, or the call is another one.

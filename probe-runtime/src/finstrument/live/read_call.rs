@@ -8,10 +8,10 @@
 use std::ptr;
 
 use super::call::{Call, LOOKED_AT, Target};
-use crate::arch::backend::stub::{self, StubCode};
-use crate::os::text::page_size;
-use crate::os::thread::errno;
-use crate::patch::read_word;
+use crate::engine::entry::backend::stub::{self, StubCode};
+use crate::engine::os::text::page_size;
+use crate::engine::os::thread::errno;
+use crate::engine::sites::read_word;
 
 /// Returns the call of the hook that returns to this address, if it is understood.
 ///

@@ -14,9 +14,9 @@ use super::read_call::call_of;
 use super::table::published;
 use super::tokens::{ControlLocked, Exclusive};
 use super::{split_calls, table, tail_jumps};
-use crate::os::objects::Frozen;
-use crate::patch::{Instruction, NotNow, SITE_LEN};
-use crate::registry::provider::{CallSite, Findings};
+use crate::engine::os::objects::Frozen;
+use crate::engine::registry::provider::{CallSite, Findings};
+use crate::engine::sites::{Instruction, NotNow, SITE_LEN};
 
 /// Looks at all discoveries.
 pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {

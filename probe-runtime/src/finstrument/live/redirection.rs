@@ -14,10 +14,10 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::engine::os::imports::ImportSlot;
+use crate::engine::os::objects::{Frozen, Generation};
+use crate::engine::sites::write_text;
 use crate::finstrument::stats::Redirected;
-use crate::os::imports::ImportSlot;
-use crate::os::objects::{Frozen, Generation};
-use crate::patch::write_text;
 use probe_core::abi::Kind;
 
 const NAMES: [&CStr; 2] = [c"__cyg_profile_func_enter", c"__cyg_profile_func_exit"];

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use object::{Object, ReadCache};
 
-use crate::os::privilege;
+use crate::engine::os::privilege;
 
 /// The folder of the system's separate files.
 const DEBUG: &str = "/usr/lib/debug";

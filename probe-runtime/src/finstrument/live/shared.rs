@@ -26,10 +26,10 @@ use super::reason::Reason;
 use super::table::published;
 use super::tokens::Exclusive;
 use super::{pending, policy};
-use crate::dispatch::Inside;
-use crate::patch::word::WordOptions;
-use crate::patch::{Instruction, SITE_LEN, TextPolicy};
-use crate::registry::provider::CallSite;
+use crate::engine::dispatch::Inside;
+use crate::engine::registry::provider::CallSite;
+use crate::engine::sites::word::WordOptions;
+use crate::engine::sites::{Instruction, SITE_LEN, TextPolicy};
 use probe_core::abi::Definition;
 
 /// Notes that another function came by this call.

@@ -14,7 +14,7 @@ use super::call_patch::CallPatch;
 use super::discovery::Discovery;
 use super::tokens::Exclusive;
 use super::{counters, pending, policy};
-use crate::patch::{NotNow, read_word, write_text, write_text_now, write_word};
+use crate::engine::sites::{NotNow, read_word, write_text, write_text_now, write_word};
 
 /// Marks a pending call as patched in place. Called by a hook that has settled it.
 pub(super) fn begun_now(discovery: &'static Discovery, switch: CallPatch) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::chunk::{self, ChunkPlace};
 use super::discovery::Discovery;
-use crate::patch::table::{self, Table};
+use crate::engine::sites::table::{self, Table};
 
 static TABLE: Table<CallEntry, { 1 << 12 }, 18> = Table::new();
 

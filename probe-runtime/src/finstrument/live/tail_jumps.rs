@@ -32,9 +32,9 @@ use super::reason::Reason;
 use super::table::{self, CallEntry};
 use super::tokens::Exclusive;
 use super::{counters, pending, policy, split_calls};
-use crate::os::mem::Alias;
-use crate::os::objects::{Frozen, Object};
-use crate::patch::{NotNow, read_word};
+use crate::engine::os::mem::Alias;
+use crate::engine::os::objects::{Frozen, Object};
+use crate::engine::sites::{NotNow, read_word};
 
 impl TailJumps {
     /// Looks into an object's file for the jumps of a function.

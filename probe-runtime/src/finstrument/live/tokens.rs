@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::os::objects::Frozen;
+use crate::engine::os::objects::Frozen;
 
 /// Proof that the calling thread holds the control lock. The provider has the only one and
 /// lends it to other modules; only the holder of the control lock reaches the provider.

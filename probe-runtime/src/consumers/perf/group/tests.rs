@@ -7,7 +7,7 @@ use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
 
 use super::*;
 use crate::consumers::perf::plan::Counted;
-use crate::os::perf::{ProcessNumber, process};
+use crate::engine::os::perf::{ProcessNumber, process};
 
 const THREAD: u64 = 7;
 const PAGE: usize = 4096;

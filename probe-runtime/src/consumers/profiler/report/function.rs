@@ -4,7 +4,7 @@ use super::super::estimate::Estimated;
 use super::super::function_state::FunctionEstimate;
 use super::super::part::FunctionTotals;
 use super::whole;
-use crate::calls::Function;
+use crate::engine::calls::Function;
 use crate::report::{Cell, FixedColumns, Row};
 
 /// The profile of one function. Times are in nanoseconds.

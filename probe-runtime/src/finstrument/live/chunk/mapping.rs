@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use crate::os;
-use crate::os::text::page_size;
-use crate::patch::SiteAddr;
+use crate::engine::os;
+use crate::engine::os::text::page_size;
+use crate::engine::sites::SiteAddr;
 
 /// Distances from a site at which its chunk is tried. Below comes first, since the heap begins
 /// above an executable.

@@ -1,0 +1,282 @@
+//! Groups the probes of a selection by function, and decides the effect of each probe's hits.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::engine::control::ProbeSet;
+use crate::engine::dispatch::FUTURE;
+use crate::engine::registry::ProbeId;
+use probe_core::abi::{Definition, Kind};
+
+/// A function with probes in a selection.
+///
+/// ```
+/// use probe_runtime::calls::{Calls, CallEnd, Meter};
+/// use probe_runtime::{Local, probe, select};
+///
+/// /// Measures nothing.
+/// struct Nothing;
+///
+/// impl Meter<0> for Nothing {
+///     type Head = ();
+///     type Part = ();
+///
+///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 0] {
+///         []
+///     }
+///
+///     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
+/// }
+///
+/// #[probe]
+/// fn parse() {}
+///
+/// let calls = Calls::<0, Nothing>::new(&select("**::parse")?)?;
+/// let function = &calls.functions()[0];
+/// assert!(function.path().ends_with("::parse"));
+/// assert!(!function.is_future());
+/// println!("{}:{}", function.file(), function.line());
+/// # parse();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    // Shared between copies: a report has a copy of each function that it shows. Most functions
+    // also share the file's name with others.
+    path: Arc<str>,
+    file: Arc<str>,
+    line: u32,
+    is_future: bool,
+}
+
+impl Function {
+    /// Returns the module path and the name, joined by `::`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the source file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Returns the source line, from 1.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Returns whether the function is a future: it may be suspended, and resumed on another
+    /// thread.
+    pub fn is_future(&self) -> bool {
+        self.is_future
+    }
+}
+
+/// A function whose calls can't be paired, because the selection lacks a kind of its probes.
+///
+/// ```
+/// # use probe_runtime::calls::{CallEnd, Meter};
+/// # struct Nothing;
+/// # impl Meter<0> for Nothing {
+/// #     type Head = ();
+/// #     type Part = ();
+/// #     fn read(&self, _: probe_runtime::Local<'_, (), ()>) -> [u64; 0] { [] }
+/// #     fn end(&self, _: &CallEnd<'_, 0, (), ()>) {}
+/// # }
+/// use probe_runtime::calls::Calls;
+/// use probe_runtime::{Kind, probe, select};
+///
+/// #[probe]
+/// fn compile() {}
+///
+/// // `Nothing` is a meter that measures nothing.
+/// let calls = Calls::<0, Nothing>::new(&select("**::compile kind=entry")?)?;
+/// let left_out = calls.left_out();
+/// let [left_out] = &left_out[..] else { panic!("there is one") };
+/// assert!(left_out.function.path().ends_with("::compile"));
+/// assert_eq!(left_out.missing, [Kind::Exit]);
+/// println!("{left_out}");
+/// # compile();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// The function.
+    pub function: Function,
+    /// The kinds that were not selected, or that the program does not have.
+    pub missing: Vec<Kind>,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: Vec<_> = self.missing.iter().map(|kind| kind.name()).collect();
+        let (was, has) = if missing.len() == 1 { ("was", "it") } else { ("were", "them") };
+        write!(
+            f,
+            "{} is left out: its {} {was} not selected, or the program does not have {has}",
+            self.function.path,
+            missing.join(" and ")
+        )
+    }
+}
+
+/// The effect of a probe's hit on the calls of its function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CallEffect {
+    /// Nothing: the probe is a point, or its function is left out.
+    Nothing = 0,
+    /// A call begins.
+    Begin,
+    /// A call ends.
+    End,
+    /// A future's first poll begins.
+    Enter,
+    /// A later poll begins.
+    Resume,
+    /// A poll ends without a result.
+    Suspend,
+    /// A future's last poll ends.
+    Finish,
+    /// A future is dropped before its end.
+    Cancel,
+}
+
+/// A step and its function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Act {
+    pub(crate) function: u32,
+    pub(crate) step: CallEffect,
+}
+
+impl Act {
+    pub(crate) const NOTHING: Self = Self { function: 0, step: CallEffect::Nothing };
+}
+
+/// The functions of a selection and the effects of its probes.
+#[derive(Default)]
+pub(crate) struct Selected {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The probes of these.
+    pub(crate) incomplete: Vec<ProbeId>,
+    /// Indexed by the probes' numbers.
+    pub(crate) acts: Vec<Act>,
+}
+
+impl Selected {
+    /// Returns a function that no consumer sees, with the probes 0 and 1 as its entry and exit.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn rehearsed() -> Self {
+        let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
+        let acts = [CallEffect::Begin, CallEffect::End].map(|step| Act { function: 0, step });
+        Self { functions: vec![function], acts: acts.into(), ..Self::default() }
+    }
+
+    /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
+    /// ten times the memory.
+    pub(crate) fn of(probes: &ProbeSet) -> Self {
+        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| SortedProbe::new(id, of))))
+    }
+
+    fn listed<'a>(probes: impl Iterator<Item = SortedProbe<'a>>) -> Self {
+        let mut numbers = 0;
+        let marks_calls = |probe: &SortedProbe<'_>| {
+            numbers = numbers.max(probe.id.index() + 1);
+            !matches!(probe.kind, Kind::Point | Kind::Replace)
+        };
+        let all: Vec<_> = probes.filter(marks_calls).collect();
+        // The probes of most functions are adjacent, so sorting their groups halves the work.
+        let mut in_order: Vec<_> = all.chunk_by(|a, b| a.compare(b).is_eq()).collect();
+        crate::engine::order::sort_by(&mut in_order, |a, b| a[0].compare(&b[0]));
+        let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
+        for groups in in_order.chunk_by(|a, b| a[0].compare(&b[0]).is_eq()) {
+            let (first, probes) = (&groups[0][0], groups.iter().copied().flatten());
+            let is_future = probes.clone().any(SortedProbe::is_of_future);
+            let (path, line) = (first.path.into(), first.of.line());
+            let last = selected.functions.last().map(|last| &last.file);
+            let file = first.of.file();
+            let file = last.filter(|last| ***last == *file).cloned().unwrap_or_else(|| file.into());
+            let function = Function { path, file, line, is_future };
+            let has = |kind: &Kind| probes.clone().any(|probe| probe.kind == *kind);
+            let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();
+            if missing.is_empty() {
+                selected.add(function, probes);
+            } else {
+                selected.incomplete.extend(probes.map(|probe| probe.id));
+                selected.left_out.push(LeftOut { function, missing });
+            }
+        }
+        selected
+    }
+
+    fn add<'a>(&mut self, function: Function, probes: impl Iterator<Item = &'a SortedProbe<'a>>) {
+        let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
+        for probe in probes {
+            let step = step(probe.kind, function.is_future);
+            self.acts[probe.id.index()] = Act { function: number, step };
+        }
+        self.functions.push(function);
+    }
+}
+
+/// Returns the numbers of functions, each once and in their order, without those of probes that are
+/// of no call.
+#[cfg(any(feature = "latency", feature = "profiler"))]
+pub(super) fn in_order(acts: impl Iterator<Item = (u32, CallEffect)>) -> Vec<usize> {
+    let of_call = acts.filter(|(_, step)| *step != CallEffect::Nothing);
+    let mut functions: Vec<_> = of_call.map(|(function, _)| function as usize).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    functions
+}
+
+/// A probe, as it is sorted: the probes of a function compare as equal.
+struct SortedProbe<'a> {
+    id: ProbeId,
+    of: &'a Definition,
+    path: &'a str,
+    kind: Kind,
+}
+
+impl<'a> SortedProbe<'a> {
+    fn new(id: ProbeId, of: &'a Definition) -> Self {
+        Self { id, of, path: of.path(), kind: of.kind() }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        let file = || self.of.file().cmp(other.of.file());
+        self.path.cmp(other.path).then_with(file).then_with(|| self.of.line().cmp(&other.of.line()))
+    }
+
+    /// Returns whether the probe belongs to a future. The exit of a future has the future's address
+    /// as its first field; that of a plain function has the outcome.
+    fn is_of_future(&self) -> bool {
+        match self.kind {
+            Kind::Suspend | Kind::Resume | Kind::Drop => true,
+            Kind::Exit => self.of.fields().next() == Some(FUTURE),
+            _ => false,
+        }
+    }
+}
+
+fn needed(is_future: bool) -> &'static [Kind] {
+    if is_future {
+        &[Kind::Entry, Kind::Exit, Kind::Suspend, Kind::Resume, Kind::Drop]
+    } else {
+        &[Kind::Entry, Kind::Exit]
+    }
+}
+
+fn step(kind: Kind, is_future: bool) -> CallEffect {
+    match (kind, is_future) {
+        (Kind::Entry, false) => CallEffect::Begin,
+        (Kind::Exit, false) => CallEffect::End,
+        (Kind::Entry, true) => CallEffect::Enter,
+        (Kind::Exit, true) => CallEffect::Finish,
+        (Kind::Suspend, _) => CallEffect::Suspend,
+        (Kind::Resume, _) => CallEffect::Resume,
+        (Kind::Drop, _) => CallEffect::Cancel,
+        _ => CallEffect::Nothing,
+    }
+}

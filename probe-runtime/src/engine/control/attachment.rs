@@ -1,0 +1,319 @@
+//! A consumer's attachment to a set of probes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::partial::Switch;
+use super::untyped::Untyped;
+use super::{Consumer, ProbeSet};
+use crate::engine::dispatch::{Event, Subscription};
+use crate::engine::error::Error;
+use crate::engine::registry::{Counts, ProbeInfo};
+use crate::engine::sites::{Refusal, Report};
+
+/// A consumer that is attached to probes, from [`ProbeSet::attach`](super::ProbeSet::attach). It
+/// derefs to the consumer. Dropping it detaches the consumer: its sites become latent unless other
+/// attachments listen, and the consumer is dropped.
+///
+/// # Waiting
+/// Dropping the attachment, [`detach`](Self::detach) and [`pause`](Self::pause) return when no
+/// thread is inside its consumer any more, so the caller may then free whatever the consumer uses.
+/// Don't call them while holding a lock that the consumer's `hit` takes: this deadlocks.
+///
+/// These calls and [`hold`](crate::ProbeSet::hold) also wait for threads between a site and a
+/// consumer, which are there for a few instructions. Counts are then at rest, except for at most
+/// one hit of each thread that has just passed a site.
+///
+/// No call waits for a hit of another consumer, however long the hit lasts, even if both consumers
+/// share a probe. A later operation frees the memory that such a hit may still be reading. However
+/// many operations run beside one hit, this is no more than was published when the hit was first
+/// seen.
+///
+/// Inside a consumer's `hit`, no operation waits. If an attachment is dropped there, a later
+/// operation on any thread drops its consumer: one that attaches, pauses, resumes, holds or
+/// detaches. Queries (`probes`, `counts`, reports) and [`Switch`] drop no consumer.
+///
+/// If a consumer leaves its hit by `longjmp`, calls that wait for the hit do so until its thread
+/// ends.
+///
+/// A signal handler that interrupts a hit must return. If it leaves by `siglongjmp`, its thread
+/// counts as inside that hit for good:
+///
+/// - If the thread was between a site and a consumer, or in a hit that is only counted, all the
+///   calls above wait until the thread ends.
+/// - If the thread was in a consumer, the calls that wait for this consumer do so until the thread
+///   ends, and no consumer is called on that thread any more.
+///
+/// A counted hit takes some ten instructions, so this is rare. A program that leaves its timers'
+/// handlers this way meets it sooner or later. Don't probe code that such handlers interrupt.
+///
+/// # While it is attached
+/// - **Objects may be loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also
+///   while this crate is at work. Constructors and destructors may use this crate. Probes of an
+///   unloaded object have no sites any more, and keep their [counts](Self::counts). The next
+///   operation (of any attachment, [`select`](crate::select), [`probes`](crate::probes)) notices
+///   loaded objects, and activates their copies of attached probes;
+///   [`late_report`](Self::late_report) holds the result. Only [`pause`](Self::pause) and
+///   [`resume`](Self::resume) under [`TextPolicy::Open`](crate::TextPolicy::Open) don't look for
+///   new objects, as long as all known probes are the executable's. A plugin that has its own copy
+///   of this crate stays loaded until the process ends, even after `dlclose`, once it uses that
+///   copy, even if only to list probes or to open text. Don't use this crate from a
+///   `dl_iterate_phdr` callback.
+/// - **The process may fork.** The child has the attachment, too, with a copy of its counts, unless
+///   its consumer [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a
+///   child look at its objects if another thread of the parent was loading, unloading or looking at
+///   some. Operations in the child then wait for ever; hits go on.) If a program's own
+///   `pthread_atfork` hook takes a lock that the program also holds while it uses this crate,
+///   install that hook after the first use of this crate, so that both take their locks in the same
+///   order. `vfork` and `posix_spawn` change nothing. A child made by a bare `clone` or `fork`
+///   system call may hit probes, but must not use this crate.
+/// - **The process may end, or become another program** (`exit`, `exec`), with or without
+///   attachments, at any time. Attachments that still exist then are not detached, and need not be.
+/// - **A thread may be cancelled** (`pthread_cancel`). Operations of this crate are no cancellation
+///   points, and run to their end. So do hits, except for the [consumer](Consumer::hit)'s own code.
+///   The program is responsible for where the unwinding that follows meets Rust's frames. A thread
+///   that may be cancelled asynchronously must not run Rust code: it must neither hit probes nor
+///   use this crate during that time.
+#[must_use = "dropping the attachment makes its probes latent, and `let _ =` drops it at once: give it a name, \
+              such as `let _attached =`"]
+pub struct Attachment<C: Consumer> {
+    /// Dropped before `untyped`, which drops the consumer at the right moment.
+    consumer: Arc<C>,
+    untyped: Untyped,
+}
+
+impl<C: Consumer> Attachment<C> {
+    pub(super) fn new(consumer: Arc<C>, untyped: Untyped) -> Self {
+        Self { consumer, untyped }
+    }
+
+    /// Returns the part that does not depend on the consumer's type.
+    pub(crate) fn untyped(&self) -> &Untyped {
+        &self.untyped
+    }
+
+    /// Returns the result of activating the sites. [`late_report`](Self::late_report) covers
+    /// objects that were loaded later.
+    pub fn report(&self) -> &Report {
+        self.untyped.report()
+    }
+
+    /// Returns the result of the last change to the sites that no caller asked for. The call first
+    /// looks for objects that were loaded or unloaded. If probes have
+    /// [joined](crate::ProbeSet::standing) last, the report is about them. Each time an operation
+    /// finds objects, it brings
+    /// all sites concerned into their intended state:
+    ///
+    /// - Copies in new objects are [patched](Report::patched).
+    /// - Sites that already are in that state are [unchanged](Report::unchanged).
+    /// - Sites that could not be switched, now or before, are [refused](Report::refusals). The
+    ///   reason is [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
+    ///   first to attach to a copy of the probe.
+    ///
+    /// If two attachments share a site, one of them patches it, and the other finds it unchanged.
+    /// The sites of a consumer that has [failed](Self::failure) are made latent in the same way.
+    /// Discovered call sites (feature `finstrument`) are switched in the same way, too; if nothing
+    /// else is new, the report covers them alone.
+    ///
+    /// After an unload, the report covers all sites. After loads alone, it covers the probes that
+    /// the new objects have copies of, and does not change if there are none. It also covers all
+    /// sites if some records can't be read, or if all probes were the executable's until then.
+    ///
+    /// The report is empty until the first such change.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("late"); }
+    /// # work();
+    /// let hits = select("**::late")?.attach(Count::new())?;
+    /// // … plugins come and go …
+    /// assert!(hits.late_report().is_complete(), "{}", hits.late_report());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn late_report(&self) -> Report {
+        self.untyped.late_report()
+    }
+
+    /// Stops the hits and keeps the counts: sites become latent unless other attachments listen.
+    /// With [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after
+    /// `pause` has returned is a hit, and no thread is inside the consumer: `pause`
+    /// [waits](Self#waiting) for that.
+    ///
+    /// A thread may have passed a site earlier and still be on its way to the consumer, evaluating
+    /// a field, say:
+    ///
+    /// - If hits are counted and no other attachment listens, the thread counts that hit when it
+    ///   arrives.
+    /// - If other attachments count the same probe, the hit is counted for them only.
+    /// - If hits are delivered, the consumer is not called once a synchronous pause has returned.
+    ///   After an [`Eventual`](crate::Visibility::Eventual) pause it is called.
+    /// - A thread in another consumer on the same probe does not count the hit for this attachment
+    ///   after a synchronous pause.
+    ///
+    /// Cost: see the figure `toggle`. One probe with `Open` and `Eventual` takes one locked
+    /// instruction on its site and two on the control lock. It takes up to three times as long if
+    /// the calling code lies in the site's own cache line, which the processor throws away.
+    pub fn pause(&self) -> Report {
+        self.untyped.set_paused(true)
+    }
+
+    /// Starts the hits again after [`pause`](Self::pause). It waits for no hit. If the consumer has
+    /// [failed](Self::failure), the attachment can't be resumed: its sites are refused with
+    /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
+    pub fn resume(&self) -> Report {
+        self.untyped.set_paused(false)
+    }
+
+    /// Returns a handle that switches some of its probes off and on, from any thread.
+    pub fn switch(&self) -> Switch {
+        self.untyped.switch()
+    }
+
+    /// Detaches, as dropping does, and returns the result of making the sites latent. It
+    /// [waits](Self#waiting) until no thread is inside the consumer, and drops the consumer.
+    pub fn detach(self) -> Report {
+        let Self { consumer, mut untyped } = self;
+        drop(consumer);
+        untyped.leave()
+    }
+
+    /// Returns the attachment's probes in their present state. Probes whose objects were unloaded
+    /// since are [`Unloaded`](crate::ProbeState::Unloaded).
+    pub fn probes(&self) -> Vec<ProbeInfo> {
+        self.untyped.probes()
+    }
+
+    /// Returns the sites of its probes whose bytes other code has changed, with the bytes expected
+    /// and found. Hits may be lost there. Reports say so below their tables. See
+    /// [`ProbeInfo::foreign`].
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("own"); }
+    /// # work();
+    /// let hits = select("**::own")?.attach(Count::new())?;
+    /// assert!(hits.foreign().is_empty());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn foreign(&self) -> Vec<Refusal> {
+        self.untyped.foreign()
+    }
+
+    /// Returns the count of each probe, by path, if the consumer [wants](Consumer::wants) counts,
+    /// always or [at times](crate::Wants::Switchable). Counts are exact for hits that ended before
+    /// the call, on any number of threads, including threads that have exited. They include probes
+    /// that were unloaded since, which have no sites. For a [`Count`](crate::Count) that was
+    /// [reset](Self::reset), they start at the last reset.
+    pub fn counts(&self) -> Counts {
+        self.untyped.counts()
+    }
+
+    /// Returns the counts, and starts all of them at 0 again.
+    pub(crate) fn reset_counts(&self) -> Counts {
+        self.untyped.reset_counts()
+    }
+
+    /// Returns the number of hits that were not delivered because they happened inside a consumer:
+    /// from its own probes, or from a signal handler that interrupted it.
+    pub fn suppressed(&self) -> u64 {
+        self.untyped.suppressed()
+    }
+
+    /// Returns how many probes appeared later, and could not join a
+    /// [standing](crate::ProbeSet::standing) attachment, with the reason: its consumer has no room
+    /// for them, say. Returns `None` if there are none. Reports say so below their tables.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, standing};
+    /// let hits = standing("plugin::**")?.attach(Count::new())?;
+    /// assert_eq!(hits.left_out_later(), None);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn left_out_later(&self) -> Option<String> {
+        self.untyped.left_out_later()
+    }
+
+    /// Returns the reason why the consumer is not called any more: the message of its panic, or
+    /// that this process is a forked child and the consumer [needs a
+    /// thread](Consumer::needs_thread) of the parent's. Its sites are then latent unless other
+    /// attachments listen. Returns `None` if the consumer has not failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.untyped.failure()
+    }
+}
+
+impl ProbeSet {
+    /// Attaches a consumer to all probes of the set and activates their sites, while all threads
+    /// run. Once it has returned (`Synchronous`), every call of a probed function that starts is a
+    /// hit. It waits for no hit of any consumer.
+    ///
+    /// Sites that can't be activated are in the [report](Attachment::report); the others become
+    /// active.
+    ///
+    /// # Errors
+    /// - [`Error::Refused`] if no site could be activated.
+    /// - [`Error::TextProtected`] if the system does not let text stay writable as
+    ///   [`TextPolicy::Open`](crate::TextPolicy::Open) asks.
+    /// - [`Error::OutOfCounters`] if no counters are left.
+    /// - [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it.
+    /// - Any error that the consumer's [`prepare`](Consumer::prepare) or
+    ///   [`attached`](Consumer::attached) returns.
+    ///
+    /// After an error, nothing has changed.
+    pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
+        let consumer = Arc::new(consumer);
+        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
+        let dynamic: Arc<dyn Consumer> = Arc::clone(&consumer) as _;
+        let untyped = Untyped::begin(self, &dynamic, subscription)?;
+        drop(dynamic);
+        let attachment = Attachment::new(consumer, untyped);
+        attachment.untyped().finish(&*attachment)?;
+        Ok(attachment)
+    }
+
+    /// Attaches a closure that is called with each hit, and infers the type of its parameter.
+    /// [`attach`](Self::attach) takes closures that write the type (`|event: &Event<'_>|`).
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use probe_runtime::{probe, select};
+    ///
+    /// #[probe(args(*))]
+    /// fn receive(message: &str) {
+    ///     assert_ne!(message, "");
+    /// }
+    /// receive("a");
+    ///
+    /// static FIELDS: AtomicUsize = AtomicUsize::new(0);
+    /// let attached = select("**::receive kind=entry")?.attach_fn(|event| {
+    ///     FIELDS.fetch_add(event.fields().count(), Relaxed);
+    /// })?;
+    /// receive("hello");
+    /// assert_eq!(FIELDS.load(Relaxed), 1);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn attach_fn<F>(&self, closure: F) -> Result<Attachment<F>, Error>
+    where
+        F: Fn(&Event<'_>) + Send + Sync + 'static,
+    {
+        self.attach(closure)
+    }
+}
+
+impl<C: Consumer> Deref for Attachment<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.consumer
+    }
+}
+
+impl<C: Consumer> fmt::Debug for Attachment<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attachment").field("report", self.report()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,291 @@
+//! Lets probes that appear join standing attachments.
+//!
+//! Life: a set keeps the [`Rule`](super::standing::Rule) that made it ▸ attaching keeps the rule
+//! with the attachment ▸ an operation that finds new probes notes those that the rule names ▸ once
+//! its lock is free, it takes the [turn](super::turn), asks the consumer to
+//! [`join`](super::Consumer::join) them, and then adds parts, hooks and sites, as attaching does ▸
+//! the operation's own work follows, and sees them joined. A consumer that needs no call, such as
+//! `Count`, is joined under the lock at once.
+//!
+//! Cost: without a standing attachment, a look at each attachment where probes came or went. With
+//! one, the rule is tried on new probes alone; after an unload, on all.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use super::attachments::Attachments;
+use super::lock::operate;
+use super::members::claim;
+use super::parts::Part;
+use super::retired::settle;
+use super::runs::runs;
+use super::standing::Standing;
+use super::state::Control;
+use super::{Consumer, ProbeSet, Start, Wants, turn};
+use crate::engine::dispatch::{Action, CounterAt, Subscription, UnsettledSwitch};
+use crate::engine::error::Error;
+use crate::engine::os::objects::KeptLoaded;
+use crate::engine::registry::{ProbeId, Registry};
+use crate::engine::sites::{Report, Visibility};
+
+/// Lets all probes join that wait, in this thread's turn.
+fn join_all() {
+    let next = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        let late = control.take_late(loaded);
+        if late.is_none() {
+            control.replace_first_hooks(loaded);
+        }
+        late
+    };
+    while let Some(late) = operate(next) {
+        late.join();
+    }
+}
+
+/// Probes that are about to join an attachment.
+struct Late {
+    number: usize,
+    subscription: Arc<Subscription>,
+    consumer: Arc<dyn Consumer>,
+    set: ProbeSet,
+}
+
+impl Late {
+    fn join(self) {
+        let Self { number, subscription, consumer, set } = self;
+        // It is its own code, and the operation another's. The panic's message was printed.
+        let joined = catch_unwind(AssertUnwindSafe(|| {
+            consumer.join(&set)?;
+            let starts = set.ids.iter().map(|id| (*id, consumer.start(*id)));
+            Ok::<Vec<_>, Error>(starts.collect())
+        }));
+        let joined = joined.unwrap_or_else(|_| Err(Error::Consumer("the consumer panicked".into())));
+        let unsettled = operate(|control, loaded| {
+            let attached = control.attachments.attached_mut(number);
+            let attached = attached.filter(|attached| Arc::ptr_eq(&attached.subscription, &subscription))?;
+            let standing = attached.standing.as_mut()?;
+            let joining = mem::take(&mut standing.joining);
+            match joined {
+                Ok(mut starts) => {
+                    starts.retain(|(id, _)| joining.binary_search(id).is_ok());
+                    control.join(number, &starts, loaded)
+                }
+                Err(error) => {
+                    standing.leave_out(&set.ids, &error);
+                    None
+                }
+            }
+        });
+        if let Some(unsettled) = unsettled {
+            settle(Visibility::Synchronous, None);
+            subscription.settle(unsettled);
+        }
+    }
+}
+
+impl Attachments {
+    /// Notes the probes among these that join standing attachments. `found` are those of a
+    /// provider, ascending.
+    pub(super) fn note_late(
+        &mut self,
+        ids: &[ProbeId],
+        found: &[ProbeId],
+        registry: &Registry,
+        loaded: KeptLoaded<'_>,
+    ) {
+        let Self { all, members, parts, .. } = self;
+        for (number, attached) in all.iter_mut().enumerate() {
+            let standing = attached.as_mut().and_then(|attached| attached.standing.as_mut());
+            let Some(standing) = standing else { continue };
+            let has_part =
+                |id: ProbeId| members.get(id.index()).is_some_and(|it| it.part(parts, number).is_some());
+            let late = ids
+                .iter()
+                .filter(|id| standing.rule.matches(**id, registry, found, loaded) && !has_part(**id));
+            standing.waiting.extend(late);
+            if !standing.waiting.is_empty() && standing.has_begun && !standing.is_at_once {
+                turn::note();
+            }
+        }
+    }
+
+    /// Notes that probes are gone for which consumers are getting ready. A consumer may not have
+    /// seen them before, so they join when they come back.
+    pub(super) fn note_gone(&mut self, registry: &Registry, loaded: KeptLoaded<'_>) {
+        let standing = self.all.iter_mut().flatten().filter_map(|it| it.standing.as_mut());
+        standing.for_each(|it| it.joining.retain(|id| registry.definition(*id, loaded).is_some()));
+    }
+
+    /// Lets probes join an attachment from now on.
+    pub(super) fn begin_joining(&mut self, number: usize) {
+        let attached = self.attached_mut(number);
+        if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
+            standing.has_begun = true;
+            if !standing.waiting.is_empty() {
+                turn::note();
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Makes an attachment a standing one, if its set is.
+    pub(super) fn stand(
+        &mut self,
+        number: usize,
+        set: &ProbeSet,
+        consumer: &Arc<dyn Consumer>,
+        is_at_once: bool,
+    ) {
+        let attached = self.attachments.attached_mut(number);
+        let Some((attached, rule)) = attached.zip(set.standing_rule()) else { return };
+        turn::set_work(join_all);
+        let consumer = Box::new(Arc::downgrade(consumer));
+        let mut standing = Standing::new(rule, set.room, consumer);
+        (standing.is_at_once, standing.has_begun) = (is_at_once, is_at_once);
+        attached.standing = Some(Box::new(standing));
+    }
+
+    /// Notes the probes that have appeared since an attachment's set was made.
+    pub(super) fn note_since(&mut self, set: &ProbeSet, loaded: KeptLoaded<'_>) {
+        if set.standing_rule().is_some() && set.as_of != self.changes {
+            let all: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
+            let mut found: Vec<_> = self.registry.discovered_ids().collect();
+            found.sort_unstable();
+            self.attachments.note_late(&all, &found, &self.registry, loaded);
+            self.join_at_once(loaded);
+        }
+    }
+
+    /// Lets probes join attachments whose consumers need no call for it.
+    pub(super) fn join_at_once(&mut self, loaded: KeptLoaded<'_>) {
+        for number in self.attachments.numbers() {
+            let attached = self.attachments.attached_mut(number);
+            let standing = attached.and_then(|attached| attached.standing.as_mut());
+            let Some(standing) = standing.filter(|it| it.is_at_once && !it.waiting.is_empty()) else {
+                continue;
+            };
+            let starts: Vec<_> =
+                mem::take(&mut standing.waiting).into_iter().map(|id| (id, Start::On)).collect();
+            let unsettled = self.join(number, &starts, loaded);
+            if let Some((attached, unsettled)) = self.attachments.attached(number).zip(unsettled) {
+                attached.subscription.settle_locked(unsettled);
+            }
+        }
+        if !self.attachments.waits_for_first_hits() {
+            self.replace_first_hooks(loaded);
+        }
+    }
+
+    /// Takes the probes that are to join an attachment. Those of unloaded objects join when they
+    /// come back, and those of another runtime never do.
+    fn take_late(&mut self, loaded: KeptLoaded<'_>) -> Option<Late> {
+        self.attachments.numbers().find_map(|number| {
+            let attached = self.attachments.attached_mut(number)?;
+            let subscription = Arc::clone(&attached.subscription);
+            let standing = attached.standing.as_mut().filter(|standing| standing.has_begun)?;
+            let waiting = mem::take(&mut standing.waiting);
+            if waiting.is_empty() || subscription.has_failed() {
+                return None;
+            }
+            let ids = self.free_of(number, waiting, loaded);
+            let attached = self.attachments.attached_mut(number)?;
+            let standing = attached.standing.as_mut().filter(|_| !ids.is_empty())?;
+            let consumer = standing.consumer.downcast_ref::<Weak<dyn Consumer>>()?.upgrade()?;
+            standing.joining.clone_from(&ids);
+            let set = ProbeSet {
+                ids: ids.into(),
+                policy: attached.policy,
+                unmatched: Arc::default(),
+                rule: None,
+                as_of: 0,
+                room: standing.room,
+            };
+            Some(Late { number, subscription, consumer, set })
+        })
+    }
+
+    /// Returns the probes among these that an attachment lacks, that are loaded, and that no other
+    /// runtime has taken. The attachment leaves those out.
+    fn free_of(
+        &mut self,
+        number: usize,
+        ids: impl IntoIterator<Item = ProbeId>,
+        loaded: KeptLoaded<'_>,
+    ) -> Vec<ProbeId> {
+        let lacks = |id: &ProbeId| {
+            self.registry.definition(*id, loaded).is_some() && !self.attachments.has_part(number, *id)
+        };
+        let lacking = ids.into_iter().filter(lacks);
+        let (free, taken): (Vec<_>, Vec<_>) =
+            lacking.partition(|id| self.registry.definitions(*id, loaded).all(claim));
+        let attached = self.attachments.attached_mut(number).filter(|_| !taken.is_empty());
+        if let Some(standing) = attached.and_then(|attached| attached.standing.as_mut()) {
+            standing.leave_out(&taken, &Error::Consumer("another copy of this crate was faster".into()));
+        }
+        free
+    }
+
+    /// Adds probes to an attachment, whose consumer is ready for them, and switches their sites.
+    fn join(
+        &mut self,
+        number: usize,
+        starts: &[(ProbeId, Start)],
+        loaded: KeptLoaded<'_>,
+    ) -> Option<UnsettledSwitch> {
+        let mut report = Report::default();
+        // Objects may have been unloaded while the consumer got ready.
+        let ids = self.free_of(number, starts.iter().map(|(id, _)| *id), loaded);
+        let ids = self.limited(number, ids);
+        if ids.is_empty() {
+            return None;
+        }
+        let attached = self.attachments.attached(number)?;
+        let (wants, first) = (attached.wants, attached.counters.start);
+        let wanted = if wants == Wants::Hits { 0 } else { ids.len() };
+        let pool = &mut self.attachments.counters;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| pool.reserve(*last));
+        let Some(own) = has_room.then(|| pool.take(wanted)).flatten() else {
+            let standing = self.attachments.attached_mut(number)?.standing.as_mut()?;
+            standing.leave_out(&ids, &Error::OutOfCounters { wanted });
+            return None;
+        };
+        let left = self.attachments.left_each(&ids);
+        self.attachments.reserve(&ids);
+        for (at, id) in ids.iter().enumerate() {
+            // Counts have no counter of suppressed hits, and hits none of their own.
+            let (suppressed, counter) = (|| CounterAt::new(first), || CounterAt::new(own.start + at));
+            let action = match wants {
+                Wants::Counts => Action::Count(counter()),
+                Wants::Hits => Action::Call { suppressed: suppressed(), counted: None },
+                Wants::Switchable => Action::Call { suppressed: suppressed(), counted: Some(counter()) },
+            };
+            let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
+            self.attachments.add(*id, Part::starting(number, action, start));
+        }
+        let attached = self.attachments.attached_mut(number)?;
+        let mut all = [&*attached.ids, &ids].concat();
+        all.sort_unstable();
+        attached.runs = runs(&all);
+        attached.ids = all.into();
+        if let Some(standing) = &mut attached.standing {
+            standing.take_in(&ids);
+            standing.note_reached(&ids, &self.registry);
+            if !own.is_empty() {
+                standing.counters.push(own.clone());
+            }
+        }
+        let unsettled = attached.subscription.unsettle();
+        self.add_first_hits(number, &ids);
+        self.publish(&ids, loaded);
+        self.remember(&ids, loaded);
+        let is_counted = self.switch_each(&ids, &left, self.access_to_new(), &mut report, loaded);
+        let attached = self.attachments.attached_mut(number)?;
+        if wants == Wants::Counts {
+            attached.mode = attached.mode.filter(|_| is_counted);
+        }
+        self.attachments.keep_late(number, report);
+        Some(unsettled)
+    }
+}

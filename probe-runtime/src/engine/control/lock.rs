@@ -1,0 +1,267 @@
+//! The control lock, and the other locks that are held with it.
+//!
+//! # Objects that come and go
+//! Another thread may `dlclose` an object at any time, which unmaps its tables, definitions and
+//! text. So code that reads or writes these in any object but the executable runs *frozen*: the
+//! dynamic linker can't unmap anything meanwhile ([`with_objects`],
+//! [`os::objects::freeze`]). A frozen operation first looks for objects that came or went, brings
+//! attachments up to date with them, and then does its work. By then, unloaded objects are
+//! forgotten, and present ones stay until the operation ends.
+//!
+//! The executable is never unloaded. If all probes are in it, an operation freezes only to list
+//! them. Pausing and resuming in its open text do not freeze at all, since that would take longer
+//! than the switch itself; these two alone notice no new objects there. If they have to open text,
+//! they do freeze: another copy of this crate, in a plugin, may be about to seal it, and only one
+//! copy at a time can do so under the freeze.
+//!
+//! # Why this can't deadlock
+//! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`,
+//! constructors, destructors) ▸ the control lock ▸ the dynamic linker's inner lock (around the list
+//! of objects and unmapping). Constructors and destructors may call this crate. A holder of the
+//! control lock never takes the outer one: it opens no library, uses no thread-local that has a
+//! destructor, and uses no thread-local for the first time ([`lock`] touches one before). No thread
+//! takes the control lock under the inner lock, unless a program calls this crate from its own
+//! `dl_iterate_phdr` callback, which is forbidden. No consumer is called or dropped under any of
+//! these locks.
+//!
+//! # Cancellation and forks
+//! Code that may reach a cancellation point runs uncancellable: calls of the dynamic linker,
+//! opening and sealing text (which reads its rights from the kernel), writing it through the
+//! kernel, waiting for hits to end, dropping a consumer. Locking, allocating and writing to open
+//! text reach none, so pausing and resuming in the executable's open text run without this.
+//!
+//! The lock is held across a fork, so the child finds the control's state whole. No thread of this
+//! crate is frozen then, or glibc would leave the inner lock taken in the child for ever.
+
+use std::cell::Cell;
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::looking::Looking;
+use super::ready;
+use super::retired::tidy;
+use super::state::Control;
+use super::turn;
+use crate::engine::dispatch::{self, Guarded};
+use crate::engine::os;
+use crate::engine::os::cancel::Uncancellable;
+use crate::engine::os::kept::Kept;
+use crate::engine::os::objects::KeptLoaded;
+use crate::engine::registry::provider;
+
+static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
+
+/// Set when a consumer fails while the lock is taken. The next holder sweeps.
+static SWEEP: AtomicBool = AtomicBool::new(false);
+
+/// The held lock. Consumers are not called on this thread meanwhile.
+pub(super) struct Locked {
+    // Dropped first: the lock is free before consumers may be called again.
+    control: MutexGuard<'static, Control>,
+    guarded: Guarded,
+    // Dropped last: sweeps once the lock is free.
+    sweeper: Sweeper,
+}
+
+/// Sweeps when dropped, if a thread asked for it while the lock was held.
+struct Sweeper;
+
+impl Drop for Sweeper {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if SWEEP.load(Ordering::SeqCst) {
+            sweep();
+        }
+    }
+}
+
+/// Takes the lock.
+pub(super) fn lock() -> Locked {
+    lock_here()
+}
+
+/// [`lock`], inlined for callers whose own work takes no longer than a call.
+#[inline(always)]
+pub(super) fn lock_here() -> Locked {
+    ready::prepare();
+    touch_thread_locals();
+    let guarded = Guarded::new();
+    // A panic under the lock is a bug in this crate. The state is consistent between steps even
+    // then.
+    let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
+    Locked { control, guarded, sweeper: Sweeper }
+}
+
+impl Locked {
+    /// Releases the lock, as dropping does, inlined into the caller.
+    #[inline(always)]
+    pub(super) fn unlock(self) {
+        let Self { control, guarded, sweeper } = self;
+        drop(control);
+        drop(guarded);
+        drop(sweeper);
+    }
+
+    /// Calls `run` once, with none of the known objects unloaded meanwhile. Looks for others only
+    /// if it has to freeze: if the executable alone is known, nothing can be unloaded.
+    pub(super) fn with_known(&mut self, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+        if !self.with_executable(run) {
+            let _whole = Uncancellable::new();
+            with_objects(self, run);
+        }
+    }
+}
+
+/// Runs an operation under the lock, with all objects known and none of them unloaded meanwhile.
+pub(super) fn operate<T>(run: impl FnOnce(&mut Control, KeptLoaded<'_>) -> T) -> T {
+    let (mut run, mut done) = (Some(run), None);
+    operate_through(&mut |control, loaded| done = run.take().map(|run| run(control, loaded)));
+    done.expect("it was run")
+}
+
+/// The part of [`operate`] that is compiled once. Calls `run` once.
+fn operate_through(run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+    let _whole = Uncancellable::new();
+    #[cfg(probe_backend = "patched")]
+    os::guarded_read::look();
+    let mut has_joined = false;
+    loop {
+        provider::get_ready();
+        let mut locked = lock();
+        locked.registry.name_pending();
+        let mut waits = false;
+        with_objects(&mut locked, &mut |control, loaded| {
+            waits = !has_joined && turn::is_due();
+            if !waits {
+                run(control, loaded);
+            }
+        });
+        let has_unloaded = mem::take(&mut locked.has_unloaded);
+        let looks = provider::looks();
+        drop(locked);
+        if has_unloaded {
+            tidy();
+        }
+        if !waits {
+            if turn::is_done() {
+                provider::end_looks(looks);
+            }
+            return;
+        }
+        // Once: probes that appear meanwhile are left to the next operation.
+        has_joined = true;
+        turn::join_waiting();
+    }
+}
+
+/// Pauses the attachments whose consumers have failed: now, or, if the lock is taken, once its
+/// holder releases it. The caller sets the mark before it tries the lock, and each holder checks
+/// the mark after it has released the lock.
+pub(crate) fn sweep() {
+    SWEEP.store(true, Ordering::SeqCst);
+    let _whole = Uncancellable::new();
+    touch_thread_locals();
+    let guarded = Guarded::new();
+    let control = match CONTROL.try_lock() {
+        Ok(control) => control,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    let mut locked = Locked { control, guarded, sweeper: Sweeper };
+    locked.with_known(&mut sweep_marked);
+}
+
+/// Calls `run` once, with all objects known and none of them unloaded meanwhile.
+pub(super) fn with_objects(control: &mut Control, run: &mut dyn FnMut(&mut Control, KeptLoaded<'_>)) {
+    let mut run_swept = |control: &mut Control, loaded: KeptLoaded<'_>| {
+        sweep_marked(control, loaded);
+        run(control, loaded);
+    };
+    os::objects::freeze(|frozen| {
+        let loaded = control.refresh(frozen);
+        if !control.registry.is_main_only() {
+            run_swept(control, loaded);
+        }
+    });
+    // The executable stays loaded: the dynamic linker need not be kept waiting.
+    control.with_executable(&mut run_swept);
+}
+
+/// Pauses the attachments whose consumers have failed, if the mark is set.
+fn sweep_marked(control: &mut Control, loaded: KeptLoaded<'_>) {
+    if SWEEP.swap(false, Ordering::SeqCst) {
+        control.sweep(loaded);
+    }
+}
+
+impl Deref for Locked {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        &self.control
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Control {
+        &mut self.control
+    }
+}
+
+thread_local! {
+    /// Touched so that this thread has its copies of this object's thread-locals. In a library that
+    /// was loaded late, their first use may take the dynamic linker's outer lock.
+    static TOUCHED: Cell<u8> = const { Cell::new(0) };
+    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
+}
+
+fn touch_thread_locals() {
+    TOUCHED.with(|touched| {
+        // Taking the address allocates the thread-local.
+        std::hint::black_box(touched.as_ptr());
+    });
+}
+
+pub(super) fn before_fork() {
+    turn::before_fork();
+    let locked = lock();
+    ACROSS_FORK.with(|kept| kept.keep(locked));
+}
+
+fn after_fork() -> Option<Locked> {
+    ACROSS_FORK.with(Kept::take)
+}
+
+pub(super) fn after_fork_in_parent() {
+    drop(after_fork());
+    turn::after_fork();
+}
+
+/// Pauses the attachments of orphaned consumers and releases the lock in a forked child.
+///
+/// The child has one thread, so no object is unloaded meanwhile. But another thread of the parent
+/// may have been unloading an object, and may have held the dynamic linker's inner lock. So only
+/// sites of the executable are touched here; if there are others, the child's first operation
+/// handles them. Of the C library, this uses only the heap, which glibc and musl make usable before
+/// they call this.
+pub(super) fn after_fork_in_child() {
+    dispatch::forget_other_threads();
+    Looking::forget();
+    // Another thread of the parent may have been about to note its discoveries.
+    provider::note_all();
+    let is_cut = turn::after_fork_in_child();
+    let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
+    if is_cut {
+        control.attachments.cut_joining();
+    }
+    if control.attachments.orphan() {
+        SWEEP.store(true, Ordering::SeqCst);
+    }
+    control.with_executable(&mut sweep_marked);
+    // Dropping it would call the dynamic linker.
+    mem::forget(sweeper);
+    drop(control);
+    drop(guarded);
+}

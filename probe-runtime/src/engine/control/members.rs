@@ -1,0 +1,339 @@
+//! The attachments and holds of one probe, and the hook that results.
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::parts::{Chain, Part, Parts};
+use crate::engine::dispatch::{Action, CounterAt, Published, Subscription};
+use crate::engine::entry::backend;
+use crate::engine::registry::ProbeState;
+use crate::engine::sites::Mode;
+use probe_core::abi::Definition;
+
+/// The attachments that listen to one probe, and the number of holds on it.
+///
+/// | listening parts | holds | sites | hook |
+/// |---|---|---|---|
+/// | none | any | latent | none, or that of a sole part that is paused or off |
+/// | some, and all that a hit does is to be counted by the probe's counter | 0 | counting | theirs |
+/// | some others | 0 | active | theirs |
+/// | some | ≥ 1 | latent | theirs |
+#[derive(Default)]
+pub(super) struct Members {
+    parts: Chain,
+    holds: u32,
+    hook: Option<Published>,
+}
+
+/// The effects of a new hook on the way in which parts are counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Turning {
+    /// Whether some parts must be frozen or thawed.
+    pub(super) turns: bool,
+    /// Whether the attachments' own counters may count from now on.
+    pub(super) mixes: bool,
+}
+
+impl Members {
+    /// Returns the probe's state. `is_paused` returns whether an attachment is paused.
+    #[inline]
+    pub(super) fn state(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> ProbeState {
+        let listening = parts.of(&self.parts).any(|part| listens(part, &is_paused));
+        match (self.parts.is_empty(), listening && self.holds == 0) {
+            (true, _) => ProbeState::Latent,
+            (false, true) => ProbeState::Active,
+            (false, false) => ProbeState::Held,
+        }
+    }
+
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// Returns the attachment that alone decides on this probe, if there is one.
+    #[inline]
+    pub(super) fn sole(&self, parts: &Parts) -> Option<usize> {
+        parts.sole(&self.parts).filter(|_| self.holds == 0).map(Part::attachment)
+    }
+
+    /// Returns the only part, whether it listens or not. `None` if there are several or none.
+    #[inline]
+    pub(super) fn sole_part<'a>(&self, parts: &'a Parts) -> Option<&'a Part> {
+        parts.sole(&self.parts)
+    }
+
+    /// Returns the attachments that have parts.
+    pub(super) fn attachments(&self, parts: &Parts) -> impl Iterator<Item = usize> {
+        parts.of(&self.parts).map(Part::attachment)
+    }
+
+    /// Returns an attachment's part.
+    #[inline]
+    pub(super) fn part<'a>(&self, parts: &'a Parts, attachment: usize) -> Option<&'a Part> {
+        parts.of(&self.parts).find(|part| part.attachment() == attachment)
+    }
+
+    pub(super) fn add(&mut self, parts: &mut Parts, part: Part) {
+        parts.add(&mut self.parts, part);
+    }
+
+    /// Removes an attachment's part; returns it.
+    pub(super) fn remove(&mut self, parts: &mut Parts, attachment: usize) -> Option<Part> {
+        parts.remove(&mut self.parts, attachment)
+    }
+
+    /// Switches an attachment's part off or on. Returns whether that was a change; `None` if it has
+    /// no part.
+    pub(super) fn set_off(&self, parts: &mut Parts, attachment: usize, is_off: bool) -> Option<bool> {
+        let part = parts.find_mut(&self.parts, attachment)?;
+        Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
+    }
+
+    /// Counts or delivers an attachment's hits from now on; those under way may do either. No new
+    /// hook is published.
+    pub(super) fn set_counting(
+        &self,
+        parts: &mut Parts,
+        attachment: usize,
+        subscription: &Subscription,
+        is_counting: bool,
+    ) {
+        let Some(part) = parts.find_mut(&self.parts, attachment) else { return };
+        part.is_counting = is_counting;
+        if let Some(hook) = &self.hook {
+            hook.set_counting(subscription, is_counting);
+        }
+    }
+
+    /// Returns the mode that the sites of a probe with this counter should have.
+    #[inline]
+    pub(super) fn mode(
+        &self,
+        parts: &Parts,
+        counter: Option<CounterAt>,
+        is_paused: impl Fn(usize) -> bool,
+    ) -> Mode {
+        let only_counts = |at| self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(at));
+        match self.state(parts, is_paused) {
+            ProbeState::Active if counter.is_some_and(only_counts) => Mode::Counting,
+            ProbeState::Active => Mode::Active,
+            _ => Mode::Latent,
+        }
+    }
+
+    pub(super) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    pub(super) fn release(&mut self) {
+        self.holds -= 1;
+    }
+
+    /// Returns the parts that are in the hook. A sole part's hook is published even while it is
+    /// paused or off, so that switching it changes only its sites.
+    #[inline]
+    pub(super) fn hooked<'a>(
+        &self,
+        parts: &'a Parts,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) -> impl Iterator<Item = &'a Part> + Clone {
+        let is_sole = parts.sole(&self.parts).is_some();
+        parts.of(&self.parts).filter(move |part| is_sole || listens(part, &is_paused))
+    }
+
+    /// Returns the effects of a new hook of the present members, on a probe with this counter.
+    #[inline]
+    pub(super) fn turning(
+        &self,
+        parts: &Parts,
+        counter: Option<CounterAt>,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) -> Turning {
+        match parts.sole(&self.parts) {
+            // Most probes have one part.
+            Some(sole) => Turning { turns: turns(sole, true, is_paused), mixes: counter.is_none() },
+            None if self.parts.is_empty() => Turning::default(),
+            None => self.turning_of_several(parts, counter, is_paused),
+        }
+    }
+
+    #[inline(never)]
+    fn turning_of_several(
+        &self,
+        parts: &Parts,
+        counter: Option<CounterAt>,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) -> Turning {
+        let turns = parts.of(&self.parts).any(|part| turns(part, false, &is_paused));
+        let hooked = || {
+            let all = self.hooked(parts, is_paused.clone());
+            all.map(|part| part.action).filter(|action| !matches!(action, Action::Wrap))
+        };
+        let is_joint = hooked().nth(1).is_none() || hooked().all(Action::only_counts);
+        Turning { turns, mixes: counter.is_none() || !is_joint }
+    }
+
+    /// Freezes and thaws parts, now that the probe's counter is at `sum`. Calls `turned` with each.
+    pub(super) fn turn(
+        &self,
+        parts: &mut Parts,
+        sum: u64,
+        is_paused: impl Fn(usize) -> bool,
+        mut turned: impl FnMut(&Part),
+    ) {
+        let is_sole = parts.sole(&self.parts).is_some();
+        parts.change_each(&self.parts, |part| {
+            if turns(part, is_sole, &is_paused) {
+                part.turn(sum);
+                turned(part);
+            }
+        });
+    }
+
+    /// Notes that the attachments' own counters may count these parts' hits.
+    pub(super) fn mix(&self, parts: &mut Parts) {
+        parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
+    }
+
+    /// Publishes a hook; returns the replaced one, which must go to `limbo`.
+    #[inline]
+    pub(super) fn publish<'a>(
+        &mut self,
+        hook: Option<Published>,
+        definitions: impl Iterator<Item = &'a Definition>,
+    ) -> Option<Published> {
+        let old = std::mem::replace(&mut self.hook, hook);
+        if cfg!(probe_backend = "patched") {
+            self.show(definitions, true);
+        } else if let Some(hook) = &self.hook {
+            // The switch that follows shows or hides the hook. A definition that shows a hook
+            // already must not keep the old one.
+            for definition in definitions.filter(|definition| definition.is_hooked()) {
+                definition.hook().store(hook.as_ptr(), Ordering::Release);
+            }
+        }
+        old
+    }
+
+    /// Shows the present hook to the probe's definitions, or hides it; where no sites are patched,
+    /// this is the switch. Returns how many definitions began or ceased to be hooked, and how many
+    /// did neither.
+    #[inline]
+    pub(super) fn show<'a>(
+        &self,
+        definitions: impl Iterator<Item = &'a Definition>,
+        is_visible: bool,
+    ) -> (usize, usize) {
+        let hook: *mut () =
+            self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), Published::as_ptr);
+        let (mut switched, mut unchanged) = (0, 0);
+        for definition in definitions {
+            if !claim(definition) {
+                continue;
+            }
+            // Writers hold the control lock, so no other thread writes it now.
+            let before = definition.hook().load(Ordering::Relaxed);
+            definition.hook().store(hook, Ordering::Release);
+            *(if before.is_null() == hook.is_null() { &mut unchanged } else { &mut switched }) += 1;
+        }
+        (switched, unchanged)
+    }
+}
+
+#[inline]
+fn listens(part: &Part, is_paused: impl Fn(usize) -> bool) -> bool {
+    !part.is_off && !is_paused(part.attachment())
+}
+
+/// Returns whether a part must be frozen or thawed. A sole part that does not listen stays as it
+/// is.
+#[inline]
+fn turns(part: &Part, is_sole: bool, is_paused: impl Fn(usize) -> bool) -> bool {
+    let listens = listens(part, is_paused);
+    if part.is_frozen { listens } else { !listens && !is_sole && part.action.counts() }
+}
+
+/// Takes a definition for this runtime. Returns `false` if another runtime in this process (a
+/// plugin's, say) has taken it.
+#[inline]
+pub(super) fn claim(definition: &Definition) -> bool {
+    let ours = backend::entry(definition);
+    // A runtime never gives a definition back.
+    if definition.entry().load(Ordering::Acquire) == ours {
+        return true;
+    }
+    let claimed =
+        definition.entry().compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
+    claimed.is_ok() || claimed == Err(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count() -> Action {
+        Action::Count(CounterAt::new(9))
+    }
+
+    fn call(counted: Option<CounterAt>) -> Action {
+        Action::Call { suppressed: CounterAt::new(7), counted }
+    }
+
+    /// Checks which of two attachments' parts are frozen, and their counts, as hooks are made.
+    #[test]
+    fn a_part_is_frozen_while_others_count_and_it_does_not_listen() {
+        let (mut parts, mut members) = (Parts::default(), Members::default());
+        let make = |members: &Members, parts: &mut Parts, sum: u64, paused: &[usize]| {
+            let is_paused = |at: usize| paused.contains(&at);
+            let is_to_turn = members.turning(parts, Some(CounterAt::new(1)), is_paused).turns;
+            let mut turned = Vec::new();
+            members.turn(parts, sum, is_paused, |part| turned.push(part.attachment()));
+            assert_eq!(is_to_turn, !turned.is_empty());
+            let told = |part: &Part| (part.attachment(), part.is_frozen, part.counted(sum));
+            (turned, parts.of(&members.parts).map(told).collect::<Vec<_>>())
+        };
+        members.add(&mut parts, Part::new(0, count()));
+        assert_eq!(make(&members, &mut parts, 10, &[]), (vec![0], vec![(0, false, 0)]));
+        // A sole part stays thawed while it is paused.
+        assert_eq!(make(&members, &mut parts, 13, &[0]), (vec![], vec![(0, false, 3)]));
+        members.add(&mut parts, Part::new(1, count()));
+        assert_eq!(make(&members, &mut parts, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
+        assert_eq!(make(&members, &mut parts, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
+        assert_eq!(make(&members, &mut parts, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
+        assert_eq!(make(&members, &mut parts, 22, &[0, 1]).1, [(0, true, 6), (1, true, 8)]);
+        // A part that becomes sole again gets no late hits until it listens.
+        assert!(members.remove(&mut parts, 1).is_some());
+        assert_eq!(make(&members, &mut parts, 25, &[0]), (vec![], vec![(0, true, 6)]));
+        assert_eq!(make(&members, &mut parts, 25, &[]), (vec![0], vec![(0, false, 6)]));
+        assert_eq!(members.set_off(&mut parts, 0, true), Some(true));
+        members.add(&mut parts, Part::new(2, call(None)));
+        let (turned, told) = make(&members, &mut parts, 27, &[]);
+        assert_eq!((turned, told[0]), (vec![0], (0, true, 8)));
+    }
+
+    #[test]
+    fn attachments_count_by_their_own_where_one_may_be_told() {
+        let mixed = |actions: &[Action], counter: Option<CounterAt>, paused: &[usize]| {
+            let (mut parts, mut members) = (Parts::default(), Members::default());
+            for (attachment, action) in actions.iter().enumerate() {
+                members.add(&mut parts, Part::new(attachment, *action));
+            }
+            if members.turning(&parts, counter, |at| paused.contains(&at)).mixes {
+                members.mix(&mut parts);
+            }
+            parts.of(&members.parts).map(|part| part.is_mixed).collect::<Vec<_>>()
+        };
+        let (own, either) = (Some(CounterAt::new(1)), call(Some(CounterAt::new(8))));
+        assert_eq!(mixed(&[count()], own, &[]), [false]);
+        assert_eq!(mixed(&[count(), count(), Action::Wrap], own, &[]), [false; 3]);
+        assert_eq!(mixed(&[either, Action::Wrap], own, &[]), [false; 2]);
+        assert_eq!(mixed(&[either, count()], own, &[]), [true; 2]);
+        assert_eq!(mixed(&[count(), call(None)], own, &[]), [true, false]);
+        assert_eq!(
+            mixed(&[count(), count(), call(None)], own, &[2]),
+            [false; 3],
+            "it is told of nothing now"
+        );
+        assert_eq!(mixed(&[count()], None, &[]), [true], "the probe has none");
+    }
+}

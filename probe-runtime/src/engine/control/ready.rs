@@ -1,0 +1,93 @@
+//! Getting ready for the first operation on probes; see `lifecycle` in `probe-patch`.
+
+use super::lock;
+use crate::engine::dispatch;
+#[cfg(probe_backend = "patched")]
+use crate::engine::dispatch::guarded;
+#[cfg(probe_backend = "patched")]
+use crate::engine::entry::backend::announce;
+use crate::engine::error::Error;
+use crate::engine::os::cancel::Uncancellable;
+use crate::engine::os::pin::{Unpinned, pin_object};
+use crate::engine::os::{AcrossForks, Rank, Ready, room};
+#[cfg(probe_backend = "patched")]
+use crate::engine::sites::{Quieting, set_quieting};
+
+static READY: Ready = room(Rank::Inner, ACROSS_FORKS, install);
+
+const ACROSS_FORKS: AcrossForks = AcrossForks {
+    before: lock::before_fork,
+    in_parent: lock::after_fork_in_parent,
+    in_child: lock::after_fork_in_child,
+};
+
+/// Gets ready on the first call. It waits for constructors, so it must be called before taking a
+/// lock of this crate or freezing.
+#[inline]
+pub(crate) fn prepare() {
+    #[cfg(probe_backend = "patched")]
+    crate::engine::sites::READY.prepare();
+    READY.prepare();
+}
+
+/// Returns whether this is ready, without waiting.
+#[cfg(probe_discovers)]
+pub(crate) fn is_ready() -> bool {
+    READY.is_ready()
+}
+
+/// Gets ready, for callers that put hooks into the program.
+///
+/// # Errors
+/// [`Error::Unpinned`].
+pub(super) fn require() -> Result<(), Error> {
+    // Its lock is taken under the control lock, where waiting for constructors is forbidden.
+    #[cfg(probe_backend = "patched")]
+    crate::engine::sites::READY.require().map_err(unpinned)?;
+    READY.require().map_err(unpinned)
+}
+
+/// Keeps the object that contains this address loaded.
+///
+/// # Errors
+/// [`Error::Unpinned`].
+pub(super) fn keep(address: usize) -> Result<(), Error> {
+    let _whole = Uncancellable::new();
+    pin_object(address).map_err(unpinned)
+}
+
+fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
+    Error::Unpinned { object, reason }
+}
+
+fn install() {
+    #[cfg(probe_backend = "patched")]
+    announce();
+    dispatch::prepare();
+    dispatch::on_failure(lock::sweep);
+    // Last: it waits for threads that began to open text before this was ready.
+    #[cfg(probe_backend = "patched")]
+    set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
+}
+
+#[cfg(all(test, probe_backend = "patched"))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::engine::sites::WritableRuns;
+
+    #[test]
+    fn getting_ready_waits_for_a_thread_that_opens_text() {
+        prepare();
+        let batch = WritableRuns::new();
+        let ready = thread::spawn(install);
+        // A thread that does not wait would end within these turns.
+        for _ in 0..10_000 {
+            thread::yield_now();
+        }
+        assert!(!ready.is_finished());
+        drop(batch);
+        assert!(ready.join().is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! Updating attachments for loaded and unloaded objects, and for discovered call sites.
+//!
+//! Cost: after an unload, a pass over all probes and attachments. After loads or discoveries alone,
+//! a pass over the new probes and their attachments. Otherwise a query of the dynamic linker.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::garbage::Garbage;
+use super::state::Control;
+use super::{forget_unloaded_text, leave_taken, refuse_taken};
+use crate::engine::dispatch::Era;
+use crate::engine::os::objects::{Frozen, KeptLoaded};
+#[cfg(probe_backend = "patched")]
+use crate::engine::registry::ProbeState;
+use crate::engine::registry::{Change, ProbeId};
+use crate::engine::sites::Report;
+
+impl Control {
+    /// Looks for loaded, unloaded and discovered probes, and switches new sites to the mode that
+    /// their probes want. Returns the proof that all known objects stay loaded.
+    pub(super) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> KeptLoaded<'a> {
+        let (change, loaded) = self.registry.refresh(frozen);
+        if let Some(change) = change {
+            self.take_over(change, frozen, loaded);
+        }
+        loaded
+    }
+
+    fn take_over(&mut self, change: Change, frozen: &Frozen, loaded: KeptLoaded<'_>) {
+        self.changes += 1;
+        forget_unloaded_text(&change.gone);
+        if self.attachments.any_standing() {
+            if change.is_list_new {
+                self.attachments.note_gone(&self.registry, loaded);
+            }
+            let all = || (0..self.registry.len()).map(ProbeId::new).collect::<Vec<_>>();
+            let all = change.is_list_new.then(all);
+            let mut found: Vec<_> = change.found.iter().map(|(id, _)| *id).collect();
+            found.sort_unstable();
+            let ids = all.as_ref().unwrap_or(&change.arrived);
+            self.attachments.note_late(ids, &found, &self.registry, loaded);
+        }
+        if !change.is_list_new {
+            self.adopt(&change.found, false, loaded);
+            self.take_in(change.arrived, frozen, loaded);
+            self.join_at_once(loaded);
+            return;
+        }
+        #[cfg(probe_backend = "patched")]
+        self.forget_unswitched();
+        for unloaded in change.unloaded {
+            self.has_unloaded = true;
+            self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
+        }
+        self.adopt(&change.found, true, loaded);
+        // No probe above these ever had members.
+        let attached = self.attachments.known().collect();
+        let attached = self.show_new(attached, frozen, loaded);
+        self.remember(&attached, loaded);
+        for at in self.attachments.numbers() {
+            if let Some(attached) = self.attachments.attached(at) {
+                let ids = Arc::clone(&attached.ids);
+                self.switch_late(at, &ids, loaded);
+            }
+        }
+        self.join_at_once(loaded);
+    }
+
+    /// Extends attachments to the new copies of these probes.
+    fn take_in(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) {
+        ids.sort_unstable();
+        ids.dedup();
+        let attached = self.show_new(ids, frozen, loaded);
+        self.remember(&attached, loaded);
+        let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
+        for id in attached {
+            for attachment in self.attachments.attachments_of(id) {
+                by_attachment.entry(attachment).or_default().push(id);
+            }
+        }
+        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids, loaded));
+    }
+
+    /// Points the definitions of attached probes to their hooks. Returns the attached ones of these
+    /// probes.
+    fn show_new(&mut self, mut ids: Vec<ProbeId>, frozen: &Frozen, loaded: KeptLoaded<'_>) -> Vec<ProbeId> {
+        ids.retain(|id| self.attachments.has_parts(*id));
+        leave_taken(&mut self.registry, &ids, frozen, loaded);
+        self.attachments.show(&ids, &self.registry, loaded);
+        ids
+    }
+
+    /// Switches the sites of some of an attachment's probes to their mode, without a call that
+    /// asked for it, and keeps the result as its late report.
+    pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId], loaded: KeptLoaded<'_>) {
+        let mut late = Report::default();
+        refuse_taken(&self.registry, ids, &mut late);
+        let unsettled =
+            self.attachments.attached(attachment).map(|attached| attached.subscription.unsettle());
+        self.switch_each(ids, &[], self.access_to_new(), &mut late, loaded);
+        if let (Some(attached), Some(unsettled)) = (self.attachments.attached(attachment), unsettled) {
+            attached.subscription.settle_locked(unsettled);
+        }
+        self.attachments.keep_late(attachment, late);
+    }
+
+    /// Forgets refusals of sites in unloaded objects. Called after objects were loaded or unloaded.
+    /// Sites of attachments are then switched, or refused, anew, so only held probes' sites are
+    /// kept.
+    #[cfg(probe_backend = "patched")]
+    fn forget_unswitched(&mut self) {
+        if self.unswitched.all().is_empty() {
+            return;
+        }
+        let held = self.attachments.known().filter(|id| self.attachments.state_of(*id) == ProbeState::Held);
+        self.unswitched.retain(held.flat_map(|id| self.registry.sites(id)));
+    }
+}

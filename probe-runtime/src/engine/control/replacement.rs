@@ -1,0 +1,128 @@
+//! Closures that run instead of a function while a guard lives.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::lock::operate;
+use super::ready;
+use super::retired::settle;
+use crate::engine::dispatch::{Awaited, Subscription, Wrapper};
+use crate::engine::error::Error;
+use crate::engine::registry::ProbeInfo;
+use crate::engine::sites::{Report, Visibility};
+use crate::replaced::Passed;
+
+/// A guard of a closure that runs instead of a function. The `install` that
+/// [`#[probe(replace)]`](macro@crate::probe) gives to the function returns it. Dropping it removes
+/// the closure. Several closures of one function may be removed in any order.
+///
+/// When the drop has returned, calls of the function that begin do not run the closure any more.
+/// Calls that are in it go on, however long they wait: each keeps alive all that it runs, and the
+/// last of them drops the closure. If a consumer's hit is under way at that time, a later operation
+/// may drop it. So the guard may be dropped anywhere, even inside the closure.
+///
+/// [`Attachment`](crate::Attachment#while-it-is-attached) describes objects that come and go,
+/// forks, the end of the process and cancelled threads; the same holds here. A forked child has the
+/// replacement, too. Objects that contain a replaced function or an installed closure stay loaded
+/// until the process ends.
+///
+/// ```
+/// use probe_runtime::probe;
+///
+/// #[probe(replace)]
+/// fn price(item: &str, count: u32) -> u32 {
+///     item.len() as u32 * count
+/// }
+///
+/// let half = price::install(|original, item, count| original(item, count) / 2)?;
+/// assert_eq!(price("pear", 10), 20);
+/// drop(half);
+/// assert_eq!(price("pear", 10), 40);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[must_use = "dropping it removes the closure"]
+pub struct Replacement {
+    /// `None` once removed.
+    number: Option<usize>,
+    report: Report,
+}
+
+impl Replacement {
+    /// Returns the result of activating the function's sites.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns the result of activating copies of its sites that were loaded later, as
+    /// [`Attachment::late_report`](crate::Attachment::late_report) does.
+    pub fn late_report(&self) -> Report {
+        let late = |number| operate(|control, _| control.attachments.late(number));
+        self.number.map(late).unwrap_or_default()
+    }
+
+    /// Returns the function's probe, of kind [`Replace`](crate::Kind::Replace), in its present
+    /// state.
+    pub fn probe(&self) -> Option<ProbeInfo> {
+        operate(|control, loaded| {
+            let id = *control.attachments.attached(self.number?)?.ids.first()?;
+            control.attached_info(id, loaded)
+        })
+    }
+
+    /// Removes the closure, as dropping does, and returns the result of making the sites latent.
+    pub fn remove(mut self) -> Report {
+        self.leave()
+    }
+
+    /// Removes the closure on the first call. `drop` calls it again after `remove`; that does
+    /// nothing.
+    fn leave(&mut self) -> Report {
+        let Some(number) = self.number.take() else { return Report::default() };
+        let report = operate(|control, loaded| control.detach(number, loaded));
+        settle(Visibility::Synchronous, Some(Awaited::Passing));
+        report
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
+
+impl fmt::Debug for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replacement").field("report", &self.report).finish_non_exhaustive()
+    }
+}
+
+/// Installs a closure of the type `W` in front of calls of a function of the type `O`. The macro's
+/// `install` calls this. `boxed` makes the closure a `W`; its code lies in the same object as the
+/// closure's.
+///
+/// # Errors
+/// [`Error::WithoutProbes`], [`Error::Unpinned`], [`Error::NotReplaced`].
+pub fn install<O, W, F>(function: Passed, closure: F, boxed: fn(F) -> Box<W>) -> Result<Replacement, Error>
+where
+    O: ?Sized + 'static,
+    W: ?Sized + Send + Sync + 'static,
+{
+    let definition = function.definition().ok_or(Error::WithoutProbes)?;
+    #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
+    crate::engine::registry::see(definition);
+    ready::require()?;
+    // Once these objects were unloaded, the function could not be found by its address again, and
+    // the closure could not be dropped.
+    ready::keep(std::ptr::from_ref(definition).addr())?;
+    ready::keep((boxed as *const ()).addr())?;
+    let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
+    let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
+    let (number, report) = operate(|control, loaded| control.install(definition, &subscription, loaded));
+    settle(Visibility::Synchronous, None);
+    let replacement = Replacement { number, report };
+    if replacement.report.refused() != 0 {
+        return Err(Error::NotReplaced(Box::new(replacement.report.clone())));
+    }
+    Ok(replacement)
+}

@@ -1,0 +1,393 @@
+//! The hook: an immutable snapshot of a probe's consumers.
+
+// Safety: relies on `control`, which alone publishes hooks, and frees a hook only when `limbo`
+// gives it out.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{ptr, slice};
+
+use super::ProbeId;
+use super::delivery::{Deliver, each};
+use super::thread_slot::UNREAD;
+use super::{CounterAt, Recorder, Subscription, ThreadSlot, Wrappers};
+
+/// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
+/// reads most of it.
+#[repr(C, align(64))]
+pub(crate) struct Hook {
+    /// Offset of the one counter for all members, if hits only count now; else 0, [`IN_ORDER`], or
+    /// the number of a [recorder](super::Recorder). `enter` reads it.
+    sole_counter: AtomicUsize,
+    /// The function that `enter` calls for all other hits.
+    pub(super) deliver: Deliver,
+    /// The only member, if there is one. Its first word is the subscription whose consumer
+    /// `deliver` calls.
+    pub(super) sole: Member,
+    /// `enter` reads it, too.
+    probe: ProbeId,
+    /// The probe's own counter, if it has one.
+    counter: Option<CounterAt>,
+    /// Several members, or wrappers; null in most hooks. It lies in a [slab](super::slab).
+    rest: *mut Rest,
+}
+
+/// The members of a hook that has not exactly one, and its wrappers.
+pub(super) struct Rest {
+    /// The members, unless the hook has exactly one. They lie in a slab, too.
+    members: *const Member,
+    len: usize,
+    /// Wrappers that run instead of the function, newest first.
+    wrappers: Option<Wrappers>,
+}
+
+const _: () = {
+    assert!(offset_of!(Hook, sole_counter) == 0);
+    assert!(offset_of!(Hook, deliver) == 8);
+    assert!(offset_of!(Hook, sole) == 16 && offset_of!(Member, subscription) == 0);
+    assert!(size_of::<Hook>() == 64);
+};
+
+// SAFETY: `rest` lives as long as the hook, and belongs to no other.
+unsafe impl Send for Hook {}
+// SAFETY: as above; the data it points to is `Sync`.
+unsafe impl Sync for Hook {}
+// SAFETY: `members` points to members that live as long as the rest.
+unsafe impl Send for Rest {}
+// SAFETY: as above; members are `Sync`.
+unsafe impl Sync for Rest {}
+
+/// Offset of the probe's number in a hook.
+#[cfg(probe_backend = "patched")]
+pub(crate) const PROBE: usize = offset_of!(Hook, probe);
+
+/// A consumer [needs order](crate::Consumer::needs_order): a hit waits until all earlier
+/// instructions are done. As a signed number it is negative, unlike an offset.
+const IN_ORDER: usize = usize::MAX;
+
+impl Hook {
+    /// Makes a hook with one member.
+    ///
+    /// # Safety
+    /// The member's subscription must not be dropped before the hook. The rest, if there is one,
+    /// must have no members, must belong to no other hook, and must be neither moved nor dropped
+    /// before the hook.
+    pub(super) unsafe fn of_one(
+        probe: ProbeId,
+        sole: Member,
+        counter: Option<CounterAt>,
+        rest: *mut Rest,
+    ) -> Self {
+        let sole_counter = AtomicUsize::new(way(slice::from_ref(&sole), counter));
+        let deliver = match sole.action {
+            Action::Call { .. } => sole.subscription().deliver(),
+            _ => each,
+        };
+        Self { sole_counter, deliver, sole, probe, counter, rest }
+    }
+
+    /// Makes a hook with the members of the rest, if there is one.
+    ///
+    /// # Safety
+    /// The rest must belong to no other hook, and must be neither moved nor dropped before the
+    /// hook; nor must the members' subscriptions.
+    pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<CounterAt>, rest: *mut Rest) -> Self {
+        // SAFETY: the caller's promise.
+        let sole_counter =
+            AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
+        Self { sole_counter, deliver: each, sole: Member::nobody(), probe, counter, rest }
+    }
+
+    /// Returns the hook behind a published pointer, for as long as the slot stays marked.
+    pub(super) fn read(hook: *mut Self, _marked: &ThreadSlot) -> Option<&Self> {
+        // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this
+        // thread's mark.
+        unsafe { hook.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn probe(&self) -> ProbeId {
+        self.probe
+    }
+
+    #[inline(always)]
+    pub(super) fn members(&self) -> &[Member] {
+        if self.sole.subscription.is_null() {
+            self.rest().map_or(&[], Rest::members)
+        } else {
+            slice::from_ref(&self.sole)
+        }
+    }
+
+    #[inline(always)]
+    fn rest(&self) -> Option<&Rest> {
+        // SAFETY: the maker of the hook has promised it.
+        unsafe { self.rest.as_ref() }
+    }
+
+    /// Returns the counter of several members together, if hits only count now.
+    #[inline(always)]
+    pub(super) fn joint_counter(&self) -> Option<CounterAt> {
+        let is_joint = |at: &CounterAt| self.sole_counter.load(Ordering::Relaxed) == at.offset();
+        self.counter.filter(|at| self.members().len() > 1 && is_joint(at))
+    }
+
+    /// Returns whether hits now only count, with this counter.
+    #[inline]
+    pub(crate) fn only_counts_at(&self, counter: CounterAt) -> bool {
+        self.sole_counter.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
+    }
+
+    pub(super) fn wrappers(&self) -> Option<&Wrappers> {
+        self.rest()?.wrappers.as_ref()
+    }
+
+    /// Takes the wrappers out, once no hit can find the hook.
+    pub(super) fn take_wrappers(&mut self) -> Option<Wrappers> {
+        // SAFETY: the maker of the hook has promised it; no thread reads the hook any more.
+        unsafe { self.rest.as_mut() }?.wrappers.take()
+    }
+
+    /// Makes an attachment's hits be counted or delivered, while other threads may be reading the
+    /// hook. Hits under way may see either state.
+    pub(crate) fn set_counting(&self, subscription: &Subscription, is_counting: bool) {
+        let Some(member) = self.members().iter().find(|it| ptr::eq(it.subscription, subscription)) else {
+            return;
+        };
+        member.set_counting(is_counting);
+        self.sole_counter.store(way(self.members(), self.counter), Ordering::Release);
+    }
+}
+
+impl Rest {
+    /// # Safety
+    /// `members` must point to `len` members, which must be neither moved nor dropped before the
+    /// rest.
+    pub(super) unsafe fn new(members: *const Member, len: usize, wrappers: Option<Wrappers>) -> Self {
+        Self { members, len, wrappers }
+    }
+
+    #[inline(always)]
+    fn members(&self) -> &[Member] {
+        // SAFETY: the maker of the rest has promised it.
+        unsafe { slice::from_raw_parts(self.members, self.len) }
+    }
+}
+
+/// Returns the value of [`Hook::sole_counter`] for the present state of these members.
+fn way(members: &[Member], counter: Option<CounterAt>) -> usize {
+    let is_ordered = || members.iter().any(Member::needs_order);
+    let long_way = || if is_ordered() { IN_ORDER } else { 0 };
+    match members {
+        // No consumer is attached, so the way in has nothing else to do.
+        [] => UNREAD,
+        [sole] => {
+            sole.only_counter().map(CounterAt::offset).or_else(|| sole.recorder()).unwrap_or_else(long_way)
+        }
+        all if all.iter().all(|member| member.only_counter().is_some()) => {
+            counter.map_or_else(long_way, CounterAt::offset)
+        }
+        _ => long_way(),
+    }
+}
+
+/// The effect of a hit for one attachment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Increments the thread's counter.
+    Count(CounterAt),
+    /// Calls the consumer, or increments a counter if it must not be called.
+    Call {
+        /// Counts hits that were not delivered, because they came from inside a consumer.
+        suppressed: CounterAt,
+        /// Counts hits that are counted instead of delivered, if the consumer ever asks for that.
+        counted: Option<CounterAt>,
+    },
+    /// Nothing: a wrapper runs instead of the function, after the hit.
+    Wrap,
+}
+
+impl Action {
+    /// Returns whether hits are ever counted, apart from suppressed ones.
+    pub(crate) fn counts(self) -> bool {
+        self.counter().is_some()
+    }
+
+    /// Returns the attachment's own counter of its hits.
+    pub(crate) fn counter(self) -> Option<CounterAt> {
+        match self {
+            Self::Count(at) => Some(at),
+            Self::Call { counted, .. } => counted,
+            Self::Wrap => None,
+        }
+    }
+
+    /// Returns whether hits are never delivered.
+    pub(crate) fn only_counts(self) -> bool {
+        matches!(self, Self::Count(_))
+    }
+}
+
+/// The part of one attachment in one probe.
+#[repr(C)]
+pub(crate) struct Member {
+    /// The owner of the hook keeps it alive, with one share for all its members. Null only in
+    /// [`nobody`](Self::nobody).
+    subscription: *const Subscription,
+    action: Action,
+    /// For [`Action::Call`]: whether hits are now counted instead of delivered.
+    is_counting: AtomicBool,
+}
+
+// SAFETY: a subscription is `Send` and `Sync`.
+unsafe impl Send for Member {}
+// SAFETY: as above.
+unsafe impl Sync for Member {}
+
+impl Member {
+    /// Takes the place of the only member in hooks that have none or several.
+    const fn nobody() -> Self {
+        Self { subscription: ptr::null(), action: Action::Wrap, is_counting: AtomicBool::new(false) }
+    }
+
+    pub(super) fn new(action: Action, subscription: &Arc<Subscription>, is_counting: bool) -> Self {
+        let subscription = Arc::as_ptr(subscription);
+        Self { subscription, action, is_counting: AtomicBool::new(is_counting) }
+    }
+
+    /// Makes the member count with the probe's counter, if there is one. Must come before its hook
+    /// is made.
+    pub(super) fn counting_at(mut self, counter: Option<CounterAt>) -> Self {
+        if let (Some(counter), Action::Count(at) | Action::Call { counted: Some(at), .. }) =
+            (counter, &mut self.action)
+        {
+            *at = counter;
+        }
+        self
+    }
+
+    /// Returns the present effect of a hit.
+    #[inline(always)]
+    pub(super) fn action(&self) -> Action {
+        match self.action {
+            Action::Call { counted: Some(at), .. } if self.is_counting.load(Ordering::Relaxed) => {
+                Action::Count(at)
+            }
+            action => action,
+        }
+    }
+
+    /// Returns the counter of a hit, if hits now only count.
+    fn only_counter(&self) -> Option<CounterAt> {
+        if let Action::Count(at) = self.action() { Some(at) } else { None }
+    }
+
+    /// Returns whether a hit must wait until all earlier instructions are done.
+    fn needs_order(&self) -> bool {
+        matches!(self.action(), Action::Call { .. }) && self.subscription().needs_order()
+    }
+
+    /// Returns the number of the consumer's recorder, if it has one.
+    fn recorder(&self) -> Option<usize> {
+        matches!(self.action(), Action::Call { .. })
+            .then(|| self.subscription().recorder().map(Recorder::way))?
+    }
+
+    /// Must be called by the holder of the control lock.
+    fn set_counting(&self, is_counting: bool) {
+        self.is_counting.store(is_counting, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn subscription(&self) -> &Subscription {
+        // SAFETY: the subscription lives as long as the member, as the maker of the member's hook
+        // has promised.
+        unsafe { &*self.subscription }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::dispatch::{Era, Event, Hooks, Listener, Room};
+
+    struct Told {
+        needs_order: bool,
+    }
+
+    impl Listener for Told {
+        fn needs_order(&self) -> bool {
+            self.needs_order
+        }
+
+        fn hit(&self, _event: &Event<'_>) {}
+    }
+
+    /// The first is the probe's counter; these are the attachments' counters.
+    const OWN: [usize; 2] = [64, 65];
+
+    fn subscription(needs_order: bool) -> Arc<Subscription> {
+        Arc::new(Subscription::new(Arc::new(Told { needs_order })))
+    }
+
+    fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::engine::dispatch::Published {
+        let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
+        let mut hooks = Hooks::with_room(Room { hooks: 1, rests: 1, members: members.len() }, Era::UNKNOWN);
+        hooks.add(ProbeId::new(0), Some(CounterAt::new(0)), listening)
+    }
+
+    fn way(hook: &Hook) -> usize {
+        hook.sole_counter.load(Ordering::Relaxed)
+    }
+
+    /// Returns the counters of a hook's members.
+    fn places(hook: &Hook) -> Vec<Option<CounterAt>> {
+        hook.members().iter().map(Member::only_counter).collect()
+    }
+
+    #[test]
+    fn only_hits_for_a_consumer_that_needs_order_wait() {
+        let call = Action::Call { suppressed: CounterAt::new(1), counted: Some(CounterAt::new(OWN[0])) };
+        let count = Action::Count(CounterAt::new(OWN[1]));
+        let (ordered, other) = (&subscription(true), &subscription(false));
+        assert_eq!(way(&hook(&[])), UNREAD);
+        assert_eq!(way(&hook(&[(Action::Wrap, other)])), UNREAD);
+        assert_eq!(way(&hook(&[(call, other)])), 0);
+        assert_eq!(way(&hook(&[(count, other), (call, other)])), 0);
+        assert_eq!(way(&hook(&[(count, other), (call, ordered)])), IN_ORDER);
+        let counted = CounterAt::new(0).offset();
+        let (alone, both) = (hook(&[(call, ordered)]), hook(&[(call, ordered), (call, other)]));
+        for hook in [&alone, &both] {
+            assert_eq!(way(hook), IN_ORDER);
+            hook.set_counting(ordered, true);
+        }
+        assert_eq!((way(&alone), way(&both)), (counted, 0));
+        both.set_counting(other, true);
+        assert_eq!(way(&both), counted, "once for both");
+        both.set_counting(other, false);
+        assert_eq!(way(&both), 0);
+        alone.set_counting(ordered, false);
+        assert_eq!(way(&alone), IN_ORDER);
+    }
+
+    #[test]
+    fn members_that_only_count_share_the_probes_counter() {
+        let [first, second] = OWN.map(CounterAt::new);
+        let call = Action::Call { suppressed: CounterAt::new(1), counted: Some(first) };
+        let count = Action::Count(second);
+        let (one, other) = (&subscription(false), &subscription(false));
+        let probes = CounterAt::new(0);
+        for alone in [hook(&[(count, one)]), hook(&[(count, one), (Action::Wrap, other)])] {
+            assert_eq!((way(&alone), places(&alone)), (probes.offset(), vec![Some(probes)]));
+        }
+        let both = hook(&[(count, one), (count, other)]);
+        assert_eq!((way(&both), both.joint_counter()), (probes.offset(), Some(probes)));
+        // If one member may be called, each member that counts uses its own counter.
+        let mixed = hook(&[(call, one), (count, other)]);
+        assert_eq!((mixed.joint_counter(), places(&mixed)), (None, vec![None, Some(second)]));
+        mixed.set_counting(one, true);
+        assert_eq!((mixed.joint_counter(), places(&mixed)), (Some(probes), vec![Some(first), Some(second)]));
+    }
+}

@@ -1,0 +1,58 @@
+//! The way into dispatch of a flag and a branch: for all targets that are not patched, and for tests
+//! with `--cfg probe_portable`.
+
+#[cfg(feature = "profiler")]
+pub(crate) mod rehearsal;
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+
+use probe_core::abi::{Definition, Value};
+
+use crate::engine::dispatch::{self, ThreadSlot};
+
+type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
+
+std::thread_local! {
+    static SLOT: AtomicPtr<ThreadSlot> = const { AtomicPtr::new(ptr::null_mut()) };
+}
+
+/// Returns the slot of this thread; null before its first hit.
+pub(crate) fn slot() -> *mut ThreadSlot {
+    SLOT.with(|own| own.load(Ordering::Relaxed))
+}
+
+pub(crate) fn set_slot(slot: *mut ThreadSlot) {
+    SLOT.with(|own| own.store(slot, Ordering::Relaxed));
+}
+
+/// Sets the slot of this thread if it has none and returns null; otherwise returns the slot that it
+/// has. Atomic: a signal handler's hit comes before it, or finds the slot.
+pub(crate) fn claim_slot(slot: *mut ThreadSlot) -> *mut ThreadSlot {
+    SLOT.with(|own| {
+        own.compare_exchange(ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed)
+            .unwrap_or_else(|it| it)
+    })
+}
+
+/// A static, since a function may have several addresses, for example under Miri.
+static ENTRY: Entry = dispatch;
+
+/// Returns the `entry` of definitions that this runtime owns.
+pub(crate) fn entry(_definition: &Definition) -> *mut () {
+    (ENTRY as *const ()).cast_mut()
+}
+
+extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
+    dispatch::dispatch(definition, values);
+}
+
+/// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.
+pub(crate) fn light_barrier() {
+    fence(Ordering::SeqCst);
+}
+
+/// Adds one, atomically: a signal handler may run in between.
+pub(crate) fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,19 @@
+//! The engine: from a definition in memory to a hit that its consumers see.
+//!
+//! ```text
+//! os ▸ entry ▸ sites ▸ dispatch ▸ registry ▸ control ▸ calls, per_thread, by_probe, clock
+//! ```
+
+pub(crate) mod by_probe;
+pub mod calls;
+pub(crate) mod clock;
+pub(crate) mod control;
+pub(crate) mod dispatch;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod order;
+pub(crate) mod os;
+pub(crate) mod per_thread;
+pub(crate) mod registry;
+pub(crate) mod self_test;
+pub mod sites;

@@ -1,0 +1,249 @@
+//! Discovered probes, which no object's table lists.
+//!
+//! While no object is unloaded, each discovery is added by itself ([`Registry::add_new`]), and
+//! operations look at it one by one, as at a real call. Once more than 256 of these are settled
+//! sites, and they are more than a quarter as many as the grouped sites, a pass groups them with
+//! the others. So each site has its share of a few passes.
+
+use std::ops::RangeInclusive;
+
+use super::ProbeId;
+use super::loaded::Registry;
+use super::named::identity;
+use super::provider::{self, CallSite, Provider};
+use crate::engine::os::objects::{Frozen, KeptLoaded};
+use crate::engine::sites::{Access, Report};
+
+impl Registry {
+    /// Adds discoveries while no object has gone; returns those that are new.
+    pub(super) fn add_new(
+        &mut self,
+        frozen: &Frozen,
+        living: &[&'static dyn CallSite],
+    ) -> Vec<(ProbeId, &'static dyn CallSite)> {
+        let mut added = Vec::new();
+        if !provider::IS_POSSIBLE {
+            return added;
+        }
+        for &discovery in living {
+            if discovery.is_settled() {
+                self.discovered.settled += 1;
+            }
+            let Some(definition) = discovery.definition(frozen).filter(|_| discovery.probe().is_none())
+            else {
+                continue;
+            };
+            let next = ProbeId::new(self.len());
+            let id = *self.identities.entry(identity(definition)).or_insert(next);
+            if id == next {
+                self.add_probe();
+            }
+            self.define(id, definition);
+            self.discovered.add_call(id, discovery);
+            added.push((id, discovery));
+        }
+        if self.discovered.settled > self.grouped.len().max(1_024) / 4 {
+            self.grouped.extend(self.discovered.settle().iter().copied());
+        }
+        added
+    }
+
+    pub(crate) fn discovered(&self) -> &[(ProbeId, &'static dyn CallSite)] {
+        &self.discovered.all
+    }
+
+    /// Returns the probes of all discoveries.
+    pub(crate) fn discovered_ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
+        self.discovered.all.iter().map(|(id, _)| *id)
+    }
+
+    /// Returns the discoveries of these probes, which ascend.
+    pub(crate) fn calls_of(&self, ids: &[ProbeId]) -> impl Iterator<Item = &'static dyn CallSite> {
+        self.discovered.all.iter().filter(|(id, _)| ids.binary_search(id).is_ok()).map(|(_, call)| *call)
+    }
+
+    /// Returns whether a hit has found a probe, so that others may have passed before it joined.
+    pub(crate) fn was_reached(&self, id: ProbeId) -> bool {
+        self.discovered.was_reached(id)
+    }
+
+    /// Returns whether there are discoveries, whose text an attachment may not have opened.
+    #[inline(always)]
+    pub(crate) fn has_discovered(&self) -> bool {
+        provider::IS_POSSIBLE && !self.discovered.all.is_empty()
+    }
+
+    /// Returns whether any discovery is looked at one by one.
+    #[inline(always)]
+    pub(crate) fn has_calls(&self) -> bool {
+        provider::IS_POSSIBLE && !self.discovered.calls.is_empty()
+    }
+
+    /// Returns the discoveries of neighbouring probes that operations look at one by one: real
+    /// calls, calls that are switched as such, and new sites.
+    pub(crate) fn calls_of_run(
+        &self,
+        run: RangeInclusive<usize>,
+    ) -> impl Iterator<Item = &'static dyn CallSite> + '_ {
+        let run = ProbeId::new(*run.start())..=ProbeId::new(*run.end());
+        self.discovered.calls.range(run).flat_map(|(_, calls)| calls).copied()
+    }
+
+    /// Switches the discoveries of these probes that operations look at one by one.
+    #[inline(never)]
+    pub(crate) fn switch_calls(
+        &self,
+        runs: &[RangeInclusive<usize>],
+        active: bool,
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    ) {
+        let calls: Vec<_> = runs.iter().flat_map(|run| self.calls_of_run(run.clone())).collect();
+        if let Some(provider) = &self.provider {
+            provider.switch(&calls, active, access, report, loaded);
+        }
+    }
+
+    /// Returns the provider, once an operation has made it.
+    pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
+        let provider = self.provider.as_deref_mut().filter(|_| provider::IS_POSSIBLE);
+        provider.map(|provider| provider as _)
+    }
+
+    /// Names new discoveries. Runs before objects are frozen and [refreshed](Self::refresh), which
+    /// lists named discoveries.
+    pub(crate) fn name_pending(&mut self) {
+        let noted = provider::take_noted();
+        if let Some((entry, _)) = noted {
+            self.provider.get_or_insert_with(entry.begin);
+        }
+        let Some(provider) = self.provider() else { return };
+        let has_found = provider.look_ahead();
+        if noted.is_some() || has_found {
+            provider.name_pending(noted.is_some_and(|(_, is_all)| is_all));
+        }
+    }
+}
+
+#[cfg(all(test, probe_discovers))]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::engine::dispatch::Subscription;
+    use crate::engine::os::objects::freeze;
+    use crate::engine::registry::provider::{Due, Findings, RetiredMemory};
+    use crate::engine::sites::Site;
+    use probe_core::abi::{Definition, Kind};
+
+    /// A real call, which is never settled.
+    struct Call(Definition, AtomicUsize);
+
+    impl Call {
+        const fn new(line: u32) -> Self {
+            Self(Definition::new(Kind::Entry, "a::b", "a::b", "", "", line, 1), AtomicUsize::new(0))
+        }
+    }
+
+    impl CallSite for Call {
+        fn definition<'a>(&'static self, _frozen: &'a Frozen) -> Option<&'a Definition> {
+            Some(&self.0)
+        }
+
+        fn site(&'static self) -> Option<Site> {
+            None
+        }
+
+        fn is_settled(&self) -> bool {
+            false
+        }
+
+        fn places(&self) -> usize {
+            2
+        }
+
+        fn was_reached(&self) -> bool {
+            true
+        }
+
+        fn probe(&self) -> Option<ProbeId> {
+            self.1.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+        }
+
+        fn set_probe(&self, id: ProbeId) {
+            self.1.store(id.index() + 1, Ordering::Relaxed);
+        }
+
+        fn counter(&self) -> Option<usize> {
+            None
+        }
+    }
+
+    /// Notes the probes of each batch.
+    struct Batches(Arc<Mutex<Vec<Vec<usize>>>>);
+
+    impl Provider for Batches {
+        fn look_ahead(&mut self) -> bool {
+            false
+        }
+
+        fn name_pending(&mut self, _is_all: bool) {}
+
+        fn patch_pending(&mut self, _frozen: &Frozen) -> Due {
+            Due::Nothing
+        }
+
+        fn find(&mut self, _frozen: &Frozen, _is_all: bool) -> Findings {
+            Findings::default()
+        }
+
+        fn switch(
+            &self,
+            calls: &[&'static dyn CallSite],
+            _: bool,
+            _: Access,
+            _: &mut Report,
+            _: KeptLoaded<'_>,
+        ) {
+            let probes = calls.iter().filter_map(|call| Some(call.probe()?.index()));
+            self.0.lock().unwrap().push(probes.collect());
+        }
+
+        fn begin_first_hits(&mut self, _: Arc<Subscription>, _: Range<usize>) {}
+
+        fn counts_first_hits(&self) -> bool {
+            false
+        }
+
+        fn go_beyond(&mut self, _call: &'static dyn CallSite) {}
+
+        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<RetiredMemory> {
+            None
+        }
+
+        fn end_first_hits(&mut self) -> Option<RetiredMemory> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_calls_of_several_runs_are_one_batch() {
+        static CALLS: [Call; 5] = [Call::new(1), Call::new(2), Call::new(1), Call::new(3), Call::new(4)];
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let provider = Some(Box::new(Batches(Arc::clone(&batches))) as _);
+        let mut registry = Registry { provider, ..Registry::default() };
+        let calls: Vec<_> = CALLS.iter().map(|call| call as &dyn CallSite).collect();
+        let added = freeze(|frozen| registry.add_new(frozen, &calls));
+        let ids: Vec<_> = added.iter().map(|(id, _)| id.index()).collect();
+        assert_eq!(ids, [0, 1, 0, 2, 3], "the first and the third have one identity");
+        assert_eq!((registry.len(), registry.site_count(ProbeId::new(0))), (4, 4));
+        assert!(freeze(|frozen| registry.add_new(frozen, &calls)).is_empty(), "all are known");
+        let (mut report, loaded) = (Report::default(), registry.kept_loaded().unwrap());
+        registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut report, loaded);
+        assert_eq!(*batches.lock().unwrap(), [[0, 0, 2, 3]]);
+    }
+}

@@ -1,0 +1,299 @@
+//! The registry for the backend that patches sites. It reads the tables of all loaded objects.
+
+// Safety: relies on every address that the registry knows lying in one of its `objects`, and on
+// objects that stay loaded while they can't be unloaded, which `Frozen` proves.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::collections::HashMap;
+use std::ops::{Range, RangeInclusive};
+use std::ptr;
+
+use super::block_pages::Blocks;
+use super::defined::{Defined, DefinitionPtr};
+use super::discoveries::Discoveries;
+use super::grouped::{FoundSites, Grouped};
+use super::provider::{self, CallSite, Due, Provider};
+use super::ranges::DefinitionRange;
+use super::tables::{TableRecord, Tables, UnsettledPointer};
+use super::{Change, ProbeId};
+use crate::engine::os::objects::{Frozen, Generation, KeptLoaded, Object};
+use crate::engine::os::text::pages;
+use crate::engine::sites::Site;
+use probe_core::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
+
+/// All probes and sites of the loaded objects.
+#[derive(Default)]
+pub(crate) struct Registry {
+    /// The generation of the objects below; `None` before the first refresh.
+    pub(super) generation: Option<Generation>,
+    /// The addresses of all objects' headers at that time, with or without probes.
+    pub(super) headers: Vec<usize>,
+    /// The objects that have probes.
+    pub(super) objects: Vec<Object>,
+    /// Pointers in the objects that led nowhere. If one has changed, the objects are read again:
+    /// the list of objects does not change when the dynamic linker has finished one of them.
+    pub(super) unsettled: Vec<UnsettledPointer>,
+    pub(super) defined: Defined,
+    /// A probe's definitions in further objects; rare.
+    pub(super) copies: HashMap<ProbeId, Vec<DefinitionPtr>>,
+    pub(super) grouped: Grouped,
+    pub(super) blocks: Blocks,
+    pub(super) ranges: Vec<DefinitionRange>,
+    /// The probes by a hash of their identities, once more than one object has probes. The text
+    /// itself goes away with its object.
+    pub(super) identities: HashMap<u64, ProbeId>,
+    pub(super) skipped: usize,
+    /// The types of fields; `None` if copies of a probe disagree.
+    pub(super) types: HashMap<(ProbeId, u8), Option<Type>>,
+    /// Sites whose definitions belong to another runtime. No list above has them.
+    pub(super) taken: HashMap<ProbeId, Vec<Site>>,
+    /// The provider, once it has found something.
+    pub(super) provider: Option<Box<dyn Provider>>,
+    pub(super) discovered: Discoveries,
+}
+
+/// Returns the pages of unloaded objects. Pages that another object occupies by now are left out,
+/// even if the same object was loaded again: the new object's rights say whether they are open.
+fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
+    let segments = |objects| <[Object]>::iter(objects).flat_map(|object| &object.segments);
+    let is_gone = |range: &Range<usize>| {
+        !segments(now).any(|segment| {
+            let there = pages(segment.range.clone());
+            there.start < range.end && range.start < there.end
+        })
+    };
+    segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
+}
+
+/// Returns whether an object is among others. Neither side needs its notes.
+pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
+    objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
+}
+
+impl Registry {
+    /// Looks for loaded and unloaded objects and for new discoveries. Returns the changes, if there
+    /// are any, and the proof that all known objects stay loaded.
+    pub(crate) fn refresh<'a>(&mut self, frozen: &'a Frozen) -> (Option<Change>, KeptLoaded<'a>) {
+        let change = self.renew(frozen);
+        debug_assert_eq!(self.generation, Some(frozen.generation()));
+        // SAFETY: just refreshed: all known objects are loaded, and stay so while `frozen` lives.
+        (change, unsafe { KeptLoaded::new() })
+    }
+
+    fn renew(&mut self, frozen: &Frozen) -> Option<Change> {
+        let pending = self.provider().map_or(Due::Nothing, |it| it.patch_pending(frozen));
+        let generation = Some(frozen.generation());
+        let is_same =
+            self.generation == generation && !self.unsettled.iter().any(|it| it.has_changed(frozen));
+        let is_quiet = pending == Due::Nothing;
+        if is_same && is_quiet {
+            return None;
+        }
+        let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
+        let mut unloaded = Vec::new();
+        if let Some(objects) = arrived.filter(|_| pending != Due::All) {
+            let provider = self.provider().filter(|_| !is_quiet);
+            let new = provider.map(|it| it.find(frozen, false)).unwrap_or_default();
+            // Without identities, the names of other probes are not known.
+            let is_known = new.living.is_empty() || !self.identities.is_empty();
+            if is_known && new.unloaded.is_none() {
+                let mut arrived = self.add_objects(frozen, objects);
+                self.add_holders(new.objects);
+                let found = self.add_new(frozen, &new.living);
+                arrived.extend(found.iter().map(|(id, _)| *id));
+                return Some(Change { arrived, found, ..Change::default() });
+            }
+            unloaded.extend(new.unloaded);
+        }
+        let headers = frozen.headers();
+        let mut objects = frozen.loaded(0..headers.len(), NOTE_OWNER, NOTE_TYPE);
+        self.generation = generation;
+        self.headers = headers;
+        let all = self.provider().map(|it| it.find(frozen, true)).unwrap_or_default();
+        unloaded.extend(all.unloaded);
+        for object in all.objects {
+            if !is_among(&objects, &object) {
+                objects.push(object);
+            }
+        }
+        let has_news = !is_quiet || !unloaded.is_empty();
+        // A plugin may have been loaded again at the same place. Its sites are latent then.
+        if !has_news && objects == self.objects && objects.iter().all(|object| object.is_main) {
+            return Some(Change::default());
+        }
+        let gone = gone(&self.objects, &objects);
+        self.rebuild(frozen, objects, &all.living);
+        let found = self.discovered().to_vec();
+        Some(Change { gone, unloaded, is_list_new: true, found, ..Change::default() })
+    }
+
+    fn rebuild(&mut self, frozen: &Frozen, objects: Vec<Object>, living: &[&'static dyn CallSite]) {
+        let tables: Vec<_> =
+            objects.iter().filter_map(|object| Tables::of(frozen, object, &objects)).collect();
+        self.name_probes(frozen, &tables, living);
+        self.taken.clear();
+        let found = self.read_sites(&tables);
+        self.group_sites(found);
+        self.unsettled = tables.iter().flat_map(Tables::unsettled).collect();
+        drop(tables);
+        self.objects = objects;
+    }
+
+    /// Reads all records: the sites, with their probes. Skips sites whose definitions are in no
+    /// table.
+    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> FoundSites {
+        self.skipped = 0;
+        self.types.clear();
+        self.read_more_sites(tables, 0)
+    }
+
+    /// Reads the records of further objects, whose definitions are in the ranges from `first` on.
+    pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> FoundSites {
+        let ranges = &self.ranges;
+        let mut found = FoundSites::with_capacity(tables.iter().map(Tables::capacity).sum());
+        let mut skipped = 0;
+        for (own, tables) in ranges[first..].iter().zip(tables) {
+            let mut foreign = 0;
+            skipped += tables.for_each_record(|entry, definition| {
+                let id =
+                    own.id_of(definition).or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
+                match (id, entry) {
+                    (Some(id), TableRecord::Site(site)) => found.push(id, site),
+                    // An exit by a panic. Its record says nothing of the type on other exits.
+                    (_, TableRecord::Type(record)) if record.ty() == Some(Type::Absent) => {}
+                    (Some(id), TableRecord::Type(record)) => {
+                        let ty = self.types.entry((id, record.index)).or_insert(record.ty());
+                        *ty = ty.filter(|ty| Some(*ty) == record.ty());
+                    }
+                    (None, TableRecord::Site(_)) => foreign += 1,
+                    (None, TableRecord::Type(_)) => {}
+                }
+            });
+            skipped += foreign;
+        }
+        self.skipped += skipped;
+        found
+    }
+
+    /// Groups the sites from tables with the sites of discoveries.
+    pub(super) fn group_sites(&mut self, found: FoundSites) {
+        let before = std::mem::take(&mut self.grouped);
+        self.grouped = Grouped::new(self.len(), found);
+        if provider::IS_POSSIBLE && !self.discovered.sites().is_empty() {
+            self.grouped.extend(self.discovered.sites().iter().copied());
+        }
+        self.keep_blocks(&before);
+    }
+
+    /// Returns the number of probes, unloaded ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.defined.len()
+    }
+
+    /// Returns the representative definition of a probe, while one of its objects is loaded.
+    pub(crate) fn definition<'a>(&self, id: ProbeId, loaded: KeptLoaded<'a>) -> Option<&'a Definition> {
+        self.defined.get(id, loaded).filter(|definition| definition.is_readable())
+    }
+
+    /// Returns the file of the object that has a probe; empty for the executable.
+    #[cfg(probe_agent)]
+    pub(crate) fn object_of(&self, id: ProbeId) -> &str {
+        let Some(addr) = self.defined.address(id) else { return "" };
+        let has = |object: &&Object| object.segments.iter().any(|it| it.range.contains(&addr));
+        self.objects.iter().find(has).map_or("", |object| &object.name)
+    }
+
+    /// Returns the probe of a definition, unless another runtime has it.
+    pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
+        let addr = ptr::from_ref(definition).addr();
+        self.ranges.iter().find_map(|range| range.id_of(addr))
+    }
+
+    /// Returns all definitions of a probe: one in each object that has it.
+    #[inline]
+    pub(crate) fn definitions<'a>(
+        &self,
+        id: ProbeId,
+        loaded: KeptLoaded<'a>,
+    ) -> impl Iterator<Item = &'a Definition> {
+        let copies = self.copies.get(&id).into_iter().flatten();
+        self.definition(id, loaded).into_iter().chain(copies.map(move |copy| copy.get(loaded)))
+    }
+
+    /// Returns the type of a probe's field, if its sites record one.
+    pub(crate) fn field_type(&self, id: ProbeId, field: usize) -> Option<Type> {
+        self.types.get(&(id, u8::try_from(field).ok()?)).copied().flatten()
+    }
+
+    #[inline]
+    pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
+        self.grouped.of_run(id, id)
+    }
+
+    /// Returns the number of a probe's machine-code copies, those of other runtimes included.
+    pub(crate) fn site_count(&self, id: ProbeId) -> usize {
+        let calls = self.discovered.calls(id).iter().map(|call| call.places());
+        self.sites(id).len() + self.taken(id).len() + calls.sum::<usize>()
+    }
+
+    /// Returns the sites of neighbouring probes, which lie side by side.
+    #[inline]
+    pub(crate) fn sites_of_run(&self, run: &RangeInclusive<usize>) -> &[Site] {
+        self.grouped.of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
+    }
+
+    /// Returns the number of sites that this reader skipped. Their records or definitions are
+    /// damaged, or newer than this reader.
+    pub(crate) fn skipped(&self, loaded: KeptLoaded<'_>) -> usize {
+        let unreadable = (0..self.len())
+            .map(ProbeId::new)
+            .filter(|id| self.defined.get(*id, loaded).is_some_and(|definition| !definition.is_readable()))
+            .map(|id| self.site_count(id));
+        self.skipped + unreadable.sum::<usize>()
+    }
+
+    /// Returns the text segments that hold these sites.
+    pub(crate) fn text_of<'a, Sites>(&self, sites: impl Fn() -> Sites) -> Vec<Range<usize>>
+    where
+        Sites: Iterator<Item = &'a Site>,
+    {
+        let texts = self.objects.iter().flat_map(|object| &object.segments).filter(|segment| segment.is_text);
+        texts
+            .map(|segment| segment.range.clone())
+            .filter(|text| sites().any(|site| text.contains(&site.addr.0)))
+            .collect()
+    }
+
+    /// Returns whether a probe's definition is the executable's.
+    pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
+        let addr = self.defined.address(id);
+        let mut main = self.objects.iter().filter(|object| object.is_main);
+        addr.is_some_and(|addr| {
+            main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))
+        })
+    }
+
+    /// Returns the proof that all known objects stay loaded, if they are the executable alone.
+    #[inline(always)]
+    pub(crate) fn kept_loaded(&self) -> Option<KeptLoaded<'_>> {
+        // SAFETY: all that the registry knows is the executable's, which is never unloaded. It
+        // learns nothing while it is borrowed.
+        self.is_main_only().then(|| unsafe { KeptLoaded::new() })
+    }
+
+    /// Calls `run` with that proof and the owner of the registry, which `run` must not
+    /// [refresh](Self::refresh). Returns `None`, without a call, if other objects are known.
+    pub(crate) fn with_kept_loaded<O, T>(
+        owner: &mut O,
+        registry: impl FnOnce(&O) -> &Self,
+        run: impl FnOnce(&mut O, KeptLoaded<'_>) -> T,
+    ) -> Option<T> {
+        // SAFETY: as in `kept_loaded`. `run` can't keep the proof.
+        registry(owner).is_main_only().then(|| run(owner, unsafe { KeptLoaded::new() }))
+    }
+
+    /// Returns whether all known probes and sites are the executable's.
+    pub(crate) fn is_main_only(&self) -> bool {
+        self.objects.iter().all(|object| object.is_main)
+    }
+}

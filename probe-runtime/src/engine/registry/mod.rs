@@ -1,0 +1,75 @@
+//! The list of the program's probes and sites.
+//!
+//! Life: the registry is empty until its first use, which reads the tables of all loaded objects
+//! ([`tables`]). If objects were unloaded, the next use reads all tables again. If objects were
+//! only added, it reads the tables of the new ones ([`arrived`]). A [`ProbeId`] is dense and stays
+//! with its probe. A probe whose object was unloaded keeps its id and has no sites. Definitions are
+//! grouped by identity (path, file, line, column, kind), so copies of one probe in several objects
+//! are one probe. The registry is refreshed only while objects can't be unloaded
+//! ([`freeze`](crate::engine::os::objects::freeze)). It keeps addresses of definitions, and gives out
+//! references for as long as [`KeptLoaded`](crate::engine::os::objects::KeptLoaded) proves that no object
+//! is unloaded.
+//!
+//! Cost: some 20 ns a site at the first use; one query of the dynamic linker at each later use.
+
+use std::ops::Range;
+
+#[cfg(probe_backend = "patched")]
+mod arrived;
+#[cfg(probe_backend = "patched")]
+mod block_pages;
+#[cfg(probe_backend = "patched")]
+mod blocks;
+mod counts;
+#[cfg(probe_backend = "patched")]
+mod defined;
+#[cfg(probe_backend = "patched")]
+mod discovered;
+#[cfg(probe_backend = "patched")]
+mod discoveries;
+#[cfg(probe_backend = "patched")]
+mod grouped;
+mod info;
+pub(crate) mod provider;
+
+#[cfg(probe_backend = "patched")]
+mod named;
+#[cfg(probe_backend = "patched")]
+mod ranges;
+#[cfg(probe_backend = "patched")]
+mod tables;
+#[cfg(probe_backend = "patched")]
+mod taken;
+
+#[cfg(probe_backend = "patched")]
+mod loaded;
+#[cfg(probe_backend = "patched")]
+pub(crate) use loaded::Registry;
+
+#[cfg(not(probe_backend = "patched"))]
+mod collected;
+#[cfg(not(probe_backend = "patched"))]
+pub(crate) use collected::Registry;
+
+#[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]
+mod linked;
+
+pub use crate::engine::dispatch::ProbeId;
+pub use counts::{Counts, ProbeCount};
+pub use info::{FieldInfo, ProbeInfo, ProbeState};
+use provider::{CallSite, RetiredMemory};
+
+/// The changes since the previous refresh.
+#[derive(Default)]
+pub(crate) struct Change {
+    /// Pages of unloaded objects that no object with probes occupies by now.
+    pub(crate) gone: Vec<Range<usize>>,
+    /// Call sites in unloaded objects that a provider had found.
+    pub(crate) unloaded: Vec<RetiredMemory>,
+    /// Whether the lists of probes and sites are new.
+    pub(crate) is_list_new: bool,
+    /// The probes of new objects, ascending. Used only if the lists are not new.
+    pub(crate) arrived: Vec<ProbeId>,
+    /// New findings of a provider; all its findings if the lists are new.
+    pub(crate) found: Vec<(ProbeId, &'static dyn CallSite)>,
+}

@@ -1,0 +1,227 @@
+//! The provider: finds probes that no object's tables list, and switches their call sites.
+//!
+//! Life: a provider [registers](register) before it publishes the first call site, and
+//! [notes](note) that it has found some. The next operation makes the provider
+//! ([`ProviderStart::begin`]), has it name the call sites, and lists them
+//! ([`discovered`](super::discovered)). The registry owns the provider from then on, so its methods
+//! run under the control lock only.
+//! Cost: a load for each operation while nothing is noted. An operation that switches call sites
+//! gathers them in a vector and makes one dynamic call for all of them. The provider then makes
+//! another dynamic call for each, which tells its type. A build without a provider pays nothing.
+
+// Safety: relies on the type of `register`, which takes a reference that is valid for ever.
+#![expect(unsafe_code, reason = "see above")]
+#![cfg_attr(not(probe_discovers), expect(dead_code, reason = "no provider is in this build"))]
+
+use std::any::Any;
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::ProbeId;
+use crate::engine::dispatch::Subscription;
+use crate::engine::os::objects::Frozen;
+#[cfg(probe_backend = "patched")]
+use crate::engine::os::objects::KeptLoaded;
+#[cfg(probe_backend = "patched")]
+use crate::engine::sites::{Access, Report, Site};
+use probe_core::abi::Definition;
+
+/// Whether this build can have a provider. Code that only a provider's findings reach asks this
+/// first, so that other builds leave the code out.
+pub(crate) const IS_POSSIBLE: bool = cfg!(probe_discovers);
+
+/// The functions of a provider that run before the registry has it.
+pub(crate) struct ProviderStart {
+    /// Allocates the resources that the provider's hooks need and can't allocate themselves. Runs
+    /// before any lock is taken.
+    pub(crate) get_ready: fn(),
+    /// Makes the provider. The registry calls it once, under the control lock.
+    pub(crate) begin: fn() -> Box<dyn Provider>,
+}
+
+static ENTRY: AtomicPtr<ProviderStart> = AtomicPtr::new(ptr::null_mut());
+/// Whether a provider has noted something since an operation last asked.
+static NOTED: AtomicBool = AtomicBool::new(false);
+/// Whether the next operation has to look at everything.
+static ALL: AtomicBool = AtomicBool::new(false);
+
+/// How often a provider has found call sites ahead, and up to which time consumers have them all.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a look of the provider that has found call sites ahead. Returns its number.
+pub(crate) fn begin_look() -> usize {
+    LOOKS.fetch_add(1, Ordering::SeqCst) + 1
+}
+
+/// Returns the number of looks until now. An operation asks while it holds the control lock.
+#[inline(always)]
+pub(crate) fn looks() -> usize {
+    if IS_POSSIBLE { LOOKS.load(Ordering::SeqCst) } else { 0 }
+}
+
+/// Notes that consumers have what these looks have found.
+#[inline(always)]
+pub(crate) fn end_looks(looks: usize) {
+    if IS_POSSIBLE {
+        ENDED.fetch_max(looks, Ordering::SeqCst);
+    }
+}
+
+/// Returns whether consumers have what a look has found.
+pub(crate) fn has_ended(look: usize) -> bool {
+    ENDED.load(Ordering::SeqCst) >= look
+}
+
+/// Registers the provider. A program has at most one.
+pub(crate) fn register(entry: &'static ProviderStart) {
+    ENTRY.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
+}
+
+/// Returns whether a provider may find probes.
+pub(crate) fn is_registered() -> bool {
+    registered().is_some()
+}
+
+fn registered() -> Option<&'static ProviderStart> {
+    // SAFETY: null, or a `&'static Entry` from `register`.
+    unsafe { ENTRY.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes the next operation look at the provider's findings.
+pub(crate) fn note() {
+    NOTED.store(true, Ordering::SeqCst);
+}
+
+/// Makes the next operation look at everything.
+pub(crate) fn note_all() {
+    ALL.store(true, Ordering::SeqCst);
+    note();
+}
+
+/// Returns whether an operation has to look.
+#[inline(always)]
+pub(crate) fn is_noted() -> bool {
+    IS_POSSIBLE && NOTED.load(Ordering::SeqCst)
+}
+
+/// Gets the provider ready, if there is something to look at. An operation calls this before it
+/// takes a lock.
+#[inline(always)]
+pub(crate) fn get_ready() {
+    if is_noted() {
+        registered().into_iter().for_each(|entry| (entry.get_ready)());
+    }
+}
+
+/// Takes the note. Returns the registered provider if there was one, and whether it has to look at
+/// everything. The note is cleared first, so this operation or the next one sees a concurrent note.
+pub(super) fn take_noted() -> Option<(&'static ProviderStart, bool)> {
+    let entry = registered().filter(|_| is_noted())?;
+    NOTED.store(false, Ordering::SeqCst);
+    Some((entry, ALL.swap(false, Ordering::SeqCst)))
+}
+
+/// Call sites that have names.
+#[derive(Default)]
+pub(crate) struct Findings {
+    /// Call sites in loaded objects, by address.
+    pub(crate) living: Vec<&'static dyn CallSite>,
+    /// Call sites whose objects were unloaded, or loaded anew.
+    pub(crate) unloaded: Option<RetiredMemory>,
+    /// The objects of the living ones.
+    #[cfg(probe_backend = "patched")]
+    pub(crate) objects: Vec<crate::engine::os::objects::Object>,
+}
+
+/// Memory that hits may still be reading. The control drops it once none does.
+pub(crate) type RetiredMemory = Box<dyn Any + Send>;
+
+/// The amount of call sites to list.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Due {
+    #[default]
+    Nothing,
+    Some,
+    /// Everything may have changed.
+    All,
+}
+
+/// Finds call sites. Any reference to a provider proves that the calling thread holds the control
+/// lock: the registry has the only provider, only the holder of the lock reaches the registry, and
+/// providers are not `Sync`.
+pub(crate) trait Provider: Send {
+    /// Finds call sites that were not reached yet, if that was asked for. Returns whether it has
+    /// found some. Objects may be unloaded meanwhile.
+    fn look_ahead(&mut self) -> bool;
+
+    /// Names the call sites found since the last time, or all of them if `is_all`. Objects may be
+    /// unloaded meanwhile.
+    fn name_pending(&mut self, is_all: bool);
+
+    /// Patches call sites that could not be patched when they were found. Returns how many there
+    /// are to list.
+    fn patch_pending(&mut self, frozen: &Frozen) -> Due;
+
+    /// Lists all call sites, or only pending ones if `is_all` is false. All must be listed after an
+    /// unload.
+    fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings;
+
+    /// Switches call sites as one batch. All of them are this provider's.
+    #[cfg(probe_backend = "patched")]
+    fn switch(
+        &self,
+        calls: &[&'static dyn CallSite],
+        active: bool,
+        access: Access,
+        report: &mut Report,
+        loaded: KeptLoaded<'_>,
+    );
+
+    /// Makes call sites that are found from now on count from their first hits, with these
+    /// counters. The caller adds those that are listed.
+    fn begin_first_hits(&mut self, subscription: Arc<Subscription>, counters: Range<usize>);
+
+    /// Returns whether first hits count.
+    fn counts_first_hits(&self) -> bool;
+
+    /// Notes that there was no room for a call site.
+    fn go_beyond(&mut self, call: &'static dyn CallSite);
+
+    /// Takes the hooks that call sites were published with, once no definition refers to them.
+    fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<RetiredMemory>;
+
+    /// Ends the counting of first hits.
+    fn end_first_hits(&mut self) -> Option<RetiredMemory>;
+}
+
+/// A call site that no table lists.
+pub(crate) trait CallSite: Any + Sync {
+    /// Returns its definition, if it has one yet. While the registry lists the call site, the
+    /// definition stays; a refresh, which freezes, may take it off the list.
+    fn definition<'a>(&'static self, frozen: &'a Frozen) -> Option<&'a Definition>;
+
+    /// Returns the site, with its instruction while active.
+    #[cfg(probe_backend = "patched")]
+    fn site(&'static self) -> Option<Site>;
+
+    /// Returns whether it is a site that only the control changes.
+    fn is_settled(&self) -> bool;
+
+    /// Returns the number of instructions that are switched, or that call.
+    fn places(&self) -> usize;
+
+    /// Returns whether a hit has found it, so that hits may have passed before its probe joined.
+    fn was_reached(&self) -> bool;
+
+    /// Returns its probe; `None` before it is listed.
+    fn probe(&self) -> Option<ProbeId>;
+
+    /// Records its probe, when the registry lists it.
+    fn set_probe(&self, id: ProbeId);
+
+    /// Returns the index of the counter that it was published with.
+    fn counter(&self) -> Option<usize>;
+}

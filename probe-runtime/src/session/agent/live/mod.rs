@@ -1,0 +1,60 @@
+//! The agent, on Linux.
+//!
+//! ```text
+//! listening (a thread) ──▶ session (a thread for each client) ──▶ requests ──▶ control, spec
+//!                  └──▶ state ◀──┘                                   └──▶ attachments
+//! ```
+//! One lock guards [the state](state): the connected clients, and their attachments. No thread
+//! waits for another one while it holds the lock, and no consumer runs. The start makes the socket
+//! under it, so that no forked child has one of which it knows nothing.
+
+mod attachments;
+mod described;
+mod exit;
+mod filtered;
+mod forks;
+mod leaving;
+mod listening;
+mod listing;
+mod out;
+#[cfg(probe_backend = "patched")]
+mod outside;
+mod reporting;
+mod requests;
+mod ruling;
+mod session;
+mod state;
+mod stop;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use crate::engine::os;
+
+pub(crate) use filtered::heed as heed_filters;
+pub(super) use listening::start_here;
+pub(crate) use ruling::follow;
+
+/// The time within which a client must finish a frame that it has begun, and read an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const MOST_CLIENTS: usize = 8;
+
+/// The most consumers of all clients, those of kept attachments included. A status with all of them
+/// fits into a frame, and so does the answer to a text with as many.
+const MOST_CONSUMERS: usize = 64;
+
+/// Bytes of probes, or of a report, in one frame. One more probe fits.
+const PART: usize = 32 << 10;
+
+/// Writes a line to stderr.
+fn say(line: &str) {
+    os::stderr::say(&format!("PROBE_AGENT: {line}"));
+}
+
+/// Returns the number of threads of this process; 0 if it is not known.
+fn threads() -> u64 {
+    // A folder has a link from its parent, one from itself, and one from each folder in it.
+    fs::metadata("/proc/self/task").map_or(0, |it| it.nlink().saturating_sub(2))
+}

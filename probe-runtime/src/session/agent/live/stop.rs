@@ -1,0 +1,82 @@
+//! The ways in which a request ends early, and bounds of texts.
+
+use probe_protocol::{ChannelError, Failure, FailureKind};
+
+use crate::engine::error::Error;
+use probe_lang::syntax::floor;
+
+/// A request that ends early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The client is told why.
+    Failed(Failure),
+    /// The connection has ended.
+    Channel(ChannelError),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        let message = bounded(error.to_string());
+        let (kind, at) = match error {
+            Error::Selector(error) => (FailureKind::Malformed, Some(error.parse_error().at)),
+            Error::Spec { at, .. } => (FailureKind::Malformed, Some(at)),
+            Error::NoMatch { .. } | Error::Skipped { .. } => (FailureKind::NoMatch, None),
+            Error::Refused(_) => (FailureKind::Refused, None),
+            _ => (FailureKind::Unable, None),
+        };
+        let at = at.and_then(|at| u32::try_from(at).ok());
+        Self::Failed(Failure { kind, message, at })
+    }
+}
+
+pub(super) fn failed(kind: FailureKind, message: impl Into<String>) -> Stop {
+    Stop::Failed(Failure::new(kind, message))
+}
+
+/// The most bytes of a text of one line, or of a few.
+const MOST: usize = 8 << 10;
+
+const MOST_LINES: usize = 8;
+
+/// Cuts a text, so that it fits into a frame with others.
+pub(super) fn bounded(text: String) -> String {
+    cut(text, MOST)
+}
+
+pub(super) fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(floor(&text, most));
+        text.push('…');
+    }
+    text
+}
+
+/// Cuts lines, and says how many are left out.
+pub(super) fn bounded_lines(lines: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut lines = lines.into_iter();
+    let mut some: Vec<_> = lines.by_ref().take(MOST_LINES).map(bounded).collect();
+    let more = lines.count();
+    if more != 0 {
+        some.push(format!("and {more} more notes"));
+    }
+    some
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("éé".to_owned(), 3), "é…");
+        assert_eq!(cut("abc".to_owned(), 3), "abc");
+        let lines = bounded_lines((0..10).map(|it| it.to_string()));
+        assert_eq!((lines.len(), lines[8].as_str()), (9, "and 2 more notes"));
+    }
+}

@@ -1,0 +1,106 @@
+//! `PROBE_RULES=FILE`: follows rules.
+
+use std::env;
+
+use super::piece::say;
+use crate::engine::error::Error;
+use crate::engine::os;
+#[cfg(probe_agent)]
+use crate::session::rules::Engine;
+
+const VARIABLE: &str = "PROBE_RULES";
+#[cfg(probe_agent)]
+const LOG: &str = "PROBE_RULES_LOG";
+
+/// The most bytes of a file of rules.
+#[cfg(probe_agent)]
+const MOST: u64 = 1 << 20;
+
+/// The rules of the file that the variable names, and its name.
+#[derive(Default)]
+pub(super) struct AskedRules {
+    #[cfg(probe_agent)]
+    rules: Option<(Engine, String)>,
+}
+
+/// Reads the rules of the file that the variable names. If the file can't be read, one line on
+/// stderr says so.
+#[cfg_attr(not(probe_agent), expect(clippy::unnecessary_wraps, reason = "rules that are read may be wrong"))]
+pub(super) fn read_if_asked() -> Result<AskedRules, Error> {
+    let value = env::var_os(VARIABLE).unwrap_or_default();
+    if value.is_empty() {
+        return Ok(AskedRules::default());
+    }
+    if os::privilege::is_raised() {
+        say(&format!(
+            "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
+             follows no rules that its environment names"
+        ));
+        return Ok(AskedRules::default());
+    }
+    #[cfg(not(probe_agent))]
+    {
+        say(&absent());
+        Ok(AskedRules::default())
+    }
+    #[cfg(probe_agent)]
+    {
+        let path: &std::path::Path = value.as_ref();
+        let name = path.display().to_string();
+        let rules = match read(path) {
+            Ok(text) => Some((crate::session::agent::read_rules(&name, &text)?, name)),
+            Err(problem) => {
+                say(&format!("{VARIABLE}: {name} can't be read: {problem}; there are no rules"));
+                None
+            }
+        };
+        Ok(AskedRules { rules })
+    }
+}
+
+impl AskedRules {
+    /// Follows them from now on. If that is not possible, one line on stderr says so.
+    #[cfg(probe_agent)]
+    pub(super) fn follow(self) {
+        use std::path::PathBuf;
+
+        let Some((engine, file)) = self.rules else { return };
+        let log = env::var_os(LOG).filter(|it| !it.is_empty());
+        let named = |name: String| name.replace("%p", &std::process::id().to_string()).into();
+        let log = log.map(|it| it.into_string().map_or_else(PathBuf::from, named));
+        if let Err(error) = crate::session::agent::follow(engine, file, log.as_deref()) {
+            say(&format!("{VARIABLE}: {error}"));
+        }
+    }
+
+    #[cfg(not(probe_agent))]
+    #[expect(clippy::unused_self, reason = "there are none")]
+    pub(super) fn follow(self) {}
+}
+
+#[cfg(probe_agent)]
+fn read(path: &std::path::Path) -> Result<String, String> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let mut text = String::new();
+    // A pipe that nobody writes to must not stop the program.
+    let opened =
+        std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = opened.map_err(|error| error.to_string())?;
+    if !file.metadata().is_ok_and(|it| it.is_file()) {
+        return Err("it is no regular file".to_owned());
+    }
+    file.take(MOST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MOST { Err(format!("it has more than {MOST} bytes")) } else { Ok(text) }
+}
+
+#[cfg(not(probe_agent))]
+fn absent() -> String {
+    let why = if cfg!(feature = "agent") {
+        "this system has no agent, or this program no probes"
+    } else {
+        "this program was built without the feature `agent`: cargo add probe-runtime --features agent"
+    };
+    format!("{VARIABLE}: there are no rules; {why}")
+}
