@@ -105,7 +105,7 @@ fn each_configuration_has_each_name() {
     for configuration in configurations {
         let bytes = configuration.build("usdt").bytes("usdt");
         let mut found = names(&bytes);
-        // GNU ld and mold keep functions with records (ARCHITECTURE.md, "Sites and macros").
+        // GNU ld and mold keep functions with records (docs/objects.md).
         let table = SiteTable::parse(&bytes);
         let is_there = table.file().symbols().any(|it| it.name().is_ok_and(|name| name == "without_caller"));
         for kind in ["entry", "exit"] {
