@@ -14,6 +14,8 @@ python=$home/python/bin/python
 step 'judges'
 mkdir -p "$home"
 [ -x "$python" ] || python3 -m venv "$home/python"
+# `perfetto` has Perfetto's definitions, and no trace processor: it downloads one. `profiler-cli` is
+# the Firefox Profiler's own loader, without its page.
 "$python" -m pip install --quiet --disable-pip-version-check perfetto==0.59.1 protobuf==7.36.2
 npm install --prefix "$home" --no-save --no-fund --no-audit --silent \
     speedscope@1.25.0 playwright-core@1.65.1 @firefox-devtools/profiler-cli@0.10.0
