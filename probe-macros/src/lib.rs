@@ -10,6 +10,7 @@
 //! probe!(…) ─────────▶ parse ──▶ model ▶ check ▶ expand ──▶ runtime::__private::v1::point!(…)
 //!                                           └▶ fallback ──▶ errors, and the item as it was
 //! ```
+#![forbid(unsafe_code)]
 
 mod args;
 mod asynchronous;
