@@ -1,9 +1,7 @@
 //! Further threads. Each holds a token of cargo's jobserver while it works.
-//!
-//! # Safety: file descriptors from the environment
-//! `jobserver::Client::from_env` takes over file descriptors whose numbers are in the environment.
-//! Cargo opens them for its build scripts and leaves them open. This process closes no descriptors
-//! that it has not opened.
+
+// Safety: relies on cargo, which opens the descriptors whose numbers are in the environment, and
+// leaves them open. This process closes no descriptors that it has not opened.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
