@@ -3,6 +3,7 @@
 
 mod circles;
 mod paths;
+mod unsafe_code;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
