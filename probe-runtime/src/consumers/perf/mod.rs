@@ -1,4 +1,9 @@
 //! Events of the processor and the kernel, for each function.
+//!
+//! ```text
+//! a+b ──▶ plan: which events ──▶ group: a thread's events, opened at its first hit ──▶ counts ▶ report
+//! profiler ▶ sampled: events of the calls that it times, within a budget ──────────────────┘
+//! ```
 
 mod counts;
 mod event;

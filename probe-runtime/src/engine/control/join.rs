@@ -7,6 +7,9 @@
 //! the operation's own work follows, and sees them joined. A consumer that needs no call, such as
 //! `Count`, is joined under the lock at once.
 //!
+//! A probe joins an attachment once. Probes that have a part already, that are not loaded, or that
+//! another runtime owns are left out. One that is left out joins when its object comes back.
+//!
 //! Cost: without a standing attachment, a look at each attachment where probes came or went. With
 //! one, the rule is tried on new probes alone; after an unload, on all.
 

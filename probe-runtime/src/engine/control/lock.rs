@@ -16,13 +16,14 @@
 //!
 //! # Why this can't deadlock
 //! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`,
-//! constructors, destructors) ▸ the control lock ▸ the dynamic linker's inner lock (around the list
-//! of objects and unmapping). Constructors and destructors may call this crate. A holder of the
-//! control lock never takes the outer one: it opens no library, uses no thread-local that has a
-//! destructor, and uses no thread-local for the first time ([`lock`] touches one before). No thread
-//! takes the control lock under the inner lock, unless a program calls this crate from its own
-//! `dl_iterate_phdr` callback, which is forbidden. No consumer is called or dropped under any of
-//! these locks.
+//! constructors, destructors) ▸ getting ready (`probe_patch`'s `lifecycle`) ▸ the agent's state ▸
+//! the list of reports ▸ the turn to join ▸ the control lock ▸ the dynamic linker's inner lock
+//! (around the list of objects and unmapping) ▸ pages. Constructors and destructors may call this
+//! crate. A holder of the control lock never takes the outer one: it opens no library, uses no
+//! thread-local that has a destructor, and uses no thread-local for the first time ([`lock`]
+//! touches one before). No thread takes the control lock under the inner lock, unless a program
+//! calls this crate from its own `dl_iterate_phdr` callback, which is forbidden. No consumer is
+//! called or dropped under any of these locks.
 //!
 //! # Cancellation and forks
 //! Code that may reach a cancellation point runs uncancellable: calls of the dynamic linker,

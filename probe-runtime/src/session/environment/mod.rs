@@ -1,4 +1,10 @@
 //! Attaching without a code change: `PROBES='myapp::*=count' PROBES_OUT=counts.json ./app`.
+//!
+//! ```text
+//! PROBES=list, help ──▶ listing, help (pure)
+//! PROBES ──▶ spec ▶ attachments ──▶ rendering (no lock) ▶ output: pieces, in order ▶ PROBES_OUT's destination
+//! signals, intervals, new probes ──▶ watch (a thread) ─┘     forked: children that have not reported
+//! ```
 
 mod asked_agent;
 mod asked_rules;
