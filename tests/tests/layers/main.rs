@@ -29,6 +29,22 @@ fn below(krate: &str) -> &'static [&'static str] {
 
 const ARCHITECTURE: &str = include_str!("../../../ARCHITECTURE.md");
 
+#[test]
+fn the_tests_of_the_invariants_exist() {
+    let table = ARCHITECTURE.split("## Invariants\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let held_by = table.expect("it has such a chapter").lines().filter_map(|it| it.rsplit_once(" | "));
+    let paths: Vec<_> = held_by.flat_map(|(_, it)| it.split('`').skip(1).step_by(2)).collect();
+    assert!(!paths.is_empty());
+    for path in paths {
+        // `folder/{one,another}`
+        let (folder, names) = path.split_once('{').unwrap_or((path, ""));
+        for name in names.trim_end_matches('}').split(',') {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(format!("{folder}{name}"));
+            assert!(path.exists() || path.with_extension("rs").exists(), "{}", path.display());
+        }
+    }
+}
+
 /// The rooms, from the lowest up, and which names are against the order on purpose.
 struct Plan {
     levels: Vec<Vec<&'static str>>,
