@@ -5,7 +5,7 @@ use std::process;
 
 use super::json::{JsonObject, array};
 use super::row::{Cell, Row};
-use crate::report::period::Period;
+use crate::engine::period::Period;
 
 /// The version of the format. It changes when a member changes its meaning or is removed, and not
 /// when one is added.

@@ -11,7 +11,7 @@ use crate::engine::calls::Function;
 /// report, with the functions and the calls that it lacks.
 macro_rules! functions {
     ($report:ident, $row:ident, $measured:literal, $lost:literal) => {
-        crate::report::list::list!($report, functions, $row, "functions");
+        crate::engine::list::list!($report, functions, $row, "functions");
 
         impl $report {
             /// Returns the function with this path.

@@ -12,13 +12,11 @@ mod fit;
 mod functions;
 mod json;
 mod labels;
-pub(crate) mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 mod missing;
 mod notes;
-pub(crate) mod period;
 mod row;
 #[cfg(feature = "serde")]
 mod serialized;

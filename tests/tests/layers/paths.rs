@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use crate::CRATES;
+use crate::room_of;
 
 /// The prefix of the macros that expansions use. They lie at the root, wherever they are written.
 const MACROS: &str = "__probe_v1";
@@ -28,12 +28,11 @@ impl<'a> File<'a> {
 }
 
 impl File<'_> {
-    /// Notes what a path names, if it is one of these crates.
+    /// Notes what a path names, if it is of this crate.
     fn note(&mut self, path: &[String]) {
         let mut at = match path.first().map(String::as_str) {
             Some("crate") => Vec::new(),
             Some(krate) if krate == self.krate => Vec::new(),
-            Some(krate) if CRATES.contains(&krate) => vec![krate.to_owned()],
             Some("self") => self.modules.clone(),
             Some("super") => self.modules[..self.modules.len().saturating_sub(1)].to_vec(),
             Some("$") if path.get(1).is_some_and(|it| it == "crate") => return self.note_expanded(path),
@@ -46,8 +45,8 @@ impl File<'_> {
                 _ => at.push(part.clone()),
             }
         }
-        match at.first() {
-            Some(room) if self.rooms.contains(room) => self.named.insert(room.clone()),
+        match room_of(&at) {
+            Some(room) if self.rooms.contains(&room) => self.named.insert(room),
             Some(name) if name.starts_with(MACROS) => false,
             _ => self.named.insert(path.join("::")),
         };
@@ -177,14 +176,10 @@ impl<'ast> Visit<'ast> for File<'_> {
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
-/// The rooms that a file of `x::y` in the upper crate names.
+/// The rooms that a file of `x::y` names.
 fn named(source: &str) -> Vec<String> {
-    named_in("probe_runtime", source)
-}
-
-fn named_in(krate: &str, source: &str) -> Vec<String> {
-    let rooms: BTreeSet<_> = ["a", "b", "c", "d", "e", "x"].map(str::to_owned).into();
-    let mut file = File::new(krate, vec!["x".into(), "y".into()], &rooms);
+    let rooms: BTreeSet<_> = ["a", "b", "c", "d", "e", "x", "engine/f"].map(str::to_owned).into();
+    let mut file = File::new("probe_runtime", vec!["x".into(), "y".into()], &rooms);
     file.visit_file(&syn::parse_str(source).unwrap());
     file.named.into_iter().collect()
 }
@@ -203,14 +198,10 @@ fn paths_are_found_wherever_they_are() {
 }
 
 #[test]
-fn another_crate_is_named_as_a_whole_where_it_stands_below() {
-    let rooms = BTreeSet::from(["probe_patch".to_owned()]);
-    let source = "use probe_patch::word; fn f() { say!(::probe_patch::call::one()) }";
-    let mut file = File::new("probe_runtime", vec!["x".into()], &rooms);
-    file.visit_file(&syn::parse_str(source).unwrap());
-    assert_eq!(file.named, rooms);
-    let upwards = "use probe_runtime::a; fn f() { say!(probe_runtime::b::two()) }";
-    assert_eq!(named_in("probe_patch", upwards), ["probe_runtime::a", "probe_runtime::b::two"]);
+fn a_wing_is_no_room_but_has_rooms() {
+    assert_eq!(named("use crate::engine::f::One; fn f() { probe_patch::a() }"), ["engine/f"]);
+    assert_eq!(named("use crate::engine::{f, g};"), ["crate::engine::g", "engine/f"]);
+    assert_eq!(named("fn f() { crate::engine() }"), ["crate::engine"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `docs/unsafe.md` lists each file with `unsafe` code, and the sentence that says what the code
+//! `UNSAFE.md` lists each file with `unsafe` code, and the sentence that says what the code
 //! relies on. `PROBE_TEST_WRITE=1` writes the list anew.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ sentence of its comment about that; each block has a `// SAFETY:` line, too. The
 #[test]
 fn the_list_of_files_with_unsafe_code_is_what_the_sources_say() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let path = workspace.join("docs/unsafe.md");
+    let path = workspace.join("UNSAFE.md");
     let list = list(&workspace);
     if env::var_os("PROBE_TEST_WRITE").is_some() {
         fs::write(&path, list).unwrap();
@@ -31,7 +31,7 @@ fn the_list_of_files_with_unsafe_code_is_what_the_sources_say() {
     let (new, old) = (lines(&list), lines(&written));
     assert!(
         list == written,
-        "`PROBE_TEST_WRITE=1` writes docs/unsafe.md anew; it lacks {:#?}, and should not have {:#?}",
+        "`PROBE_TEST_WRITE=1` writes UNSAFE.md anew; it lacks {:#?}, and should not have {:#?}",
         new.difference(&old).collect::<Vec<_>>(),
         old.difference(&new).collect::<Vec<_>>()
     );

@@ -9,10 +9,10 @@ use super::key::WrittenKeys;
 use super::table::{PLAIN, Table, range};
 use super::text::Aggregation;
 use super::{AggregateFunction as Function, Prepared};
+use crate::engine::list::list;
 use crate::engine::per_thread::Local;
+use crate::engine::period::Period;
 use crate::engine::registry::ProbeInfo;
-use crate::report::list::list;
-use crate::report::period::Period;
 
 /// The thread's number in an expression.
 const THREAD: &str = "thread";

@@ -37,8 +37,8 @@ use crate::engine::control::{Baseline, Consumer, ProbeSet, Start, Switch};
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
+use crate::engine::period::Since;
 use crate::engine::registry::{ProbeId, ProbeInfo};
-use crate::report::period::Since;
 use probe_lang::expression::{Predicate, Program, Scope};
 use probe_lang::syntax::ParseError;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{flame, text};
 use crate::engine::calls::LeftOut;
-use crate::report::list::list;
-use crate::report::period::Period;
+use crate::engine::list::list;
+use crate::engine::period::Period;
 use crate::report::{Csv, Row, RowDefinition, Rows, Written, count, document, json, left_out, missing};
 
 /// A function at one place of the tree: its calls from the caller above it, which was itself called

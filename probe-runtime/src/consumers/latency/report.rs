@@ -10,7 +10,7 @@ use super::sums::{Extreme, LatencySums};
 use crate::engine::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::engine::clock::Scale;
 use crate::engine::order::Sorted;
-use crate::report::period::Period;
+use crate::engine::period::Period;
 use crate::report::{
     Cell, FixedColumns, Row, RowDefinition, Rows, Table, Time, Written, document, functions, json, labels,
     left_out, missing,

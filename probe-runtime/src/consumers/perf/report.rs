@@ -12,7 +12,7 @@ use super::plan::{CountSource, Counted};
 use super::sampled::Sampled;
 use crate::engine::calls::{Calls, LeftOut, Unpaired};
 use crate::engine::order::Sorted;
-use crate::report::period::Period;
+use crate::engine::period::Period;
 use crate::report::{RowDefinition, functions};
 
 /// The counts of all functions, from [`Perf::event_counts`].

@@ -29,8 +29,8 @@ use crate::engine::calls::{CallEffect, Function, Known, LeftOut, PackedAct};
 use crate::engine::control::{ProbeSet, Switch};
 use crate::engine::error::Error;
 use crate::engine::per_thread::PerThread;
+use crate::engine::period::Since;
 use crate::engine::registry::ProbeId;
-use crate::report::period::Since;
 
 /// The low bit of a mode's number: whether each call is timed.
 pub(super) const ALWAYS: u32 = 1;

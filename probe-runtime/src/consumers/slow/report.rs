@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Slow;
 use crate::engine::calls::{Calls, Function, LeftOut};
 use crate::engine::clock::Scale;
-use crate::report::period::Period;
+use crate::engine::period::Period;
 use crate::report::{
     FixedColumns, Row, Rows, Table, Time, Written, document, functions, json, labels, left_out, missing, was,
 };

@@ -13,10 +13,10 @@ use crate::engine::control::ProbeSet;
 use crate::engine::dispatch::Event;
 use crate::engine::error::Error;
 use crate::engine::per_thread::{Local, PerThread};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
+use crate::engine::period::{Period, Since};
 #[cfg(feature = "latency")]
 use crate::engine::registry::ProbeId;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
-use crate::report::period::{Period, Since};
 
 /// The paired calls of a selection's functions; see the [module](crate::engine::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to

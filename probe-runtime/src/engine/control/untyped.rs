@@ -22,9 +22,9 @@ use crate::engine::error::Error;
 use crate::engine::os;
 use crate::engine::os::cancel::Uncancellable;
 use crate::engine::os::objects::KeptLoaded;
+use crate::engine::period::Since;
 use crate::engine::registry::{Counts, ProbeCount, ProbeInfo};
 use crate::engine::sites::{Refusal, Report, UnmatchedTerm, Visibility};
-use crate::report::period::Since;
 
 /// An attachment without its consumer's type. It detaches when it is dropped, as
 /// [`Attachment`](super::Attachment) describes. The owner of the consumer drops its reference

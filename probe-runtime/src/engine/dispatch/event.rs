@@ -12,7 +12,7 @@ use super::{ProbeId, ThreadSlot};
 #[cfg(probe_backend = "patched")]
 use crate::engine::entry::backend;
 use crate::engine::os;
-use crate::report::period::Period;
+use crate::engine::period::Period;
 use probe_core::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 
 /// The field that tells futures of one probe apart.

@@ -1,9 +1,9 @@
 //! The hits that an attachment has counted, as of the time of the call.
 
 use super::ProbeInfo;
+use crate::engine::list::list;
 use crate::engine::order::Sorted;
-use crate::report::list::list;
-use crate::report::period::Period;
+use crate::engine::period::Period;
 use probe_core::abi::Kind;
 
 /// The hits of one probe.

@@ -35,5 +35,5 @@ pub(super) fn definitions() -> &'static [Definition] {
 /// Returns all definitions of this binary, in the order of the linker.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "fuchsia")))]
 pub(super) fn definitions() -> &'static [Definition] {
-    crate::__private::v1::PROBE_DEFINITIONS_V1.static_slice()
+    probe_core::__private::v1::PROBE_DEFINITIONS_V1.static_slice()
 }

@@ -15,8 +15,8 @@ pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed"
 /// Delivers an entry and an exit, as a call of the function would if its sites were active.
 pub(crate) fn call() {
     use CALL as __PROBE_DEFINITION;
-    crate::__private::v1::stub! { Entry, "lea rdi, [rip + {definition}]" }
-    crate::__private::v1::stub! { Exit, "lea rdi, [rip + {definition} + 192]" }
+    probe_core::__private::v1::stub! { Entry, "lea rdi, [rip + {definition}]" }
+    probe_core::__private::v1::stub! { Exit, "lea rdi, [rip + {definition} + 192]" }
     // SAFETY: this takes the place of both cold blocks.
     unsafe {
         hit::<Entry>();
