@@ -11,8 +11,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// The parts below are for the runtime and the tools of the same version; what is public for all is
-// re-exported.
+// The parts below are for the runtime and the tools of the same version. The re-exports are public.
 #[doc(hidden)]
 pub mod expression;
 #[doc(hidden)]

@@ -8,9 +8,9 @@
 //! | `probe_definitions` | `linked` (the linker collects the definitions), `seen` (each is found on its first hit; under Miri, which has no linker) |
 //! | `probe_system` | `linux` where that system is asked for memory and threads, also if no code is patched |
 //!
-//! `--cfg probe_off`, `--cfg probe_portable` and `--cfg probe_seen` in `RUSTFLAGS` ask for a backend.
-//! `--cfg probe_in_place` asks for patched sites under Miri, for the unit tests of the patch engine,
-//! which execute no site.
+//! `--cfg probe_off`, `--cfg probe_portable` and `--cfg probe_seen` in `RUSTFLAGS` ask for a
+//! backend. `--cfg probe_in_place` asks for patched sites under Miri, for the unit tests of the
+//! patch engine, which execute no site.
 //!
 //! ```no_run
 //! // build.rs

@@ -15,9 +15,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
-    /// Where the mistake is: a byte offset in the text.
+    /// Byte offset of the mistake in the text.
     pub at: usize,
-    /// What is wrong, and what would be right.
+    /// The mistake, and the correct form.
     pub problem: String,
 }
 

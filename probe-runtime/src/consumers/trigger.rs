@@ -24,7 +24,7 @@ use probe_core::abi::Kind;
 
 /// Runs an action when a call took longer than a limit: a snapshot of a
 /// [flight recorder](crate::Trace::recorder), or attaching more for a while. Entries and exits are
-/// paired as described in [`calls`](crate::engine::calls); select both.
+/// paired as described in [`calls`](crate::calls); select both.
 ///
 /// The action runs on a thread of its own, outside of hits, so it may allocate, wait, attach and
 /// write files. After it the thread rests for a second ([`rest`](Self::rest)). Calls that are too
@@ -34,7 +34,7 @@ use probe_core::abi::Kind;
 /// `PROBES='when latency(db::query) > 5ms: snapshot, **=trace(flight)'` does the same without a
 /// change of code, see [`init_from_env`](crate::init_from_env).
 ///
-/// Cost: that of [`Calls`](crate::engine::calls::Calls) with one reading of the clock. A call that is too
+/// Cost: that of [`Calls`](crate::calls::Calls) with one reading of the clock. A call that is too
 /// long wakes the thread, which is a system call.
 ///
 /// ```

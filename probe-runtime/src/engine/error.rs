@@ -75,7 +75,7 @@ pub enum Error {
         wanted: usize,
     },
     /// Patching does not work on this machine or in this process:
-    /// [`self_test`](crate::engine::self_test()).
+    /// [`self_test`](crate::self_test()).
     SelfTest {
         /// The instruction that failed: `aligned` or `straddling`.
         path: &'static str,
@@ -96,7 +96,7 @@ pub enum Error {
     Consumer(Box<dyn error::Error + Send + Sync>),
     /// The system could not start a thread that the consumer needs.
     Thread(io::Error),
-    /// The agent can't be started: [`agent::start`](crate::session::agent::start).
+    /// The agent can't be started: [`agent::start`](crate::agent::start).
     #[cfg(feature = "agent")]
     Agent {
         /// The reason, and a remedy.

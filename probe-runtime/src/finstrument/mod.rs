@@ -86,8 +86,8 @@
 //!   has just been reached, perhaps through a linkage table. Any other bytes, such as foreign
 //!   patches and breakpoints, fail the comparison.
 //! - One aligned write switches it. The write covers the whole call if that lies in one word
-//!   ([`patch`](crate::engine::sites)), and otherwise one of its two words, as in
-//!   [`patch::call`](crate::engine::sites::call). A thread in the hook returns to the same instruction as
+//!   ([`patch`](crate::patch)), and otherwise one of its two words, as in
+//!   [`patch::call`](crate::patch::call). A thread in the hook returns to the same instruction as
 //!   ever.
 //! - No `int3` is involved, unless an operation uses [`TextPolicy::Alias`](crate::TextPolicy). A
 //!   thread that blocks `SIGTRAP` would not survive one.

@@ -62,8 +62,8 @@ impl Plan {
         for line in chapter.expect("the crate has a heading").split("\n- `").skip(1) {
             let (room, line) = line.split_once('`').expect("`room`");
             plan.rooms.push(room);
-            let exceptions = line.split("names `").skip(1).filter_map(|it| it.split('`').next());
-            plan.exceptions.extend(exceptions.map(|to| (room, to)));
+            let exceptions = line.split("names").filter_map(|it| it.trim_start().strip_prefix('`'));
+            plan.exceptions.extend(exceptions.filter_map(|it| Some((room, it.split('`').next()?))));
         }
         plan
     }

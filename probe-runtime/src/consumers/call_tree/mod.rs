@@ -20,7 +20,7 @@ use crate::engine::per_thread::Local;
 /// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for
 /// each thread, and merged.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`net::*`,
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
 /// without a `kind`). The attachment prints as a text tree; `format!("{attachment:100}")` keeps it
 /// within 100 columns. [`tree`](Self::tree) also has it as folded stacks, a flame graph, JSON and
 /// CSV. All times are wall time.
@@ -36,7 +36,7 @@ use crate::engine::per_thread::Local;
 /// A call gets its time when it ends. Until then it is in the tree without a time, with the times
 /// of inner calls that have ended.
 ///
-/// Cost: that of [`Calls`](crate::engine::calls::Calls), and a table lookup at each entry. Memory: for each
+/// Cost: that of [`Calls`](crate::calls::Calls), and a table lookup at each entry. Memory: for each
 /// thread that hits, two megabytes of addresses, of which only the touched pages take memory. The
 /// tree has room for 32,767 places; calls beyond that are [counted](Tree::lost).
 ///

@@ -26,7 +26,7 @@ use probe_lang::syntax::{ParseError, Setting};
 /// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
 /// their polls.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`net::*`,
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
 /// without a `kind`). The attachment prints as a table, with the function of the most time in
 /// itself first. All times are wall time:
 ///

@@ -40,7 +40,7 @@ use crate::engine::registry::ProbeId;
 /// If a machine has no counters, as many virtual machines don't, it counts the thread's CPU time,
 /// page faults and context switches. It needs Linux; elsewhere attaching it is an error.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`net::*`,
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
 /// without a `kind`). For a future, the events of its polls count, and those while it waits do not.
 /// The attachment prints as a table. The function with the most of the first event in itself comes
 /// first. [`event_counts`](Self::event_counts) has the same for programs:

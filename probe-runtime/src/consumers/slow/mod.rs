@@ -28,7 +28,7 @@ use probe_lang::syntax::{ParseError, Setting, interval};
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
 /// attachment prints as a table of the functions, with the number of their slow calls.
 ///
-/// Entries and exits are paired as described in [`calls`](crate::engine::calls); select both (`db::*`,
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`db::*`,
 /// without a `kind`). A future's time is from its entry to its exit. Its fields are reported if it
 /// had only one poll.
 ///
@@ -36,7 +36,7 @@ use probe_lang::syntax::{ParseError, Setting, interval};
 /// are [counted](SlowCalls::unsaid). The first 120 bytes of fields are kept, for a thread's
 /// outermost 128 measured calls.
 ///
-/// Cost: that of [`Calls`](crate::engine::calls::Calls). Each entry with fields formats them. A slow call
+/// Cost: that of [`Calls`](crate::calls::Calls). Each entry with fields formats them. A slow call
 /// writes its line, which is a system call on stderr. The consumer itself uses no heap and no lock
 /// on a hit, so it may be attached to an allocator. Fields with `?` or `%` run their own code, and
 /// so does a closure. If stderr is a full pipe, writing to it blocks.

@@ -18,7 +18,7 @@ use crate::engine::period::{Period, Since};
 #[cfg(feature = "latency")]
 use crate::engine::registry::ProbeId;
 
-/// The paired calls of a selection's functions; see the [module](crate::engine::calls). Create it in
+/// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to
 /// [`hit`](Self::hit). [`LazyCalls`](super::LazyCalls) does both for the consumer that holds it.
 ///

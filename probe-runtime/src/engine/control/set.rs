@@ -222,14 +222,14 @@ impl ProbeSet {
 
     /// Sets whether each site is patched through `int3`, one byte at a time, instead of by one
     /// write of its aligned word. This is for processors that promise nothing about such a write
-    /// (see [`patch::word`](crate::engine::sites::word)). The default is `false`.
+    /// (see [`patch::word`](crate::patch::word)). The default is `false`.
     ///
     /// Cost: two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal
     /// for each thread that runs into the `int3`.
     ///
     /// A trap would kill the process in a thread that blocks `SIGTRAP`, in a handler whose
     /// `sa_mask` holds it, or under a debugger that keeps it. A batch that finds one of these
-    /// refuses its sites and names it. See [`word`](crate::engine::sites::word#before-a-trap).
+    /// refuses its sites and names it. See [`word`](crate::patch::word#before-a-trap).
     ///
     /// Two kinds of writes are single writes of an aligned word even then (feature `finstrument`):
     /// switching calls of `-finstrument-functions` hooks that lie across two words, and the first

@@ -1,7 +1,7 @@
 //! Changing code while threads execute it.
 //!
 //! The crate [`probe_patch`] changes code, also in programs without probes. This module re-exports
-//! all of it except its self-test, which is [`probe_runtime::self_test`](crate::engine::self_test). Where
+//! all of it except its self-test, which is [`probe_runtime::self_test`](crate::self_test). Where
 //! its examples use the path `probe_patch`, use `probe_runtime::patch`.
 //!
 //! - Batches switch the sites of probes: see below. [`ProbeSet`](crate::ProbeSet) uses these.

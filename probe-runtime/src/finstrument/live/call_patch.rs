@@ -9,7 +9,7 @@
 //! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
 //! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that no thread executes | the first word: one byte changes |
 //!
-//! The argument for safety is that of [`patch::call`](crate::engine::sites::call). The other word is the
+//! The argument for safety is that of [`patch::call`](crate::patch::call). The other word is the
 //! same in both states. So a thread that fetches the two words at different moments has all of one
 //! instruction, and each of these instructions ends where the call did. No `int3` is involved; a
 //! thread that blocks `SIGTRAP` would not survive one.

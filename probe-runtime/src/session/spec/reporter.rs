@@ -99,7 +99,7 @@ pub trait Reporter: Consumer + Sized {
     /// Whether its text reports end with the [`notes`](Self::notes). If not, they are added.
     const TEXT_HAS_NOTES: bool = false;
 
-    /// Whether clients of the [agent](crate::session::agent) may attach it, and choose its options. They may
+    /// Whether clients of the [agent](crate::agent) may attach it, and choose its options. They may
     /// be other programs of the same user, with fewer rights than this one. An option must not let
     /// them do more than this program means to allow: name a file to be written, run a command.
     const FOR_CLIENTS: bool = false;

@@ -54,7 +54,7 @@ pub enum RefusalReason {
         errno: i32,
     },
     /// Another thread or writer is replacing the site's instruction, for example by a
-    /// [`word`](crate::engine::sites::word) patch.
+    /// [`word`](crate::patch::word) patch.
     Busy,
     /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::TextPolicy) and
     /// strict patching need that, and so do recorded sites that lie across two aligned words.
