@@ -8,6 +8,10 @@ cargo fmt --all --check
 step 'prose'
 .ci/prose
 
+step 'the workflow has the lanes of .ci/run'
+diff <(sed -n 's/^lanes=(\(.*\))$/\1/p' .ci/run | tr ' ' '\n') \
+    <(sed -n 's/^ *lane: \[\(.*\)\]$/\1/p' .github/workflows/ci.yml | sed 's/, /\n/g')
+
 # The tests of the lanes `unit`, `integration`, `built` and `tool` are compiled here.
 step 'lints'
 cargo build "$(wrapper linted)" --workspace --all-targets

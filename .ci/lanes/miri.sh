@@ -8,7 +8,7 @@ source "$(dirname "$0")/../common.sh"
 # Values cross as addresses; a panic's payload is never dropped. All share a folder: flags are those
 # of the interpreted crates, so procedural macros are built once.
 step 'undefined behaviour under Miri'
-units=(--lib -- abi:: trace::ring:: trace::drain:: trace::dormant::)
+units=(--lib -- trace::ring:: trace::drain:: trace::dormant::)
 # A case of a property takes up to six seconds. The lane `whole` has some.
 [ "${PROBE_TEST_WHOLE:-0}" != 0 ] || units+=(--skip histories::)
 miri() {
@@ -18,10 +18,14 @@ miri() {
 if cargo +nightly miri --version >/dev/null 2>&1 \
     || rustup toolchain install nightly --profile minimal --component miri,rust-src; then
     miri -p probe-runtime --features trace --test interpreted
+    miri -p probe-core --lib -- abi::
     miri -p probe-runtime --features trace "${units[@]}"
     export RUSTFLAGS='--cfg probe_in_place'
     miri -p probe-patch --lib -- table::tests word:: --skip model:: --skip plan::
-    [ "${PROBE_TEST_WHOLE:-0}" = 0 ] || miri -p probe-runtime --features trace "${units[@]}"
+    if [ "${PROBE_TEST_WHOLE:-0}" != 0 ]; then
+        miri -p probe-core --lib -- abi::
+        miri -p probe-runtime --features trace "${units[@]}"
+    fi
 else
     echo 'left out: there is no Miri'
 fi

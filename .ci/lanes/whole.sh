@@ -26,7 +26,7 @@ PROBE_TEST_WHOLE=1 cargo test --workspace --test '*'
 
 step 'lints of the portable backend'
 cargo build "$(wrapper clippy-portable)" --lib --tests \
-    -p probe-runtime -p probe-patch -p probe-workspace-hack \
+    -p probe-core -p probe-lang -p probe-runtime -p probe-patch -p probe-workspace-hack \
     --features probe-runtime/agent,probe-runtime/latency,probe-runtime/call-tree,probe-runtime/profiler \
     --features probe-runtime/metrics,probe-runtime/perf,probe-runtime/serde,probe-runtime/trace,probe-runtime/tracing
 
