@@ -1,8 +1,8 @@
 //! `outside`: counting from outside (`probectl enable --ptrace`): the time to arm 10,000 sites of a
 //! program without a runtime, the longest time for which 16 working threads of it stood, and the
 //! cost of a hit. Beside it, other tools arm the same functions from outside: breakpoints of gdb
-//! that go on, uprobes of bpftrace that count, hooks of Frida in JavaScript that count. Breakpoints
-//! and uprobes take minutes for 10,000, so these are compared at 1,000.
+//! that continue, uprobes of bpftrace that count, hooks of Frida in JavaScript that count.
+//! Breakpoints and uprobes take minutes for 10,000, so these are compared at 1,000.
 //!
 //! A tool has armed a function once its first bytes in memory are others. The time is that of the
 //! whole command, from its start. Tools that are not there are left out, which a line says. Frida
@@ -105,7 +105,7 @@ mod measured {
             line.trim().parse().unwrap_or(f64::NAN)
         }
 
-        /// Waits until a tool has armed so many functions. Returns its milliseconds.
+        /// Waits until a tool has armed this many functions. Returns its milliseconds.
         fn armed(&self, tool: &mut Child, before: &[[u8; 16]]) -> Option<f64> {
             let begun = Instant::now();
             while begun.elapsed() < LIMIT && tool.try_wait().ok()?.is_none() {
@@ -166,7 +166,7 @@ mod measured {
         [took, arming.max(stood(&notes)), ns]
     }
 
-    /// A tool's command line for so many functions of a program.
+    /// A tool's command line for this many functions of a program.
     type Tool = fn(&Target, &Path, usize, &Folder) -> Command;
 
     fn gdb(target: &Target, _: &Path, count: usize, folder: &Folder) -> Command {

@@ -104,7 +104,7 @@ void clip(Digest &digest, Random &random) {
 
 } // namespace real
 
-// The digest of so many rounds; 0 if a refusal is missing, or anything else is thrown.
+// The digest of this many rounds; 0 if a refusal is missing, or anything else is thrown.
 extern "C" __attribute__((visibility("default"))) std::uint64_t workload(std::uint64_t rounds) {
     try {
         real::Digest digest;

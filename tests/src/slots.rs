@@ -7,7 +7,7 @@ use std::fs;
 const SPAN: usize = 32 << 20;
 
 /// Counts this process's slots. Neighbours are one mapping to the kernel; nothing else is mapped by
-/// so many bytes.
+/// this many bytes.
 ///
 /// # Panics
 /// Without `/proc`.

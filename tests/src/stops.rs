@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a mark when dropped. Threads that go on until the mark is set end then, also if the test
+/// Sets a mark when dropped. Threads that continue until the mark is set end then, also if the test
 /// fails: a scope waits for its threads before it hands on a panic.
 ///
 /// ```

@@ -55,7 +55,7 @@ fn run(probes: &str, out: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Returns the stderr of a program that goes on.
+/// Returns the stderr of a program that continues.
 #[track_caller]
 fn said(probes: &str, out: &str) -> String {
     let output = run(probes, out);

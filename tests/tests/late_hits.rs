@@ -82,7 +82,7 @@ fn thread(sets_key: bool) {
     slots::wait_until_gone(THREAD.load(Ordering::Relaxed));
 }
 
-/// So many slots are made before it is looked for slots of the dead, while no more than four
+/// This many slots are made before it is looked for slots of the dead, while no more than four
 /// threads live.
 const FEW: usize = 8;
 

@@ -179,7 +179,7 @@ macro_rules! fluid {
                 })
             }
 
-            /// Returns the total energy after so many steps, on this many threads.
+            /// Returns the total energy after this many steps, on this many threads.
             $(#[$attribute])?
             #[inline(never)]
             pub(crate) fn run(steps: u64, threads: usize) -> f64 {

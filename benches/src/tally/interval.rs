@@ -35,7 +35,7 @@ impl Interval {
 }
 
 /// Returns how many samples lie outside on each side: the largest number for which, in fewer than
-/// 2.5 of 100 cases, so many samples are above (or below) the true median.
+/// 2.5 of 100 cases, this many samples are above (or below) the true median.
 fn outer(samples: usize) -> Option<usize> {
     let (mut rank, mut sum) = (None, 0.0);
     // Binomial probabilities as logarithms, since 2^-n underflows for many samples.

@@ -1,4 +1,4 @@
-//! Stops a panic of a capture in the site's cold block. The program goes on, the hit is delivered
+//! Stops a panic of a capture in the site's cold block. The program continues, the hit is delivered
 //! without the values, and the panic is counted.
 //!
 //! Captures are the user's code, and run because a consumer listens, so they must not change the

@@ -168,8 +168,8 @@ fn plugins_come_and_go() {
     target.is_as_before();
 }
 
-/// A debugger, or job control, stops the program. Its client gives up one request, and goes on when
-/// the program does.
+/// A debugger, or job control, stops the program. Its client gives up one request, and continues
+/// when the program does.
 #[test]
 fn a_stopped_program_answers_later() {
     let mut target = Target::new();

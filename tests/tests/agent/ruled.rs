@@ -168,7 +168,7 @@ fn a_forked_child_drops_the_rules() {
     assert_eq!((target.number("work 10"), target.number("text")), (145, 0), "in the child");
     target.tell("exit 0");
     assert_eq!(target.answer(), "0", "the parent has waited for it");
-    // The parent goes on: without hits, its rule ends.
+    // The parent continues: without hits, its rule ends.
     assert_eq!(lines(&folder, "rule 1 ended: after ", 1).len(), 1);
     assert_eq!(lines(&folder, "rule 1 disarmed: agent::even=count", 1).len(), 1);
     assert!(lines(&folder, "", 1).iter().all(|line| !line.contains("summary")));

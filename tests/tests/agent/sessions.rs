@@ -27,7 +27,7 @@ fn hits(client: &mut Client, attachment: u32) -> u64 {
     report["rows"].as_array().unwrap().iter().map(|row| row["hits"].as_u64().unwrap()).sum()
 }
 
-/// Ends the tracer of a program, which lets the program go on.
+/// Ends the tracer of a program, which lets the program continue.
 struct Tracer(Child);
 
 impl Drop for Tracer {

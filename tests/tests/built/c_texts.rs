@@ -1,4 +1,4 @@
-//! Strings of C that can't be read: each consumer goes on, shows them as unreadable, and counts
+//! Strings of C that can't be read: each consumer continues, shows them as unreadable, and counts
 //! them. A process of its own: it takes a signal's handler.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 

@@ -26,7 +26,7 @@ fn scenario(base: &CodeBase, name: &str, amount: u64, most_kept: usize, least_ju
     });
 }
 
-/// Checks that all functions but `most_kept` are patched, and that so many jumps to the hook are.
+/// Checks that all functions but `most_kept` are patched, and that this many jumps to the hook are.
 fn all_are_discovered(base: &CodeBase, amount: u64, most_kept: usize, least_jumps: usize) {
     let [by_hand, hooked] = [Way::Counted, Way::Hooks].map(|way| base.load(ROOT, way));
     let digest = by_hand.workload(amount);

@@ -1,7 +1,7 @@
 //! Consumers that misbehave: one that panics, one that hits probes itself, one that detaches
-//! itself, two that are slow while somebody leaves. The program goes on, nothing hangs, and nobody
-//! else loses a hit. A process of its own: an operation frees what an earlier one left, so the
-//! tests take turns.
+//! itself, two that are slow while somebody leaves. The program continues, nothing hangs, and
+//! nobody else loses a hit. A process of its own: an operation frees what an earlier one left, so
+//! the tests take turns.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

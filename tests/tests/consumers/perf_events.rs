@@ -210,7 +210,7 @@ fn the_task_clock_is_the_thread_s_time() {
 mod hardware {
     use super::*;
 
-    /// So many times around a loop of known instructions.
+    /// This many times around a loop of known instructions.
     #[probe]
     #[inline(never)]
     pub fn loops(times: u64) {

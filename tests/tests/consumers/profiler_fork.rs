@@ -1,6 +1,6 @@
 //! Forks while profilers are at work. The child has no daemon and says so; it keeps the figures
-//! from before the fork, and ends normally. The parent's daemon goes on. A stepped profiler goes on
-//! in both. A process of its own, since other tests' threads would disturb the forks.
+//! from before the fork, and ends normally. The parent's daemon continues. A stepped profiler
+//! continues in both. A process of its own, since other tests' threads would disturb the forks.
 #![cfg(unix)]
 
 use std::time::{Duration, Instant};

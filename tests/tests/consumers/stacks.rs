@@ -135,7 +135,7 @@ fn spans_of_coroutines_end_with_their_own_calls() {
     let tracing = select("consumers::stacks::outer").unwrap().attach(Tracing::new()).unwrap();
     let ended = Ended::default();
     dispatcher::with_default(&Dispatch::new(ended.clone()), play);
-    // Each call lets the other coroutine go on, whose call began before.
+    // Each call lets the other coroutine continue, whose call began before.
     let calls = 2 * ROUNDS - 1;
     assert_eq!(*ended.0.1.lock().unwrap(), (1..=calls).collect::<Vec<_>>());
     assert_eq!((tracing.totals().spans, tracing.totals().unpaired), (calls + 1, 0));

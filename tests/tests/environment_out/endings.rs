@@ -75,7 +75,7 @@ pub(crate) fn play(ending: &str) {
         "two guards" => {
             let error = init_from_env().unwrap_err().to_string();
             eprintln!("{}", error.lines().next().unwrap());
-            // The first goes on, and once it is gone its file is free.
+            // The first continues, and once it is gone its file is free.
             times(1);
             guard.report();
             drop(guard);
@@ -100,7 +100,7 @@ pub(crate) fn play(ending: &str) {
     }
 }
 
-/// Ends while something else goes on, in another thread or process.
+/// Ends while something else continues, in another thread or process.
 fn meanwhile(ending: &str, guard: EnvGuard) {
     match ending {
         "while reporting" => {

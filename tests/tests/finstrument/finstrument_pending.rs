@@ -165,7 +165,7 @@ fn counted() {
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (4 * EACH, 0, 0), "{report}");
     let _ = calls.resume();
 
-    // A forked child goes on where its parent was.
+    // A forked child continues where its parent was.
     let fresh = Library::open(&other);
     assert_eq!(fresh.function("unrelated000")(1), 2);
     let exit = in_a_child(|| {

@@ -41,8 +41,8 @@ fn scenario() {
     println!("done: {asked}");
 }
 
-/// A loop that handlers jump back into, each time one is called: it goes on with the next function,
-/// until `at` is `end`; each function is called `calls` times.
+/// A loop that handlers jump back into, each time one is called: it continues with the next
+/// function, until `at` is `end`; each function is called `calls` times.
 const LOOP: &str = "#include <setjmp.h>
 typedef uint64_t (*function)(uint64_t);
 static sigjmp_buf start; static pthread_t runs; static volatile uint64_t jumps;
@@ -126,7 +126,7 @@ impl Drop for Timer {
     }
 }
 
-/// Has a timer run out in so many microseconds, and then every so many; 0 for never.
+/// Has a timer run out in this many microseconds, and then every few; 0 for never.
 fn set(timer: libc::timer_t, first: i64, interval: i64) {
     let time = |microseconds| libc::timespec { tv_sec: 0, tv_nsec: 1_000 * microseconds };
     let setting = libc::itimerspec { it_interval: time(interval), it_value: time(first) };
@@ -135,7 +135,7 @@ fn set(timer: libc::timer_t, first: i64, interval: i64) {
 }
 
 /// The timer of `fork`, which sets it anew each time: a fork may take longer than any interval, and
-/// the interrupted code has to go on.
+/// the interrupted code has to continue.
 static FORKING: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
 static IS_FORKING: AtomicBool = AtomicBool::new(true);
 /// Microseconds between two forks.

@@ -1,5 +1,6 @@
 //! The rooms that a source file names. All its paths are read, also those in macros, but for tests.
-//! A path that begins at the root has to go on with a room: an export of `lib.rs` hides its room.
+//! A path that begins at the root has to continue with a room: an export of `lib.rs` hides its
+//! room.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +78,7 @@ impl File<'_> {
         self.note(&before.iter().cloned().chain([last.to_string()]).collect::<Vec<_>>());
     }
 
-    /// Notes the paths in a macro's tokens. `before` is the path that they go on, as in
+    /// Notes the paths in a macro's tokens. `before` is the path that they continue, as in
     /// `use crate::{…}`.
     fn note_tokens(&mut self, tokens: TokenStream, before: &[String]) {
         let mut path = before.to_vec();

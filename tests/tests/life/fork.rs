@@ -1,4 +1,4 @@
-//! A fork while probes are active and other threads are inside of consumers: the child goes on
+//! A fork while probes are active and other threads are inside of consumers: the child continues
 //! counting, detaches without waiting for threads that it does not have, waits for those that it
 //! has, and the parent notices nothing. A process of its own: it forks, which is no good beside
 //! other tests' threads.
@@ -98,7 +98,7 @@ fn a_detach_waits_in_the_child() {
 }
 
 fn child(tally: Attachment<Count>, blocks: Attachment<Blocks>) {
-    // Counts from before the fork stay, and counting goes on.
+    // Counts from before the fork stay, and counting continues.
     assert_eq!(tally.total(), 3);
     for _ in 0..4 {
         work(1);

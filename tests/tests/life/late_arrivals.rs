@@ -40,7 +40,7 @@ impl Consumer for Calls {
     }
 }
 
-/// Runs `change` while a thread evaluates the field; the thread goes on after it.
+/// Runs `change` while a thread evaluates the field; the thread continues after it.
 fn meanwhile<T>(change: impl FnOnce() -> T) -> T {
     let (began, has_begun) = channel();
     let (go_on, goes_on) = channel();

@@ -271,7 +271,7 @@ fn threads_that_toggle_are_cancelled() {
         TOGGLED.store(ptr::from_ref(&hits).cast_mut(), Ordering::SeqCst);
         let toggles = || TOGGLES.each_ref().map(|count| count.load(Ordering::SeqCst));
 
-        // One that goes on after a guard, and is to end at the first chance: it toggles once.
+        // One that continues after a guard, and is to end at the first chance: it toggles once.
         for _ in 0..20 {
             let before = toggles();
             GO.store(false, Ordering::SeqCst);

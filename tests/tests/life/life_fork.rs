@@ -1,5 +1,5 @@
 //! Forks while consumers are attached that need a thread: the child leaves those behind, and says
-//! so; all else goes on, in both processes, with exact counts.
+//! so; all else continues, in both processes, with exact counts.
 //! A process of its own: it forks, which is no good beside other tests' threads.
 #![cfg(unix)]
 

@@ -1,5 +1,5 @@
 //! A program that opens text and has never asked for a probe forks while other threads open and
-//! seal: each child can go on. A process of its own: the first use of the crate here is a guard.
+//! seal: each child can continue. A process of its own: the first use of the crate here is a guard.
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,7 +19,7 @@ pub(super) fn time() -> Duration {
     Duration::from_secs(if whole::is_asked_for() { 4 } else { 1 })
 }
 
-/// The least number of rounds of each thread: a slower thread goes on after the others.
+/// The least number of rounds of each thread: a slower thread continues after the others.
 const LEAST: u64 = 10;
 
 pub(super) fn churn(seed: u64) {

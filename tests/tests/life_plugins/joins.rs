@@ -223,7 +223,7 @@ impl Consumer for Forks {
     }
 }
 
-/// A child that was forked inside of a hit, while another thread lets probes join, goes on.
+/// A child that was forked inside of a hit, while another thread lets probes join, continues.
 pub(super) fn forked_in_a_hit() {
     let forks = select("**::own kind=entry").unwrap().attach(Forks::default()).unwrap();
     let consumer = Arc::new(Slowly::default());

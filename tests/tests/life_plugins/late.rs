@@ -175,7 +175,7 @@ pub(super) fn damaged() {
 
 /// Returns the site at a function's entry: its latent NOP.
 fn site_of(function: *const ()) -> usize {
-    // SAFETY: text of this program, which goes on for longer than that.
+    // SAFETY: text of this program, which continues for longer than that.
     let bytes = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), 128) };
     let at = bytes.windows(5).position(|window| window == [0x0f, 0x1f, 0x44, 0x00, 0x08]);
     function.addr() + at.expect("a latent site")

@@ -282,7 +282,7 @@ fn counts_stay() {
     // Pausing skips unloaded sites and switches the others.
     assert_eq!((hits.pause().patched(), hits.resume().patched()), (2, 2));
 
-    // The next operation finds the plugin that is loaded again, and its counts go on.
+    // The next operation finds the plugin that is loaded again, and its counts continue.
     let library = Library::open(&plugin("plugin"));
     assert_eq!(hits.probes().iter().filter(|probe| probe.state() == ProbeState::Active).count(), 7);
     assert_eq!((library.function("plugin_sum"))(3), 6);

@@ -218,7 +218,7 @@ fn live() {
     assert_eq!(lost_hits(), 0);
 }
 
-/// Random toggling: so many sites, and as many seconds as are asked for.
+/// Random toggling: this many sites, and as many seconds as are asked for.
 fn anything_goes(seed: u64) {
     let least = if whole::is_asked_for() { TOGGLES } else { TOGGLES / 32 };
     let soak: u64 = env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));

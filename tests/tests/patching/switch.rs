@@ -90,7 +90,7 @@ fn beside_another() {
     let second = select("patching::switch::two").unwrap().attach(Count::new()).unwrap();
     let switch = first.switch();
     let off = ids("patching::switch::one, patching::switch::two");
-    // The one that is shared goes on.
+    // The one that is shared continues.
     let report = switch.off(&off, SYNC);
     assert_eq!((report.patched(), report.unchanged()), (1, 1));
     all();

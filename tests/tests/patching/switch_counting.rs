@@ -184,7 +184,7 @@ fn no_hit_is_missed_while_threads_run() {
             calls
         };
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
-        // Each way goes on until hits are seen to go it; all the while, somebody else comes and
+        // Each way continues until hits are seen to go it; all the while, somebody else comes and
         // goes, so that hooks are published anew.
         for _ in 0..100 {
             let (hits, tally) = (delivered.hits(), counted(&switch, probe));

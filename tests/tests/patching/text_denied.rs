@@ -1,5 +1,5 @@
 //! Restrictions of the system on text: sealed mappings, policies, no way back, no `/proc`. Each is
-//! reported clearly, nothing is half done, and the rest goes on.
+//! reported clearly, nothing is half done, and the rest continues.
 //! Each scenario is a process of its own, since none of it can be undone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
@@ -195,7 +195,7 @@ fn no_way_back() {
     let whole = text.range().start & !(PAGE - 1)..text.range().end.next_multiple_of(PAGE);
     assert_eq!(unrestored_bytes(), PAGE + whole.len());
     assert_eq!(text.differences(), []);
-    // Batches go on there.
+    // Batches continue there.
     let hits = select("patching::text_denied::**::first").unwrap().attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().unsealed()), (1, 1));
     assert_eq!((first(1), hits.total()), (2, 1));

@@ -239,7 +239,7 @@ fn handler(set: &ProbeSet) {
         assert_refused(&hits.pause(), problem);
         work(1);
     }
-    // Without the mask, it goes on.
+    // Without the mask, it continues.
     install(on_profile as *const () as libc::sighandler_t, false);
     // One that had begun before may be running still, on another thread: that one is waited for.
     for _ in 0..200 {

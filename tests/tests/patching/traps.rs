@@ -58,7 +58,7 @@ const LIMIT: libc::c_uint = 120;
 /// Runs a scenario in a child; returns how it ended.
 fn child(test: &str) -> Option<ExitStatus> {
     if env::var_os(CHILD).is_some() {
-        // A child that goes on for ever ends by this signal.
+        // A child that continues for ever ends by this signal.
         // SAFETY: no pointers.
         unsafe { libc::alarm(LIMIT) };
         return None;
@@ -109,7 +109,7 @@ fn who_had_the_signal_before_gets_what_is_not_ours() {
     under_way.wait().unwrap();
     // A breakpoint on an instruction that was ours once.
     code.write(addr, 0xcc);
-    // The handler goes on behind the breakpoint: the rest of the bytes is `add [rax], eax; add
+    // The handler continues behind the breakpoint: the rest of the bytes is `add [rax], eax; add
     // [rax], al`…
     assert!(matches!(patch(addr, TWO), Err(PatchError::Foreign { .. })));
     code.write(addr, 0xb8);
@@ -175,7 +175,7 @@ fn a_handler_on_top_of_ours_is_noticed() {
     let (addr, call) = straddler(&mut code);
     patch(addr, TWO).unwrap();
     handle(libc::SIGTRAP, plain as *const () as libc::sighandler_t, 0);
-    // The runtime trusts its last check for some milliseconds, in which patches go on.
+    // The runtime trusts its last check for some milliseconds, in which patches continue.
     let mut last = TWO;
     let error = loop {
         let next = if last == TWO { ONE } else { TWO };
@@ -237,7 +237,7 @@ fn a_patcher_that_is_interrupted_by_an_executor_goes_on() {
 }
 
 /// A program closes all descriptors, and gets their numbers again for files of its own: patches
-/// under way, which the kernel was writing for, go on by a descriptor of their own, and nobody's
+/// under way, which the kernel was writing for, continue by a descriptor of their own, and nobody's
 /// file is written to.
 #[test]
 fn a_closed_descriptor_is_not_missed() {

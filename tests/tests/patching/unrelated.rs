@@ -195,7 +195,7 @@ fn operate(what: &str) {
 }
 
 /// Other consumers listen on the same probe, before and after the blocked one. They are removed,
-/// and don't receive the hit when it goes on.
+/// and don't receive the hit when it continues.
 fn taken_from_one_probe() {
     let (first, last) = (Notes::default(), Notes::default());
     let before = entry("b").attach(first.consumer()).unwrap();

@@ -137,7 +137,7 @@ fn who_writes_over_a_patch_under_way_is_reported() {
             if *expected == ONE && found[0] == 0xbb),
         "{error}"
     );
-    // And the next one goes on from there.
+    // And the next one continues from there.
     // SAFETY: as above.
     unsafe { word::patch(addr, ONE.into()) }.unwrap();
     assert_eq!(code.bytes(addr, 5), ONE);

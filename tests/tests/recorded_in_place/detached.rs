@@ -38,7 +38,7 @@ const BEGUN: u8 = 0;
 const IN_OTHER: u8 = 1;
 /// The detach waits for the thread that formats `Held`.
 const DETACHING: u8 = 2;
-/// That thread may go on.
+/// That thread may continue.
 const RELEASED: u8 = 3;
 
 /// The step at whose end the handler hits `slow`, and the one at whose end the memory goes.

@@ -13,7 +13,7 @@ use probe_trace::Trace as Read;
 use super::stepped::{install_with, single_stepped};
 use super::{HITS, call_both, events, events_of};
 
-/// The handler forks at a step if this is 0, and every so many steps from then on; never at first.
+/// The handler forks at a step if this is 0, and every few steps from then on; never at first.
 static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 static EVERY: AtomicU64 = AtomicU64::new(1);
 static CHILDREN: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +34,7 @@ extern "C" fn forks(_: libc::c_int, _: *const libc::siginfo_t, context: *mut lib
     let child = unsafe { libc::syscall(libc::SYS_fork) };
     if child == 0 {
         IS_CHILD.store(true, Ordering::Relaxed);
-        // SAFETY: the interrupted code's registers. The child goes on without steps.
+        // SAFETY: the interrupted code's registers. The child continues without steps.
         unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP };
         return;
     }
@@ -46,7 +46,7 @@ extern "C" fn forks(_: libc::c_int, _: *const libc::siginfo_t, context: *mut lib
     }
 }
 
-/// Calls both functions while the handler forks at every so many instructions. Each child makes two
+/// Calls both functions while the handler forks at every few instructions. Each child makes two
 /// calls more. Returns the number of children, none of which has failed.
 fn call_forking(every: u64, first: u64) -> u64 {
     EVERY.store(every, Ordering::Relaxed);

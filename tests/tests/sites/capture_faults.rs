@@ -1,4 +1,4 @@
-//! Captures that panic: the program goes on, each hit is delivered, to everybody, and the panics
+//! Captures that panic: the program continues, each hit is delivered, to everybody, and the panics
 //! are counted, exactly. A process of its own: the count is the whole process's, so the tests take
 //! turns.
 

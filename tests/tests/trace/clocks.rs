@@ -139,7 +139,7 @@ fn a_machine_that_slept_is_noticed() {
     record(&path);
     let mut file = fs::read(&path).unwrap();
     let was = Read::read([("file", Cursor::new(file.clone()))]).unwrap();
-    // The last block is a reading. Its last words are the clocks that go on in sleep.
+    // The last block is a reading. Its last words are the clocks that continue in sleep.
     let words = |file: &[u8], from_end: usize| {
         let at = file.len() - 8 * from_end;
         u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
@@ -159,7 +159,7 @@ fn a_machine_that_slept_is_noticed() {
     // It was between two readings, at any time.
     assert!(was.clock_error().unwrap() < 200_000_000, "{:?}", was.clock_error());
     assert!(trace.clock_error().unwrap() >= 200_000_000, "{:?}", trace.clock_error());
-    // The calendar goes on in sleep.
+    // The calendar continues in sleep.
     assert_eq!(trace.wall_time(monotonic - 1), was.wall_time(monotonic - 1));
     assert_eq!(trace.wall_time(monotonic), real + SLEPT);
 }

@@ -48,7 +48,7 @@ pub fn cut_off_anywhere(path: &Path) {
     assert_eq!(before, 0);
 }
 
-/// Changes bytes of a file, and reads what became of it, so many times.
+/// Changes bytes of a file, and reads what became of it, this many times.
 pub fn change_anywhere(path: &Path, inputs: usize) {
     let good = fs::read(path).unwrap();
     // A file that is emptied first waits for the disk when it is closed (ext4).

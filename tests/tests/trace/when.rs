@@ -51,7 +51,7 @@ pub fn play(way: &str) {
         // Until the recorder has been armed, and until its snapshot is there.
         "waits" => {
             let file = std::env::current_dir().unwrap().join("run-snapshot-1.probetrace");
-            // Not so many that they fill the ring.
+            // Not this many that they fill the ring.
             while !file.exists() {
                 query(11, Duration::from_micros(200));
             }

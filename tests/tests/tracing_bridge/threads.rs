@@ -102,7 +102,7 @@ fn a_span_belongs_to_the_subscriber_of_its_entry() {
     assert_eq!((first.counts(), second.counts()), ([2, 0, 2], [2, 0, 2]));
 }
 
-/// Waits until the test goes on.
+/// Waits until the test continues.
 #[probe]
 #[inline(never)]
 fn waits(turns: &Turns) {
@@ -110,7 +110,7 @@ fn waits(turns: &Turns) {
     turns.go_on.recv().unwrap();
 }
 
-/// How a call waits until the test goes on.
+/// How a call waits until the test continues.
 struct Turns {
     inside: Sender<()>,
     go_on: Receiver<()>,

@@ -58,7 +58,7 @@ pub fn run(path: &str) {
             println!("restored {}", hits.detach().patched());
             plugin.close();
         } else {
-            // The plugin's sites vanish under the attachment; the program's own go on.
+            // The plugin's sites vanish under the attachment; the program's own continue.
             plugin.close();
             assert_eq!(serve(), 4);
             stage("closed, attached");

@@ -120,7 +120,7 @@ fn lld_thin_lto() {
     }
 }
 
-/// A slice has so many units of the program alone, in `lld_stripped`.
+/// A slice has this many units of the program alone, in `lld_stripped`.
 #[test]
 fn lld_codegen_units_256() {
     if whole::has("lld_codegen_units_256") {

@@ -11,7 +11,7 @@ fn name(path: &str, kind: &str) -> Name {
     (path.to_owned(), kind.to_owned())
 }
 
-/// Returns the host's hits after so many calls of the plugin and of `serve`, which do the same.
+/// Returns the host's hits after this many calls of the plugin and of `serve`, which do the same.
 fn expected(calls: u64) -> BTreeMap<Name, u64> {
     let probes = [("leaf::sum", "entry", 2), ("leaf::sum", "exit", 2)];
     let probes =

@@ -66,7 +66,7 @@ fn a_futures_polls_are_its_time_on_a_processor() {
 fn a_future_may_move_between_threads() {
     let _turn = turn();
     let exact = attach("consumers::calls::futures::*");
-    // Each thread's clock says how far it is, and the next goes on from there.
+    // Each thread's clock says how far it is, and the next continues from there.
     let mut future = Box::pin(outer());
     let mut now = NOW.get();
     let mut is_ready = false;

@@ -100,7 +100,7 @@ fn what_is_read_after_a_reset_is_what_came_after_it() {
     assert_eq!(second.since(&first), second);
     let other = select("consumers::latency::readings::reset").unwrap().attach(Latency::new()).unwrap();
     assert_eq!(other.latencies().since(&first)[0].calls(), 0);
-    // A forked child goes on from these counts, without a change to the parent's.
+    // A forked child continues from these counts, without a change to the parent's.
     let status = in_a_child(|| {
         reset(1);
         assert_eq!((latency.reset()[0].calls(), latency.reset()[0].calls()), (101, 0));

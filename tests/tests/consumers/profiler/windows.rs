@@ -27,7 +27,7 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Calls for so many seconds, of a clock that nobody else moves: calls of this length, with
+    /// Calls for this many seconds, of a clock that nobody else moves: calls of this length, with
     /// such pauses. Returns how many.
     fn calls(&self, seconds: u64, length: u64, pause: u64) -> u64 {
         let (end, mut calls) = (now() + seconds * 1_000_000_000, 0);
@@ -58,7 +58,7 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
     assert!((100..20_000).contains(&of_hot.counted()), "{profiler}");
     assert!(profile.cost().calls < 20_000, "{profiler}");
     let mean = of_hot.mean().unwrap();
-    // Longer calls may have been missed by so many windows.
+    // Longer calls may have been missed by this many windows.
     assert!((mean.value - 10_000.0).abs() < 1e-6 && mean.error < 1000.0, "{mean:?}");
     let own = of_hot.own().unwrap().value;
     assert!((own / (10_000.0 * value) - 1.0).abs() < 1e-6, "{own}");
@@ -159,7 +159,7 @@ fn what_is_inside_of_calls_is_not_their_own() {
         [exactly(550_000.0), exactly(500.0)]
     );
     assert!((own("consumers::profiler::cold").value / 5.5e8 - 1.0).abs() < 1e-3, "{profiler}");
-    // Calls of a nanosecond: longer ones may have been missed by so many windows.
+    // Calls of a nanosecond: longer ones may have been missed by this many windows.
     let of_hot = own("consumers::profiler::hot");
     assert!(of_hot.is_at_least() && (0.9..=1.0).contains(&(of_hot.value / 5.5e5)), "{profiler}");
     // Windows tell how much of its time is in calls.

@@ -42,7 +42,7 @@ pub(super) fn profiled() {
         let known = |it: &FunctionProfile| (it.calls().value, it.calls().error, it.samples());
         it.profile().function("profiled").map(known)
     };
-    // Until a survey, the entry is latent: calls go on unseen.
+    // Until a survey, the entry is latent: calls continue unseen.
     assert_eq!(function(look), 2);
     assert_eq!([calls(&each), calls(&counted)], [Some((0.0, f64::INFINITY, 0)); 2]);
     poll(&each);

@@ -1,4 +1,4 @@
-//! Probes that are only counted: their sites lead to blocks of code that count and go on. A
+//! Probes that are only counted: their sites lead to blocks of code that count and continue. A
 //! consumer that needs to see hits gets the sites led back. No hit is lost on the way, whatever
 //! interrupts a block, and no block is left behind. A process of its own: it checks the bytes of
 //! all its sites.

@@ -57,7 +57,7 @@ fn arena() -> (Arena, Vec<Pair>) {
     (arena, pairs)
 }
 
-/// Each patcher toggles its instruction of a pair so many times, and goes on until the other is
+/// Each patcher toggles its instruction of a pair this many times, and continues until the other is
 /// done, too.
 pub fn mixed(play: &Play) -> Done {
     let (mut arena, pairs) = arena();

@@ -15,7 +15,7 @@ use super::random::Random;
 const WHOLE: u64 = 5_290_000;
 /// The toggles that the plays of any other run have a part of.
 const SLICE: u64 = WHOLE / 16;
-/// The least toggles of a play, if its scenario has so many: some for each instruction.
+/// The least toggles of a play, if its scenario has this many: some for each instruction.
 const LEAST: u64 = 300;
 
 /// The plays of each scenario: executors, policy, and divisor of the scenario's toggles. Policies

@@ -116,7 +116,7 @@ fn drained(path: &Path) {
     assert_eq!(check(path, Keep::File).events, written);
 }
 
-/// Fills the disk with the hits of a hundred threads, which all go on.
+/// Fills the disk with the hits of a hundred threads, which all continue.
 fn of_many_threads(path: &Path) {
     const THREADS: u64 = 100;
     // More than a ring has room for.

@@ -171,7 +171,7 @@ fn a_file_that_somebody_cuts_off() {
         call(1_000);
         let totals = trace.finish().unwrap();
         assert_eq!(totals.written + totals.lost, (calls + 1_000) * HITS, "{totals:?}");
-        // The thread goes on where it was, so the file has a hole.
+        // The thread continues where it was, so the file has a hole.
         match Read::open(&[&path]) {
             Ok(mut trace) => {
                 let shown = trace.problems().join("\n");
