@@ -12,7 +12,7 @@ mod reader;
 mod value;
 
 #[cfg(test)]
-mod story;
+mod fixtures;
 
 pub use definition::{Definition, Kind};
 pub use error::ReadError;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::rule::{CallKind, model};
 use super::{Calls, Ending, Fields, Slice, Step, Track, stack::LIMIT};
-use crate::story::{Story, any_story, id};
+use crate::fixtures::{Story, any_story, id};
 
 /// One line for each step; threads have numbers, and futures an `F` before theirs.
 fn text(story: &Story) -> String {

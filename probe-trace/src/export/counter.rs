@@ -17,7 +17,7 @@ pub(super) fn counted(instant: &Instant) -> Option<(&str, &FieldValue)> {
 mod tests {
     use super::counted;
     use crate::calls::{Calls, Step};
-    use crate::story::Story;
+    use crate::fixtures::Story;
     use crate::value::FieldValue;
 
     #[test]

@@ -187,7 +187,7 @@ fn escaped(name: &str) -> String {
 mod tests {
     use super::LONGEST;
     use crate::export::{Format, export};
-    use crate::story::Story;
+    use crate::fixtures::Story;
 
     #[test]
     fn stacks_have_their_self_times() {

@@ -4,10 +4,10 @@ mod block;
 mod clock;
 mod definitions;
 mod file;
-mod followed;
-mod growing;
-mod live;
+mod follow;
+mod mapped;
 mod payload;
+mod rings;
 mod stream;
 
 use std::cmp::Reverse;
@@ -17,10 +17,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use file::TraceFile;
-pub use followed::Followed;
+pub use follow::Followed;
 #[cfg(feature = "perfetto")]
-pub(crate) use growing::LiveItems;
-pub use growing::Rings;
+pub(crate) use rings::LiveItems;
+pub use rings::Rings;
 pub use stream::Part;
 use stream::{Stream, time_of};
 

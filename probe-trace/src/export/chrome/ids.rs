@@ -51,7 +51,7 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::Ids;
-    use crate::story::id;
+    use crate::fixtures::id;
 
     #[test]
     fn ids_that_the_system_gave_again_are_replaced() {

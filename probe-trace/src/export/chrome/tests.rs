@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::export::{Error, Format, export};
-use crate::story::{Story, any_story};
+use crate::fixtures::{Story, any_story};
 use crate::value::FieldValue;
 
 fn text(story: &Story) -> String {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::calls::Track;
 use crate::export::{Format, export};
+use crate::fixtures::{Story, any_story, id};
 use crate::layout::reading;
-use crate::story::{Story, any_story, id};
 use crate::value::FieldValue;
 
 fn profile(story: &Story, clocks: Option<[u64; reading::WORDS]>) -> Value {

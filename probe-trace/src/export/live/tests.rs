@@ -9,10 +9,10 @@ use super::Live;
 use crate::definition::Definition;
 use crate::export::perfetto::{Trace, TracePacket};
 use crate::export::{Format, export};
+use crate::fixtures::{Story, any_story};
 use crate::item::{Item, TraceEvent};
 use crate::layout::{self, block, control, event, field, flag, header, reading, ring, sub_buffer};
 use crate::reader::{Part, Rings};
-use crate::story::{Story, any_story};
 use crate::value::FieldValue;
 
 /// Records in a sub-buffer.

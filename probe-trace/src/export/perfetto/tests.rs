@@ -14,8 +14,8 @@ use super::message::{
     SLICE_END, Trace, TracePacket,
 };
 use crate::export::{Format, export};
+use crate::fixtures::{Story, any_story};
 use crate::layout::reading;
-use crate::story::{Story, any_story};
 use crate::value::FieldValue;
 
 fn bytes(story: &Story) -> Vec<u8> {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
 use super::definitions;
 use super::file::{Source, later_unseen, note_head, real, words_of};
-use super::growing::{LiveItems, Rings};
+use super::rings::{LiveItems, Rings};
 use super::stream::Part;
 use crate::error::{Problem, ReadError};
 use crate::item::Item;
