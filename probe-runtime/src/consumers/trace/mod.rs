@@ -15,10 +15,10 @@ mod attached;
 mod clocks;
 #[cfg(probe_agent)]
 mod confined;
-mod converted;
 mod definitions;
 mod dormant;
 mod drain;
+mod export;
 mod file;
 mod files;
 #[cfg(all(test, loom))]
