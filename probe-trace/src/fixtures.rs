@@ -10,7 +10,7 @@ use crate::value::FieldValue;
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]
-pub(crate) struct Story {
+pub(crate) struct Fixture {
     pub(crate) items: Vec<Item>,
     generation: u64,
 }
@@ -19,7 +19,7 @@ pub(crate) fn id(thread: u64) -> ThreadId {
     ThreadId { file: 0, process: 7, thread, tid: 100 + thread }
 }
 
-impl Story {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self { items: Vec::new(), generation: 1 }
     }
@@ -102,30 +102,30 @@ impl Story {
 }
 
 /// Any hits of any threads with gaps and switches, in the order of time.
-pub(crate) fn any_story() -> impl Strategy<Value = Story> {
+pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
     let hit = (1..4_u64, 0..4_u64, 0..18_usize, 0..3_u64);
     proptest::collection::vec(hit, 0..120).prop_map(|hits| {
-        let mut story = Story::new();
+        let mut fixture = Fixture::new();
         let mut time = 0;
         for (thread, later, what, number) in hits {
             time += later;
-            story = match what {
-                0 => story.gap(thread, time, time + later, 3),
-                1 => story.switch(),
-                2..5 => story.hit(thread, time, &format!("entry app::f{number}")),
-                5..7 => story.hit(thread, time, &format!("exit app::f{number}")),
-                7..9 => story.hit(thread, time, &format!("enter c::g{number} {}", 900 - later)),
-                9 => story.hit(thread, time, &format!("leave c::g{number} {}", 900 - later)),
-                10 => story.hit(thread, time, &format!("entry app::task {number}")),
-                11 => story.hit(thread, time, &format!("suspend app::task {number}")),
-                12 => story.hit(thread, time, &format!("resume app::task {number}")),
-                13 => story.hit(thread, time, &format!("exit app::task {number}")),
-                14 => story.hit(thread, time, &format!("drop app::task {number}")),
-                15 => story.hit(thread, time, &format!("called c::h{number} {}", 900 - later)),
-                16 => story.hit(thread, time, &format!("left c::h{number} {}", 900 - later)),
-                _ => story.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
+            fixture = match what {
+                0 => fixture.gap(thread, time, time + later, 3),
+                1 => fixture.switch(),
+                2..5 => fixture.hit(thread, time, &format!("entry app::f{number}")),
+                5..7 => fixture.hit(thread, time, &format!("exit app::f{number}")),
+                7..9 => fixture.hit(thread, time, &format!("enter c::g{number} {}", 900 - later)),
+                9 => fixture.hit(thread, time, &format!("leave c::g{number} {}", 900 - later)),
+                10 => fixture.hit(thread, time, &format!("entry app::task {number}")),
+                11 => fixture.hit(thread, time, &format!("suspend app::task {number}")),
+                12 => fixture.hit(thread, time, &format!("resume app::task {number}")),
+                13 => fixture.hit(thread, time, &format!("exit app::task {number}")),
+                14 => fixture.hit(thread, time, &format!("drop app::task {number}")),
+                15 => fixture.hit(thread, time, &format!("called c::h{number} {}", 900 - later)),
+                16 => fixture.hit(thread, time, &format!("left c::h{number} {}", 900 - later)),
+                _ => fixture.fields(thread, time, "point app::p", vec![("n", FieldValue::U64(number))]),
             };
         }
-        story
+        fixture
     })
 }

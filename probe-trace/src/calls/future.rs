@@ -10,7 +10,7 @@ use crate::definition::Definition;
 
 /// Tells the living futures of a trace apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct FutureKey {
     pub(super) file: usize,
     pub(super) process: u64,
     /// Number of the path.
@@ -32,33 +32,39 @@ struct Future {
 /// All futures that have begun and not ended. Uses memory for each of them.
 #[derive(Default)]
 pub(super) struct Futures {
-    living: HashMap<Key, Future>,
+    living: HashMap<FutureKey, Future>,
     /// Number of the latest future.
     number: u64,
 }
 
 /// A hit of a future: its time and the number of its period without switches.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct HitTime {
     pub(super) time: u64,
     pub(super) generation: u64,
 }
 
 impl Futures {
     /// Begins a future and its first poll; ends the one before that had the same address.
-    pub(super) fn enter(&mut self, key: Key, fields: Fields, at: At, steps: &mut VecDeque<Step>) -> FutureId {
+    pub(super) fn enter(
+        &mut self,
+        key: FutureKey,
+        fields: Fields,
+        at: HitTime,
+        steps: &mut VecDeque<Step>,
+    ) -> FutureId {
         self.end(key, None, Ending::Skipped, at.time, steps);
         self.begin(key, fields, Slice::Poll, false, at, steps)
     }
 
     /// Ends the open poll or wait, and begins the other. The future itself begins here, marked, if
     /// its begin is not known.
-    pub(super) fn change(
+    pub(super) fn switch_part(
         &mut self,
-        key: Key,
+        key: FutureKey,
         fields: Fields,
         open: Slice,
-        at: At,
+        at: HitTime,
         steps: &mut VecDeque<Step>,
     ) -> FutureId {
         self.end_other_generation(key, at, steps);
@@ -82,10 +88,10 @@ impl Futures {
     /// Ends a future. Gives `false` if it has not begun.
     pub(super) fn finish(
         &mut self,
-        key: Key,
+        key: FutureKey,
         fields: Fields,
         ending: Ending,
-        at: At,
+        at: HitTime,
         steps: &mut VecDeque<Step>,
     ) -> bool {
         self.end_other_generation(key, at, steps);
@@ -94,9 +100,9 @@ impl Futures {
 
     /// Ends a future whose poll ended without a hit, unless another one has its address now, or it
     /// went on later: a loss is told late where a trace is read while it is written.
-    pub(super) fn leave(
+    pub(super) fn abandon(
         &mut self,
-        (key, id, ending): (Key, FutureId, Ending),
+        (key, id, ending): (FutureKey, FutureId, Ending),
         time: u64,
         steps: &mut VecDeque<Step>,
     ) {
@@ -107,7 +113,7 @@ impl Futures {
 
     /// Ends all futures, in the order of their begins. `time` gives the end of a file.
     pub(super) fn close(&mut self, time: impl Fn(usize) -> u64, steps: &mut VecDeque<Step>) {
-        let mut keys: Vec<(u64, Key)> =
+        let mut keys: Vec<(u64, FutureKey)> =
             self.living.iter().map(|(key, future)| (future.id.number, *key)).collect();
         keys.sort_unstable_by_key(|(number, _)| *number);
         for (_, key) in keys {
@@ -115,7 +121,7 @@ impl Futures {
         }
     }
 
-    fn end_other_generation(&mut self, key: Key, at: At, steps: &mut VecDeque<Step>) {
+    fn end_other_generation(&mut self, key: FutureKey, at: HitTime, steps: &mut VecDeque<Step>) {
         if self.living.get(&key).is_some_and(|future| future.generation != at.generation) {
             self.end(key, None, Ending::Generation, at.time, steps);
         }
@@ -123,11 +129,11 @@ impl Futures {
 
     fn begin(
         &mut self,
-        key: Key,
+        key: FutureKey,
         fields: Fields,
         open: Slice,
         began_before: bool,
-        at: At,
+        at: HitTime,
         steps: &mut VecDeque<Step>,
     ) -> FutureId {
         self.number += 1;
@@ -149,7 +155,7 @@ impl Futures {
 
     fn end(
         &mut self,
-        key: Key,
+        key: FutureKey,
         fields: Option<Fields>,
         ending: Ending,
         time: u64,

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 
 use super::{
     Ending, Fields, Instant, Slice, Step,
-    future::{At, Futures, Key},
+    future::{FutureKey, Futures, HitTime},
     rule::{CallKind, Place},
-    stack::{Frame, Out, Stack},
+    stack::{Frame, Output, Stack},
 };
 use crate::definition::{Definition, Kind};
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
@@ -41,13 +41,13 @@ use crate::value::FieldValue;
 /// ```
 #[derive(Default)]
 pub struct Pairing {
-    out: Out,
+    out: Output,
     threads: BTreeMap<ThreadId, Stack>,
     futures: Futures,
     /// Numbers of paths.
     paths: HashMap<String, u32>,
     /// The same by the address of a definition that has the path, and that stays meanwhile.
-    known: FxHashMap<usize, (Arc<Definition>, u32)>,
+    path_numbers: FxHashMap<usize, (Arc<Definition>, u32)>,
     /// The latest time of each file.
     last: BTreeMap<usize, u64>,
 }
@@ -78,7 +78,7 @@ impl Pairing {
         for (id, mut stack) in std::mem::take(&mut self.threads) {
             let time = stack.advance(self.last.get(&id.file).copied().unwrap_or(0));
             stack.close(0, time, Ending::Trace, &mut self.out);
-            self.leave(time);
+            self.abandon_polls(time);
         }
         let last = &self.last;
         self.futures.close(|file| last.get(&file).copied().unwrap_or(0), &mut self.out.steps);
@@ -93,35 +93,35 @@ impl Pairing {
     }
 
     /// Makes a thread known that the trace does not name.
-    fn know(&mut self, id: ThreadId) {
+    fn ensure_thread(&mut self, id: ThreadId) {
         if !self.threads.contains_key(&id) {
             self.thread(Thread { id, name: String::new(), program: Arc::from("") });
         }
     }
 
     fn gap(&mut self, mut gap: Gap) {
-        self.know(gap.thread);
+        self.ensure_thread(gap.thread);
         let last = self.last.entry(gap.thread.file).or_default();
         *last = gap.end.max(*last);
         let Some(stack) = self.threads.get_mut(&gap.thread) else { return };
         let time = stack.advance(gap.begin);
         stack.close(0, time, Ending::Gap, &mut self.out);
-        self.leave(time);
+        self.abandon_polls(time);
         (gap.begin, gap.end) = (time, gap.end.max(time));
         self.out.steps.push_back(Step::Gap(gap));
     }
 
     fn event(&mut self, event: TraceEvent) {
         let TraceEvent { thread, time, definition, fields, frame, generation } = event;
-        self.know(thread);
+        self.ensure_thread(thread);
         let last = self.last.entry(thread.file).or_default();
         *last = time.max(*last);
-        let path = self.path(&definition);
+        let path = self.path_number(&definition);
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let time = stack.advance(time);
         stack.enter_generation(generation, time, &mut self.out);
-        self.leave(time);
-        let at = At { time, generation };
+        self.abandon_polls(time);
+        let at = HitTime { time, generation };
         let address = match fields.first() {
             Some(FieldValue::U64(address)) if definition.is_future => Some(*address),
             _ => None,
@@ -131,12 +131,12 @@ impl Pairing {
         match (kind, address) {
             (None | Some(Kind::Point | Kind::Replace), _) => self.instant(thread, at, fields, false),
             (Some(kind), Some(address)) => {
-                let key = Key { file: thread.file, process: thread.process, path, address };
+                let key = FutureKey { file: thread.file, process: thread.process, path, address };
                 self.future(thread, key, kind, fields, at);
             }
             (Some(kind), None) => self.call(thread, (path, frame), kind, fields, at),
         }
-        self.leave(time);
+        self.abandon_polls(time);
     }
 
     fn call(
@@ -145,7 +145,7 @@ impl Pairing {
         (path, frame): (u32, Option<u64>),
         kind: Kind,
         fields: Fields,
-        at: At,
+        at: HitTime,
     ) {
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let definition = Arc::clone(&fields.definition);
@@ -169,7 +169,7 @@ impl Pairing {
         }
     }
 
-    fn future(&mut self, thread: ThreadId, key: Key, kind: Kind, fields: Fields, at: At) {
+    fn future(&mut self, thread: ThreadId, key: FutureKey, kind: Kind, fields: Fields, at: HitTime) {
         let Some(stack) = self.threads.get_mut(&thread) else { return };
         let out = &mut self.out;
         let place = Place { function: key.path, kind: CallKind::Poll(key.address), stack_pointer: 0 };
@@ -179,14 +179,14 @@ impl Pairing {
                 let id = if kind == Kind::Entry {
                     self.futures.enter(key, fields.clone(), at, &mut out.steps)
                 } else {
-                    self.futures.change(key, fields.clone(), Slice::Poll, at, &mut out.steps)
+                    self.futures.switch_part(key, fields.clone(), Slice::Poll, at, &mut out.steps)
                 };
                 let definition = Arc::clone(&fields.definition);
                 stack.begin(Frame { place, definition, future: Some((key, id)) }, fields, at.time, out);
             }
             Kind::Suspend => {
                 stack.end(place, fields.clone(), ending, at.time, out);
-                self.futures.change(key, fields, Slice::Wait, at, &mut out.steps);
+                self.futures.switch_part(key, fields, Slice::Wait, at, &mut out.steps);
             }
             _ => {
                 stack.end(place, fields.clone(), ending, at.time, out);
@@ -197,26 +197,26 @@ impl Pairing {
         }
     }
 
-    fn instant(&mut self, thread: ThreadId, at: At, fields: Fields, lacks_entry: bool) {
+    fn instant(&mut self, thread: ThreadId, at: HitTime, fields: Fields, lacks_entry: bool) {
         let fields = Fields { hidden: 0, ..fields };
         self.out.steps.push_back(Step::Instant(Instant { thread, time: at.time, fields, lacks_entry }));
     }
 
     /// Ends the futures whose polls ended without a hit.
-    fn leave(&mut self, time: u64) {
-        for left in std::mem::take(&mut self.out.left) {
-            self.futures.leave(left, time, &mut self.out.steps);
+    fn abandon_polls(&mut self, time: u64) {
+        for left in std::mem::take(&mut self.out.abandoned) {
+            self.futures.abandon(left, time, &mut self.out.steps);
         }
     }
 
-    fn path(&mut self, definition: &Arc<Definition>) -> u32 {
+    fn path_number(&mut self, definition: &Arc<Definition>) -> u32 {
         let address = Arc::as_ptr(definition).addr();
-        if let Some((_, number)) = self.known.get(&address) {
+        if let Some((_, number)) = self.path_numbers.get(&address) {
             return *number;
         }
         let next = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
         let number = *self.paths.entry(definition.path.clone()).or_insert(next);
-        self.known.insert(address, (Arc::clone(definition), number));
+        self.path_numbers.insert(address, (Arc::clone(definition), number));
         number
     }
 }

@@ -3,13 +3,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::rule::{self, OpenCalls, Place};
-use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track, future::Key};
+use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track, future::FutureKey};
 use crate::definition::Definition;
 use crate::item::ThreadId;
 
 /// Open slices of one thread, at most. A program that is traced at its entries only would
 /// otherwise fill the memory.
-pub(super) const LIMIT: usize = 4096;
+pub(super) const MAX_OPEN_SLICES: usize = 4096;
 
 /// A call or a poll that has begun.
 pub(super) struct Frame {
@@ -17,7 +17,7 @@ pub(super) struct Frame {
     pub(super) place: Place,
     pub(super) definition: Arc<Definition>,
     /// The future that is polled.
-    pub(super) future: Option<(Key, FutureId)>,
+    pub(super) future: Option<(FutureKey, FutureId)>,
 }
 
 impl Frame {
@@ -48,9 +48,9 @@ pub(super) struct Stack {
 
 /// Receives a stack's steps, and the futures whose polls end without a hit.
 #[derive(Default)]
-pub(super) struct Out {
+pub(super) struct Output {
     pub(super) steps: VecDeque<Step>,
-    pub(super) left: Vec<(Key, FutureId, Ending)>,
+    pub(super) abandoned: Vec<(FutureKey, FutureId, Ending)>,
 }
 
 impl Stack {
@@ -65,16 +65,16 @@ impl Stack {
     }
 
     /// Notes the generation of a hit; ends all slices if it differs from that of the hit before.
-    pub(super) fn enter_generation(&mut self, generation: u64, time: u64, out: &mut Out) {
+    pub(super) fn enter_generation(&mut self, generation: u64, time: u64, out: &mut Output) {
         if self.generation != generation {
             self.close(0, time, Ending::Generation, out);
             self.generation = generation;
         }
     }
 
-    pub(super) fn begin(&mut self, frame: Frame, fields: Fields, time: u64, out: &mut Out) {
+    pub(super) fn begin(&mut self, frame: Frame, fields: Fields, time: u64, out: &mut Output) {
         self.close(rule::open_at_entry(&self.frames, frame.place), time, Ending::Skipped, out);
-        if self.frames.len() >= LIMIT {
+        if self.frames.len() >= MAX_OPEN_SLICES {
             self.close(0, time, Ending::Limit, out);
         }
         out.steps.push_back(Step::Begin(Begin {
@@ -96,9 +96,9 @@ impl Stack {
         fields: Fields,
         ending: Ending,
         time: u64,
-        out: &mut Out,
+        out: &mut Output,
     ) -> Option<Fields> {
-        let Some(index) = rule::ended(&self.frames, place) else {
+        let Some(index) = rule::match_exit(&self.frames, place) else {
             self.close(rule::open_at_exit(&self.frames, place), time, Ending::Skipped, out);
             return Some(fields);
         };
@@ -110,18 +110,18 @@ impl Stack {
     }
 
     /// Ends all slices but the outermost `depth` ones, the innermost first.
-    pub(super) fn close(&mut self, depth: usize, time: u64, ending: Ending, out: &mut Out) {
+    pub(super) fn close(&mut self, depth: usize, time: u64, ending: Ending, out: &mut Output) {
         while self.frames.len() > depth
             && let Some(frame) = self.frames.pop()
         {
             self.push_end(&frame, None, time, ending, out);
             if let Some((key, id)) = frame.future {
-                out.left.push((key, id, ending));
+                out.abandoned.push((key, id, ending));
             }
         }
     }
 
-    fn push_end(&self, frame: &Frame, fields: Option<Fields>, time: u64, ending: Ending, out: &mut Out) {
+    fn push_end(&self, frame: &Frame, fields: Option<Fields>, time: u64, ending: Ending, out: &mut Output) {
         out.steps.push_back(Step::End(End {
             track: Track::Thread(self.thread),
             time,

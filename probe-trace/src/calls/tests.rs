@@ -5,13 +5,13 @@ use std::{collections::HashMap, fmt::Write};
 use proptest::prelude::*;
 
 use super::rule::{CallKind, model};
-use super::{Calls, Ending, Fields, Slice, Step, Track, stack::LIMIT};
-use crate::fixtures::{Story, any_story, id};
+use super::{Calls, Ending, Fields, Slice, Step, Track, stack::MAX_OPEN_SLICES};
+use crate::fixtures::{Fixture, any_fixture, id};
 
 /// One line for each step; threads have numbers, and futures an `F` before theirs.
-fn text(story: &Story) -> String {
+fn text(fixture: &Fixture) -> String {
     let mut text = String::new();
-    for step in Calls::new(story.results()) {
+    for step in Calls::new(fixture.results()) {
         let Ok(step) = step;
         match step {
             Step::Thread(thread) => writeln!(text, "thread {} {}", thread.id.thread, thread.name),
@@ -57,7 +57,7 @@ fn shown(fields: &Fields) -> String {
 
 #[test]
 fn calls_of_threads_nest() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .thread(1, "main")
         .thread(2, "worker")
         .hit(1, 10, "entry app::f")
@@ -78,12 +78,12 @@ thread 2 worker
 2 15 } call app::f app::f
 1 16 } call app::f app::f
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn hits_that_lack_their_other_half_are_marked() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .hit(1, 10, "exit app::main")
         .hit(1, 20, "entry app::f")
         .hit(1, 21, "entry app::panicking")
@@ -113,12 +113,12 @@ thread 2
 2 90 instant  app::last
 1 90 } call app::open (open at the end of the trace)
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn a_gap_before_the_latest_event_does_not_turn_time_back() {
-    let story = Story::new().hit(1, 10, "entry app::f").gap(1, 5, 7, 1).hit(1, 9, "entry app::f");
+    let fixture = Fixture::new().hit(1, 10, "entry app::f").gap(1, 5, 7, 1).hit(1, 9, "entry app::f");
     let expected = "\
 thread 1 
 1 10 call { app::f
@@ -127,12 +127,12 @@ thread 1
 1 10 call { app::f
 1 10 } call app::f (open at the end of the trace)
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn stack_pointers_tell_which_calls_longjmp_left() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .hit(1, 10, "enter c::outer 900")
         .hit(1, 11, "enter c::inner 800")
         .hit(1, 12, "enter c::inner 700")
@@ -159,12 +159,12 @@ thread 1
 1 21 } call c::inner (left without an exit)
 1 21 instant  c::main (lacks its entry)
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn futures_have_polls_and_waits_on_their_own_track() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .fields(1, 10, "entry app::get 64", vec![("url", crate::value::FieldValue::U64(5))])
         .hit(1, 11, "entry app::read")
         .hit(1, 12, "exit app::read")
@@ -200,12 +200,12 @@ F2 31 wait { app::get
 F2 32 } wait app::get
 F2 32 } future app::get app::get (cancelled)
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn futures_that_lack_hits_are_marked() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .hit(1, 10, "resume app::get 1")
         .gap(1, 11, 12, 1)
         .hit(1, 20, "suspend app::get 1")
@@ -231,12 +231,12 @@ F3 40 wait { app::get
 F3 40 } wait app::get (open at the end of the trace)
 F3 40 } future app::get (open at the end of the trace)
 ";
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn an_error_comes_after_the_ends() {
-    let items = Story::new().hit(1, 10, "entry app::f").items;
+    let items = Fixture::new().hit(1, 10, "entry app::f").items;
     let items = items.into_iter().map(Ok).chain([Err("torn")]);
     let steps: Vec<_> = Calls::new(items).collect();
     assert_eq!(steps.len(), 4);
@@ -246,24 +246,24 @@ fn an_error_comes_after_the_ends() {
 
 #[test]
 fn entries_without_exits_use_bounded_memory() {
-    let mut story = Story::new();
-    for time in 0..=LIMIT as u64 {
-        story = story.hit(1, time, "entry app::f");
+    let mut fixture = Fixture::new();
+    for time in 0..=MAX_OPEN_SLICES as u64 {
+        fixture = fixture.hit(1, time, "entry app::f");
     }
-    let ends: Vec<_> = Calls::new(story.results())
+    let ends: Vec<_> = Calls::new(fixture.results())
         .filter_map(|step| match step {
             Ok(Step::End(end)) => Some(end.ending),
             _ => None,
         })
         .collect();
-    assert_eq!(ends.len(), LIMIT + 1);
-    assert!(ends[..LIMIT].iter().all(|ending| *ending == Ending::Limit));
-    assert_eq!(ends[LIMIT], Ending::Trace);
+    assert_eq!(ends.len(), MAX_OPEN_SLICES + 1);
+    assert!(ends[..MAX_OPEN_SLICES].iter().all(|ending| *ending == Ending::Limit));
+    assert_eq!(ends[MAX_OPEN_SLICES], Ending::Trace);
 }
 
 /// The pairs of entries and exits that the steps of a history make.
 fn paired(history: &[model::Hit]) -> Vec<(usize, usize)> {
-    let mut story = Story::new();
+    let mut fixture = Fixture::new();
     for (number, model::Hit { place, ends }) in history.iter().enumerate() {
         let words = match (place.kind, ends.is_some()) {
             (CallKind::Hooked, false) => "called",
@@ -278,11 +278,11 @@ fn paired(history: &[model::Hit]) -> Vec<(usize, usize)> {
             if place.kind == CallKind::Plain { String::new() } else { format!(" {}", place.stack_pointer) };
         let text = format!("{words} app::f{}{at}", place.function);
         let fields = vec![("number", crate::value::FieldValue::U64(number as u64))];
-        story = story.fields(1, number as u64, &text, fields);
+        fixture = fixture.fields(1, number as u64, &text, fields);
     }
     let number = |fields: &Fields| fields.iter().next().unwrap().1.to_string().parse().unwrap();
     let (mut open, mut pairs) = (Vec::<usize>::new(), Vec::new());
-    for step in Calls::new(story.results()) {
+    for step in Calls::new(fixture.results()) {
         match step.unwrap() {
             Step::Begin(begin) => open.push(number(&begin.fields)),
             Step::End(end) => {
@@ -302,10 +302,10 @@ proptest! {
     }
 
     #[test]
-    fn steps_nest(story in any_story()) {
+    fn steps_nest(fixture in any_fixture()) {
         // The open slices and the latest time of each track.
         let mut tracks: HashMap<Track, (Vec<(Slice, String)>, u64)> = HashMap::new();
-        for step in Calls::new(story.results()) {
+        for step in Calls::new(fixture.results()) {
             let Ok(step) = step;
             match step {
                 Step::Begin(begin) => {

@@ -6,7 +6,7 @@ use crate::definition::Kind;
 use crate::value::FieldValue;
 
 /// Returns the name of the point's only numeric field, and its value.
-pub(super) fn counted(instant: &Instant) -> Option<(&str, &FieldValue)> {
+pub(super) fn counter_value(instant: &Instant) -> Option<(&str, &FieldValue)> {
     let is_number = |value| matches!(value, &FieldValue::U64(_) | &FieldValue::I64(_) | &FieldValue::F64(_));
     let mut numbers = instant.fields.iter().filter(|(_, value)| is_number(*value));
     let first = numbers.next().filter(|_| instant.fields.definition().kind == Some(Kind::Point))?;
@@ -15,22 +15,22 @@ pub(super) fn counted(instant: &Instant) -> Option<(&str, &FieldValue)> {
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::counter_value;
     use crate::calls::{Calls, Step};
-    use crate::fixtures::Story;
+    use crate::fixtures::Fixture;
     use crate::value::FieldValue;
 
     #[test]
     fn a_point_with_one_number_counts() {
         let text = || FieldValue::Str { text: "a".to_owned(), cut: 0 };
-        let story = Story::new()
+        let fixture = Fixture::new()
             .fields(1, 10, "point app::one", vec![("to", text()), ("length", FieldValue::I64(-3))])
             .fields(1, 11, "point app::two", vec![("x", FieldValue::U64(1)), ("y", FieldValue::F64(0.5))])
             .fields(1, 12, "point app::none", vec![("to", text())])
             .fields(1, 13, "exit app::f", vec![("result", FieldValue::U64(2))]);
-        let counters: Vec<_> = Calls::new(story.results())
+        let counters: Vec<_> = Calls::new(fixture.results())
             .filter_map(|step| match step {
-                Ok(Step::Instant(instant)) => Some(counted(&instant).map(|(name, _)| name.to_owned())),
+                Ok(Step::Instant(instant)) => Some(counter_value(&instant).map(|(name, _)| name.to_owned())),
                 _ => None,
             })
             .collect();

@@ -22,13 +22,13 @@ use crate::calls::{Step, Track};
 use crate::item::{Thread, ThreadId};
 
 /// Bytes of a line's stack. The names of further calls are left out, and a mark ends the line.
-const LONGEST: usize = 1 << 16;
+const MAX_STACK_BYTES: usize = 1 << 16;
 /// The parent of a root.
-const NONE: usize = usize::MAX;
+const NO_PARENT: usize = usize::MAX;
 
 pub(super) struct Folded<W> {
     writer: W,
-    threads: HashMap<ThreadId, Stack>,
+    threads: HashMap<ThreadId, OpenCalls>,
     names: Names,
     /// All distinct stacks as a tree; parents come before their children.
     nodes: Vec<Node>,
@@ -42,7 +42,7 @@ struct Node {
     parent: usize,
     name: usize,
     /// Self time.
-    own: u64,
+    self_time: u64,
 }
 
 /// Distinct names, by number.
@@ -53,16 +53,16 @@ struct Names {
 }
 
 /// A thread's open calls.
-struct Stack {
+struct OpenCalls {
     root: usize,
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
 }
 
-struct Open {
+struct OpenCall {
     node: usize,
     begin: u64,
     /// Time of the calls inside.
-    inner: u64,
+    children_time: u64,
 }
 
 impl Names {
@@ -86,7 +86,7 @@ impl<W: Write> Folded<W> {
     fn node(&mut self, parent: usize, name: &str) -> usize {
         let name = self.names.number(name);
         *self.children.entry((parent, name)).or_insert_with(|| {
-            self.nodes.push(Node { parent, name, own: 0 });
+            self.nodes.push(Node { parent, name, self_time: 0 });
             self.nodes.len() - 1
         })
     }
@@ -94,14 +94,16 @@ impl<W: Write> Folded<W> {
     /// Returns the text of a node's stack. `stack` is room for its nodes.
     fn text(&self, node: usize, stack: &mut Vec<usize>) -> String {
         stack.clear();
-        stack.extend(successors(Some(node), |node| Some(self.nodes[*node].parent).filter(|it| *it != NONE)));
+        stack.extend(successors(Some(node), |node| {
+            Some(self.nodes[*node].parent).filter(|it| *it != NO_PARENT)
+        }));
         let mut text = String::new();
         for node in stack.iter().rev() {
             if !text.is_empty() {
                 text.push(';');
             }
             let name = &self.names.escaped[self.nodes[*node].name];
-            if text.len() + name.len() > LONGEST {
+            if text.len() + name.len() > MAX_STACK_BYTES {
                 text.push('…');
                 break;
             }
@@ -115,9 +117,9 @@ impl<W: Write> Sink for Folded<W> {
     fn step(&mut self, step: &Step) -> io::Result<()> {
         match step {
             Step::Thread(thread) => {
-                let program = self.node(NONE, &program(thread));
+                let program = self.node(NO_PARENT, &program(thread));
                 let root = self.node(program, &name(thread));
-                self.threads.insert(thread.id, Stack { root, open: Vec::new() });
+                self.threads.insert(thread.id, OpenCalls { root, open: Vec::new() });
             }
             Step::Begin(begin) => {
                 let Track::Thread(thread) = begin.track else { return Ok(()) };
@@ -125,7 +127,7 @@ impl<W: Write> Sink for Folded<W> {
                 let around = stack.open.last().map_or(stack.root, |call| call.node);
                 let node = self.node(around, &begin.fields.definition().path);
                 if let Some(stack) = self.threads.get_mut(&thread) {
-                    stack.open.push(Open { node, begin: begin.time, inner: 0 });
+                    stack.open.push(OpenCall { node, begin: begin.time, children_time: 0 });
                 }
             }
             Step::End(end) => {
@@ -133,10 +135,10 @@ impl<W: Write> Sink for Folded<W> {
                 let Some(stack) = self.threads.get_mut(&thread) else { return Ok(()) };
                 let Some(open) = stack.open.pop() else { return Ok(()) };
                 let whole = end.time.saturating_sub(open.begin);
-                let own = &mut self.nodes[open.node].own;
-                *own = own.saturating_add(whole.saturating_sub(open.inner));
+                let self_time = &mut self.nodes[open.node].self_time;
+                *self_time = self_time.saturating_add(whole.saturating_sub(open.children_time));
                 if let Some(outer) = stack.open.last_mut() {
-                    outer.inner = outer.inner.saturating_add(whole);
+                    outer.children_time = outer.children_time.saturating_add(whole);
                 }
             }
             Step::Instant(_) | Step::Gap(_) => {}
@@ -146,9 +148,9 @@ impl<W: Write> Sink for Folded<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         let mut stack = Vec::new();
-        for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.own != 0) {
+        for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.self_time != 0) {
             let text = self.text(number, &mut stack);
-            writeln!(self.writer, "{text} {}", node.own)?;
+            writeln!(self.writer, "{text} {}", node.self_time)?;
         }
         Ok(())
     }
@@ -185,13 +187,13 @@ fn escaped(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::LONGEST;
+    use super::MAX_STACK_BYTES;
     use crate::export::{Format, export};
-    use crate::fixtures::Story;
+    use crate::fixtures::Fixture;
 
     #[test]
     fn stacks_have_their_self_times() {
-        let story = Story::new()
+        let fixture = Fixture::new()
             .thread(1, "ma;in")
             .hit(1, 1000, "entry app::f")
             .hit(1, 1100, "entry app::g")
@@ -205,7 +207,7 @@ mod tests {
             .hit(2, 1430, "entry app::g")
             .gap(2, 1440, 1450, 1);
         let mut text = Vec::new();
-        export(Format::Folded, None, story.results(), &mut text).unwrap();
+        export(Format::Folded, None, fixture.results(), &mut text).unwrap();
         let expected = "\
 server;ma\\x3bin;app::f 300
 server;ma\\x3bin;app::f;app::g 100
@@ -217,15 +219,15 @@ process 7;thread 102;app::h;app::g 10
 
     #[test]
     fn a_line_has_a_limit() {
-        let path = format!("entry app::{}", "x".repeat(LONGEST / 16));
-        let story =
-            (0..20).fold(Story::new(), |story, at| story.hit(1, at, &path)).hit(1, 30, "entry app::g");
+        let path = format!("entry app::{}", "x".repeat(MAX_STACK_BYTES / 16));
+        let fixture =
+            (0..20).fold(Fixture::new(), |fixture, at| fixture.hit(1, at, &path)).hit(1, 30, "entry app::g");
         let mut text = Vec::new();
-        export(Format::Folded, None, story.results(), &mut text).unwrap();
+        export(Format::Folded, None, fixture.results(), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 20, "a call that ends as it begins has no line");
         assert!(lines[14].ends_with("x 1") && lines[15].ends_with("x;… 1") && lines[19].ends_with("x;… 11"));
-        assert!(lines.iter().all(|line| line.len() < LONGEST + 16));
+        assert!(lines.iter().all(|line| line.len() < MAX_STACK_BYTES + 16));
     }
 }

@@ -17,12 +17,12 @@ use super::{perfetto::Perfetto, sink::Sink};
 use crate::calls::Pairing;
 use crate::item::Item;
 use crate::layout::reading;
-use crate::reader::{LiveItems, Rings};
+use crate::reader::{RingReader, Rings};
 
 /// Bytes that are written at once.
-const BUFFER: usize = 1 << 16;
+const WRITE_BUFFER_BYTES: usize = 1 << 16;
 /// Nanoseconds between two packets that compare the system's clocks.
-const CLOCKS: u64 = 1_000_000_000;
+const CLOCK_SNAPSHOT_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Writes a trace for Perfetto while its program runs, from the rings of its threads. After each
 /// pass the file can be opened; slices that have not ended are shown as such.
@@ -35,11 +35,11 @@ const CLOCKS: u64 = 1_000_000_000;
 /// assert!(error.to_string().starts_with("the trace is no trace of latent probes"));
 /// ```
 pub struct Live<W: Write> {
-    items: LiveItems,
+    items: RingReader,
     pairing: Pairing,
     sink: Perfetto<BufWriter<W>>,
     /// `CLOCK_MONOTONIC` at the last packet that compares the clocks.
-    compared: Option<u64>,
+    last_snapshot: Option<u64>,
     events: u64,
 }
 
@@ -50,10 +50,10 @@ impl<W: Write> Live<W> {
     /// # Errors
     /// If that is no such beginning, or if the writer has an error.
     pub fn new(head: Vec<u8>, writer: W) -> io::Result<Self> {
-        let items = LiveItems::new(Path::new("the trace"), head)
+        let items = RingReader::new(Path::new("the trace"), head)
             .map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
-        let sink = Perfetto::new(BufWriter::with_capacity(BUFFER, writer))?;
-        Ok(Self { items, pairing: Pairing::default(), sink, compared: None, events: 0 })
+        let sink = Perfetto::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, writer))?;
+        Ok(Self { items, pairing: Pairing::default(), sink, last_snapshot: None, events: 0 })
     }
 
     /// Adds definitions of further probes, before their first hits are written: the content of a
@@ -85,9 +85,10 @@ impl<W: Write> Live<W> {
     /// If the writer has an error. The trace is not to be continued then.
     pub fn advance(&mut self, now: &[u64; reading::WORDS], rings: &mut impl Rings) -> io::Result<()> {
         let monotonic = now[reading::MONOTONIC];
-        if self.compared.is_none_or(|last| monotonic.saturating_sub(last) >= CLOCKS) {
-            self.compared = Some(monotonic);
-            self.sink.clocks(now)?;
+        if self.last_snapshot.is_none_or(|last| monotonic.saturating_sub(last) >= CLOCK_SNAPSHOT_INTERVAL_NS)
+        {
+            self.last_snapshot = Some(monotonic);
+            self.sink.write_clocks(now)?;
         }
         let Self { items, pairing, sink, events, .. } = self;
         let mut written = Ok(());

@@ -68,25 +68,25 @@ pub fn export<E>(
         #[cfg(feature = "perfetto")]
         Format::Perfetto => {
             let mut sink = perfetto::Perfetto::new(&mut writer)?;
-            clocks.map_or(Ok(()), |now| sink.clocks(&now))?;
-            drive(sink, items)?;
+            clocks.map_or(Ok(()), |now| sink.write_clocks(&now))?;
+            run(sink, items)?;
         }
         #[cfg(not(feature = "perfetto"))]
         Format::Perfetto => return Err(Error::Disabled { feature: "perfetto" }),
         #[cfg(feature = "chrome")]
-        Format::Chrome => drive(chrome::Chrome::new(&mut writer)?, items)?,
+        Format::Chrome => run(chrome::Chrome::new(&mut writer)?, items)?,
         #[cfg(not(feature = "chrome"))]
         Format::Chrome => return Err(Error::Disabled { feature: "chrome" }),
         #[cfg(feature = "firefox")]
-        Format::Firefox => drive(firefox::Firefox::new(&mut writer, clocks), items)?,
+        Format::Firefox => run(firefox::Firefox::new(&mut writer, clocks), items)?,
         #[cfg(not(feature = "firefox"))]
         Format::Firefox => return Err(Error::Disabled { feature: "firefox" }),
-        Format::Folded => drive(folded::Folded::new(&mut writer), items)?,
+        Format::Folded => run(folded::Folded::new(&mut writer), items)?,
     }
     Ok(writer.flush()?)
 }
 
-fn drive<E>(mut sink: impl Sink, items: impl IntoIterator<Item = Result<Item, E>>) -> Result<(), Error<E>> {
+fn run<E>(mut sink: impl Sink, items: impl IntoIterator<Item = Result<Item, E>>) -> Result<(), Error<E>> {
     let mut error = None;
     for step in Calls::new(items) {
         match step {

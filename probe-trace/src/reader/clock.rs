@@ -10,10 +10,10 @@
 //! readings overlap, their order is unknown, and the shorter one counts.
 
 /// The minimum distance of two readings that count, in nanoseconds.
-const APART: u64 = 100_000_000;
+const MIN_READING_DISTANCE_NS: u64 = 100_000_000;
 
 /// The maximum length of a tick, in nanoseconds.
-const SLOWEST: u64 = 10;
+const MAX_TICK_NS: u64 = 10;
 
 /// A time stamp, and the monotonic clock at the same moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Clock {
     readings: Vec<Reading>,
     error: u64,
     /// The largest error near a sleep of the machine.
-    doubt: u64,
+    sleep_error: u64,
     /// Readings that contradict the earlier ones, as of a counter that was reset.
     pub(super) contradicting: usize,
 }
@@ -43,7 +43,7 @@ impl Reading {
     fn overlaps(&self, other: &Self) -> bool {
         let reach = self.width.div_ceil(2).saturating_add(other.width.div_ceil(2));
         self.ticks.abs_diff(other.ticks) <= reach
-            && self.nanoseconds.abs_diff(other.nanoseconds) <= reach.saturating_mul(2 * SLOWEST)
+            && self.nanoseconds.abs_diff(other.nanoseconds) <= reach.saturating_mul(2 * MAX_TICK_NS)
     }
 }
 
@@ -51,18 +51,18 @@ impl Reading {
 /// before it. Returns the kept ones, which both clocks put in one order, and how many contradict.
 /// Takes readings in the order of their time stamps.
 fn without_contradictions(all: &[Reading]) -> (Vec<Reading>, usize) {
-    let (mut sound, mut contradicting) = (Vec::<Reading>::new(), 0);
+    let (mut consistent, mut contradicting) = (Vec::<Reading>::new(), 0);
     for reading in all {
-        while sound.pop_if(|last| last.overlaps(reading) && reading.width < last.width).is_some() {}
-        match sound.last() {
+        while consistent.pop_if(|last| last.overlaps(reading) && reading.width < last.width).is_some() {}
+        match consistent.last() {
             Some(last) if last.overlaps(reading) => {}
             Some(last) if reading.nanoseconds < last.nanoseconds || reading.ticks == last.ticks => {
                 contradicting += 1;
             }
-            _ => sound.push(*reading),
+            _ => consistent.push(*reading),
         }
     }
-    (sound, contradicting)
+    (consistent, contradicting)
 }
 
 impl Clock {
@@ -70,31 +70,31 @@ impl Clock {
     pub(super) fn new(mut all: Vec<Reading>) -> Self {
         all.sort_by_key(|it| (it.ticks, it.nanoseconds));
         all.dedup();
-        let (sound, contradicting) = without_contradictions(&all);
+        let (consistent, contradicting) = without_contradictions(&all);
         let mut readings = Vec::<Reading>::new();
         // The first reading of the 100 ms that the last one of `readings` stands for.
-        let mut began = 0;
-        for reading in &sound {
+        let mut window_start = 0;
+        for reading in &consistent {
             match readings.last_mut() {
-                Some(last) if reading.nanoseconds - began < APART => {
+                Some(last) if reading.nanoseconds - window_start < MIN_READING_DISTANCE_NS => {
                     if reading.width < last.width {
                         *last = *reading;
                     }
                 }
                 _ => {
-                    began = reading.nanoseconds;
+                    window_start = reading.nanoseconds;
                     readings.push(*reading);
                 }
             }
         }
         // The ends of a short trace are further apart than its narrowest reading is from either.
-        if let ([_], [first, .., last]) = (&readings[..], &sound[..]) {
+        if let ([_], [first, .., last]) = (&readings[..], &consistent[..]) {
             readings = vec![*first, *last];
         }
         if readings.is_empty() {
             readings.push(Reading { ticks: 0, width: 0, nanoseconds: 0 });
         }
-        let mut clock = Self { readings, error: 0, doubt: 0, contradicting };
+        let mut clock = Self { readings, error: 0, sleep_error: 0, contradicting };
         let off = |it: &Reading| clock.time(it.ticks).abs_diff(it.nanoseconds);
         let residual = all.iter().map(off).max().unwrap_or_default();
         let width =
@@ -107,7 +107,7 @@ impl Clock {
     pub(super) fn between(from: Reading, to: Reading) -> Self {
         let passes = to.ticks > from.ticks && to.nanoseconds >= from.nanoseconds;
         let readings = if passes { vec![from, to] } else { vec![to] };
-        Self { readings, error: 0, doubt: 0, contradicting: 0 }
+        Self { readings, error: 0, sleep_error: 0, contradicting: 0 }
     }
 
     pub(super) fn first(&self) -> Reading {
@@ -138,8 +138,9 @@ impl Clock {
 
     /// Counts a sleep of the machine between these times of two readings. One of the clocks went on
     /// then, so a time between the readings that count around it may be anywhere between them.
-    pub(super) fn doubt(&mut self, [from, to]: [u64; 2]) {
-        self.doubt = self.doubt.max(to.saturating_sub(from).saturating_add(2 * APART));
+    pub(super) fn note_sleep(&mut self, [from, to]: [u64; 2]) {
+        self.sleep_error =
+            self.sleep_error.max(to.saturating_sub(from).saturating_add(2 * MIN_READING_DISTANCE_NS));
     }
 
     fn span(&self, from: u64, to: u64) -> u64 {
@@ -149,7 +150,7 @@ impl Clock {
     /// Returns by how much a time may be off, in nanoseconds; `None` if one reading alone does not
     /// tell the rate.
     pub(super) fn error(&self) -> Option<u64> {
-        (self.readings.len() > 1).then_some(self.error.max(self.doubt))
+        (self.readings.len() > 1).then_some(self.error.max(self.sleep_error))
     }
 }
 
@@ -200,11 +201,11 @@ mod tests {
     /// A thread was interrupted after it read the monotonic clock, and another one before.
     #[test]
     fn an_interrupted_reading_contradicts_nothing() {
-        let sound = [reading(1_000, 20, 1_000), reading(300_000_000, 20, 300_000_000)];
+        let consistent = [reading(1_000, 20, 1_000), reading(300_000_000, 20, 300_000_000)];
         let early = reading(51_010, 100_000, 1_020);
         let late = reading(299_960_000, 100_000, 300_009_000);
-        let clock = Clock::new([sound[0], early, late, sound[1]].to_vec());
-        assert_eq!((clock.contradicting, &clock.readings[..]), (0, &sound[..]));
+        let clock = Clock::new([consistent[0], early, late, consistent[1]].to_vec());
+        assert_eq!((clock.contradicting, &clock.readings[..]), (0, &consistent[..]));
         // The interrupted readings are off by as much.
         assert_eq!(clock.error(), Some(51_010 - 1_020 + 10));
         assert_eq!(clock.time(200_000), 200_000);
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(clock.error(), Some(10));
         // 0.4 s after a reading, before the sleep.
         assert_eq!(clock.time(1_400_000_000), 1_100_000_000);
-        clock.doubt([1_000_000_000, 1_500_000_000]);
+        clock.note_sleep([1_000_000_000, 1_500_000_000]);
         assert_eq!(clock.error(), Some(700_000_000));
     }
 

@@ -14,15 +14,15 @@ use crate::definition::{Definition, Kind};
 use crate::layout::flag;
 
 /// Bytes of a path, and of a source file's name, that are kept.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 /// Bytes of a field's name that are kept.
-const LONGEST_FIELD: usize = 256;
+const MAX_FIELD_NAME_BYTES: usize = 256;
 
 /// Adds the definitions of a block. Returns whether the block was read to its end.
 pub(super) fn read(block: &[u8], into: &mut HashMap<u32, Arc<Definition>>) -> bool {
     let mut rest = block;
     while !rest.is_empty() {
-        let Some(definition) = one(&mut rest) else { return false };
+        let Some(definition) = definition(&mut rest) else { return false };
         into.insert(definition.probe, Arc::new(definition));
         // Each is padded to a word; the block begins at one.
         let padding = rest.len() % 8;
@@ -42,13 +42,13 @@ pub(super) fn read_at(
     Ok(read(&block, into))
 }
 
-fn one(rest: &mut &[u8]) -> Option<Definition> {
+fn definition(rest: &mut &[u8]) -> Option<Definition> {
     let probe = u32::from_le_bytes(take(rest)?);
     let [kind, flags] = take(rest)?;
     let count = u16::from_le_bytes(take(rest)?);
     let line = u32::from_le_bytes(take(rest)?);
-    let (path, file) = (text(rest, LONGEST_PATH)?, text(rest, LONGEST_PATH)?);
-    let fields = (0..count).map(|_| text(rest, LONGEST_FIELD)).collect::<Option<_>>()?;
+    let (path, file) = (text(rest, MAX_PATH_BYTES)?, text(rest, MAX_PATH_BYTES)?);
+    let fields = (0..count).map(|_| text(rest, MAX_FIELD_NAME_BYTES)).collect::<Option<_>>()?;
     Some(Definition {
         probe,
         kind: Kind::from_number(kind),
@@ -99,14 +99,14 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_stay_distinct() {
-        let fits = "x".repeat(LONGEST_PATH);
+        let fits = "x".repeat(MAX_PATH_BYTES);
         let [one, other] = ["1", "2"].map(|end| fits.clone() + end);
         let block = [definition(1, &fits), definition(2, &one), definition(3, &other), definition(4, &one)];
         let mut read_back = HashMap::new();
         assert!(read(&block.concat(), &mut read_back));
         let path = |probe: u32| read_back[&probe].path.as_str();
         assert_eq!(path(1), fits);
-        assert_eq!(path(2).len(), LONGEST_PATH + "…".len() + 16);
+        assert_eq!(path(2).len(), MAX_PATH_BYTES + "…".len() + 16);
         assert!(path(2).starts_with(&fits) && path(2) != path(3) && path(2) == path(4));
         assert_eq!((read_back[&2].line, &read_back[&2].fields[..]), (7, &["n".to_owned()][..]));
     }

@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
+use super::block::{BLOCK_HEADER_BYTES, BlockHeader, block_at, bytes_at};
 use super::clock::{Clock, Reading};
 use super::definitions;
 use crate::definition::Definition;
@@ -20,19 +20,19 @@ use crate::item::ThreadId;
 use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
 
 /// The most words of a sub-buffer that are believed, 1 GiB.
-const LARGEST: u64 = 1 << 27;
+const MAX_SUB_BUFFER_WORDS: u64 = 1 << 27;
 /// A machine that sleeps does so for longer, in nanoseconds; readings of two clocks that were
 /// interrupted differ by less.
-const SLEEP: u64 = 1_000_000_000;
+const MIN_SLEEP_NS: u64 = 1_000_000_000;
 /// The calendar's clock was set by more than this, in nanoseconds, or the machine slept; readings
 /// of both clocks differ by less.
-const CHANGE: u128 = 1_000_000;
+const MIN_OFFSET_CHANGE_NS: u128 = 1_000_000;
 /// Bytes of a program's name that are kept.
-const LONGEST_NAME: usize = 1024;
+const MAX_PROGRAM_NAME_BYTES: usize = 1024;
 /// The most words of a sub-buffer that are read at once.
-pub(super) const CHUNK: usize = 1 << 13;
+pub(super) const CHUNK_WORDS: usize = 1 << 13;
 /// Damaged blocks that have a line each. The others are counted.
-const SHOWN: u64 = 8;
+const MAX_LISTED_DAMAGES: u64 = 8;
 
 /// A file that was opened.
 pub(super) struct TraceFile {
@@ -44,13 +44,13 @@ pub(super) struct TraceFile {
     pub(super) clock: Clock,
     pub(super) boot: [u64; 2],
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, at the beginning.
-    pub(super) real: i128,
+    pub(super) realtime_offset: i128,
     /// The same at later times of `CLOCK_MONOTONIC`, where it has changed.
-    later: Vec<(u64, i128)>,
+    offset_changes: Vec<(u64, i128)>,
     /// All clocks at the beginning.
-    pub(super) first: [u64; reading::WORDS],
+    pub(super) first_clocks: [u64; reading::WORDS],
     /// By ring, and in the order in which they were written.
-    pub(super) sub_buffers: Vec<Located>,
+    pub(super) sub_buffers: Vec<SubBuffer>,
     pub(super) heads: HashMap<u64, [u64; ring::WORDS]>,
     /// Hits of threads without a ring, and hits inside of hits; `None` if the file was not closed.
     pub(super) unseen: Option<[u64; 2]>,
@@ -60,12 +60,12 @@ pub(super) struct TraceFile {
     /// Whether the process has written its rings' memory right into the file.
     is_mapped: bool,
     /// The unused block in front of the rings, where the process may add definitions.
-    room: Option<u64>,
+    later_definitions: Option<u64>,
     /// Nanoseconds that the machine slept before the last reading, since it was started, and how
     /// many of them were after the first reading.
     slept: (u64, u64),
     /// `CLOCK_MONOTONIC` at the last reading, and at those before and after each sleep.
-    read: u64,
+    last_reading: u64,
     sleeps: Vec<[u64; 2]>,
     pub(super) problems: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl<S: Read + Seek + Send> Source for S {}
 
 /// A sub-buffer in the file, or the rest of one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Located {
+pub(super) struct SubBuffer {
     pub(super) ring: u64,
     /// The sub-buffer's number in its ring, from 0.
     pub(super) number: u64,
@@ -116,7 +116,7 @@ impl TraceFile {
             return Err(error(Problem::Version(words[header::VERSION])));
         }
         let sub_buffer_words = words[header::SUB_BUFFER_WORDS];
-        if !(sub_buffer::WORDS as u64..=LARGEST).contains(&sub_buffer_words) {
+        if !(sub_buffer::WORDS as u64..=MAX_SUB_BUFFER_WORDS).contains(&sub_buffer_words) {
             return Err(error(Problem::Header("an impossible size of sub-buffers")));
         }
         let first = &words[header::READING..][..reading::WORDS];
@@ -128,18 +128,18 @@ impl TraceFile {
             definitions: HashMap::new(),
             clock: Clock::new(Vec::new()),
             boot: [words[header::BOOT], words[header::BOOT + 1]],
-            real: real(first),
-            later: Vec::new(),
-            first: first.try_into().unwrap_or_default(),
+            realtime_offset: realtime_offset(first),
+            offset_changes: Vec::new(),
+            first_clocks: first.try_into().unwrap_or_default(),
             sub_buffers: Vec::new(),
             heads: HashMap::new(),
             unseen: None,
             is_closed: [state::CLOSED, state::CUT].contains(&words[header::STATE]),
             is_cut: words[header::STATE] == state::CUT,
             is_mapped: false,
-            room: None,
-            slept: (slept_before(first), 0),
-            read: first[reading::MONOTONIC],
+            later_definitions: None,
+            slept: (time_asleep(first), 0),
+            last_reading: first[reading::MONOTONIC],
             sleeps: Vec::new(),
             problems: Vec::new(),
         };
@@ -147,7 +147,7 @@ impl TraceFile {
         let shape = [words[header::SUB_BUFFERS], sub_buffer_words];
         file.scan(length, shape, &mut readings).map_err(system)?;
         file.clock = Clock::new(readings);
-        file.sleeps.iter().for_each(|around| file.clock.doubt(*around));
+        file.sleeps.iter().for_each(|around| file.clock.note_sleep(*around));
         file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
         // A part of a sub-buffer may come before the whole one.
         file.sub_buffers.dedup_by(|later, earlier| {
@@ -170,12 +170,12 @@ impl TraceFile {
     ) -> io::Result<()> {
         let (mut at, mut damaged) = (HEADER_BYTES as u64, 0);
         while let Some(head) = block_at(&mut *self.source, at, length)? {
-            let Head { magic, kind, bytes, ring: of } = head;
-            let (content, end) = (at + HEAD_BYTES, head.end(at));
+            let BlockHeader { magic, kind, bytes, ring: of } = head;
+            let (content, end) = (at + BLOCK_HEADER_BYTES, head.end(at));
             if (magic, kind) == (block::MAGIC, block::RINGS) {
                 self.is_mapped = true;
                 let content = content..end.unwrap_or(length).min(length);
-                self.rings(content, of, [sub_buffers, sub_buffer_words], readings)?;
+                self.scan_rings(content, of, [sub_buffers, sub_buffer_words], readings)?;
             }
             let is_whole = magic == block::MAGIC && end.is_some_and(|end| end <= length);
             let Some(end) = end.filter(|_| is_whole) else { break };
@@ -183,19 +183,19 @@ impl TraceFile {
             match kind {
                 _ if !head.is_possible(sub_buffer_words) => {
                     damaged += 1;
-                    self.damaged(damaged, || format!("the block at byte {at} has an impossible length"));
+                    self.note_damage(damaged, || format!("the block at byte {at} has an impossible length"));
                 }
                 block::SUB_BUFFER => {
                     let Some(head) = self.words_at(content, sub_buffer::WORDS, length)? else { break };
                     readings.extend(reading_in(&head));
                     let number = head[sub_buffer::SEQUENCE].wrapping_sub(1);
                     let words = bytes / 8;
-                    self.sub_buffers.push(Located { ring: of, number, at: content, words, is_live: false });
+                    self.sub_buffers.push(SubBuffer { ring: of, number, at: content, words, is_live: false });
                 }
                 block::READING => {
                     let Some(words) = self.words_at(content, reading::WORDS, length)? else { break };
                     readings.push(reading_of(&words));
-                    self.note(&words);
+                    self.note_reading(&words);
                 }
                 block::RING => {
                     let Some(words) = self.words_at(content, ring::WORDS, length)? else { break };
@@ -207,7 +207,7 @@ impl TraceFile {
                     self.unseen = Some(later_unseen(before, &words));
                 }
                 block::PROGRAM => {
-                    let name = bytes_at(&mut *self.source, content, bytes.min(LONGEST_NAME))?;
+                    let name = bytes_at(&mut *self.source, content, bytes.min(MAX_PROGRAM_NAME_BYTES))?;
                     self.program = String::from_utf8_lossy(&name).into();
                 }
                 block::DEFINITIONS => {
@@ -215,17 +215,19 @@ impl TraceFile {
                     let is_read = definitions::read_at(&mut *self.source, content, head.bytes, into)?;
                     if !is_read {
                         damaged += 1;
-                        self.damaged(damaged, || format!("the definitions at byte {content} are damaged"));
+                        self.note_damage(damaged, || {
+                            format!("the definitions at byte {content} are damaged")
+                        });
                     }
                 }
-                block::UNUSED if !self.is_mapped && !self.is_closed => self.room = Some(at),
+                block::UNUSED if !self.is_mapped && !self.is_closed => self.later_definitions = Some(at),
                 // A later writer's.
                 _ => (),
             }
             at = end;
         }
-        if damaged > SHOWN {
-            self.problems.push(format!("{} more blocks are damaged", damaged - SHOWN));
+        if damaged > MAX_LISTED_DAMAGES {
+            self.problems.push(format!("{} more blocks are damaged", damaged - MAX_LISTED_DAMAGES));
         }
         if at < length {
             let rest = length - at;
@@ -236,16 +238,21 @@ impl TraceFile {
 
     /// Reads the definitions that the process has added in front of its rings since the last time.
     pub(super) fn define_later(&mut self) -> io::Result<()> {
-        let Some(mut at) = self.room else { return Ok(()) };
+        let Some(mut at) = self.later_definitions else { return Ok(()) };
         let length = self.source.seek(SeekFrom::End(0))?;
         while let Some(head) = block_at(&mut *self.source, at, length)?
             && (head.magic, head.kind) == (block::MAGIC, block::DEFINITIONS)
             && head.is_possible(0)
             && let Some(end) = head.end(at).filter(|end| *end <= length)
         {
-            definitions::read_at(&mut *self.source, at + HEAD_BYTES, head.bytes, &mut self.definitions)?;
+            definitions::read_at(
+                &mut *self.source,
+                at + BLOCK_HEADER_BYTES,
+                head.bytes,
+                &mut self.definitions,
+            )?;
             at = end;
-            self.room = Some(at);
+            self.later_definitions = Some(at);
         }
         Ok(())
     }
@@ -257,30 +264,30 @@ impl TraceFile {
 
     /// Notes whether the machine slept between the last reading and this one, and whether the
     /// calendar has changed.
-    fn note(&mut self, words: &[u64]) {
-        let before = slept_before(words);
+    fn note_reading(&mut self, words: &[u64]) {
+        let before = time_asleep(words);
         let slept = before.saturating_sub(self.slept.0);
         let now = words[reading::MONOTONIC];
-        if slept >= SLEEP {
+        if slept >= MIN_SLEEP_NS {
             self.slept = (before, self.slept.1.saturating_add(slept));
-            self.sleeps.push([self.read, now]);
+            self.sleeps.push([self.last_reading, now]);
         }
-        let last = self.later.last().map_or(self.real, |(_, real)| *real);
-        if (real(words) - last).unsigned_abs() >= CHANGE {
-            self.later.push((now, real(words)));
+        let last = self.offset_changes.last().map_or(self.realtime_offset, |(_, offset)| *offset);
+        if (realtime_offset(words) - last).unsigned_abs() >= MIN_OFFSET_CHANGE_NS {
+            self.offset_changes.push((now, realtime_offset(words)));
         }
-        self.read = now;
+        self.last_reading = now;
     }
 
     /// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at this time of the latter.
-    pub(super) fn real_at(&self, time: i128) -> i128 {
-        let before = self.later.partition_point(|(at, _)| i128::from(*at) <= time).checked_sub(1);
-        before.map_or(self.real, |last| self.later[last].1)
+    pub(super) fn realtime_offset_at(&self, time: i128) -> i128 {
+        let before = self.offset_changes.partition_point(|(at, _)| i128::from(*at) <= time).checked_sub(1);
+        before.map_or(self.realtime_offset, |last| self.offset_changes[last].1)
     }
 
     /// Notes the problem of the damaged block with this number, if it is one of the first.
-    fn damaged(&mut self, number: u64, problem: impl FnOnce() -> String) {
-        if number <= SHOWN {
+    fn note_damage(&mut self, number: u64, problem: impl FnOnce() -> String) {
+        if number <= MAX_LISTED_DAMAGES {
             self.problems.push(problem());
         }
     }
@@ -319,7 +326,7 @@ impl TraceFile {
     }
 
     /// Reads at most so many words of a sub-buffer, and leaves the rest.
-    pub(super) fn take(&mut self, of: &mut Located, most: usize) -> io::Result<Vec<u64>> {
+    pub(super) fn take(&mut self, of: &mut SubBuffer, most: usize) -> io::Result<Vec<u64>> {
         let words = of.words.min(most);
         let taken = words_of(&bytes_at(&mut *self.source, of.at, words * 8)?);
         of.at += words as u64 * 8;
@@ -376,12 +383,12 @@ pub(super) fn reading_of(words: &[u64]) -> Reading {
 }
 
 /// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at a reading.
-pub(super) fn real(words: &[u64]) -> i128 {
+pub(super) fn realtime_offset(words: &[u64]) -> i128 {
     i128::from(words[reading::REAL]) - i128::from(words[reading::MONOTONIC])
 }
 
 /// Returns the time that the machine slept until a reading: only one of the clocks goes on then.
-fn slept_before(words: &[u64]) -> u64 {
+fn time_asleep(words: &[u64]) -> u64 {
     words[reading::BOOT].saturating_sub(words[reading::MONOTONIC])
 }
 

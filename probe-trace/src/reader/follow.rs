@@ -15,10 +15,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::block::{HEAD_BYTES, Head, block_at, bytes_at};
+use super::block::{BLOCK_HEADER_BYTES, BlockHeader, block_at, bytes_at};
 use super::definitions;
-use super::file::{Source, later_unseen, note_head, real, words_of};
-use super::rings::{LiveItems, Rings};
+use super::file::{Source, later_unseen, note_head, realtime_offset, words_of};
+use super::rings::{RingReader, Rings};
 use super::stream::Part;
 use crate::error::{Problem, ReadError};
 use crate::item::Item;
@@ -46,17 +46,17 @@ use crate::layout::{HEADER_BYTES, block, header, reading, ring, state, sub_buffe
 pub struct Followed {
     path: PathBuf,
     source: Box<dyn Source>,
-    items: LiveItems,
-    rings: Copied,
+    items: RingReader,
+    rings: CopiedRings,
     /// The first byte that was not read yet.
     at: u64,
     /// Words of a sub-buffer, at most.
-    longest: u64,
+    sub_buffer_words: u64,
     /// The places of blocks that a file replaces which had to end early.
-    rooms: Vec<Range<u64>>,
+    unused_blocks: Vec<Range<u64>>,
     /// The last reading of all clocks, and the one before the last flush.
-    last: Words,
-    until: Option<Words>,
+    last_clocks: Words,
+    flushed_until: Option<Words>,
     unseen: [u64; 2],
 }
 
@@ -79,12 +79,24 @@ impl Followed {
         let head = head(&mut *source).map_err(|it| ReadError::new(&path, Problem::System(it)))?;
         let words = words_of(head.get(..HEADER_BYTES).unwrap_or_default());
         let at = head.len() as u64;
-        let items = LiveItems::new(&path, head)?;
+        let items = RingReader::new(&path, head)?;
         // The header was checked.
         let word = |at: usize| words.get(at).copied().unwrap_or_default();
-        let last = std::array::from_fn(|at| word(header::READING + at));
-        let (longest, rings, rooms) = (word(header::SUB_BUFFER_WORDS), Copied::default(), Vec::new());
-        Ok(Self { path, source, items, rings, at, longest, rooms, last, until: None, unseen: [0; 2] })
+        let last_clocks = std::array::from_fn(|at| word(header::READING + at));
+        let (sub_buffer_words, rings, unused_blocks) =
+            (word(header::SUB_BUFFER_WORDS), CopiedRings::default(), Vec::new());
+        Ok(Self {
+            path,
+            source,
+            items,
+            rings,
+            at,
+            sub_buffer_words,
+            unused_blocks,
+            last_clocks,
+            flushed_until: None,
+            unseen: [0; 2],
+        })
     }
 
     /// Hands out the items that the file has since the last time. They reach to the flush before
@@ -94,8 +106,8 @@ impl Followed {
     /// If the file can't be read, or is damaged. The items before are lost.
     pub fn advance(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
         self.read_all()?;
-        if let Some(until) = self.until.take() {
-            self.items.advance(&until, &mut self.rings, take);
+        if let Some(flushed_until) = self.flushed_until.take() {
+            self.items.advance(&flushed_until, &mut self.rings, take);
         }
         Ok(())
     }
@@ -107,7 +119,7 @@ impl Followed {
     /// If the file can't be read, or is damaged. The items before come first.
     pub fn finish(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
         let result = self.read_all();
-        self.items.close(&self.last, &mut self.rings, take);
+        self.items.close(&self.last_clocks, &mut self.rings, take);
         result
     }
 
@@ -131,7 +143,7 @@ impl Followed {
     /// Returns the calendar time of an item's time, in nanoseconds since 1970, by the last reading
     /// of both clocks.
     pub fn wall_time(&self, time: u64) -> u64 {
-        u64::try_from((i128::from(time) + real(&self.last)).max(0)).unwrap_or(u64::MAX)
+        u64::try_from((i128::from(time) + realtime_offset(&self.last_clocks)).max(0)).unwrap_or(u64::MAX)
     }
 
     fn read_all(&mut self) -> Result<(), ReadError> {
@@ -143,7 +155,7 @@ impl Followed {
     fn read(&mut self) -> Result<(), Problem> {
         let length = self.source.seek(SeekFrom::End(0)).map_err(Problem::System)?;
         while let Some(head) = block_at(&mut *self.source, self.at, length).map_err(Problem::System)? {
-            if head.magic != block::MAGIC || !head.is_possible(self.longest) {
+            if head.magic != block::MAGIC || !head.is_possible(self.sub_buffer_words) {
                 return Err(Problem::Block(self.at));
             }
             let Some(end) = head.end(self.at).filter(|end| *end <= length) else { break };
@@ -159,13 +171,13 @@ impl Followed {
         if state != [state::CUT] {
             return Ok(());
         }
-        for room in self.rooms.clone() {
-            let mut at = room.start;
-            while let Some(head) = block_at(&mut *self.source, at, room.end)?
+        for unused_block in self.unused_blocks.clone() {
+            let mut at = unused_block.start;
+            while let Some(head) = block_at(&mut *self.source, at, unused_block.end)?
                 && head.magic == block::MAGIC
                 && matches!(head.kind, block::UNSEEN | block::RING)
-                && head.is_possible(self.longest)
-                && let Some(end) = head.end(at).filter(|end| *end <= room.end)
+                && head.is_possible(self.sub_buffer_words)
+                && let Some(end) = head.end(at).filter(|end| *end <= unused_block.end)
             {
                 self.take(head, at)?;
                 at = end;
@@ -175,8 +187,8 @@ impl Followed {
     }
 
     /// Takes the content of the block at this place.
-    fn take(&mut self, head: Head, at: u64) -> io::Result<()> {
-        let content = at + HEAD_BYTES;
+    fn take(&mut self, head: BlockHeader, at: u64) -> io::Result<()> {
+        let content = at + BLOCK_HEADER_BYTES;
         let mut words =
             |count: usize| bytes_at(&mut *self.source, content, count * 8).map(|it| words_of(&it));
         match head.kind {
@@ -184,7 +196,9 @@ impl Followed {
                 let words = words(usize::try_from(head.bytes / 8).unwrap_or_default())?;
                 self.rings.add(head.ring, words);
             }
-            block::READING => self.last = words(reading::WORDS)?.try_into().unwrap_or(self.last),
+            block::READING => {
+                self.last_clocks = words(reading::WORDS)?.try_into().unwrap_or(self.last_clocks)
+            }
             block::RING => {
                 note_head(&mut self.rings.heads, head.ring, &words(ring::WORDS)?);
             }
@@ -192,9 +206,9 @@ impl Followed {
             // all readings before.
             block::UNSEEN => {
                 self.unseen = later_unseen(self.unseen, &words(2)?);
-                self.until = Some(self.last);
+                self.flushed_until = Some(self.last_clocks);
             }
-            block::UNUSED => self.rooms.extend(head.end(at).map(|end| at..end)),
+            block::UNUSED => self.unused_blocks.extend(head.end(at).map(|end| at..end)),
             block::DEFINITIONS => {
                 definitions::read_at(&mut *self.source, content, head.bytes, self.items.definitions())?;
             }
@@ -227,12 +241,12 @@ fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
 
 /// The sub-buffers that the file has, by ring. The last copy of a sub-buffer is the longest.
 #[derive(Default)]
-struct Copied {
+struct CopiedRings {
     rings: HashMap<u64, VecDeque<Vec<u64>>>,
     heads: HashMap<u64, [u64; ring::WORDS]>,
 }
 
-impl Copied {
+impl CopiedRings {
     fn add(&mut self, ring: u64, words: Vec<u64>) {
         let copies = self.rings.entry(ring).or_default();
         match copies.back_mut() {
@@ -246,7 +260,7 @@ impl Copied {
     }
 }
 
-impl Rings for Copied {
+impl Rings for CopiedRings {
     fn numbers(&self) -> Vec<u64> {
         // A ring all of whose hits were lost has a head alone.
         let mut numbers: Vec<_> = self.rings.keys().chain(self.heads.keys()).copied().collect();

@@ -8,16 +8,16 @@ use std::io;
 use std::ops::Range;
 
 use super::clock::Reading;
-use super::file::{CHUNK, Located, TraceFile, reading_in};
+use super::file::{CHUNK_WORDS, SubBuffer, TraceFile, reading_in};
 use crate::layout::{event, ring, sub_buffer};
 
 /// The most bytes of a ring that are believed, so that no sum overflows.
-const LARGEST: u64 = 1 << 62;
+const MAX_RING_BYTES: u64 = 1 << 62;
 
 impl TraceFile {
     /// Notes the sub-buffers and losses of the rings that lie in this part of the file. `stride` is
     /// the bytes of one ring's memory. A ring that the file's end cuts off is read up to there.
-    pub(super) fn rings(
+    pub(super) fn scan_rings(
         &mut self,
         content: Range<u64>,
         stride: u64,
@@ -27,7 +27,7 @@ impl TraceFile {
         let length = content.end;
         let bytes = sub_buffers.checked_mul(words).and_then(|words| words.checked_mul(8));
         let is_possible =
-            |bytes: &u64| *bytes != 0 && *bytes <= stride.min(LARGEST) && stride.is_multiple_of(8);
+            |bytes: &u64| *bytes != 0 && *bytes <= stride.min(MAX_RING_BYTES) && stride.is_multiple_of(8);
         let Some(bytes) = bytes.filter(is_possible) else {
             self.problems.push(format!("the rings at byte {} have an impossible size", content.start));
             return Ok(());
@@ -54,7 +54,7 @@ impl TraceFile {
                 }
                 readings.extend(reading_in(&head));
                 let words = usize::try_from(words.min((length - at) / 8)).unwrap_or(usize::MAX);
-                self.sub_buffers.push(Located { ring: number, number: own, at, words, is_live: true });
+                self.sub_buffers.push(SubBuffer { ring: number, number: own, at, words, is_live: true });
             }
             if self.sub_buffers.len() > before
                 && let Some(head) = self.words_at(start + bytes, ring::WORDS, length)?
@@ -69,12 +69,12 @@ impl TraceFile {
 
     /// Reads the words of a live sub-buffer that are in use. `None` if its thread has begun a later
     /// one in its place.
-    pub(super) fn live(&mut self, of: Located) -> io::Result<Option<Vec<u64>>> {
+    pub(super) fn read_live(&mut self, of: SubBuffer) -> io::Result<Option<Vec<u64>>> {
         let (mut rest, mut words) = (of, Vec::new());
         // The part behind the last event may be large, and a hole of the file. Each part is as long
         // as all before, so the words are looked at twice at most.
         let end = loop {
-            let most = CHUNK.max(words.len());
+            let most = CHUNK_WORDS.max(words.len());
             words.append(&mut self.take(&mut rest, most)?);
             let end = used(&words);
             if rest.words == 0 || words.len() - end > event::PAYLOAD_MAX {

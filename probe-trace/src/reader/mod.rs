@@ -19,7 +19,7 @@ use std::path::Path;
 use file::TraceFile;
 pub use follow::Followed;
 #[cfg(feature = "perfetto")]
-pub(crate) use rings::LiveItems;
+pub(crate) use rings::RingReader;
 pub use rings::Rings;
 pub use stream::Part;
 use stream::{Stream, time_of};
@@ -153,7 +153,7 @@ impl Trace {
     /// slept.
     pub fn wall_time(&self, time: u64) -> u64 {
         let time = i128::from(time);
-        let time = time + self.files.first().map_or(0, |file| file.real_at(time));
+        let time = time + self.files.first().map_or(0, |file| file.realtime_offset_at(time));
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
@@ -166,7 +166,7 @@ impl Trace {
     /// # Ok::<(), probe_trace::ReadError>(())
     /// ```
     pub fn clocks(&self) -> Option<[u64; reading::WORDS]> {
-        self.files.first().map(|file| file.first)
+        self.files.first().map(|file| file.first_clocks)
     }
 
     /// Returns the hits of all files; `None` if a process did not finish its file.
@@ -226,9 +226,9 @@ pub struct Items<'a> {
 impl<'a> Items<'a> {
     fn new(files: &'a mut [TraceFile]) -> Self {
         let mut streams = Vec::new();
-        let first = files.first().map_or(([0; 2], 0), |file| (file.boot, file.real));
+        let first = files.first().map_or(([0; 2], 0), |file| (file.boot, file.realtime_offset));
         for (number, file) in files.iter().enumerate() {
-            let shift = if file.boot == first.0 { 0 } else { file.real - first.1 };
+            let shift = if file.boot == first.0 { 0 } else { file.realtime_offset - first.1 };
             let rings = file.sub_buffers.chunk_by(|one, other| one.ring == other.ring);
             streams.extend(rings.map(|ring| (number, Stream::new(number, shift, ring), Vec::new())));
         }

@@ -58,7 +58,7 @@ pub trait Rings {
 
 /// Reads rings.
 #[derive(Debug)]
-pub(crate) struct LiveItems {
+pub(crate) struct RingReader {
     file: TraceFile,
     streams: Vec<Stream>,
     /// Places in `streams`, by ring.
@@ -70,7 +70,7 @@ pub(crate) struct LiveItems {
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-impl LiveItems {
+impl RingReader {
     /// Begins with the first part of a file: header, program, definitions.
     /// Errors name it by this path.
     pub(crate) fn new(path: &Path, head: Vec<u8>) -> Result<Self, ReadError> {

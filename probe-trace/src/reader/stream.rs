@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use super::file::{CHUNK, Located, TraceFile};
+use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
 use super::payload;
 use crate::definition::Definition;
 use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
 
 /// Number of definitions that a stream finds without its file's table.
-const RECENT: usize = 64;
+const RECENT_DEFINITIONS: usize = 64;
 
 /// The words that a ring has beyond those that were read, see [`Rings::read`](crate::Rings::read).
 ///
@@ -39,10 +39,10 @@ pub(super) struct Stream {
     ring: u64,
     /// Nanoseconds from the file's time to that of all files.
     shift: i128,
-    left: VecDeque<Located>,
+    left: VecDeque<SubBuffer>,
     /// The part of the current sub-buffer that is in memory, and the part that is not.
     words: Vec<u64>,
-    rest: Option<Located>,
+    rest: Option<SubBuffer>,
     /// The next record in `words`.
     at: usize,
     base: u64,
@@ -58,13 +58,13 @@ pub(super) struct Stream {
     pending: VecDeque<Item>,
     has_ended: bool,
     /// Definitions of the latest events, by the lowest bits of their probes' numbers.
-    recent: [Option<Arc<Definition>>; RECENT],
+    recent: [Option<Arc<Definition>>; RECENT_DEFINITIONS],
     /// Events of probes without a definition.
     pub(super) undefined: u64,
 }
 
 impl Stream {
-    pub(super) fn new(file: usize, shift: i128, sub_buffers: &[Located]) -> Self {
+    pub(super) fn new(file: usize, shift: i128, sub_buffers: &[SubBuffer]) -> Self {
         let ring = sub_buffers.first().map_or(0, |it| it.ring);
         Self { shift, left: sub_buffers.iter().copied().collect(), ..Self::of(file, ring) }
     }
@@ -87,7 +87,7 @@ impl Stream {
             written: None,
             pending: VecDeque::new(),
             has_ended: false,
-            recent: [const { None }; RECENT],
+            recent: [const { None }; RECENT_DEFINITIONS],
             undefined: 0,
         }
     }
@@ -108,7 +108,7 @@ impl Stream {
                 Some(next) => {
                     if next.is_live {
                         // The next header tells the events of one that is gone by now.
-                        let Some(words) = of.live(next)? else { continue };
+                        let Some(words) = of.read_live(next)? else { continue };
                         // Those of its events were there before.
                         of.define_later()?;
                         (self.words, self.rest) = (words, None);
@@ -136,7 +136,7 @@ impl Stream {
         {
             self.words.drain(..self.at);
             self.at = 0;
-            self.words.append(&mut of.take(rest, CHUNK)?);
+            self.words.append(&mut of.take(rest, CHUNK_WORDS)?);
         }
         Ok(())
     }
@@ -275,11 +275,11 @@ impl Stream {
 }
 
 fn definition(
-    recent: &mut [Option<Arc<Definition>>; RECENT],
+    recent: &mut [Option<Arc<Definition>>; RECENT_DEFINITIONS],
     of: &TraceFile,
     probe: u32,
 ) -> Option<Arc<Definition>> {
-    let place = &mut recent[probe as usize % RECENT];
+    let place = &mut recent[probe as usize % RECENT_DEFINITIONS];
     if place.as_ref().is_none_or(|definition| definition.probe != probe) {
         *place = Some(of.definitions.get(&probe)?.clone());
     }

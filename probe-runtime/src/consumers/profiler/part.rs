@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::engine::calls::add_single_writer;
-use crate::engine::calls::rule::REACH;
+use crate::engine::calls::rule::MAX_FRAME_BYTES;
 use crate::engine::per_thread::Zeroed;
 
 /// Declares the sums of a function: for each thread, and over all threads.
@@ -148,7 +148,7 @@ impl FunctionSums {
     #[inline(always)]
     pub(super) fn is_untimed_elsewhere(&self, stack_pointer: u64) -> bool {
         let at = self.untimed_at.load(Relaxed);
-        at != 0 && stack_pointer != 0 && at.abs_diff(stack_pointer) >= REACH
+        at != 0 && stack_pointer != 0 && at.abs_diff(stack_pointer) >= MAX_FRAME_BYTES
     }
 
     /// Ends an untimed call. Returns whether there was one.

@@ -220,7 +220,7 @@ impl ThreadStack {
 
     #[inline(never)]
     fn find_slowly(&self, exit: Place, key: u64) -> Option<(usize, &TimedCall)> {
-        let index = rule::ended(&SeenBy { stack: self, function: exit.function, key }, exit)?;
+        let index = rule::match_exit(&SeenBy { stack: self, function: exit.function, key }, exit)?;
         Some((index, self.at(index)))
     }
 

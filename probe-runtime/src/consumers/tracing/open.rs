@@ -68,7 +68,7 @@ impl Open {
     /// Takes the call or poll that this hit ends, after leaving those inside of it. If there is
     /// none, leaves the calls that are over as this shows. Returns their number, too.
     pub(super) fn take(consumer: u64, exit: Place) -> (Option<Self>, usize) {
-        let Some(at) = Self::seen(consumer, |own| rule::ended(&own, exit)).flatten() else {
+        let Some(at) = Self::seen(consumer, |own| rule::match_exit(&own, exit)).flatten() else {
             return (None, Self::leave_from(consumer, |own| rule::open_at_exit(&own, exit)));
         };
         let left =

@@ -15,7 +15,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::rule::{self, CallKind, NEAR, OpenCalls, Place, REACH};
+use super::rule::{self, CallKind, MAX_FRAME_BYTES, OpenCalls, Place, SAME_CALL_BYTES};
 use crate::engine::per_thread::Zeroed;
 
 /// Calls that a thread may have under way. Deeper calls are counted, but not measured.
@@ -256,7 +256,7 @@ impl<const N: usize> Frames<N> {
     /// Takes out the call that this hit ends, and pops those that were left inside of it. Returns
     /// it, with its place among the calls that are still open.
     pub(super) fn take(&self, exit: Place, mut dropped: impl FnMut(u32)) -> Option<(&Frame<N>, usize)> {
-        let index = rule::ended(self, exit)?;
+        let index = rule::match_exit(self, exit)?;
         for inner in (index + 1..self.len()).rev() {
             if !goes_on_after(self.call(inner), exit)
                 && let Some(frame) = self.remove(inner)
@@ -331,13 +331,14 @@ pub(crate) fn place_of(key: u64, stack_pointer: u64, future: u64) -> Place {
 pub(crate) fn surely_fits(exit: Place, entered: u64, around: u64) -> bool {
     let at = exit.stack_pointer;
     match exit.kind {
-        CallKind::Plain => entered.wrapping_sub(at).wrapping_add(NEAR) <= 2 * NEAR,
+        CallKind::Plain => entered.wrapping_sub(at).wrapping_add(SAME_CALL_BYTES) <= 2 * SAME_CALL_BYTES,
         CallKind::Framed => entered == at,
         // After the epilogue, a call further out may fit as well, unless the next one on this stack
         // began further up.
         CallKind::Hooked => {
-            let is_inside = || at < around && (around == UNWATCHED || around.abs_diff(entered) < REACH);
-            entered.abs_diff(at) < REACH && (at <= entered || is_inside())
+            let is_inside =
+                || at < around && (around == UNWATCHED || around.abs_diff(entered) < MAX_FRAME_BYTES);
+            entered.abs_diff(at) < MAX_FRAME_BYTES && (at <= entered || is_inside())
         }
         CallKind::Poll(_) => false,
     }
@@ -360,7 +361,7 @@ pub(crate) fn key(call: Place) -> u64 {
 pub(crate) fn goes_on_after(call: Place, exit: Place) -> bool {
     let are_known = call.stack_pointer != 0 && exit.stack_pointer != 0;
     let has_exit = matches!(call.kind, CallKind::Plain | CallKind::Poll(_));
-    has_exit && are_known && call.stack_pointer.abs_diff(exit.stack_pointer) >= REACH
+    has_exit && are_known && call.stack_pointer.abs_diff(exit.stack_pointer) >= MAX_FRAME_BYTES
 }
 
 impl<const N: usize> Frame<N> {
@@ -481,10 +482,10 @@ mod tests {
         frames.push_quickly(hooked(1, 1000), || Some([1])).unwrap();
         frames.push_quickly(hooked(1, 900), || Some([2])).unwrap();
         // Another function's, one of the call around, and one of none.
-        for exit in [hooked(2, 950), hooked(1, 1000), hooked(1, 1000 + REACH)] {
+        for exit in [hooked(2, 950), hooked(1, 1000), hooked(1, 1000 + MAX_FRAME_BYTES)] {
             assert!(frames.pop_quickly(exit).is_none(), "{exit:?}");
         }
-        for (exit, start) in [(hooked(1, 999), 2), (hooked(1, 1000 + REACH - 1), 1)] {
+        for (exit, start) in [(hooked(1, 999), 2), (hooked(1, 1000 + MAX_FRAME_BYTES - 1), 1)] {
             assert_eq!(frames.pop_quickly(exit).unwrap().0.started(), [start]);
         }
         assert!(!frames.is_watched() && frames.len() == 0);

@@ -16,7 +16,7 @@
 //! - **The innermost fitting call ends.** A stack pointer that no call of the function fits shows
 //!   an exit without an entry: the call began before the hits did, or was taken for over.
 //! - **A thread may have many stacks**, as coroutines do. Two stack pointers further apart than
-//!   [`REACH`] are of two calls.
+//!   [`MAX_FRAME_BYTES`] are of two calls.
 //! - A hit without a stack pointer ends the innermost call of its function.
 
 #[cfg(test)]
@@ -24,10 +24,10 @@ pub(super) mod model;
 
 /// Bytes that may lie between the stack pointers of an entry and its exit: the largest frame that
 /// pairing believes, and the smallest distance between two stacks that it tells apart.
-pub(crate) const REACH: u64 = 16 << 10;
+pub(crate) const MAX_FRAME_BYTES: u64 = 16 << 10;
 
 /// Bytes between stack pointers that are taken to be of one call, whatever else fits.
-pub(crate) const NEAR: u64 = 512;
+pub(crate) const SAME_CALL_BYTES: u64 = 512;
 
 /// How calls of a function end, and what their stack pointers say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +97,7 @@ fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
 }
 
 /// Returns the call that an exit, or the end of a poll, ends.
-pub(crate) fn ended(open: &impl OpenCalls, exit: Place) -> Option<usize> {
+pub(crate) fn match_exit(open: &impl OpenCalls, exit: Place) -> Option<usize> {
     let own = (0..open.count()).rev().map(|index| (index, open.call(index)));
     let mut own = own.filter(|(_, call)| call.function == exit.function);
     match exit.kind {
@@ -105,24 +105,24 @@ pub(crate) fn ended(open: &impl OpenCalls, exit: Place) -> Option<usize> {
         CallKind::Framed => {
             own.find(|(_, call)| call.kind == exit.kind && call.stack_pointer == exit.stack_pointer)
         }
-        CallKind::Plain => ended_plain(own.filter(|(_, call)| call.kind == exit.kind), exit),
+        CallKind::Plain => match_plain(own.filter(|(_, call)| call.kind == exit.kind), exit),
         CallKind::Hooked => {
-            own.find(|(index, call)| call.kind == exit.kind && fits_hooked(open, *index, *call, exit))
+            own.find(|(index, call)| call.kind == exit.kind && matches_hooked(open, *index, *call, exit))
         }
     }
     .map(|(index, _)| index)
 }
 
 /// The innermost call nearby; else the innermost one within reach.
-fn ended_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Option<(usize, Place)> {
+fn match_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Option<(usize, Place)> {
     let mut within = None;
     let near = own.find(|(index, call)| {
         let distance =
             if call.stack_pointer == 0 || exit.stack_pointer == 0 { 0 } else { distance(*call, exit) };
-        if distance < REACH && within.is_none() {
+        if distance < MAX_FRAME_BYTES && within.is_none() {
             within = Some((*index, *call));
         }
-        distance <= NEAR
+        distance <= SAME_CALL_BYTES
     });
     near.or(within)
 }
@@ -130,11 +130,11 @@ fn ended_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Op
 /// An exit has the entry's stack pointer, or one of the same frame. So no call of the function that
 /// is further out has entered with one between them: the exit would be of that call. No call around
 /// one of the same stack that entered further up than the exit can be meant, either.
-fn fits_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
+fn matches_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
     if call.stack_pointer == 0 || exit.stack_pointer == 0 {
         return true;
     }
-    let is_elsewhere = |outer: &Place| outer.stack_pointer != 0 && distance(*outer, call) >= REACH;
+    let is_elsewhere = |outer: &Place| outer.stack_pointer != 0 && distance(*outer, call) >= MAX_FRAME_BYTES;
     let around = (0..index).rev().map(|index| open.call(index)).filter(|outer| !is_elsewhere(outer));
     // A call that has an exit goes on, and so do those around it.
     let around = around.take_while(|outer| outer.may_skip_exit());
@@ -142,5 +142,5 @@ fn fits_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) ->
     let is_beyond = |outer: Place| outer.stack_pointer > exit.stack_pointer;
     let is_own = |outer: Place| (outer.function, outer.kind) == (call.function, call.kind);
     let decides = further_up.find(|outer| is_beyond(*outer) || is_own(*outer));
-    distance(call, exit) < REACH && decides.is_none_or(is_beyond)
+    distance(call, exit) < MAX_FRAME_BYTES && decides.is_none_or(is_beyond)
 }

@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 
-use super::{CallKind, NEAR, Place, REACH};
+use super::{CallKind, MAX_FRAME_BYTES, Place, SAME_CALL_BYTES};
 
 /// One hit of a history.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,8 @@ impl Machine {
             }
         };
         // A site of Rust may come before the frame is made.
-        let is_early = kind == CallKind::Plain && !is_inlined && frame.is_multiple_of(3) && frame < NEAR;
+        let is_early =
+            kind == CallKind::Plain && !is_inlined && frame.is_multiple_of(3) && frame < SAME_CALL_BYTES;
         let entered_at = if kind == CallKind::Framed || is_early { returns_at } else { body };
         open.push(Activation { function, entry: self.hits.len(), body, returns_at, is_inlined, entered_at });
         self.hits.push(Hit { place: Place { function, kind, stack_pointer: entered_at }, ends: None });
@@ -141,7 +142,7 @@ impl Machine {
 type Program = ([u64; FUNCTIONS], Vec<Action>);
 
 fn programs() -> impl Strategy<Value = Program> {
-    let frame = prop_oneof![1..16_u64, 1..REACH / 40].prop_map(|words| words * 16);
+    let frame = prop_oneof![1..16_u64, 1..MAX_FRAME_BYTES / 40].prop_map(|words| words * 16);
     let action = (0..20_u32, 0..6_u32, 0..400_u64).prop_map(|(what, function, place)| match what {
         0..8 => Action::Call { function: function % 4, is_tail: false },
         8 => Action::Call { function: function % 4, is_tail: true },

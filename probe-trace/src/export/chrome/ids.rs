@@ -6,7 +6,7 @@ use crate::item::ThreadId;
 
 /// Numbers from here stand for ids that another process or thread of the export has. No system has
 /// ids that large.
-const FIRST_SUBSTITUTE: u64 = 10_000_000;
+const FIRST_SUBSTITUTE_ID: u64 = 10_000_000;
 
 /// Viewers tell threads apart by the system's ids, which the system may give again, and which
 /// containers give independently. The first one keeps its id.
@@ -44,7 +44,7 @@ impl Ids {
 
     fn substitute(&mut self) -> u64 {
         self.substitutes += 1;
-        FIRST_SUBSTITUTE + self.substitutes - 1
+        FIRST_SUBSTITUTE_ID + self.substitutes - 1
     }
 }
 

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use ids::Ids;
 use record::{Args, Note, Record};
 
-use super::counter::counted;
+use super::counter::counter_value;
 use super::name;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Ending, FutureId, Instant, Slice, Step, Track};
@@ -72,7 +72,15 @@ impl<W: Write> Chrome<W> {
             }
         };
         let (thread, time) = (Some(thread), Some(time));
-        Record { name: path, category: name::krate(path), process, thread, time, future, ..Record::default() }
+        Record {
+            name: path,
+            category: name::crate_name(path),
+            process,
+            thread,
+            time,
+            future,
+            ..Record::default()
+        }
     }
 
     fn begin(&mut self, begin: &Begin) -> io::Result<()> {
@@ -108,7 +116,7 @@ impl<W: Write> Chrome<W> {
             record.args.notes.push(("probe.lacks_entry", Note::Flag(true)));
         }
         self.write(&record)?;
-        let Some(counter) = counted(instant) else { return Ok(()) };
+        let Some(counter) = counter_value(instant) else { return Ok(()) };
         let args = Args { counter: Some(counter), ..Args::default() };
         self.write(&Record { phase: "C", thread: None, args, ..record })
     }

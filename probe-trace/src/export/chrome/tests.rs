@@ -6,18 +6,18 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::export::{Error, Format, export};
-use crate::fixtures::{Story, any_story};
+use crate::fixtures::{Fixture, any_fixture};
 use crate::value::FieldValue;
 
-fn text(story: &Story) -> String {
+fn text(fixture: &Fixture) -> String {
     let mut text = Vec::new();
-    export(Format::Chrome, None, story.results(), &mut text).unwrap();
+    export(Format::Chrome, None, fixture.results(), &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
 #[test]
 fn events_have_exact_times_and_typed_arguments() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .thread(1, "main")
         .fields(
             1,
@@ -44,12 +44,12 @@ fn events_have_exact_times_and_typed_arguments() {
 {"ph":"i","name":"4 events lost","cat":"probe","pid":7,"tid":101,"ts":18446744073709551.003,"s":"t","args":{"lost":4,"nanoseconds":2}}
 ]
 "#;
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn futures_are_asynchronous_events() {
-    let story = Story::new().hit(1, 1000, "resume app::get 64").hit(1, 2000, "drop app::get 64");
+    let fixture = Fixture::new().hit(1, 1000, "resume app::get 64").hit(1, 2000, "drop app::get 64");
     let expected = r#"[
 {"ph":"b","name":"app::get","cat":"app","pid":7,"tid":7,"ts":1.000,"id":"0x1","args":{"future":64,"probe.began_before":true}},
 {"ph":"b","name":"poll","cat":"app","pid":7,"tid":7,"ts":1.000,"id":"0x1"},
@@ -60,12 +60,12 @@ fn futures_are_asynchronous_events() {
 {"ph":"e","name":"app::get","cat":"app","pid":7,"tid":7,"ts":2.000,"id":"0x1","args":{"probe.ending":"cancelled"}}
 ]
 "#;
-    assert_eq!(text(&story), expected);
+    assert_eq!(text(&fixture), expected);
 }
 
 #[test]
 fn output_is_whole_where_a_trace_is_torn() {
-    let items = Story::new().hit(1, 10, "entry app::f").items;
+    let items = Fixture::new().hit(1, 10, "entry app::f").items;
     let items = items.into_iter().map(Ok).chain([Err("torn")]);
     let mut text = Vec::new();
     let error = export(Format::Chrome, None, items, &mut text).unwrap_err();
@@ -77,8 +77,8 @@ fn output_is_whole_where_a_trace_is_torn() {
 
 proptest! {
     #[test]
-    fn begins_and_ends_balance(story in any_story()) {
-        let events: Vec<Value> = serde_json::from_str(&text(&story)).unwrap();
+    fn begins_and_ends_balance(fixture in any_fixture()) {
+        let events: Vec<Value> = serde_json::from_str(&text(&fixture)).unwrap();
         let mut open: HashMap<(u64, String), Vec<String>> = HashMap::new();
         for event in &events {
             let key = (event["tid"].as_u64().unwrap_or(0), event["id"].to_string());

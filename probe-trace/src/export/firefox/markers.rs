@@ -36,14 +36,14 @@ pub(super) struct Markers {
 }
 
 /// A marker, in the words of its profile.
-pub(super) struct Marked {
+pub(super) struct ProbeMarker {
     ty: MarkerTypeHandle,
     name: StringHandle,
     category: CategoryHandle,
-    values: Vec<Shown>,
+    values: Vec<CellValue>,
 }
 
-enum Shown {
+enum CellValue {
     Text(StringHandle),
     Number(f64),
 }
@@ -56,13 +56,13 @@ impl Markers {
         name: &str,
         category: CategoryHandle,
         fields: Vec<(String, Value)>,
-    ) -> Marked {
+    ) -> ProbeMarker {
         let (mut list, mut values) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
         for (name, value) in fields {
             list.push((name, matches!(value, Value::Number(_))));
             values.push(match value {
-                Value::Text(text) => Shown::Text(profile.intern_string(&text)),
-                Value::Number(number) => Shown::Number(number),
+                Value::Text(text) => CellValue::Text(profile.intern_string(&text)),
+                Value::Number(number) => CellValue::Number(number),
             });
         }
         let number = self.types.len();
@@ -70,11 +70,11 @@ impl Markers {
             // Its name is seen in JSON alone.
             profile.register_marker_type(schema(format!("probe-{number}"), list))
         });
-        Marked { ty, name: profile.intern_string(name), category, values }
+        ProbeMarker { ty, name: profile.intern_string(name), category, values }
     }
 }
 
-impl Marker for Marked {
+impl Marker for ProbeMarker {
     fn marker_type(&self, _: &mut Profile) -> MarkerTypeHandle {
         self.ty
     }
@@ -89,15 +89,15 @@ impl Marker for Marked {
 
     fn string_field_value(&self, field: u32) -> StringHandle {
         match self.values[field as usize] {
-            Shown::Text(text) => text,
-            Shown::Number(_) => unreachable!("its type says which it is"),
+            CellValue::Text(text) => text,
+            CellValue::Number(_) => unreachable!("its type says which it is"),
         }
     }
 
     fn number_field_value(&self, field: u32) -> f64 {
         match self.values[field as usize] {
-            Shown::Text(_) => unreachable!("its type says which it is"),
-            Shown::Number(number) => number,
+            CellValue::Text(_) => unreachable!("its type says which it is"),
+            CellValue::Number(number) => number,
         }
     }
 }

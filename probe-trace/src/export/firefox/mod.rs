@@ -25,7 +25,7 @@ use fxprof_processed_profile as fx;
 
 use markers::{Markers, Value};
 
-use super::counter::counted;
+use super::counter::counter_value;
 use super::name;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Fields, FutureId, Instant, Slice, Step, Track};
@@ -33,7 +33,7 @@ use crate::item::{Gap, Thread, ThreadId};
 use crate::layout::reading;
 
 /// Crates that have a category of their own.
-const CATEGORIES: usize = 64;
+const MAX_CATEGORIES: usize = 64;
 const COLORS: [CategoryColor; 6] = [
     CategoryColor::Blue,
     CategoryColor::Green,
@@ -49,14 +49,14 @@ pub(super) struct Firefox<W> {
     markers: Markers,
     categories: HashMap<String, CategoryHandle>,
     processes: HashMap<(usize, u64), Process>,
-    threads: HashMap<ThreadId, Open>,
+    threads: HashMap<ThreadId, ThreadRow>,
     /// Futures that have not ended, with their open slices.
-    futures: HashMap<FutureId, Vec<Pending>>,
+    futures: HashMap<FutureId, Vec<OpenSlice>>,
     clocks: Option<[u64; reading::WORDS]>,
     /// The time of the first step; times count from there.
     first: Option<u64>,
     /// The longest time of a sample.
-    longest: u64,
+    longest_sample: u64,
 }
 
 struct Process {
@@ -67,9 +67,9 @@ struct Process {
 }
 
 /// A thread, and its open calls.
-struct Open {
+struct ThreadRow {
     thread: ThreadHandle,
-    calls: Vec<(StackHandle, Pending)>,
+    calls: Vec<(StackHandle, OpenSlice)>,
     /// The time of the last sample.
     last: Option<u64>,
     samples: Vec<Sample>,
@@ -83,7 +83,7 @@ struct Sample {
 }
 
 /// A slice that has begun.
-struct Pending {
+struct OpenSlice {
     time: u64,
     fields: Vec<(String, Value)>,
 }
@@ -104,12 +104,12 @@ impl<W: Write> Firefox<W> {
             futures: HashMap::new(),
             clocks,
             first: None,
-            longest: 0,
+            longest_sample: 0,
         }
     }
 
     /// Returns a time as the profile has it.
-    fn at(&mut self, time: u64) -> Timestamp {
+    fn timestamp(&mut self, time: u64) -> Timestamp {
         let first = *self.first.get_or_insert_with(|| {
             if let Some(clocks) = self.clocks {
                 let real = clocks[reading::REAL].saturating_add(time);
@@ -139,12 +139,12 @@ impl<W: Write> Firefox<W> {
         let tid = u32::try_from(id.tid).unwrap_or(u32::MAX);
         let start = Timestamp::from_nanos_since_reference(0);
         let thread = self.profile.add_thread(process, tid, start, id.tid == id.process);
-        self.threads.insert(id, Open { thread, calls: Vec::new(), last: None, samples: Vec::new() });
+        self.threads.insert(id, ThreadRow { thread, calls: Vec::new(), last: None, samples: Vec::new() });
         thread
     }
 
     /// Returns where the futures of a process are shown.
-    fn of_futures(&mut self, future: FutureId) -> ThreadHandle {
+    fn futures_row(&mut self, future: FutureId) -> ThreadHandle {
         let Process { handle, id, futures } = *self.process(future.file, future.process);
         futures.unwrap_or_else(|| {
             let start = Timestamp::from_nanos_since_reference(0);
@@ -155,7 +155,7 @@ impl<W: Write> Firefox<W> {
         })
     }
 
-    fn name(&mut self, thread: &Thread) {
+    fn describe(&mut self, thread: &Thread) {
         let handle = self.thread(thread.id);
         if !thread.name.is_empty() {
             self.profile.set_thread_name(handle, &thread.name);
@@ -169,12 +169,12 @@ impl<W: Write> Firefox<W> {
 
     /// Returns the category of a path: its crate.
     fn category(&mut self, path: &str) -> CategoryHandle {
-        let krate = name::krate(path);
+        let krate = name::crate_name(path);
         if let Some(known) = self.categories.get(krate) {
             return *known;
         }
         let number = self.categories.len();
-        if number == CATEGORIES {
+        if number == MAX_CATEGORIES {
             return CategoryHandle::OTHER;
         }
         let category = self.profile.add_category(krate, COLORS[number % COLORS.len()]);
@@ -185,22 +185,22 @@ impl<W: Write> Firefox<W> {
     /// Adds a sample of a thread's open calls, up to this time.
     fn sample(&mut self, id: ThreadId, until: u64) {
         self.thread(id);
-        let at = self.at(until);
+        let at = self.timestamp(until);
         let Some(open) = self.threads.get_mut(&id) else { return };
         let nanoseconds = until.saturating_sub(open.last.replace(until).unwrap_or(until));
         if nanoseconds != 0 {
             let stack = open.calls.last().map(|(stack, _)| *stack);
             open.samples.push(Sample { at, stack, nanoseconds });
-            self.longest = self.longest.max(if stack.is_some() { nanoseconds } else { 0 });
+            self.longest_sample = self.longest_sample.max(if stack.is_some() { nanoseconds } else { 0 });
         }
     }
 
     /// Puts the samples into the profile.
-    fn weigh(&mut self) {
-        let Self { profile, threads, longest, .. } = self;
+    fn add_samples(&mut self) {
+        let Self { profile, threads, longest_sample, .. } = self;
         // Weights are integers of 31 bits.
         let mut unit = 1;
-        while *longest / unit > u64::from(i32::MAX.unsigned_abs()) {
+        while *longest_sample / unit > u64::from(i32::MAX.unsigned_abs()) {
             unit *= 10;
         }
         profile.set_interval(SamplingInterval::from_nanos(unit));
@@ -218,12 +218,12 @@ impl<W: Write> Firefox<W> {
 
     fn begin(&mut self, begin: &Begin) {
         // Times may count from here.
-        self.at(begin.time);
+        self.timestamp(begin.time);
         let mut fields = values(&begin.fields);
         if begin.began_before {
             fields.push(("probe.began_before".to_owned(), Value::Text("true".to_owned())));
         }
-        let pending = Pending { time: begin.time, fields };
+        let slice = OpenSlice { time: begin.time, fields };
         match begin.track {
             Track::Thread(id) => {
                 self.sample(id, begin.time);
@@ -236,66 +236,66 @@ impl<W: Write> Firefox<W> {
                 let Some(open) = self.threads.get_mut(&id) else { return };
                 let parent = open.calls.last().map(|(stack, _)| *stack);
                 let stack = self.profile.intern_stack(thread, parent, frame);
-                open.calls.push((stack, pending));
+                open.calls.push((stack, slice));
             }
-            Track::Future(id) => self.futures.entry(id).or_default().push(pending),
+            Track::Future(id) => self.futures.entry(id).or_default().push(slice),
         }
     }
 
     fn end(&mut self, end: &End) {
         let path = &end.definition.path;
-        let (thread, pending) = match end.track {
+        let (thread, slice) = match end.track {
             Track::Thread(id) => {
                 self.sample(id, end.time);
                 let open = self.threads.get_mut(&id);
                 let call = open.and_then(|open| open.calls.pop());
-                (self.thread(id), call.map(|(_, pending)| pending))
+                (self.thread(id), call.map(|(_, slice)| slice))
             }
             Track::Future(id) => {
-                let pending = self.futures.get_mut(&id).and_then(Vec::pop);
+                let slice = self.futures.get_mut(&id).and_then(Vec::pop);
                 if end.slice == Slice::Future {
                     self.futures.remove(&id);
                 }
                 // The thread has the poll.
-                let pending = pending.filter(|_| end.slice != Slice::Poll);
-                (self.of_futures(id), pending)
+                let slice = slice.filter(|_| end.slice != Slice::Poll);
+                (self.futures_row(id), slice)
             }
         };
-        let Some(Pending { time, mut fields }) = pending else { return };
+        let Some(OpenSlice { time, mut fields }) = slice else { return };
         fields.extend(end.fields.iter().flat_map(values));
         if let Some(cause) = end.ending.cause() {
             fields.push(("probe.ending".to_owned(), Value::Text(cause.to_owned())));
         }
         let waits = format!("{path} waits");
         let name = if end.slice == Slice::Wait { &waits } else { path };
-        let timing = MarkerTiming::Interval(self.at(time), self.at(end.time));
-        self.mark(thread, path, name, timing, fields);
+        let timing = MarkerTiming::Interval(self.timestamp(time), self.timestamp(end.time));
+        self.add_marker(thread, path, name, timing, fields);
     }
 
     fn instant(&mut self, instant: &Instant) {
         let thread = self.thread(instant.thread);
         let mut fields = values(&instant.fields);
-        if let Some((name, value)) = counted(instant) {
+        if let Some((name, value)) = counter_value(instant) {
             let number = fields.iter_mut().find(|(field, _)| field == name);
             number.into_iter().for_each(|(_, shown)| *shown = Value::counted(value));
         }
         if instant.lacks_entry {
             fields.push(("probe.lacks_entry".to_owned(), Value::Text("true".to_owned())));
         }
-        let timing = MarkerTiming::Instant(self.at(instant.time));
+        let timing = MarkerTiming::Instant(self.timestamp(instant.time));
         let path = &instant.fields.definition().path;
-        self.mark(thread, path, path, timing, fields);
+        self.add_marker(thread, path, path, timing, fields);
     }
 
     fn gap(&mut self, gap: &Gap) {
         let thread = self.thread(gap.thread);
-        let timing = MarkerTiming::Interval(self.at(gap.begin), self.at(gap.end));
+        let timing = MarkerTiming::Interval(self.timestamp(gap.begin), self.timestamp(gap.end));
         let fields = vec![("lost".to_owned(), Value::Text(gap.lost.to_string()))];
-        self.mark(thread, "probe", "lost events", timing, fields);
+        self.add_marker(thread, "probe", "lost events", timing, fields);
     }
 
     /// Adds a marker in the category of this path.
-    fn mark(
+    fn add_marker(
         &mut self,
         thread: ThreadHandle,
         path: &str,
@@ -312,7 +312,7 @@ impl<W: Write> Firefox<W> {
 impl<W: Write> Sink for Firefox<W> {
     fn step(&mut self, step: &Step) -> io::Result<()> {
         match step {
-            Step::Thread(thread) => self.name(thread),
+            Step::Thread(thread) => self.describe(thread),
             Step::Begin(begin) => self.begin(begin),
             Step::End(end) => self.end(end),
             Step::Instant(instant) => self.instant(instant),
@@ -322,7 +322,7 @@ impl<W: Write> Sink for Firefox<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.weigh();
+        self.add_samples();
         serde_json::to_writer(&mut self.writer, &self.profile)?;
         self.writer.write_all(b"\n")
     }

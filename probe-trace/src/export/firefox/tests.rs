@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::calls::Track;
 use crate::export::{Format, export};
-use crate::fixtures::{Story, any_story, id};
+use crate::fixtures::{Fixture, any_fixture, id};
 use crate::layout::reading;
 use crate::value::FieldValue;
 
-fn profile(story: &Story, clocks: Option<[u64; reading::WORDS]>) -> Value {
+fn profile(fixture: &Fixture, clocks: Option<[u64; reading::WORDS]>) -> Value {
     let mut text = Vec::new();
-    export(Format::Firefox, clocks, story.results(), &mut text).unwrap();
+    export(Format::Firefox, clocks, fixture.results(), &mut text).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 
@@ -76,7 +76,7 @@ fn named<'a>(profile: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn calls_are_markers_and_samples() {
     let text = FieldValue::Str { text: "größe".to_owned(), cut: 0 };
-    let story = Story::new()
+    let fixture = Fixture::new()
         .thread(1, "main")
         .thread(2, "worker")
         .fields(1, 1_000_000, "entry app::get", vec![("n", FieldValue::I64(-3)), ("type", text)])
@@ -88,7 +88,7 @@ fn calls_are_markers_and_samples() {
         .hit(2, 8_000_000, "entry lib::run");
     let mut clocks = [0; reading::WORDS];
     (clocks[reading::MONOTONIC], clocks[reading::REAL]) = (3_000_000, 9_000_000);
-    let profile = profile(&story, Some(clocks));
+    let profile = profile(&fixture, Some(clocks));
     assert_eq!(profile["meta"]["startTime"], 7.0, "milliseconds, when the first hit was");
     assert_eq!(profile["meta"]["product"], "server");
     let main = named(&profile, "main");
@@ -119,13 +119,13 @@ fn calls_are_markers_and_samples() {
 
 #[test]
 fn futures_have_a_row_of_tracks() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .thread(1, "main")
         .fields(1, 1_000_000, "entry app::task 64", vec![("id", FieldValue::U64(5))])
         .hit(1, 2_000_000, "suspend app::task 64")
         .hit(1, 4_000_000, "resume app::task 64")
         .hit(1, 5_000_000, "drop app::task 64");
-    let profile = profile(&story, None);
+    let profile = profile(&fixture, None);
     assert_eq!(
         markers(&profile, named(&profile, "main")),
         ["0.0..1.0 app::task id=5", "3.0..4.0 app::task probe.ending=cancelled"]
@@ -138,13 +138,16 @@ fn futures_have_a_row_of_tracks() {
 
 #[test]
 fn long_times_have_a_larger_unit() {
-    let story = |long: u64| {
-        let story =
-            Story::new().thread(1, "main").hit(1, 5, "entry app::sleep").hit(1, 5 + long, "exit app::sleep");
-        story.hit(1, 100 + long, "entry app::wake").hit(1, 107 + long, "exit app::wake")
+    let fixture = |long: u64| {
+        let fixture = Fixture::new().thread(1, "main").hit(1, 5, "entry app::sleep").hit(
+            1,
+            5 + long,
+            "exit app::sleep",
+        );
+        fixture.hit(1, 100 + long, "entry app::wake").hit(1, 107 + long, "exit app::wake")
     };
     let sums = |long: u64| {
-        let profile = profile(&story(long), None);
+        let profile = profile(&fixture(long), None);
         let stacks = stacks(named(&profile, "main"));
         let nanoseconds = profile["meta"]["interval"].as_f64().unwrap() * 1e6;
         (nanoseconds.round(), stacks["app::sleep"], stacks["app::wake"])
@@ -157,9 +160,9 @@ fn long_times_have_a_larger_unit() {
 }
 
 /// Stacks of a thread in the folded format.
-fn folded(story: &Story) -> BTreeMap<String, u64> {
+fn folded(fixture: &Fixture) -> BTreeMap<String, u64> {
     let mut text = Vec::new();
-    export(Format::Folded, None, story.results(), &mut text).unwrap();
+    export(Format::Folded, None, fixture.results(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap());
     let mut stacks = BTreeMap::new();
@@ -175,27 +178,27 @@ fn folded(story: &Story) -> BTreeMap<String, u64> {
 
 proptest! {
     #[test]
-    fn samples_have_the_times_of_folded_stacks(story in any_story()) {
-        let profile = profile(&story, None);
+    fn samples_have_the_times_of_folded_stacks(fixture in any_fixture()) {
+        let profile = profile(&fixture, None);
         let mut all = BTreeMap::new();
         for thread in list(&profile["threads"]) {
             for (stack, own) in stacks(thread) {
                 *all.entry(stack).or_default() += own;
             }
         }
-        prop_assert_eq!(all, folded(&story));
+        prop_assert_eq!(all, folded(&fixture));
     }
 
     #[test]
-    fn each_slice_and_each_point_is_a_marker(story in any_story()) {
+    fn each_slice_and_each_point_is_a_marker(fixture in any_fixture()) {
         use crate::calls::{Calls, Slice, Step};
         let shown = |step: &Step| match step {
             Step::End(end) => matches!(end.track, Track::Thread(_)) || end.slice != Slice::Poll,
             Step::Instant(_) | Step::Gap(_) => true,
             _ => false,
         };
-        let steps = Calls::new(story.results()).map(Result::unwrap).filter(shown).count();
-        let profile = profile(&story, None);
+        let steps = Calls::new(fixture.results()).map(Result::unwrap).filter(shown).count();
+        let profile = profile(&fixture, None);
         let found: usize = list(&profile["threads"]).map(|thread| markers(&profile, thread).len()).sum();
         prop_assert_eq!(found, steps);
     }
@@ -203,13 +206,13 @@ proptest! {
 
 #[test]
 fn threads_of_one_id_are_told_apart() {
-    let mut story = Story::new().hit(1, 10, "point app::a").hit(2, 11, "point app::b");
-    for item in &mut story.items {
+    let mut fixture = Fixture::new().hit(1, 10, "point app::a").hit(2, 11, "point app::b");
+    for item in &mut fixture.items {
         if let crate::Item::Event(event) = item {
             event.thread.tid = id(1).tid;
         }
     }
-    let profile = profile(&story, None);
+    let profile = profile(&fixture, None);
     let tids: Vec<_> = list(&profile["threads"]).map(|thread| thread["tid"].clone()).collect();
     assert_eq!(tids, ["101", "101.1"]);
 }

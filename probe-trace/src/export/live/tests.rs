@@ -9,21 +9,21 @@ use super::Live;
 use crate::definition::Definition;
 use crate::export::perfetto::{Trace, TracePacket};
 use crate::export::{Format, export};
-use crate::fixtures::{Story, any_story};
+use crate::fixtures::{Fixture, any_fixture};
 use crate::item::{Item, TraceEvent};
 use crate::layout::{self, block, control, event, field, flag, header, reading, ring, sub_buffer};
 use crate::reader::{Part, Rings};
 use crate::value::FieldValue;
 
 /// Records in a sub-buffer.
-const RECORDS: usize = 5;
+const SUB_BUFFER_RECORDS: usize = 5;
 
 /// A sub-buffer's header, and its records with their times.
 type SubBuffer = (Vec<u64>, Vec<(u64, Vec<u64>)>);
 
-/// The rings of a story, of which the readers see the records up to a time.
+/// The rings of a fixture, of which the readers see the records up to a time.
 #[derive(Default)]
-struct Told {
+struct GrowingRings {
     definitions: Vec<Definition>,
     rings: BTreeMap<u64, Vec<SubBuffer>>,
     generations: BTreeMap<u64, u64>,
@@ -31,20 +31,20 @@ struct Told {
     now: u64,
 }
 
-impl Told {
-    fn new(story: &Story) -> Self {
-        let mut told = Self::default();
-        for item in &story.items {
+impl GrowingRings {
+    fn new(fixture: &Fixture) -> Self {
+        let mut rings = Self::default();
+        for item in &fixture.items {
             match item {
-                Item::Event(event) => told.event(event),
+                Item::Event(event) => rings.event(event),
                 Item::Gap(gap) => {
-                    let lost = told.lost.entry(gap.thread.thread).or_insert([0, gap.begin, 0]);
+                    let lost = rings.lost.entry(gap.thread.thread).or_insert([0, gap.begin, 0]);
                     (lost[0], lost[2]) = (lost[0] + gap.lost, gap.end);
                 }
                 Item::Thread(_) => {}
             }
         }
-        told
+        rings
     }
 
     fn event(&mut self, of: &TraceEvent) {
@@ -55,12 +55,12 @@ impl Told {
             payload.push((0..of.fields.len()).map(|number| u64::from(field::U64) << (8 * number)).sum());
             payload.extend(of.fields.iter().map(|value| match value {
                 FieldValue::U64(value) => *value,
-                other => panic!("{other} is not in these stories"),
+                other => panic!("{other} is not in these fixtures"),
             }));
         }
         let gap = self.lost.remove(&thread);
         let ring = self.rings.entry(thread).or_default();
-        if gap.is_some() || ring.last().is_none_or(|(_, records)| records.len() >= RECORDS) {
+        if gap.is_some() || ring.last().is_none_or(|(_, records)| records.len() >= SUB_BUFFER_RECORDS) {
             let mut words = vec![0; sub_buffer::WORDS];
             let lost: u64 = ring.last().map_or(0, |(before, _)| before[sub_buffer::LOST_BEFORE]);
             let [more, begin, end] = gap.unwrap_or_default();
@@ -130,7 +130,7 @@ impl Told {
     }
 }
 
-impl Rings for Told {
+impl Rings for GrowingRings {
     fn numbers(&self) -> Vec<u64> {
         self.rings.keys().copied().collect()
     }
@@ -173,15 +173,15 @@ impl Rings for Told {
 }
 
 /// Makes each item later than the one before, so that their order is certain.
-fn apart(mut story: Story) -> Story {
-    for (item, time) in story.items.iter_mut().zip((10..).step_by(10)) {
+fn apart(mut fixture: Fixture) -> Fixture {
+    for (item, time) in fixture.items.iter_mut().zip((10..).step_by(10)) {
         match item {
             Item::Event(event) => event.time = time,
             Item::Gap(gap) => (gap.begin, gap.end) = (time, time + 1),
             Item::Thread(_) => {}
         }
     }
-    story
+    fixture
 }
 
 /// Returns all packets but those that compare clocks.
@@ -194,27 +194,27 @@ fn moment(time: u64) -> [u64; reading::WORDS] {
     [time, 0, time, 1_000_000 + time, time]
 }
 
-/// Reads the story in passes of this length; threads are ahead of each pass by some time.
-fn live(story: &Story, pass: u64, ahead: u64) -> Vec<u8> {
-    let (mut told, mut out) = (Told::new(story), Vec::new());
-    let mut live = Live::new(told.head(), &mut out).unwrap();
-    let end = story.items.len() as u64 * 10 + 10;
+/// Reads the fixture in passes of this length; threads are ahead of each pass by some time.
+fn live(fixture: &Fixture, pass: u64, ahead: u64) -> Vec<u8> {
+    let (mut rings, mut out) = (GrowingRings::new(fixture), Vec::new());
+    let mut live = Live::new(rings.head(), &mut out).unwrap();
+    let end = fixture.items.len() as u64 * 10 + 10;
     for time in (0..end).step_by(usize::try_from(pass).unwrap()) {
-        told.now = time + ahead;
-        live.advance(&moment(time), &mut told).unwrap();
+        rings.now = time + ahead;
+        live.advance(&moment(time), &mut rings).unwrap();
     }
-    told.now = u64::MAX;
-    live.finish(&moment(end), &mut told).unwrap();
+    rings.now = u64::MAX;
+    live.finish(&moment(end), &mut rings).unwrap();
     drop(live);
     out
 }
 
 #[test]
 fn the_clocks_are_compared_at_the_beginning_and_each_second() {
-    let (mut told, mut out) = (Told::default(), Vec::new());
-    let mut live = Live::new(told.head(), &mut out).unwrap();
+    let (mut rings, mut out) = (GrowingRings::default(), Vec::new());
+    let mut live = Live::new(rings.head(), &mut out).unwrap();
     for time in [5, 500_000_000, 1_000_000_005, 1_000_000_006] {
-        live.advance(&moment(time), &mut told).unwrap();
+        live.advance(&moment(time), &mut rings).unwrap();
     }
     drop(live);
     let clocks: Vec<_> = (Trace::decode(&*out).unwrap().packet.into_iter())
@@ -229,7 +229,7 @@ fn the_clocks_are_compared_at_the_beginning_and_each_second() {
 
 #[test]
 fn losses_are_told_where_the_thread_goes_on_and_at_the_end() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .hit(1, 0, "entry app::f")
         .gap(1, 0, 0, 3)
         .hit(2, 0, "entry app::f")
@@ -237,24 +237,24 @@ fn losses_are_told_where_the_thread_goes_on_and_at_the_end() {
         .hit(1, 0, "exit app::f")
         .hit(2, 0, "exit app::f")
         .gap(2, 0, 0, 4);
-    let story = apart(story);
+    let fixture = apart(fixture);
     let lost = |bytes: &[u8]| -> Vec<_> {
         let of = |packet: TracePacket| Some((packet.timestamp?, packet.track_event?.debug_annotations));
         let dropped = packets(bytes).into_iter().filter(|packet| packet.previous_packet_dropped == Some(1));
         dropped.filter_map(of).map(|(time, lost)| (time, lost[0].uint_value.unwrap())).collect()
     };
-    assert_eq!(lost(&live(&story, 10, 0)), [(20, 3), (70, 4)]);
+    assert_eq!(lost(&live(&fixture, 10, 0)), [(20, 3), (70, 4)]);
 }
 
 #[test]
 fn a_loss_that_is_told_late_does_not_end_a_future_that_goes_on() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .hit(1, 0, "entry app::task 64")
         .gap(1, 0, 0, 1)
         .hit(2, 0, "resume app::task 64")
         .hit(1, 0, "entry app::f")
         .hit(2, 0, "suspend app::task 64");
-    let bytes = live(&apart(story), 10, 0);
+    let bytes = live(&apart(fixture), 10, 0);
     let futures = packets(&bytes).into_iter().filter_map(|packet| packet.track_descriptor?.name);
     assert_eq!(futures.collect::<Vec<_>>(), ["app::task"]);
 }
@@ -262,22 +262,22 @@ fn a_loss_that_is_told_late_does_not_end_a_future_that_goes_on() {
 proptest! {
     #[test]
     fn passes_make_the_packets_that_the_whole_trace_makes(
-        mut story in any_story(),
+        mut fixture in any_fixture(),
         pass in 1..200_u64,
         ahead in 0..60_u64,
     ) {
-        story.items.retain(|item| !matches!(item, Item::Gap(_)));
-        let story = apart(story);
+        fixture.items.retain(|item| !matches!(item, Item::Gap(_)));
+        let fixture = apart(fixture);
         let mut whole = Vec::new();
-        export(Format::Perfetto, None, story.results(), &mut whole).unwrap();
-        prop_assert_eq!(packets(&live(&story, pass, ahead)), packets(&whole));
+        export(Format::Perfetto, None, fixture.results(), &mut whole).unwrap();
+        prop_assert_eq!(packets(&live(&fixture, pass, ahead)), packets(&whole));
     }
 
     #[test]
-    fn losses_do_not_disturb_the_nesting(story in any_story(), pass in 1..200_u64) {
-        let story = apart(story);
+    fn losses_do_not_disturb_the_nesting(fixture in any_fixture(), pass in 1..200_u64) {
+        let fixture = apart(fixture);
         let mut open: BTreeMap<u64, i64> = BTreeMap::new();
-        for packet in packets(&live(&story, pass, 0)) {
+        for packet in packets(&live(&fixture, pass, 0)) {
             let Some(event) = packet.track_event else { continue };
             let depth = open.entry(event.track_uuid.unwrap()).or_default();
             *depth += match event.kind { Some(1) => 1, Some(2) => -1, _ => 0 };

@@ -70,8 +70,8 @@ impl Interner {
             return Arc::clone(ids);
         }
         let ids = ProbeIds {
-            name: self.name(name::short(&probe.path)),
-            category: self.category(name::krate(&probe.path)),
+            name: self.name(name::short_path(&probe.path)),
+            category: self.category(name::crate_name(&probe.path)),
             location: self.location(probe),
             fields: probe.fields.iter().map(|field| self.annotation(field)).collect(),
         };

@@ -27,10 +27,10 @@ use message::{
     BOOTTIME, COUNTER, Clock, ClockSnapshot, DebugAnnotation, INSTANT, MONOTONIC, REALTIME, SLICE_BEGIN,
     SLICE_END, TrackEvent,
 };
-use packets::Packets;
+use packets::PacketWriter;
 use tracks::Tracks;
 
-use super::counter::counted;
+use super::counter::counter_value;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Fields, Instant, Slice, Step, Track};
 use crate::definition::Definition;
@@ -39,13 +39,13 @@ use crate::layout::reading;
 use crate::value::FieldValue;
 
 pub(super) struct Perfetto<W> {
-    packets: Packets<W>,
+    packets: PacketWriter<W>,
     tracks: Tracks,
 }
 
 impl<W: Write> Perfetto<W> {
     pub(super) fn new(writer: W) -> io::Result<Self> {
-        Ok(Self { packets: Packets::new(writer)?, tracks: Tracks::default() })
+        Ok(Self { packets: PacketWriter::new(writer)?, tracks: Tracks::default() })
     }
 
     pub(super) fn writer(&mut self) -> &mut W {
@@ -54,7 +54,7 @@ impl<W: Write> Perfetto<W> {
 
     /// Writes a reading of all clocks, so that Perfetto knows the calendar time, and can show the
     /// trace beside one of the kernel.
-    pub(super) fn clocks(&mut self, now: &[u64; reading::WORDS]) -> io::Result<()> {
+    pub(super) fn write_clocks(&mut self, now: &[u64; reading::WORDS]) -> io::Result<()> {
         let clocks = [
             (MONOTONIC, now[reading::MONOTONIC]),
             (REALTIME, now[reading::REAL]),
@@ -123,7 +123,7 @@ impl<W: Write> Perfetto<W> {
             self.note(&mut event, "probe.lacks_entry", true);
         }
         self.write(instant.time, event)?;
-        counted(instant).map_or(Ok(()), |(field, value)| self.count(instant, field, value))
+        counter_value(instant).map_or(Ok(()), |(field, value)| self.count(instant, field, value))
     }
 
     /// Writes the value of a point's field to its counter.
@@ -147,7 +147,7 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn gap(&mut self, gap: &Gap) -> io::Result<()> {
-        self.packets.forget();
+        self.packets.clear_interned();
         let mut event = self.event(INSTANT, Track::Thread(gap.thread));
         let interner = &mut self.packets.interner;
         event.category_iids.push(interner.category("probe"));

@@ -13,9 +13,9 @@ use super::{
 };
 
 /// The export is one sequence of packets.
-const SEQUENCE: u32 = 1;
+const SEQUENCE_ID: u32 = 1;
 
-pub(super) struct Packets<W> {
+pub(super) struct PacketWriter<W> {
     writer: W,
     buffer: Vec<u8>,
     /// Holds one packet while it is encoded.
@@ -25,7 +25,7 @@ pub(super) struct Packets<W> {
     pub(super) interner: Interner,
 }
 
-impl<W: Write> Packets<W> {
+impl<W: Write> PacketWriter<W> {
     /// Writes the first packet, which makes `CLOCK_MONOTONIC` the clock of the trace.
     pub(super) fn new(writer: W) -> io::Result<Self> {
         let (buffer, trace, spare) = (Vec::new(), Trace::default(), TrackEvent::default());
@@ -64,7 +64,7 @@ impl<W: Write> Packets<W> {
 
     /// Forgets the interned names, before a packet that says that hits before it are missing.
     /// Perfetto's reader forgets them there, too.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear_interned(&mut self) {
         self.interner = Interner::default();
     }
 
@@ -83,7 +83,7 @@ impl<W: Write> Packets<W> {
     }
 
     fn encode(&mut self, mut packet: TracePacket) -> io::Result<()> {
-        packet.trusted_packet_sequence_id = Some(SEQUENCE);
+        packet.trusted_packet_sequence_id = Some(SEQUENCE_ID);
         packet.interned_data = self.interner.take();
         self.buffer.clear();
         self.trace.packet.push(packet);

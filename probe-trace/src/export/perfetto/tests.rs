@@ -14,24 +14,24 @@ use super::message::{
     SLICE_END, Trace, TracePacket,
 };
 use crate::export::{Format, export};
-use crate::fixtures::{Story, any_story};
+use crate::fixtures::{Fixture, any_fixture};
 use crate::layout::reading;
 use crate::value::FieldValue;
 
-fn bytes(story: &Story) -> Vec<u8> {
+fn bytes(fixture: &Fixture) -> Vec<u8> {
     let mut bytes = Vec::new();
-    export(Format::Perfetto, None, story.results(), &mut bytes).unwrap();
+    export(Format::Perfetto, None, fixture.results(), &mut bytes).unwrap();
     bytes
 }
 
-fn packets(story: &Story) -> Vec<TracePacket> {
-    Trace::decode(&*bytes(story)).unwrap().packet
+fn packets(fixture: &Fixture) -> Vec<TracePacket> {
+    Trace::decode(&*bytes(fixture)).unwrap().packet
 }
 
 #[test]
 fn the_first_packet_makes_the_clock() {
     let mut first = Vec::new();
-    export(Format::Perfetto, None, Story::new().results(), &mut first).unwrap();
+    export(Format::Perfetto, None, Fixture::new().results(), &mut first).unwrap();
     #[rustfmt::skip]
     let expected = [
         0x0a, 20, // One packet.
@@ -51,7 +51,7 @@ fn the_second_packet_compares_the_clocks() {
     for (at, time) in [(reading::MONOTONIC, 5), (reading::REAL, 1_000), (reading::BOOT, 7)] {
         clocks[at] = time;
     }
-    export(Format::Perfetto, Some(clocks), Story::new().results(), &mut bytes).unwrap();
+    export(Format::Perfetto, Some(clocks), Fixture::new().results(), &mut bytes).unwrap();
     let packets = Trace::decode(&*bytes).unwrap().packet;
     let clocks = &packets[1].clock_snapshot.as_ref().unwrap().clocks;
     let clocks: Vec<_> = clocks.iter().map(|it| (it.clock_id, it.timestamp)).collect();
@@ -61,7 +61,7 @@ fn the_second_packet_compares_the_clocks() {
 
 #[test]
 fn names_are_written_once_until_hits_are_lost() {
-    let story = Story::new()
+    let fixture = Fixture::new()
         .thread(1, "main")
         .hit(1, 10, "entry app::f")
         .hit(1, 11, "exit app::f")
@@ -70,7 +70,7 @@ fn names_are_written_once_until_hits_are_lost() {
         .gap(1, 14, 15, 3)
         .hit(1, 16, "entry app::f");
     let mut text = String::new();
-    for packet in packets(&story) {
+    for packet in packets(&fixture) {
         assert_eq!(packet.trusted_packet_sequence_id, Some(1));
         if let Some(defaults) = &packet.defaults {
             assert_eq!(defaults.timestamp_clock_id, Some(MONOTONIC));
@@ -104,9 +104,9 @@ fn names_are_written_once_until_hits_are_lost() {
     assert_eq!(text, expected);
 }
 
-/// A story with all that the format has.
-fn full() -> Story {
-    Story::new()
+/// A fixture with all that the format has.
+fn full() -> Fixture {
+    Fixture::new()
         .thread(1, "main")
         .thread(2, "worker")
         .fields(
@@ -183,9 +183,9 @@ fn ids(packet: &TracePacket) -> (Ids, Ids) {
 
 proptest! {
     #[test]
-    fn begins_and_ends_balance(story in any_story()) {
+    fn begins_and_ends_balance(fixture in any_fixture()) {
         let mut open: HashMap<u64, usize> = HashMap::new();
-        for packet in packets(&story) {
+        for packet in packets(&fixture) {
             if let Some(descriptor) = packet.track_descriptor {
                 prop_assert_eq!(open.insert(descriptor.uuid.unwrap(), 0), None);
             }
@@ -205,9 +205,9 @@ proptest! {
     }
 
     #[test]
-    fn ids_are_known_where_they_are_used(story in any_story()) {
+    fn ids_are_known_where_they_are_used(fixture in any_fixture()) {
         let mut known = HashSet::new();
-        for packet in packets(&story) {
+        for packet in packets(&fixture) {
             if packet.sequence_flags == Some(INCREMENTAL_STATE_CLEARED) {
                 known.clear();
             }

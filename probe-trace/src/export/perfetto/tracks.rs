@@ -63,7 +63,7 @@ impl Tracks {
         self.futures.insert(id, uuid);
         TrackDescriptor {
             uuid: Some(uuid),
-            name: Some(name::short(&probe.path).to_owned()),
+            name: Some(name::short_path(&probe.path).to_owned()),
             parent_uuid: self.processes.get(&(id.file, id.process)).copied(),
             ..TrackDescriptor::default()
         }
@@ -88,7 +88,7 @@ impl Tracks {
         self.counters.insert(key, uuid);
         let descriptor = TrackDescriptor {
             uuid: Some(uuid),
-            name: Some(format!("{} {field}", name::short(&probe.path))),
+            name: Some(format!("{} {field}", name::short_path(&probe.path))),
             parent_uuid: self.processes.get(&(thread.file, thread.process)).copied(),
             counter: Some(CounterDescriptor {}),
             ..TrackDescriptor::default()

@@ -7,9 +7,9 @@ use crate::layout::{MAGIC, VERSION, event};
 
 /// A file that grows.
 #[derive(Clone, Default)]
-struct Growing(Arc<Mutex<Vec<u8>>>, u64);
+struct GrowingFile(Arc<Mutex<Vec<u8>>>, u64);
 
-impl Read for Growing {
+impl Read for GrowingFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let bytes = self.0.lock().unwrap();
         let rest = bytes.get(usize::try_from(self.1).unwrap()..).unwrap_or_default();
@@ -20,7 +20,7 @@ impl Read for Growing {
     }
 }
 
-impl Seek for Growing {
+impl Seek for GrowingFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.1 = match to {
             SeekFrom::Start(at) => at,
@@ -31,7 +31,7 @@ impl Seek for Growing {
     }
 }
 
-impl Growing {
+impl GrowingFile {
     fn words(&self, words: &[u64]) {
         self.0.lock().unwrap().extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }
@@ -60,8 +60,8 @@ impl Growing {
 }
 
 /// Returns a file with its beginning: a probe with the number 1.
-fn begun() -> Growing {
-    let file = Growing::default();
+fn begun() -> GrowingFile {
+    let file = GrowingFile::default();
     let mut words = [0; HEADER_BYTES / 8];
     words[header::MAGIC] = MAGIC;
     words[header::VERSION] = VERSION;
@@ -170,6 +170,6 @@ fn damaged_blocks_are_errors() {
         let error = followed.advance(|_| ()).unwrap_err().to_string();
         assert_eq!(error, format!("run can't be read: the block at byte {at} is damaged"));
     }
-    let error = Followed::begin("run", Growing::default()).unwrap_err().to_string();
+    let error = Followed::begin("run", GrowingFile::default()).unwrap_err().to_string();
     assert!(error.starts_with("run is no trace"), "{error}");
 }
