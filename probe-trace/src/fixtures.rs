@@ -4,9 +4,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use proptest::prelude::*;
 
-use crate::definition::{Definition, Kind};
-use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
-use crate::value::FieldValue;
+use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
 
 /// Items of one process, 7, whose threads have the tids 101, 102, and so on.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
-//! The items that a reader of traces hands out, in the order of time.
+//! The items of a trace, in the order of time: threads, hits and losses; the probes that were hit,
+//! and the values of their fields.
 
+use std::fmt;
 use std::sync::Arc;
-
-use crate::definition::Definition;
-use crate::value::FieldValue;
 
 /// A thread of one of the processes of a trace.
 ///
@@ -115,4 +114,166 @@ pub struct Gap {
     pub end: u64,
     /// Number of lost hits.
     pub lost: u64,
+}
+
+/// The kind of place in the program that a probe marks. The numbers are those in files.
+///
+/// ```
+/// use probe_trace::Kind;
+/// assert_eq!(Kind::from_number(1), Some(Kind::Entry));
+/// assert_eq!(Kind::Entry.name(), "entry");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A place inside a function.
+    Point = 0,
+    /// The entry of a function; for a future, the begin of its first poll.
+    Entry = 1,
+    /// The exit of a function; for a future, the end of its last poll.
+    Exit = 2,
+    /// The drop of a future between its entry and its exit.
+    Drop = 3,
+    /// The end of a future's poll without a result.
+    Suspend = 4,
+    /// The beginning of any poll but the first.
+    Resume = 5,
+    /// The place before an entry where a replacement may take over.
+    Replace = 6,
+}
+
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 7] =
+        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume, Self::Replace];
+
+    /// Returns the kind with this number; `None` if this reader does not know it.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Returns its name, as selectors have it.
+    pub const fn name(self) -> &'static str {
+        ["point", "entry", "exit", "drop", "suspend", "resume", "replace"][self as usize]
+    }
+}
+
+/// One probe of a trace.
+///
+/// ```
+/// fn place(probe: &probe_trace::Definition) -> String {
+///     format!("{} at {}:{}", probe.path, probe.file, probe.line)
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Definition {
+    /// The probe's number in its process.
+    pub probe: u32,
+    /// The kind; `None` if this reader does not know it.
+    pub kind: Option<Kind>,
+    /// Whether calls of the function may end without an exit (C code).
+    pub may_skip_exit: bool,
+    /// Whether all hits of a call have one stack pointer, which no other open call has.
+    pub has_frame: bool,
+    /// Whether the first field tells futures of this probe apart.
+    pub is_future: bool,
+    /// The path, such as `app::net::handle`. The entry and the exits of a function have one path.
+    pub path: String,
+    /// The source file.
+    pub file: String,
+    /// The line in the source file.
+    pub line: u32,
+    /// Names of the fields.
+    pub fields: Vec<String>,
+}
+
+/// One field's value. Text is cut where the writer's limit was; `cut` is then the number of bytes
+/// that are missing.
+///
+/// ```
+/// use probe_trace::FieldValue;
+/// let value = FieldValue::Str { text: "GET /ind".to_owned(), cut: 7 };
+/// assert_eq!(value.to_string(), "GET /ind… (7 bytes more)");
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// An unsigned integer of 128 bits.
+    U128(u128),
+    /// A signed integer of 128 bits.
+    I128(i128),
+    /// A floating-point number.
+    F64(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A Unicode scalar value.
+    Char(char),
+    /// Text. Bytes that are not UTF-8 are replaced.
+    Str {
+        /// The stored part.
+        text: String,
+        /// Bytes that were cut off.
+        cut: u32,
+    },
+    /// Text that the value's own code wrote.
+    Formatted {
+        /// The stored part.
+        text: String,
+        /// Bytes that were cut off.
+        cut: u32,
+    },
+    /// Bytes.
+    Bytes {
+        /// The stored part.
+        bytes: Vec<u8>,
+        /// Bytes that were cut off.
+        cut: u32,
+    },
+    /// A value that can't be shown; the name of its type.
+    Opaque(String),
+    /// No value: the result of a function that was left by a panic.
+    Absent,
+    /// No value: a field of the hit panicked while it was evaluated.
+    Failed,
+    /// A value of a type that the writer or this reader does not know.
+    Unknown,
+    /// A value for which the record had no room.
+    LeftOut,
+    /// No value: a string of C whose bytes can't be read.
+    Unreadable,
+}
+
+impl fmt::Display for FieldValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cut = match self {
+            Self::U64(value) => return value.fmt(f),
+            Self::I64(value) => return value.fmt(f),
+            Self::U128(value) => return value.fmt(f),
+            Self::I128(value) => return value.fmt(f),
+            Self::F64(value) => return value.fmt(f),
+            Self::Bool(value) => return value.fmt(f),
+            Self::Char(value) => return value.fmt(f),
+            Self::Str { text, cut } | Self::Formatted { text, cut } => {
+                f.write_str(text)?;
+                *cut
+            }
+            Self::Bytes { bytes, cut } => {
+                bytes.escape_ascii().fmt(f)?;
+                *cut
+            }
+            Self::Opaque(name) => return write!(f, "({name})"),
+            Self::Absent => return f.write_str("(absent)"),
+            Self::Failed => return f.write_str("(failed)"),
+            Self::Unknown => return f.write_str("(unknown)"),
+            Self::LeftOut => return f.write_str("(left out)"),
+            Self::Unreadable => return f.write_str("(unreadable)"),
+        };
+        if cut == 0 { Ok(()) } else { write!(f, "… ({cut} bytes more)") }
+    }
 }

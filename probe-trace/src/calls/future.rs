@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track};
-use crate::definition::Definition;
+use crate::item::Definition;
 
 /// Tells the living futures of a trace apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -13,9 +13,7 @@ use super::{
     rule::{CallKind, Place},
     stack::{Frame, Output, Stack},
 };
-use crate::definition::{Definition, Kind};
-use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
-use crate::value::FieldValue;
+use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
 
 /// Makes steps of items, one item at a time: for items that come as a program runs.
 /// [`Calls`](super::Calls) is for those of whole traces.

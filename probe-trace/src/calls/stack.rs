@@ -4,8 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::rule::{self, OpenCalls, Place};
 use super::{Begin, End, Ending, Fields, FutureId, Slice, Step, Track, future::FutureKey};
-use crate::definition::Definition;
-use crate::item::ThreadId;
+use crate::item::{Definition, ThreadId};
 
 /// Open slices of one thread, at most. A program that is traced at its entries only would
 /// otherwise fill the memory.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::definition::Definition;
-use crate::item::{Gap, Thread, ThreadId};
-use crate::value::FieldValue;
+use crate::item::{Definition, FieldValue, Gap, Thread, ThreadId};
 
 /// A row of a timeline. The slices of one track always nest.
 ///

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::rule::{CallKind, model};
 use super::{Calls, Ending, Fields, Slice, Step, Track, stack::MAX_OPEN_SLICES};
 use crate::fixtures::{Fixture, any_fixture, id};
+use crate::item::FieldValue;
 
 /// One line for each step; threads have numbers, and futures an `F` before theirs.
 fn text(fixture: &Fixture) -> String {
@@ -165,12 +166,12 @@ thread 1
 #[test]
 fn futures_have_polls_and_waits_on_their_own_track() {
     let fixture = Fixture::new()
-        .fields(1, 10, "entry app::get 64", vec![("url", crate::value::FieldValue::U64(5))])
+        .fields(1, 10, "entry app::get 64", vec![("url", FieldValue::U64(5))])
         .hit(1, 11, "entry app::read")
         .hit(1, 12, "exit app::read")
         .hit(1, 13, "suspend app::get 64")
         .hit(2, 20, "resume app::get 64")
-        .fields(2, 22, "exit app::get 64", vec![("result", crate::value::FieldValue::Bool(true))])
+        .fields(2, 22, "exit app::get 64", vec![("result", FieldValue::Bool(true))])
         .hit(1, 30, "entry app::get 64")
         .hit(1, 31, "suspend app::get 64")
         .hit(2, 32, "drop app::get 64");
@@ -277,7 +278,7 @@ fn paired(history: &[model::Hit]) -> Vec<(usize, usize)> {
         let at =
             if place.kind == CallKind::Plain { String::new() } else { format!(" {}", place.stack_pointer) };
         let text = format!("{words} app::f{}{at}", place.function);
-        let fields = vec![("number", crate::value::FieldValue::U64(number as u64))];
+        let fields = vec![("number", FieldValue::U64(number as u64))];
         fixture = fixture.fields(1, number as u64, &text, fields);
     }
     let number = |fields: &Fields| fields.iter().next().unwrap().1.to_string().parse().unwrap();

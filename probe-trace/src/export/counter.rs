@@ -2,8 +2,7 @@
 //! a point has several, they may be anything, such as ids.
 
 use crate::calls::Instant;
-use crate::definition::Kind;
-use crate::value::FieldValue;
+use crate::item::{FieldValue, Kind};
 
 /// Returns the name of the point's only numeric field, and its value.
 pub(super) fn counter_value(instant: &Instant) -> Option<(&str, &FieldValue)> {
@@ -18,7 +17,7 @@ mod tests {
     use super::counter_value;
     use crate::calls::{Calls, Step};
     use crate::fixtures::Fixture;
-    use crate::value::FieldValue;
+    use crate::item::FieldValue;
 
     #[test]
     fn a_point_with_one_number_counts() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::block::bytes_at;
 use super::file::Source;
-use crate::definition::{Definition, Kind};
+use crate::item::{Definition, Kind};
 use crate::layout::flag;
 
 /// Bytes of a path, and of a source file's name, that are kept.

@@ -14,9 +14,8 @@ use std::sync::Arc;
 use super::block::{BLOCK_HEADER_BYTES, BlockHeader, block_at, bytes_at};
 use super::clock::{Clock, Reading};
 use super::definitions;
-use crate::definition::Definition;
 use crate::error::{Problem, ReadError};
-use crate::item::ThreadId;
+use crate::item::{Definition, ThreadId};
 use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
 
 /// The most words of a sub-buffer that are believed, 1 GiB.

@@ -1,9 +1,8 @@
 //! An event's payload as values. A payload that is too short, because somebody changed the file,
 //! gives fewer values; nothing is read beyond it.
 
-use crate::definition::Definition;
+use crate::item::{Definition, FieldValue};
 use crate::layout::field;
-use crate::value::FieldValue;
 
 /// Returns the stack pointer and the fields' values.
 pub(super) fn decode(definition: &Definition, payload: &[u64]) -> (Option<u64>, Vec<FieldValue>) {

@@ -19,9 +19,8 @@ use std::sync::Arc;
 use super::clock::{Clock, Reading};
 use super::file::{TraceFile, reading_of};
 use super::stream::{Part, Stream, time_of};
-use crate::definition::Definition;
 use crate::error::ReadError;
-use crate::item::Item;
+use crate::item::{Definition, Item};
 use crate::layout::{reading, ring};
 
 /// The rings of a trace that is being written. `export::Live` reads them (feature `perfetto`).

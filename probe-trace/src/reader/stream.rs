@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
 use super::payload;
-use crate::definition::Definition;
-use crate::item::{Gap, Item, Thread, ThreadId, TraceEvent};
+use crate::item::{Definition, Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
 
 /// Number of definitions that a stream finds without its file's table.

@@ -7,7 +7,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::calls::Fields;
-use crate::value::FieldValue;
+use crate::item::FieldValue;
 
 /// One trace event.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::export::{Error, Format, export};
 use crate::fixtures::{Fixture, any_fixture};
-use crate::value::FieldValue;
+use crate::item::FieldValue;
 
 fn text(fixture: &Fixture) -> String {
     let mut text = Vec::new();

@@ -10,7 +10,7 @@ use fx::{MarkerTypeHandle, Profile, RuntimeSchemaMarkerField, RuntimeSchemaMarke
 use fx::{RuntimeSchemaMarkerSchema, StringHandle};
 use fxprof_processed_profile as fx;
 
-use crate::value::FieldValue;
+use crate::item::FieldValue;
 
 /// A field's value.
 pub(super) enum Value {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::calls::Track;
 use crate::export::{Format, export};
 use crate::fixtures::{Fixture, any_fixture, id};
+use crate::item::FieldValue;
 use crate::layout::reading;
-use crate::value::FieldValue;
 
 fn profile(fixture: &Fixture, clocks: Option<[u64; reading::WORDS]>) -> Value {
     let mut text = Vec::new();

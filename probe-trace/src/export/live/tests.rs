@@ -6,14 +6,12 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::Live;
-use crate::definition::Definition;
 use crate::export::perfetto::{Trace, TracePacket};
 use crate::export::{Format, export};
 use crate::fixtures::{Fixture, any_fixture};
-use crate::item::{Item, TraceEvent};
+use crate::item::{Definition, FieldValue, Item, TraceEvent};
 use crate::layout::{self, block, control, event, field, flag, header, reading, ring, sub_buffer};
 use crate::reader::{Part, Rings};
-use crate::value::FieldValue;
 
 /// Records in a sub-buffer.
 const SUB_BUFFER_RECORDS: usize = 5;

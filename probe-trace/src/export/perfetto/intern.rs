@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use rustc_hash::FxHashMap;
 
 use super::message::{InternedData, InternedName, SourceLocation};
-use crate::definition::Definition;
 use crate::export::name;
+use crate::item::Definition;
 
 /// The names that the packets since the state was cleared have. Uses memory for each distinct one.
 #[derive(Default)]

@@ -33,10 +33,8 @@ use tracks::Tracks;
 use super::counter::counter_value;
 use super::sink::Sink;
 use crate::calls::{Begin, End, Fields, Instant, Slice, Step, Track};
-use crate::definition::Definition;
-use crate::item::Gap;
+use crate::item::{Definition, FieldValue, Gap};
 use crate::layout::reading;
-use crate::value::FieldValue;
 
 pub(super) struct Perfetto<W> {
     packets: PacketWriter<W>,

@@ -15,8 +15,8 @@ use super::message::{
 };
 use crate::export::{Format, export};
 use crate::fixtures::{Fixture, any_fixture};
+use crate::item::FieldValue;
 use crate::layout::reading;
-use crate::value::FieldValue;
 
 fn bytes(fixture: &Fixture) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -4,9 +4,8 @@ use std::{cell::Cell, collections::HashMap};
 
 use super::message::{CounterDescriptor, ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
 use crate::calls::{FutureId, Track};
-use crate::definition::Definition;
 use crate::export::name;
-use crate::item::{Thread, ThreadId};
+use crate::item::{Definition, Thread, ThreadId};
 
 /// The ids of all tracks that are in use, from 1. Perfetto wants a descriptor of each before the
 /// track's first event.
