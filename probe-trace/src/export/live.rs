@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Cursor, Write};
 use std::path::Path;
 
 use super::{perfetto::Perfetto, sink::Sink};
@@ -50,7 +50,7 @@ impl<W: Write> Live<W> {
     /// # Errors
     /// If that is no such beginning, or if the writer has an error.
     pub fn new(head: Vec<u8>, writer: W) -> io::Result<Self> {
-        let items = RingReader::new(Path::new("the trace"), head)
+        let (items, _) = RingReader::new(Path::new("the trace"), Cursor::new(head))
             .map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
         let sink = Perfetto::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, writer))?;
         Ok(Self { items, pairing: Pairing::default(), sink, last_snapshot: None, events: 0 })

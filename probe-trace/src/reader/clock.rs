@@ -9,10 +9,12 @@
 //! the machine is busy. The thread read the monotonic clock at some moment of that time. So if two
 //! readings overlap, their order is unknown, and the shorter one counts.
 
-/// The minimum distance of two readings that count, in nanoseconds.
+use crate::layout::{reading, sub_buffer};
+
+/// The least nanoseconds between two readings that count.
 const MIN_READING_DISTANCE_NS: u64 = 100_000_000;
 
-/// The maximum length of a tick, in nanoseconds.
+/// The longest tick, in nanoseconds.
 const MAX_TICK_NS: u64 = 10;
 
 /// A time stamp, and the monotonic clock at the same moment.
@@ -36,7 +38,31 @@ pub(super) struct Clock {
     pub(super) contradicting: usize,
 }
 
+/// Returns how many nanoseconds `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at a reading.
+pub(super) fn realtime_offset(clocks: &[u64; reading::WORDS]) -> i128 {
+    i128::from(clocks[reading::REAL]) - i128::from(clocks[reading::MONOTONIC])
+}
+
+/// Returns for how many nanoseconds the machine has slept until a reading: `CLOCK_BOOTTIME` alone
+/// goes on then.
+pub(super) fn time_asleep(clocks: &[u64; reading::WORDS]) -> u64 {
+    clocks[reading::BOOT].saturating_sub(clocks[reading::MONOTONIC])
+}
+
 impl Reading {
+    pub(super) fn of(clocks: &[u64; reading::WORDS]) -> Self {
+        let [ticks, width, nanoseconds] =
+            [reading::TICKS, reading::WIDTH, reading::MONOTONIC].map(|at| clocks[at]);
+        Self { ticks, width, nanoseconds }
+    }
+
+    /// Returns the reading in a sub-buffer's header, if it has one.
+    pub(super) fn in_sub_buffer(head: &[u64]) -> Option<Self> {
+        let [ticks, width, nanoseconds] =
+            [sub_buffer::READ_AT, sub_buffer::WIDTH, sub_buffer::MONOTONIC].map(|at| head[at]);
+        (nanoseconds != 0).then_some(Self { ticks, width, nanoseconds })
+    }
+
     /// Returns whether the two readings overlap in ticks, and their times are as close.
     ///
     /// If so, the monotonic clock was read twice within the sum of their widths, twice the `reach`.

@@ -11,18 +11,18 @@
 //! of the file after a pass, but for its header.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::block::{BLOCK_HEADER_BYTES, BlockHeader, block_at, bytes_at};
-use super::definitions;
-use super::file::{Source, later_unseen, note_head, realtime_offset, words_of};
+use super::clock::realtime_offset;
+use super::decode::{Block, define_from, words_at};
+use super::file::{Losses, Problem, ReadError};
 use super::rings::{RingReader, Rings};
 use super::stream::Part;
-use crate::error::{Problem, ReadError};
 use crate::item::Item;
-use crate::layout::{HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
+use crate::layout::{block, header, reading, ring, state, sub_buffer};
 
 /// Follows a trace that is being written to a file, by a process that flushes it now and then.
 ///
@@ -44,23 +44,16 @@ use crate::layout::{HEADER_BYTES, block, header, reading, ring, state, sub_buffe
 /// # Ok::<(), probe_trace::ReadError>(())
 /// ```
 pub struct Followed {
-    path: PathBuf,
-    source: Box<dyn Source>,
     items: RingReader,
     rings: CopiedRings,
     /// The first byte that was not read yet.
     at: u64,
-    /// Words of a sub-buffer, at most.
-    sub_buffer_words: u64,
-    /// The places of blocks that a file replaces which had to end early.
+    /// The places of unused blocks. A file that had to end early replaces them.
     unused_blocks: Vec<Range<u64>>,
     /// The last reading of all clocks, and the one before the last flush.
-    last_clocks: Words,
-    flushed_until: Option<Words>,
-    unseen: [u64; 2],
+    last_clocks: [u64; reading::WORDS],
+    flushed_until: Option<[u64; reading::WORDS]>,
 }
-
-type Words = [u64; reading::WORDS];
 
 impl Followed {
     /// Begins with a file whose process has written its beginning: header, name and definitions.
@@ -74,29 +67,10 @@ impl Followed {
         path: impl AsRef<Path>,
         source: S,
     ) -> Result<Self, ReadError> {
-        let path = path.as_ref().to_owned();
-        let mut source: Box<dyn Source> = Box::new(source);
-        let head = head(&mut *source).map_err(|it| ReadError::new(&path, Problem::System(it)))?;
-        let words = words_of(head.get(..HEADER_BYTES).unwrap_or_default());
-        let at = head.len() as u64;
-        let items = RingReader::new(&path, head)?;
-        // The header was checked.
-        let word = |at: usize| words.get(at).copied().unwrap_or_default();
-        let last_clocks = std::array::from_fn(|at| word(header::READING + at));
-        let (sub_buffer_words, rings, unused_blocks) =
-            (word(header::SUB_BUFFER_WORDS), CopiedRings::default(), Vec::new());
-        Ok(Self {
-            path,
-            source,
-            items,
-            rings,
-            at,
-            sub_buffer_words,
-            unused_blocks,
-            last_clocks,
-            flushed_until: None,
-            unseen: [0; 2],
-        })
+        let (items, at) = RingReader::new(path.as_ref(), source)?;
+        let last_clocks = items.file.first_clocks;
+        let (rings, unused_blocks) = (CopiedRings::default(), Vec::new());
+        Ok(Self { items, rings, at, unused_blocks, last_clocks, flushed_until: None })
     }
 
     /// Hands out the items that the file has since the last time. They reach to the flush before
@@ -119,7 +93,8 @@ impl Followed {
     /// If the file can't be read, or is damaged. The items before come first.
     pub fn finish(&mut self, take: impl FnMut(Item)) -> Result<(), ReadError> {
         let result = self.read_all();
-        self.items.close(&self.last_clocks, &mut self.rings, take);
+        self.items.set_clock(&self.last_clocks);
+        self.items.finish(&mut self.rings, take);
         result
     }
 
@@ -132,7 +107,8 @@ impl Followed {
     /// Returns the number of lost hits that no [gap](Item::Gap) tells, as of the last flush, or of
     /// the file's end: those of threads without a ring, and hits inside of other hits.
     pub fn unseen(&self) -> u64 {
-        self.unseen[0].saturating_add(self.unseen[1])
+        let [ringless, nested] = self.rings.losses.unseen.unwrap_or_default();
+        ringless.saturating_add(nested)
     }
 
     /// Returns the number of events without a definition, which were left out.
@@ -148,102 +124,69 @@ impl Followed {
 
     fn read_all(&mut self) -> Result<(), ReadError> {
         let read = self.read().and_then(|()| self.read_missing().map_err(Problem::System));
-        read.map_err(|problem| ReadError::new(&self.path, problem))
+        read.map_err(|problem| ReadError::new(&self.items.file.path, problem))
     }
 
     /// Reads the blocks that are new and whole.
     fn read(&mut self) -> Result<(), Problem> {
-        let length = self.source.seek(SeekFrom::End(0)).map_err(Problem::System)?;
-        while let Some(head) = block_at(&mut *self.source, self.at, length).map_err(Problem::System)? {
-            if head.magic != block::MAGIC || !head.is_possible(self.sub_buffer_words) {
+        let sub_buffer_words = self.items.file.shape[1];
+        let length = self.items.file.source.seek(SeekFrom::End(0)).map_err(Problem::System)?;
+        let block_at = |of: &mut Self| Block::at(&mut *of.items.file.source, of.at, length);
+        while let Some(of) = block_at(self).map_err(Problem::System)? {
+            if !of.is_possible(sub_buffer_words) {
                 return Err(Problem::Block(self.at));
             }
-            let Some(end) = head.end(self.at).filter(|end| *end <= length) else { break };
-            self.take(head, self.at).map_err(Problem::System)?;
+            let Some(end) = of.end().filter(|end| *end <= length) else { break };
+            self.take(of, self.at..end).map_err(Problem::System)?;
             self.at = end;
         }
         Ok(())
     }
 
-    /// Reads what a file says of the events that it lacks, if it had to end before the trace did.
+    /// Reads the counts of missing events, if the file had to end before the trace did.
     fn read_missing(&mut self) -> io::Result<()> {
-        let state = words_of(&bytes_at(&mut *self.source, header::STATE as u64 * 8, 8)?);
-        if state != [state::CUT] {
-            return Ok(());
-        }
-        for unused_block in self.unused_blocks.clone() {
-            let mut at = unused_block.start;
-            while let Some(head) = block_at(&mut *self.source, at, unused_block.end)?
-                && head.magic == block::MAGIC
-                && matches!(head.kind, block::UNSEEN | block::RING)
-                && head.is_possible(self.sub_buffer_words)
-                && let Some(end) = head.end(at).filter(|end| *end <= unused_block.end)
+        let state = words_at(&mut *self.items.file.source, header::STATE as u64 * 8, 1)?;
+        let unused_blocks = if state == [state::CUT] { self.unused_blocks.clone() } else { Vec::new() };
+        for Range { start: mut at, end: length } in unused_blocks {
+            let words = self.items.file.shape[1];
+            while let Some((of, end)) = Block::whole_at(&mut *self.items.file.source, at, length, words)?
+                && matches!(of.kind, block::UNSEEN | block::RING)
             {
-                self.take(head, at)?;
+                self.take(of, at..end)?;
                 at = end;
             }
         }
         Ok(())
     }
 
-    /// Takes the content of the block at this place.
-    fn take(&mut self, head: BlockHeader, at: u64) -> io::Result<()> {
-        let content = at + BLOCK_HEADER_BYTES;
-        let mut words =
-            |count: usize| bytes_at(&mut *self.source, content, count * 8).map(|it| words_of(&it));
-        match head.kind {
+    /// Takes the content of a block.
+    fn take(&mut self, of: Block, place: Range<u64>) -> io::Result<()> {
+        let file = &mut self.items.file;
+        let source = &mut *file.source;
+        match of.kind {
             block::SUB_BUFFER => {
-                let words = words(usize::try_from(head.bytes / 8).unwrap_or_default())?;
-                self.rings.add(head.ring, words);
+                let words = words_at(source, of.content, usize::try_from(of.bytes / 8).unwrap_or_default())?;
+                self.rings.add(of.ring, words);
             }
-            block::READING => {
-                self.last_clocks = words(reading::WORDS)?.try_into().unwrap_or(self.last_clocks)
-            }
-            block::RING => {
-                note_head(&mut self.rings.heads, head.ring, &words(ring::WORDS)?);
-            }
-            // Each flush ends with this block and a reading. The process has copied its rings after
-            // all readings before.
-            block::UNSEEN => {
-                self.unseen = later_unseen(self.unseen, &words(2)?);
-                self.flushed_until = Some(self.last_clocks);
-            }
-            block::UNUSED => self.unused_blocks.extend(head.end(at).map(|end| at..end)),
-            block::DEFINITIONS => {
-                definitions::read_at(&mut *self.source, content, head.bytes, self.items.definitions())?;
-            }
-            // A later writer's.
-            _ => (),
+            block::READING => self.last_clocks = of.words(source)?,
+            block::UNUSED => self.unused_blocks.push(place),
+            block::DEFINITIONS => _ = define_from(source, of, &mut file.definitions)?,
+            _ => self.rings.losses.note(source, of)?,
+        }
+        // Each flush ends with this block and a reading. The process has copied its rings after all
+        // readings before.
+        if of.kind == block::UNSEEN {
+            self.flushed_until = Some(self.last_clocks);
         }
         Ok(())
     }
-}
-
-/// Returns the file's beginning: its header, and the program's name and definitions.
-fn head(source: &mut dyn Source) -> io::Result<Vec<u8>> {
-    let length = source.seek(SeekFrom::End(0))?;
-    let mut end = (HEADER_BYTES as u64).min(length);
-    while let Some(head) = block_at(source, end, length)? {
-        let is_of_head = matches!(head.kind, block::PROGRAM | block::DEFINITIONS);
-        match head.end(end) {
-            Some(next)
-                if is_of_head
-                    && head.magic == block::MAGIC
-                    && next <= length.min(block::MOST_DEFINITIONS) =>
-            {
-                end = next;
-            }
-            _ => break,
-        }
-    }
-    bytes_at(source, 0, usize::try_from(end).unwrap_or_default())
 }
 
 /// The sub-buffers that the file has, by ring. The last copy of a sub-buffer is the longest.
 #[derive(Default)]
 struct CopiedRings {
     rings: HashMap<u64, VecDeque<Vec<u64>>>,
-    heads: HashMap<u64, [u64; ring::WORDS]>,
+    losses: Losses,
 }
 
 impl CopiedRings {
@@ -263,14 +206,14 @@ impl CopiedRings {
 impl Rings for CopiedRings {
     fn numbers(&self) -> Vec<u64> {
         // A ring all of whose hits were lost has a head alone.
-        let mut numbers: Vec<_> = self.rings.keys().chain(self.heads.keys()).copied().collect();
+        let mut numbers: Vec<_> = self.rings.keys().chain(self.losses.heads.keys()).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
     }
 
     fn head(&self, ring: u64) -> [u64; ring::WORDS] {
-        self.heads.get(&ring).copied().unwrap_or([0; ring::WORDS])
+        self.losses.heads.get(&ring).copied().unwrap_or([0; ring::WORDS])
     }
 
     fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part {
@@ -296,14 +239,188 @@ impl Rings for CopiedRings {
     }
 }
 
-impl std::fmt::Debug for Followed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Followed")
-            .field("path", &self.path)
-            .field("position", &self.at)
-            .finish_non_exhaustive()
+impl fmt::Debug for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.items.file.path;
+        f.debug_struct("Followed").field("path", path).field("position", &self.at).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::super::decode::words_of;
+    use super::*;
+    use crate::item::TraceEvent;
+    use crate::layout::{HEADER_BYTES, MAGIC, VERSION, event};
+
+    /// A file that grows.
+    #[derive(Clone, Default)]
+    struct GrowingFile(Arc<Mutex<Vec<u8>>>, u64);
+
+    impl Read for GrowingFile {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let bytes = self.0.lock().unwrap();
+            let rest = bytes.get(usize::try_from(self.1).unwrap()..).unwrap_or_default();
+            let many = rest.len().min(into.len());
+            into[..many].copy_from_slice(&rest[..many]);
+            self.1 += many as u64;
+            Ok(many)
+        }
+    }
+
+    impl Seek for GrowingFile {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.1 = match to {
+                SeekFrom::Start(at) => at,
+                SeekFrom::End(0) => self.0.lock().unwrap().len() as u64,
+                other => panic!("{other:?}"),
+            };
+            Ok(self.1)
+        }
+    }
+
+    impl GrowingFile {
+        fn words(&self, words: &[u64]) {
+            self.0.lock().unwrap().extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+
+        fn block(&self, kind: u64, ring: u64, words: &[u64]) {
+            self.words(&[block::MAGIC, kind, words.len() as u64 * 8, ring]);
+            self.words(words);
+        }
+
+        /// Ends a flush: the clocks stand at this nanosecond, which is a tick, too.
+        fn flushed(&self, now: u64, unseen: u64) {
+            self.block(block::UNSEEN, 0, &[unseen, 0]);
+            self.block(block::READING, 0, &[now, 0, now, now + 1_000_000, now]);
+        }
+
+        /// Adds a copy of a ring's sub-buffer with hits at these ticks.
+        fn copy(&self, ring: u64, number: u64, lost: u64, hits: &[u32]) {
+            let mut words = [0; sub_buffer::WORDS];
+            words[sub_buffer::SEQUENCE] = number + 1;
+            words[sub_buffer::THREAD] = ring + 1;
+            words[sub_buffer::TID] = 100 + ring;
+            words[sub_buffer::LOST_BEFORE] = lost;
+            let hits = hits.iter().map(|ticks| event::word(1, 0, *ticks));
+            self.block(block::SUB_BUFFER, ring, &words.into_iter().chain(hits).collect::<Vec<_>>());
+        }
+    }
+
+    /// Returns a file with its beginning: a probe with the number 1.
+    fn begun() -> GrowingFile {
+        let file = GrowingFile::default();
+        let mut words = [0; HEADER_BYTES / 8];
+        words[header::MAGIC] = MAGIC;
+        words[header::VERSION] = VERSION;
+        words[header::PROCESS] = 7;
+        words[header::SUB_BUFFERS] = 4;
+        words[header::SUB_BUFFER_WORDS] = 64;
+        file.words(&words);
+        let mut definition = 1_u32.to_le_bytes().to_vec();
+        definition.extend([0, 0, 0, 0, 3, 0, 0, 0]);
+        for text in ["app::hit", "a.rs"] {
+            definition.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+            definition.extend(text.as_bytes());
+        }
+        definition.resize(definition.len().next_multiple_of(8), 0);
+        file.block(block::DEFINITIONS, 0, &words_of(&definition));
+        file
+    }
+
+    /// Returns the thread and time of each hit, and the number of lost ones as `(0, lost)`.
+    fn taken(pass: impl FnOnce(&mut dyn FnMut(Item)) -> Result<(), ReadError>) -> Vec<(u64, u64)> {
+        let mut taken = Vec::new();
+        pass(&mut |item| match item {
+            Item::Event(TraceEvent { thread, time, definition, .. }) => {
+                assert_eq!(definition.path, "app::hit");
+                taken.push((thread.tid, time));
+            }
+            Item::Gap(gap) => taken.push((0, gap.lost)),
+            Item::Thread(_) => (),
+        })
+        .unwrap();
+        taken
+    }
+
+    #[test]
+    fn items_come_once_and_in_the_order_of_time() {
+        let file = begun();
+        let mut followed = Followed::begin("run", file.clone()).unwrap();
+        let advance = |followed: &mut Followed| taken(|take| followed.advance(take));
+        assert_eq!(advance(&mut followed), []);
+        // Hits at 20 and 40 of one ring, at 30 of another; the rings were copied before 50.
+        file.copy(0, 0, 0, &[20, 40]);
+        file.copy(1, 0, 0, &[30]);
+        file.flushed(50, 0);
+        assert_eq!(advance(&mut followed), []);
+        // The first ring goes on in the same sub-buffer, which comes again, and in the next.
+        file.copy(0, 0, 0, &[20, 40, 60]);
+        file.copy(0, 1, 5, &[70]);
+        file.copy(1, 0, 0, &[30, 45, 65]);
+        file.flushed(80, 2);
+        assert_eq!(advance(&mut followed), [(100, 20), (101, 30), (100, 40), (101, 45)]);
+        assert_eq!((followed.unseen(), followed.wall_time(7)), (2, 1_000_007));
+        // A block that is not whole yet.
+        let length = followed.position();
+        file.words(&[block::MAGIC, block::READING, 40, 0]);
+        assert_eq!(advance(&mut followed), []);
+        assert_eq!(followed.position(), length);
+        file.words(&[100, 0, 100, 100, 100]);
+        assert_eq!(taken(|take| followed.finish(take)), [(100, 60), (0, 5), (101, 65), (100, 70)]);
+        assert_eq!(followed.undefined(), 0);
+    }
+
+    #[test]
+    fn a_file_that_had_to_end_early_says_what_it_lacks() {
+        let head_of = |tid, written, lost| {
+            let mut head = [0; ring::WORDS];
+            (head[ring::WRITTEN], head[ring::LOST], head[ring::TID]) = (written, lost, tid);
+            head
+        };
+        let file = begun();
+        let room = file.0.lock().unwrap().len();
+        file.block(block::UNUSED, 0, &[0; 60]);
+        let mut followed = Followed::begin("run", file.clone()).unwrap();
+        // One ring has hits; another one had no room for any.
+        file.copy(0, 0, 0, &[20]);
+        file.block(block::RING, 0, &head_of(100, 1, 0));
+        file.block(block::RING, 1, &head_of(101, 0, 4));
+        file.flushed(50, 1);
+        assert_eq!(taken(|take| followed.advance(take)), []);
+        let whole = file.0.lock().unwrap().len();
+        // The disk is full, and three hits and five more are lost, and one that no ring has seen.
+        file.block(block::UNSEEN, 0, &[2, 0]);
+        file.block(block::RING, 0, &head_of(100, 1, 3));
+        file.block(block::RING, 1, &head_of(101, 0, 9));
+        let mut bytes = file.0.lock().unwrap();
+        let told = bytes.split_off(whole);
+        bytes[room..][..told.len()].copy_from_slice(&told);
+        let state_at = header::STATE * 8;
+        bytes[state_at] = u8::try_from(state::CUT).unwrap();
+        drop(bytes);
+        // After this pass, what lies before its place may be gone.
+        assert_eq!(taken(|take| followed.advance(take)), [(100, 20)]);
+        assert!(followed.position() >= (room + told.len()) as u64);
+        file.0.lock().unwrap()[room..whole].fill(0);
+        assert_eq!(taken(|take| followed.finish(take)), [(0, 9), (0, 3)]);
+        assert_eq!(followed.unseen(), 2);
+    }
+
+    #[test]
+    fn damaged_blocks_are_errors() {
+        for words in [[1, block::READING, 40, 0], [block::MAGIC, block::SUB_BUFFER, 8 * 65, 0]] {
+            let file = begun();
+            let mut followed = Followed::begin("run", file.clone()).unwrap();
+            let at = followed.position();
+            file.words(&words);
+            file.words(&[0; 80]);
+            let error = followed.advance(|_| ()).unwrap_err().to_string();
+            assert_eq!(error, format!("run can't be read: the block at byte {at} is damaged"));
+        }
+        let error = Followed::begin("run", GrowingFile::default()).unwrap_err().to_string();
+        assert!(error.starts_with("run is no trace"), "{error}");
+    }
+}

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 
 use super::clock::Reading;
-use super::file::{CHUNK_WORDS, SubBuffer, TraceFile, reading_in};
+use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
 use crate::layout::{event, ring, sub_buffer};
 
 /// The most bytes of a ring that are believed, so that no sum overflows.
@@ -21,10 +21,9 @@ impl TraceFile {
         &mut self,
         content: Range<u64>,
         stride: u64,
-        [sub_buffers, words]: [u64; 2],
         readings: &mut Vec<Reading>,
     ) -> io::Result<()> {
-        let length = content.end;
+        let ([sub_buffers, words], length) = (self.shape, content.end);
         let bytes = sub_buffers.checked_mul(words).and_then(|words| words.checked_mul(8));
         let is_possible =
             |bytes: &u64| *bytes != 0 && *bytes <= stride.min(MAX_RING_BYTES) && stride.is_multiple_of(8);
@@ -52,14 +51,14 @@ impl TraceFile {
                     self.problems.push(format!("the sub-buffer at byte {at} has an impossible number"));
                     continue;
                 }
-                readings.extend(reading_in(&head));
+                readings.extend(Reading::in_sub_buffer(&head));
                 let words = usize::try_from(words.min((length - at) / 8)).unwrap_or(usize::MAX);
                 self.sub_buffers.push(SubBuffer { ring: number, number: own, at, words, is_live: true });
             }
             if self.sub_buffers.len() > before
                 && let Some(head) = self.words_at(start + bytes, ring::WORDS, length)?
             {
-                self.heads.extend(head.try_into().ok().map(|head| (number, head)));
+                self.losses.heads.extend(head.try_into().ok().map(|head| (number, head)));
             }
             let Some(next) = start.checked_add(stride) else { break };
             start = next;

@@ -10,17 +10,15 @@
 //!
 //! Memory: one sub-buffer for each ring.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::io::Cursor;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io::{Read, Seek};
 use std::path::Path;
-use std::sync::Arc;
 
 use super::clock::{Clock, Reading};
-use super::file::{TraceFile, reading_of};
-use super::stream::{Part, Stream, time_of};
-use crate::error::ReadError;
-use crate::item::{Definition, Item};
+use super::file::{ReadError, TraceFile};
+use super::stream::{Merge, Part, Stream};
+use crate::item::Item;
 use crate::layout::{reading, ring};
 
 /// The rings of a trace that is being written. `export::Live` reads them (feature `perfetto`).
@@ -58,30 +56,30 @@ pub trait Rings {
 /// Reads rings.
 #[derive(Debug)]
 pub(crate) struct RingReader {
-    file: TraceFile,
-    streams: Vec<Stream>,
-    /// Places in `streams`, by ring.
+    pub(super) file: TraceFile,
+    merge: Merge,
+    /// Places of streams, by ring.
     places: HashMap<u64, usize>,
     /// The reading of the pass before.
     last: Reading,
-    /// Items of a stream up to one that has a time.
-    items: Vec<Vec<Item>>,
-    next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl RingReader {
-    /// Begins with the first part of a file: header, program, definitions.
-    /// Errors name it by this path.
-    pub(crate) fn new(path: &Path, head: Vec<u8>) -> Result<Self, ReadError> {
-        let file = TraceFile::read(path, Box::new(Cursor::new(head)))?;
+    /// Begins with the first part of a file: header, program, definitions. Errors name it by this
+    /// path. Also returns where that part ends.
+    pub(crate) fn new(
+        path: &Path,
+        source: impl Read + Seek + Send + 'static,
+    ) -> Result<(Self, u64), ReadError> {
+        let (file, end) = TraceFile::begin(path, Box::new(source))?;
         let last = file.clock.first();
-        let (streams, items) = (Vec::new(), Vec::new());
-        Ok(Self { file, streams, places: HashMap::new(), last, items, next: BinaryHeap::new() })
+        Ok((Self { file, merge: Merge::default(), places: HashMap::new(), last }, end))
     }
 
     /// Adds a block's definitions.
+    #[cfg(feature = "perfetto")]
     pub(crate) fn define(&mut self, definitions: &[u8]) {
-        self.file.define(definitions);
+        super::decode::define(definitions, &mut self.file.definitions);
     }
 
     /// Hands out all items up to this reading, in the order of time but for late ones.
@@ -91,83 +89,46 @@ impl RingReader {
         rings: &mut impl Rings,
         mut take: impl FnMut(Item),
     ) {
-        let now = reading_of(now);
-        self.file.clock = Clock::between(self.last, now);
-        self.last = now;
-        self.read(now.ticks, rings, &mut take);
+        self.set_clock(now);
+        self.read(self.last.ticks, rings, &mut take);
     }
 
     /// Hands out all items that are left, and the losses after them. No thread may write any more.
     pub(crate) fn finish(&mut self, rings: &mut impl Rings, mut take: impl FnMut(Item)) {
-        self.rest(rings, &mut take);
+        self.read(u64::MAX, rings, &mut take);
+        for (ring, place) in &self.places {
+            self.file.losses.heads.insert(*ring, rings.head(*ring));
+            self.merge.streams[*place].end(&self.file);
+        }
+        self.read(u64::MAX, rings, &mut take);
     }
 
-    /// Hands out the same, with a last reading of the clocks.
-    pub(crate) fn close(
-        &mut self,
-        now: &[u64; reading::WORDS],
-        rings: &mut impl Rings,
-        mut take: impl FnMut(Item),
-    ) {
-        self.file.clock = Clock::between(self.last, reading_of(now));
-        self.rest(rings, &mut take);
-    }
-
-    /// Returns the definitions of probes, for further ones.
-    pub(super) fn definitions(&mut self) -> &mut HashMap<u32, Arc<Definition>> {
-        &mut self.file.definitions
+    /// Reads times by the last reading of the clocks, and by this one.
+    pub(super) fn set_clock(&mut self, now: &[u64; reading::WORDS]) {
+        let now = Reading::of(now);
+        self.file.clock = Clock::between(self.last, now);
+        self.last = now;
     }
 
     /// Returns the number of events so far without a definition.
     pub(super) fn undefined(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.undefined).sum()
-    }
-
-    fn rest(&mut self, rings: &mut impl Rings, take: &mut impl FnMut(Item)) {
-        self.read(u64::MAX, rings, take);
-        for (ring, place) in &self.places {
-            self.file.heads.insert(*ring, rings.head(*ring));
-            self.streams[*place].end(&self.file);
-        }
-        self.read(u64::MAX, rings, take);
+        self.merge.undefined()
     }
 
     fn read(&mut self, latest: u64, rings: &mut impl Rings, take: &mut impl FnMut(Item)) {
+        let Self { file, merge, places, .. } = self;
         for ring in rings.numbers() {
-            let place = *self.places.entry(ring).or_insert(self.streams.len());
-            if place == self.streams.len() {
-                self.streams.push(Stream::of(0, ring));
-                self.items.push(Vec::new());
-            }
+            places.entry(ring).or_insert_with(|| {
+                merge.streams.push(Stream::of(0, ring));
+                merge.streams.len() - 1
+            });
         }
-        for place in 0..self.streams.len() {
-            if let Some(time) = self.fill(place, latest, rings) {
-                self.next.push(Reverse((time, place)));
-            }
+        merge.restart();
+        let mut read = |stream: &mut Stream| {
+            Ok::<_, Infallible>(stream.read_until(file, latest, |ring, words| rings.read(ring, words)))
+        };
+        while let Ok(Some(item)) = merge.next(&mut read) {
+            take(item);
         }
-        while let Some(Reverse((_, place))) = self.next.pop() {
-            loop {
-                self.items[place].drain(..).for_each(&mut *take);
-                let Some(time) = self.fill(place, latest, rings) else { break };
-                if self.next.peek().is_some_and(|Reverse(next)| *next < (time, place)) {
-                    self.next.push(Reverse((time, place)));
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Reads a stream's items up to the next one that has a time. Returns that time.
-    fn fill(&mut self, place: usize, latest: u64, rings: &mut impl Rings) -> Option<u64> {
-        let (stream, items) = (&mut self.streams[place], &mut self.items[place]);
-        let mut part = |ring, words: &mut Vec<u64>| rings.read(ring, words);
-        while let Some(item) = stream.next_until(&self.file, latest, &mut part) {
-            let time = time_of(&item);
-            items.push(item);
-            if time.is_some() {
-                return time;
-            }
-        }
-        None
     }
 }

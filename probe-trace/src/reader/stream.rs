@@ -1,17 +1,19 @@
-//! The items of one ring, in the order in which its threads made them.
+//! The items of one ring, in the order in which its threads made them; those of many, merged by
+//! time.
 //!
-//! Memory: 72 KiB at most, whatever sizes the file claims, and 40 bytes a sub-buffer.
+//! Memory: 72 KiB a ring at most, whatever sizes the file claims, and 40 bytes a sub-buffer.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
+use super::decode::payload as decode_payload;
 use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
-use super::payload;
 use crate::item::{Definition, Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
 
-/// Number of definitions that a stream finds without its file's table.
+/// The definitions that a stream finds without its file's table.
 const RECENT_DEFINITIONS: usize = 64;
 
 /// The words that a ring has beyond those that were read, see [`Rings::read`](crate::Rings::read).
@@ -32,9 +34,9 @@ pub enum Part {
 }
 
 /// One ring of one file.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Stream {
-    file: usize,
+    pub(super) file: usize,
     ring: u64,
     /// Nanoseconds from the file's time to that of all files.
     shift: i128,
@@ -49,17 +51,17 @@ pub(super) struct Stream {
     thread: Option<ThreadId>,
     /// Time of the last item. A counter of another processor may be behind it.
     last: u64,
-    /// Events that were read or told to be lost, and those that were written before.
+    /// Events that were lost so far, as headers and records tell.
     lost: u64,
     /// Events written before the next sub-buffer; `None` before the first.
     written: Option<u64>,
-    /// Items that come before the next record.
-    pending: VecDeque<Item>,
+    /// The items that were read and not handed out.
+    items: VecDeque<Item>,
     has_ended: bool,
     /// Definitions of the latest events, by the lowest bits of their probes' numbers.
-    recent: [Option<Arc<Definition>>; RECENT_DEFINITIONS],
+    recent: Vec<Option<Arc<Definition>>>,
     /// Events of probes without a definition.
-    pub(super) undefined: u64,
+    undefined: u64,
 }
 
 impl Stream {
@@ -70,60 +72,70 @@ impl Stream {
 
     /// Creates the stream of a ring of which nothing was read.
     pub(super) fn of(file: usize, ring: u64) -> Self {
-        Self {
-            file,
-            ring,
-            shift: 0,
-            left: VecDeque::new(),
-            words: Vec::new(),
-            rest: None,
-            at: 0,
-            base: 0,
-            generation: 0,
-            thread: None,
-            last: 0,
-            lost: 0,
-            written: None,
-            pending: VecDeque::new(),
-            has_ended: false,
-            recent: [const { None }; RECENT_DEFINITIONS],
-            undefined: 0,
-        }
+        Self { file, ring, ..Self::default() }
     }
 
-    pub(super) fn next(&mut self, of: &mut TraceFile) -> io::Result<Option<Item>> {
-        loop {
-            if let Some(item) = self.pending.pop_front() {
-                return Ok(Some(item));
+    /// Reads the next record or sub-buffer. Returns `false` if there is none.
+    pub(super) fn read(&mut self, of: &mut TraceFile) -> io::Result<bool> {
+        self.refill(of)?;
+        if self.at < self.words.len() {
+            self.record(of);
+            return Ok(true);
+        }
+        match self.left.pop_front() {
+            Some(next) if next.is_live => {
+                // The next header tells the events of a sub-buffer that is gone by now.
+                let Some(words) = of.read_live(next)? else { return Ok(true) };
+                // The process has added the definitions of these events before them.
+                of.define_later()?;
+                (self.words, self.rest) = (words, None);
+                self.begin(of);
             }
-            self.refill(of)?;
-            if let Some(event) = self.record(of) {
-                return Ok(Some(Item::Event(event)));
+            Some(next) => {
+                self.rest = Some(next);
+                self.refill(of)?;
+                self.begin(of);
             }
-            if self.at < self.words.len() {
-                continue;
-            }
-            match self.left.pop_front() {
-                Some(next) => {
-                    if next.is_live {
-                        // The next header tells the events of one that is gone by now.
-                        let Some(words) = of.read_live(next)? else { continue };
-                        // Those of its events were there before.
-                        of.define_later()?;
-                        (self.words, self.rest) = (words, None);
-                    } else {
-                        self.rest = Some(next);
-                        self.refill(of)?;
-                    }
-                    self.begin(of);
-                }
-                None if self.has_ended => return Ok(None),
-                None => {
-                    (self.words, self.at) = (Vec::new(), 0);
-                    self.end(of);
-                }
+            None if self.has_ended => return Ok(false),
+            None => {
+                (self.words, self.at) = (Vec::new(), 0);
+                self.end(of);
             }
         }
+        Ok(true)
+    }
+
+    /// Reads the next record or sub-buffer, unless its time stamp is later than this one. `part`
+    /// adds words: further ones of the same sub-buffer, or the first ones of the next. Returns
+    /// `false` if there is nothing to read.
+    pub(super) fn read_until(
+        &mut self,
+        of: &TraceFile,
+        latest: u64,
+        mut part: impl FnMut(u64, &mut Vec<u64>) -> Part,
+    ) -> bool {
+        if self.at == self.words.len() {
+            match part(self.ring, &mut self.words) {
+                Part::None => return false,
+                Part::Further => (),
+                Part::Next => self.at = 0,
+            }
+        } else if self.at == 0 {
+            if self.words.len() < sub_buffer::WORDS || self.words[sub_buffer::BASE] > latest {
+                return false;
+            }
+            self.begin(of);
+        } else if self.stamp() > latest {
+            return false;
+        } else {
+            self.record(of);
+        }
+        true
+    }
+
+    /// Returns the time of the next item that has one.
+    fn time(&self) -> Option<u64> {
+        self.items.iter().find_map(time_of)
     }
 
     /// Reads more of the current sub-buffer if the part in memory may end in the middle of a
@@ -138,37 +150,6 @@ impl Stream {
             self.words.append(&mut of.take(rest, CHUNK_WORDS)?);
         }
         Ok(())
-    }
-
-    /// Returns the next item whose hit is not later than this time stamp, from words that `part`
-    /// adds: further ones of the same sub-buffer, or the first ones of the next.
-    pub(super) fn next_until(
-        &mut self,
-        of: &TraceFile,
-        latest: u64,
-        part: &mut dyn FnMut(u64, &mut Vec<u64>) -> Part,
-    ) -> Option<Item> {
-        loop {
-            if let Some(item) = self.pending.pop_front() {
-                return Some(item);
-            }
-            if self.at == self.words.len() {
-                match part(self.ring, &mut self.words) {
-                    Part::None => return None,
-                    Part::Further => (),
-                    Part::Next => self.at = 0,
-                }
-            } else if self.at == 0 {
-                if self.words.len() < sub_buffer::WORDS || self.words[sub_buffer::BASE] > latest {
-                    return None;
-                }
-                self.begin(of);
-            } else if self.stamp() > latest {
-                return None;
-            } else if let Some(event) = self.record(of) {
-                return Some(Item::Event(event));
-            }
-        }
     }
 
     /// Returns the time stamp of the next record; zero if it has none of its own.
@@ -194,7 +175,7 @@ impl Stream {
         if self.thread != Some(thread) {
             self.thread = Some(thread);
             let program = of.program.clone();
-            self.pending.push_back(Item::Thread(Thread { id: thread, name: text(name), program }));
+            self.items.push_back(Item::Thread(Thread { id: thread, name: text(name), program }));
         }
         // Events before the first sub-buffer were replaced, and are no gap.
         let replaced = self.written.map_or(0, |before| written.saturating_sub(before));
@@ -207,7 +188,7 @@ impl Stream {
     /// Tells the events that were lost after the last sub-buffer.
     pub(super) fn end(&mut self, of: &TraceFile) {
         self.has_ended = true;
-        let Some(head) = of.heads.get(&self.ring) else { return };
+        let Some(head) = of.losses.heads.get(&self.ring) else { return };
         let thread = of.thread(self.file, head[ring::THREAD], head[ring::TID]);
         let lost = head[ring::LOST].saturating_sub(self.lost);
         self.gap(of, thread, lost, [head[ring::GAP_BEGIN], head[ring::GAP_END]]);
@@ -215,15 +196,15 @@ impl Stream {
 
     fn gap(&mut self, of: &TraceFile, thread: ThreadId, lost: u64, stamps: [u64; 2]) {
         if lost != 0 {
-            let [begin, end] = stamps.map(|ticks| self.time(of, ticks).max(self.last));
+            let [begin, end] = stamps.map(|ticks| self.time_at(of, ticks).max(self.last));
             self.last = end.max(begin);
-            self.pending.push_back(Item::Gap(Gap { thread, begin, end: self.last, lost }));
+            self.items.push_back(Item::Gap(Gap { thread, begin, end: self.last, lost }));
         }
     }
 
-    /// Reads the next record; `None` if it is no event, or if there is none.
-    fn record(&mut self, of: &TraceFile) -> Option<TraceEvent> {
-        let word = *self.words.get(self.at)?;
+    /// Reads the next record.
+    fn record(&mut self, of: &TraceFile) {
+        let Some(word) = self.words.get(self.at).copied() else { return };
         let start = self.at + 1;
         // A payload that goes beyond the sub-buffer ends it.
         self.at = (start + event::payload(word)).min(self.words.len());
@@ -232,7 +213,7 @@ impl Stream {
         // middle of this record.
         if word == 0 || !payload.is_empty() && self.words.get(self.at) == Some(&0) {
             (self.at, self.rest) = (self.words.len(), None);
-            return None;
+            return;
         }
         if event::probe(word) == event::CONTROL {
             match *payload {
@@ -247,37 +228,74 @@ impl Stream {
                 // A later writer's.
                 _ => (),
             }
-            return None;
+            return;
         }
         self.written = self.written.map(|written| written.saturating_add(1));
-        let time = self.time(of, self.base.wrapping_add(event::ticks(word).into())).max(self.last);
+        let time = self.time_at(of, self.base.wrapping_add(event::ticks(word).into())).max(self.last);
         let Some(definition) = definition(&mut self.recent, of, event::probe(word)) else {
             self.undefined += 1;
-            return None;
+            return;
         };
-        let (frame, fields) = payload::decode(&definition, payload);
+        let (frame, fields) = decode_payload(&definition, payload);
         self.last = time;
-        Some(TraceEvent {
-            thread: self.thread?,
-            time,
-            definition,
-            fields,
-            frame,
-            generation: self.generation,
-        })
+        let (Some(thread), generation) = (self.thread, self.generation) else { return };
+        self.items.push_back(Item::Event(TraceEvent { thread, time, definition, fields, frame, generation }));
     }
 
-    fn time(&self, of: &TraceFile, ticks: u64) -> u64 {
+    fn time_at(&self, of: &TraceFile, ticks: u64) -> u64 {
         let time = i128::from(of.clock.time(ticks)) + self.shift;
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 }
 
+/// Streams whose items are merged by time.
+#[derive(Default, Debug)]
+pub(super) struct Merge {
+    pub(super) streams: Vec<Stream>,
+    /// The streams that have an item with a time, by that time.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The streams that may have another such item, once they are read.
+    unread: Vec<usize>,
+}
+
+impl Merge {
+    /// Reads all streams anew.
+    pub(super) fn restart(&mut self) {
+        self.unread = (0..self.streams.len()).collect();
+    }
+
+    /// Returns the next item. `read` reads more of a stream, as long as it returns `true`.
+    pub(super) fn next<E>(
+        &mut self,
+        mut read: impl FnMut(&mut Stream) -> Result<bool, E>,
+    ) -> Result<Option<Item>, E> {
+        while let Some(number) = self.unread.pop() {
+            let stream = &mut self.streams[number];
+            while stream.time().is_none() && read(stream)? {}
+            self.next.extend(stream.time().map(|time| Reverse((time, number))));
+        }
+        let Some(Reverse((_, number))) = self.next.peek() else { return Ok(None) };
+        let number = *number;
+        let item = self.streams[number].items.pop_front();
+        if item.as_ref().and_then(time_of).is_some() {
+            self.next.pop();
+            self.unread.push(number);
+        }
+        Ok(item)
+    }
+
+    /// Returns the number of events so far without a definition.
+    pub(super) fn undefined(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.undefined).sum()
+    }
+}
+
 fn definition(
-    recent: &mut [Option<Arc<Definition>>; RECENT_DEFINITIONS],
+    recent: &mut Vec<Option<Arc<Definition>>>,
     of: &TraceFile,
     probe: u32,
 ) -> Option<Arc<Definition>> {
+    recent.resize(RECENT_DEFINITIONS, None);
     let place = &mut recent[probe as usize % RECENT_DEFINITIONS];
     if place.as_ref().is_none_or(|definition| definition.probe != probe) {
         *place = Some(of.definitions.get(&probe)?.clone());
@@ -293,7 +311,7 @@ fn text(words: [u64; 2]) -> String {
 }
 
 /// Returns the time of an item; a thread is told at the time of what follows it.
-pub(super) fn time_of(item: &Item) -> Option<u64> {
+fn time_of(item: &Item) -> Option<u64> {
     match item {
         Item::Thread(_) => None,
         Item::Event(event) => Some(event.time),
