@@ -9,47 +9,23 @@
 //!
 //! Memory: some words for each distinct stack. Its text is made when its line is written.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    fmt::Write as _,
-    io::{self, Write},
-    iter::successors,
-};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::iter::successors;
 
 use super::sink::Sink;
-use crate::calls::{Step, Track};
+use crate::calls::{Begin, End, Track};
 use crate::item::{Thread, ThreadId};
 
-/// Bytes of a line's stack. The names of further calls are left out, and a mark ends the line.
+/// The most bytes of a line's stack. The names of further calls are left out, and a mark ends the
+/// line.
 const MAX_STACK_BYTES: usize = 1 << 16;
-/// The parent of a root.
-const NO_PARENT: usize = usize::MAX;
 
 pub(super) struct Folded<W> {
     writer: W,
     threads: HashMap<ThreadId, OpenCalls>,
-    names: Names,
-    /// All distinct stacks as a tree; parents come before their children.
-    nodes: Vec<Node>,
-    /// Nodes by parent and name.
-    children: HashMap<(usize, usize), usize>,
-}
-
-/// A distinct stack: its innermost call, and the stack around that. Programs and threads are the
-/// outermost calls.
-struct Node {
-    parent: usize,
-    name: usize,
-    /// Self time.
-    self_time: u64,
-}
-
-/// Distinct names, by number.
-#[derive(Default)]
-struct Names {
-    numbers: HashMap<String, usize>,
-    escaped: Vec<String>,
+    stacks: Stacks,
 }
 
 /// A thread's open calls.
@@ -65,44 +41,50 @@ struct OpenCall {
     children_time: u64,
 }
 
-impl Names {
-    fn number(&mut self, name: &str) -> usize {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        self.numbers.insert(name.to_owned(), self.escaped.len());
-        self.escaped.push(escaped(name));
-        self.escaped.len() - 1
-    }
+/// All distinct stacks as a tree.
+#[derive(Default)]
+struct Stacks {
+    /// Distinct names, and their numbers.
+    names: Vec<String>,
+    numbers: HashMap<String, usize>,
+    /// Parents come before their children.
+    nodes: Vec<Node>,
+    /// Nodes by parent and name.
+    children: HashMap<(Option<usize>, usize), usize>,
 }
 
-impl<W: Write> Folded<W> {
-    pub(super) fn new(writer: W) -> Self {
-        let (threads, children) = (HashMap::new(), HashMap::new());
-        Self { writer, threads, names: Names::default(), nodes: Vec::new(), children }
-    }
+/// A distinct stack: its innermost call, and the stack around that. Programs and threads are the
+/// outermost calls.
+struct Node {
+    parent: Option<usize>,
+    name: usize,
+    self_time: u64,
+}
 
+impl Stacks {
     /// Returns the node of a call inside of a stack.
-    fn node(&mut self, parent: usize, name: &str) -> usize {
-        let name = self.names.number(name);
+    fn node(&mut self, parent: Option<usize>, name: &str) -> usize {
+        let known = self.numbers.get(name).copied();
+        let name = known.unwrap_or_else(|| {
+            self.numbers.insert(name.to_owned(), self.names.len());
+            self.names.push(escaped(name));
+            self.names.len() - 1
+        });
         *self.children.entry((parent, name)).or_insert_with(|| {
             self.nodes.push(Node { parent, name, self_time: 0 });
             self.nodes.len() - 1
         })
     }
 
-    /// Returns the text of a node's stack. `stack` is room for its nodes.
-    fn text(&self, node: usize, stack: &mut Vec<usize>) -> String {
-        stack.clear();
-        stack.extend(successors(Some(node), |node| {
-            Some(self.nodes[*node].parent).filter(|it| *it != NO_PARENT)
-        }));
+    /// Returns the text of a node's stack.
+    fn text(&self, node: &Node) -> String {
+        let stack: Vec<_> = successors(Some(node), |node| Some(&self.nodes[node.parent?])).collect();
         let mut text = String::new();
         for node in stack.iter().rev() {
             if !text.is_empty() {
                 text.push(';');
             }
-            let name = &self.names.escaped[self.nodes[*node].name];
+            let name = &self.names[node.name];
             if text.len() + name.len() > MAX_STACK_BYTES {
                 text.push('…');
                 break;
@@ -113,62 +95,50 @@ impl<W: Write> Folded<W> {
     }
 }
 
+impl<W: Write> Folded<W> {
+    pub(super) fn new(writer: W) -> Self {
+        Self { writer, threads: HashMap::new(), stacks: Stacks::default() }
+    }
+}
+
 impl<W: Write> Sink for Folded<W> {
-    fn step(&mut self, step: &Step) -> io::Result<()> {
-        match step {
-            Step::Thread(thread) => {
-                let program = self.node(NO_PARENT, &program(thread));
-                let root = self.node(program, &name(thread));
-                self.threads.insert(thread.id, OpenCalls { root, open: Vec::new() });
-            }
-            Step::Begin(begin) => {
-                let Track::Thread(thread) = begin.track else { return Ok(()) };
-                let Some(stack) = self.threads.get(&thread) else { return Ok(()) };
-                let around = stack.open.last().map_or(stack.root, |call| call.node);
-                let node = self.node(around, &begin.fields.definition().path);
-                if let Some(stack) = self.threads.get_mut(&thread) {
-                    stack.open.push(OpenCall { node, begin: begin.time, children_time: 0 });
-                }
-            }
-            Step::End(end) => {
-                let Track::Thread(thread) = end.track else { return Ok(()) };
-                let Some(stack) = self.threads.get_mut(&thread) else { return Ok(()) };
-                let Some(open) = stack.open.pop() else { return Ok(()) };
-                let whole = end.time.saturating_sub(open.begin);
-                let self_time = &mut self.nodes[open.node].self_time;
-                *self_time = self_time.saturating_add(whole.saturating_sub(open.children_time));
-                if let Some(outer) = stack.open.last_mut() {
-                    outer.children_time = outer.children_time.saturating_add(whole);
-                }
-            }
-            Step::Instant(_) | Step::Gap(_) => {}
+    fn thread(&mut self, thread: &Thread) -> io::Result<()> {
+        let Thread { id, name, program } = thread;
+        let process = format!("process {}", id.process);
+        let program = self.stacks.node(None, if program.is_empty() { &process } else { program });
+        let number = format!("thread {}", id.tid);
+        let root = self.stacks.node(Some(program), if name.is_empty() { &number } else { name });
+        self.threads.insert(*id, OpenCalls { root, open: Vec::new() });
+        Ok(())
+    }
+
+    fn begin(&mut self, begin: &Begin) -> io::Result<()> {
+        let Track::Thread(thread) = begin.track else { return Ok(()) };
+        let Some(calls) = self.threads.get_mut(&thread) else { return Ok(()) };
+        let around = calls.open.last().map_or(calls.root, |call| call.node);
+        let node = self.stacks.node(Some(around), &begin.fields.definition().path);
+        calls.open.push(OpenCall { node, begin: begin.time, children_time: 0 });
+        Ok(())
+    }
+
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        let Track::Thread(thread) = end.track else { return Ok(()) };
+        let Some(calls) = self.threads.get_mut(&thread) else { return Ok(()) };
+        let Some(call) = calls.open.pop() else { return Ok(()) };
+        let time = end.time.saturating_sub(call.begin);
+        let self_time = &mut self.stacks.nodes[call.node].self_time;
+        *self_time = self_time.saturating_add(time.saturating_sub(call.children_time));
+        if let Some(outer) = calls.open.last_mut() {
+            outer.children_time = outer.children_time.saturating_add(time);
         }
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let mut stack = Vec::new();
-        for (number, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.self_time != 0) {
-            let text = self.text(number, &mut stack);
-            writeln!(self.writer, "{text} {}", node.self_time)?;
+        for node in self.stacks.nodes.iter().filter(|node| node.self_time != 0) {
+            writeln!(self.writer, "{} {}", self.stacks.text(node), node.self_time)?;
         }
         Ok(())
-    }
-}
-
-/// Returns the name of the thread's program, or the id of its process.
-fn program(thread: &Thread) -> Cow<'_, str> {
-    match &*thread.program {
-        "" => format!("process {}", thread.id.process).into(),
-        program => program.into(),
-    }
-}
-
-/// Returns the thread's name, or its id.
-fn name(thread: &Thread) -> Cow<'_, str> {
-    match &*thread.name {
-        "" => format!("thread {}", thread.id.tid).into(),
-        name => name.into(),
     }
 }
 

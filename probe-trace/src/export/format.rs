@@ -2,6 +2,9 @@
 
 use std::{fmt, path::Path};
 
+use super::endings;
+use crate::Trace;
+
 /// A format that other tools read.
 ///
 /// ```
@@ -28,22 +31,49 @@ pub enum Format {
     Folded,
 }
 
+/// Each format in the order of [`Format`]: its name, which is that of its feature, too, and the
+/// endings of its files.
+const FORMATS: [(Format, &str, &[&str]); 4] = [
+    (Format::Perfetto, "perfetto", endings::PERFETTO),
+    (Format::Chrome, "chrome", endings::CHROME),
+    (Format::Firefox, "firefox", endings::FIREFOX),
+    (Format::Folded, "folded", endings::FOLDED),
+];
+
+impl Trace {
+    /// The ending of the files that this crate reads, without a dot.
+    ///
+    /// ```
+    /// assert_eq!(probe_trace::Trace::ENDING, "probetrace");
+    /// ```
+    pub const ENDING: &str = endings::TRACE;
+}
+
 impl Format {
+    /// All formats.
+    ///
+    /// ```
+    /// use probe_trace::export::Format;
+    /// assert!(Format::ALL.contains(&Format::Folded));
+    /// ```
+    pub const ALL: [Self; FORMATS.len()] = [FORMATS[0].0, FORMATS[1].0, FORMATS[2].0, FORMATS[3].0];
+
     /// Returns the format that files with this ending have.
     ///
     /// # Errors
     /// If the ending is not one of those that [`Format`] lists.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, UnknownFormat> {
         let path = path.as_ref();
-        let is_firefox =
-            path.file_stem().is_some_and(|it| Path::new(it).extension() == Some("firefox".as_ref()));
-        match path.extension().and_then(|ending| ending.to_str()) {
-            Some("pftrace" | "perfetto-trace") => Ok(Self::Perfetto),
-            Some("json") if is_firefox => Ok(Self::Firefox),
-            Some("json") => Ok(Self::Chrome),
-            Some("folded") => Ok(Self::Folded),
-            _ => Err(UnknownFormat { path: path.display().to_string() }),
-        }
+        let name = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
+        let has = |ending: &str| {
+            let before = name.strip_suffix(ending.as_bytes()).and_then(|it| it.strip_suffix(b"."));
+            before.is_some_and(|before| !before.is_empty())
+        };
+        // Of `.json` and `.firefox.json`, the longer one counts.
+        let length = |endings: &[&str]| endings.iter().filter(|it| has(it)).map(|it| it.len()).max();
+        let found = FORMATS.iter().filter_map(|(format, _, endings)| Some((length(endings)?, *format)));
+        let found = found.max_by_key(|(length, _)| *length);
+        found.map(|(_, format)| format).ok_or_else(|| UnknownFormat { path: path.display().to_string() })
     }
 
     /// Returns the ending of the format's files, without a dot.
@@ -53,12 +83,13 @@ impl Format {
     /// assert_eq!(Format::Firefox.ending(), "firefox.json");
     /// ```
     pub const fn ending(self) -> &'static str {
-        match self {
-            Self::Perfetto => "pftrace",
-            Self::Chrome => "json",
-            Self::Firefox => "firefox.json",
-            Self::Folded => "folded",
-        }
+        FORMATS[self as usize].2[0]
+    }
+
+    /// Returns the format's name, which is that of its feature, too.
+    #[cfg(not(all(feature = "chrome", feature = "firefox", feature = "perfetto")))]
+    pub(super) const fn name(self) -> &'static str {
+        FORMATS[self as usize].1
     }
 }
 
@@ -76,12 +107,11 @@ pub struct UnknownFormat {
 
 impl fmt::Display for UnknownFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "can't tell the format of `{}` from its ending: \
-             use `.pftrace`, `.perfetto-trace`, `.json`, `.firefox.json`, or `.folded`",
-            self.path
-        )
+        let endings = FORMATS.iter().flat_map(|(_, _, endings)| *endings).map(|it| format!("`.{it}`"));
+        let mut endings: Vec<_> = endings.collect();
+        let last = endings.pop().unwrap_or_default();
+        let (path, endings) = (&self.path, endings.join(", "));
+        write!(f, "can't tell the format of `{path}` from its ending: use {endings}, or {last}")
     }
 }
 

@@ -1,0 +1,414 @@
+//! Firefox Profiler's processed profile, as JSON, by the crate `fxprof-processed-profile`.
+//!
+//! - Calls and polls are markers of their threads, from begin to end, with their fields. Each
+//!   process has one track more, `futures`, with markers of futures and their waits.
+//! - The time between two changes of a thread's open calls is a sample of these calls, whose weight
+//!   is that time. So the call tree and the flame graph have the self times of folded stacks.
+//!   Weights are nanoseconds; if one is longer than 2.1 s, they are tens of them, and so on. A
+//!   thread counts as busy while a traced call is open.
+//! - A point that is a counter has a graph. Other values are text, as in tables, since the
+//!   profiler's numbers lack digits.
+//!
+//! Memory: the profile. Its format is one of columns, so nothing can be written before the end.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use fx::{CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Marker, MarkerFieldFlags};
+use fx::{MarkerFieldFormat, MarkerGraphType, MarkerLocations, MarkerTiming, MarkerTypeHandle, Profile};
+use fx::{ProcessHandle, ReferenceTimestamp, RuntimeSchemaMarkerField, RuntimeSchemaMarkerGraph};
+use fx::{RuntimeSchemaMarkerSchema, SamplingInterval, StackHandle, StringHandle, ThreadHandle, Timestamp};
+use fxprof_processed_profile as fx;
+
+use super::labels::{Note, crate_name};
+use super::sink::Sink;
+use crate::calls::{Begin, End, Fields, FutureId, Instant, Slice, Track};
+use crate::item::{FieldValue, Gap, Thread, ThreadId};
+use crate::layout::reading;
+
+/// The most crates that have a category of their own.
+const MAX_CATEGORIES: usize = 64;
+const COLORS: [CategoryColor; 6] = [
+    CategoryColor::Blue,
+    CategoryColor::Green,
+    CategoryColor::Orange,
+    CategoryColor::Purple,
+    CategoryColor::Yellow,
+    CategoryColor::Magenta,
+];
+
+pub(super) struct Firefox<W> {
+    writer: W,
+    profile: Profile,
+    /// The types of markers, by their fields: each with its name, and whether it is a number.
+    marker_types: HashMap<Vec<(String, bool)>, MarkerTypeHandle>,
+    categories: HashMap<String, CategoryHandle>,
+    processes: HashMap<(usize, u64), Process>,
+    threads: HashMap<ThreadId, ThreadRow>,
+    /// Futures that have not ended, with their open slices.
+    futures: HashMap<FutureId, Vec<OpenSlice>>,
+    clocks: Option<[u64; reading::WORDS]>,
+    /// The time of the first step; times count from there.
+    first: Option<u64>,
+    /// The nanoseconds of the longest sample.
+    longest_sample: u64,
+}
+
+struct Process {
+    handle: ProcessHandle,
+    id: u32,
+    /// The row of its futures.
+    futures: Option<ThreadHandle>,
+}
+
+/// A thread, and its open calls.
+struct ThreadRow {
+    thread: ThreadHandle,
+    calls: Vec<(StackHandle, OpenSlice)>,
+    /// The time of the last sample.
+    last: Option<u64>,
+    samples: Vec<Sample>,
+}
+
+/// The end of a time in which the thread's open calls stayed the same.
+struct Sample {
+    at: Timestamp,
+    stack: Option<StackHandle>,
+    nanoseconds: u64,
+}
+
+/// A slice that has begun.
+struct OpenSlice {
+    time: u64,
+    fields: Vec<(String, FieldValue)>,
+}
+
+/// The arguments of a slice or an instant: the fields of its hits, and a note of pairing.
+fn arguments<'a>(
+    fields: impl IntoIterator<Item = &'a Fields>,
+    note: Option<Note>,
+) -> impl Iterator<Item = (String, FieldValue)> {
+    let fields =
+        fields.into_iter().flat_map(Fields::iter).map(|(name, value)| (name.to_owned(), value.clone()));
+    fields.chain(note.map(|(name, value)| (name.to_owned(), value)))
+}
+
+impl<W: Write> Firefox<W> {
+    pub(super) fn new(writer: W, clocks: Option<[u64; reading::WORDS]>) -> Self {
+        let start = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
+        let mut profile = Profile::new("", start, SamplingInterval::from_nanos(1));
+        // Names are known; nobody needs to look for symbols.
+        profile.set_symbolicated(true);
+        Self {
+            writer,
+            profile,
+            marker_types: HashMap::new(),
+            categories: HashMap::new(),
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            futures: HashMap::new(),
+            clocks,
+            first: None,
+            longest_sample: 0,
+        }
+    }
+
+    /// Returns a time as the profile has it.
+    fn timestamp(&mut self, time: u64) -> Timestamp {
+        let first = *self.first.get_or_insert_with(|| {
+            if let Some(clocks) = self.clocks {
+                let real = clocks[reading::REAL].saturating_add(time);
+                let start = Duration::from_nanos(real.saturating_sub(clocks[reading::MONOTONIC]));
+                let start = ReferenceTimestamp::from_duration_since_unix_epoch(start);
+                self.profile.set_reference_timestamp(start);
+            }
+            time
+        });
+        Timestamp::from_nanos_since_reference(time.saturating_sub(first))
+    }
+
+    fn process(&mut self, file: usize, process: u64) -> &mut Process {
+        let Self { profile, processes, .. } = self;
+        processes.entry((file, process)).or_insert_with(|| {
+            let id = u32::try_from(process).unwrap_or(u32::MAX);
+            let handle = profile.add_process("", id, Timestamp::from_nanos_since_reference(0));
+            Process { handle, id, futures: None }
+        })
+    }
+
+    fn row(&mut self, id: ThreadId) -> &mut ThreadRow {
+        let process = self.process(id.file, id.process).handle;
+        let Self { profile, threads, .. } = self;
+        threads.entry(id).or_insert_with(|| {
+            let tid = u32::try_from(id.tid).unwrap_or(u32::MAX);
+            let start = Timestamp::from_nanos_since_reference(0);
+            let thread = profile.add_thread(process, tid, start, id.tid == id.process);
+            ThreadRow { thread, calls: Vec::new(), last: None, samples: Vec::new() }
+        })
+    }
+
+    /// Returns where the futures of a process are shown.
+    fn futures_row(&mut self, future: FutureId) -> ThreadHandle {
+        let Process { handle, id, futures } = *self.process(future.file, future.process);
+        futures.unwrap_or_else(|| {
+            let start = Timestamp::from_nanos_since_reference(0);
+            let thread = self.profile.add_thread(handle, id, start, false);
+            self.profile.set_thread_name(thread, "futures");
+            self.process(future.file, future.process).futures = Some(thread);
+            thread
+        })
+    }
+
+    /// Returns the category of a path: its crate.
+    fn category(&mut self, path: &str) -> CategoryHandle {
+        let name = crate_name(path);
+        if let Some(known) = self.categories.get(name) {
+            return *known;
+        }
+        let number = self.categories.len();
+        if number == MAX_CATEGORIES {
+            return CategoryHandle::OTHER;
+        }
+        let category = self.profile.add_category(name, COLORS[number % COLORS.len()]);
+        self.categories.insert(name.to_owned(), category);
+        category
+    }
+
+    /// Adds a sample of a thread's open calls, up to this time.
+    fn sample(&mut self, id: ThreadId, until: u64) {
+        let at = self.timestamp(until);
+        let row = self.row(id);
+        let nanoseconds = until.saturating_sub(row.last.replace(until).unwrap_or(until));
+        if nanoseconds != 0 {
+            let stack = row.calls.last().map(|(stack, _)| *stack);
+            row.samples.push(Sample { at, stack, nanoseconds });
+            self.longest_sample = self.longest_sample.max(if stack.is_some() { nanoseconds } else { 0 });
+        }
+    }
+
+    /// Puts the samples into the profile.
+    fn add_samples(&mut self) {
+        let Self { profile, threads, longest_sample, .. } = self;
+        // Weights are integers of 31 bits.
+        let mut unit = 1;
+        while *longest_sample / unit > u64::from(i32::MAX.unsigned_abs()) {
+            unit *= 10;
+        }
+        profile.set_interval(SamplingInterval::from_nanos(unit));
+        for row in threads.values_mut() {
+            // The next sample has the remainder of this one.
+            let (mut weight, mut busy) = (0_u64, 0_u64);
+            for Sample { at, stack, nanoseconds } in row.samples.drain(..) {
+                let own = if stack.is_some() { nanoseconds } else { 0 };
+                (weight, busy) = ((weight % unit).saturating_add(own), (busy % 1000).saturating_add(own));
+                let whole = i32::try_from(weight / unit).unwrap_or(i32::MAX);
+                profile.add_sample(row.thread, at, stack, CpuDelta::from_nanos(busy), whole);
+            }
+        }
+    }
+
+    /// Adds a marker in the category of this path. The value of the field `counter` is a number,
+    /// of which the profiler makes a graph.
+    fn add_marker(
+        &mut self,
+        thread: ThreadHandle,
+        [path, name]: [&str; 2],
+        timing: MarkerTiming,
+        fields: impl IntoIterator<Item = (String, FieldValue)>,
+        counter: Option<&str>,
+    ) {
+        let category = self.category(path);
+        let (profile, number) = (&mut self.profile, self.marker_types.len());
+        let (mut list, mut cells) = (Vec::new(), Vec::new());
+        for (field, value) in fields {
+            let cell = match value {
+                FieldValue::U64(value) if counter == Some(&*field) => Cell::Number(value as f64),
+                FieldValue::I64(value) if counter == Some(&*field) => Cell::Number(value as f64),
+                FieldValue::F64(value) if counter == Some(&*field) && value.is_finite() => {
+                    Cell::Number(value)
+                }
+                value => Cell::Text(profile.intern_string(&value.to_string())),
+            };
+            list.push((field, matches!(cell, Cell::Number(_))));
+            cells.push(cell);
+        }
+        let ty = *self.marker_types.entry(list).or_insert_with_key(|list| {
+            // Its name is seen in JSON alone.
+            profile.register_marker_type(schema(format!("probe-{number}"), list))
+        });
+        let name = profile.intern_string(name);
+        profile.add_marker(thread, timing, ProbeMarker { ty, name, category, cells });
+    }
+}
+
+impl<W: Write> Sink for Firefox<W> {
+    fn thread(&mut self, thread: &Thread) -> io::Result<()> {
+        let handle = self.row(thread.id).thread;
+        if !thread.name.is_empty() {
+            self.profile.set_thread_name(handle, &thread.name);
+        }
+        if !thread.program.is_empty() {
+            let process = self.process(thread.id.file, thread.id.process).handle;
+            self.profile.set_process_name(process, &thread.program);
+            self.profile.set_product(&thread.program);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, begin: &Begin) -> io::Result<()> {
+        // Times may count from here.
+        self.timestamp(begin.time);
+        let slice =
+            OpenSlice { time: begin.time, fields: arguments([&begin.fields], begin.note()).collect() };
+        match begin.track {
+            Track::Thread(id) => {
+                self.sample(id, begin.time);
+                let path = &begin.fields.definition().path;
+                let frame = Frame::Label(self.profile.intern_string(path));
+                let category_pair = self.category(path).into();
+                let row = self.row(id);
+                let (thread, parent) = (row.thread, row.calls.last().map(|(stack, _)| *stack));
+                let frame = FrameInfo { frame, category_pair, flags: FrameFlags::empty() };
+                let frame = self.profile.intern_frame(thread, frame);
+                let stack = self.profile.intern_stack(thread, parent, frame);
+                self.row(id).calls.push((stack, slice));
+            }
+            Track::Future(id) => self.futures.entry(id).or_default().push(slice),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        let (thread, slice) = match end.track {
+            Track::Thread(id) => {
+                self.sample(id, end.time);
+                let row = self.row(id);
+                (row.thread, row.calls.pop().map(|(_, slice)| slice))
+            }
+            Track::Future(id) => {
+                let slice = self.futures.get_mut(&id).and_then(Vec::pop);
+                if end.slice == Slice::Future {
+                    self.futures.remove(&id);
+                }
+                // The thread has the poll.
+                (self.futures_row(id), slice.filter(|_| end.slice != Slice::Poll))
+            }
+        };
+        let Some(OpenSlice { time, mut fields }) = slice else { return Ok(()) };
+        fields.extend(arguments(&end.fields, end.note()));
+        let path = &end.definition.path;
+        let name = if end.slice == Slice::Wait { &format!("{path} waits") } else { path };
+        let timing = MarkerTiming::Interval(self.timestamp(time), self.timestamp(end.time));
+        self.add_marker(thread, [path, name], timing, fields, None);
+        Ok(())
+    }
+
+    fn instant(&mut self, instant: &Instant) -> io::Result<()> {
+        let thread = self.row(instant.thread).thread;
+        let fields = arguments([&instant.fields], instant.note());
+        let counter = instant.counter().map(|(field, _)| field);
+        let timing = MarkerTiming::Instant(self.timestamp(instant.time));
+        let path = &instant.fields.definition().path;
+        self.add_marker(thread, [path, path], timing, fields, counter);
+        Ok(())
+    }
+
+    fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+        let thread = self.row(gap.thread).thread;
+        let timing = MarkerTiming::Interval(self.timestamp(gap.begin), self.timestamp(gap.end));
+        // The interval has the nanoseconds.
+        let [lost, _] = gap.notes();
+        self.add_marker(thread, ["probe", "lost events"], timing, arguments([], Some(lost)), None);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.add_samples();
+        serde_json::to_writer(&mut self.writer, &self.profile)?;
+        self.writer.write_all(b"\n")
+    }
+}
+
+/// A marker, in the words of its profile.
+struct ProbeMarker {
+    ty: MarkerTypeHandle,
+    name: StringHandle,
+    category: CategoryHandle,
+    cells: Vec<Cell>,
+}
+
+/// A field's value.
+enum Cell {
+    Text(StringHandle),
+    Number(f64),
+}
+
+impl Marker for ProbeMarker {
+    fn marker_type(&self, _: &mut Profile) -> MarkerTypeHandle {
+        self.ty
+    }
+
+    fn name(&self, _: &mut Profile) -> StringHandle {
+        self.name
+    }
+
+    fn category(&self, _: &mut Profile) -> CategoryHandle {
+        self.category
+    }
+
+    fn string_field_value(&self, field: u32) -> StringHandle {
+        match self.cells[field as usize] {
+            Cell::Text(text) => text,
+            Cell::Number(_) => unreachable!("its type says which it is"),
+        }
+    }
+
+    fn number_field_value(&self, field: u32) -> f64 {
+        match self.cells[field as usize] {
+            Cell::Text(_) => unreachable!("its type says which it is"),
+            Cell::Number(number) => number,
+        }
+    }
+}
+
+/// Returns the type of markers with these fields: each with its name, and whether it is a number.
+fn schema(type_name: String, list: &[(String, bool)]) -> RuntimeSchemaMarkerSchema {
+    let (mut fields, mut label) = (Vec::with_capacity(list.len()), String::new());
+    // These are the format's own.
+    let mut used = HashSet::from(["type".to_owned(), "cause".to_owned()]);
+    for (number, (name, is_number)) in list.iter().enumerate() {
+        let mut key = name.replace(['.', '{', '}'], "_");
+        // A call's entry and its exit may have fields of one name.
+        while !used.insert(key.clone()) {
+            let _ = write!(key, "_{number}");
+        }
+        let _ = write!(label, " {name}={{marker.data.{key}}}");
+        fields.push(RuntimeSchemaMarkerField {
+            key,
+            label: name.clone(),
+            format: if *is_number { MarkerFieldFormat::Decimal } else { MarkerFieldFormat::String },
+            flags: MarkerFieldFlags::SEARCHABLE,
+        });
+    }
+    let numbers = list.iter().zip(&fields).filter(|((_, is_number), _)| *is_number);
+    let graph = |(_, field): (_, &RuntimeSchemaMarkerField)| RuntimeSchemaMarkerGraph {
+        key: field.key.clone(),
+        graph_type: MarkerGraphType::Line,
+        color: None,
+    };
+    RuntimeSchemaMarkerSchema {
+        type_name,
+        description: None,
+        locations: MarkerLocations::MARKER_CHART | MarkerLocations::MARKER_TABLE,
+        chart_label: Some(label.trim_start().to_owned()),
+        tooltip_label: None,
+        table_label: Some(format!("{{marker.name}}{label}")),
+        graphs: numbers.map(graph).collect(),
+        fields,
+    }
+}
+
+#[cfg(test)]
+mod tests;
