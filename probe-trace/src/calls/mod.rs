@@ -15,65 +15,13 @@
 //!
 //! The pairing streams. It uses memory for each thread, each path, and each open call and future.
 
-mod future;
 mod pairing;
 mod rule;
-mod stack;
 mod step;
+mod tracks;
 
 #[cfg(test)]
 mod tests;
 
-pub use pairing::Pairing;
+pub use pairing::{Calls, Pairing};
 pub use step::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Step, Track};
-
-use crate::item::Item;
-
-/// Makes steps of a trace's items. The first error ends the steps: it comes after the ends of all
-/// open slices.
-///
-/// A thread has at most 4096 open slices. One more ends all of them, with [`Ending::Limit`]: a
-/// program that is traced at its entries only would fill the memory otherwise.
-///
-/// ```
-/// use std::convert::Infallible;
-/// use probe_trace::{Item, calls};
-/// let items: Vec<Result<Item, Infallible>> = Vec::new();
-/// assert_eq!(calls::Calls::new(items).count(), 0);
-/// ```
-pub struct Calls<I, E> {
-    items: I,
-    pairing: Pairing,
-    error: Option<E>,
-    is_done: bool,
-}
-
-impl<I: Iterator<Item = Result<Item, E>>, E> Calls<I, E> {
-    /// Pairs these items, which come in the order of time.
-    pub fn new(items: impl IntoIterator<IntoIter = I>) -> Self {
-        Self { items: items.into_iter(), pairing: Pairing::default(), error: None, is_done: false }
-    }
-}
-
-impl<I: Iterator<Item = Result<Item, E>>, E> Iterator for Calls<I, E> {
-    type Item = Result<Step, E>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(step) = self.pairing.step() {
-                return Some(Ok(step));
-            }
-            if self.is_done {
-                return self.error.take().map(Err);
-            }
-            match self.items.next() {
-                Some(Ok(item)) => self.pairing.take(item),
-                end => {
-                    self.error = end.and_then(Result::err);
-                    self.is_done = true;
-                    self.pairing.finish();
-                }
-            }
-        }
-    }
-}

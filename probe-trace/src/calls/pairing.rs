@@ -1,19 +1,64 @@
 //! Pairs the hits of all threads.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{
-    Ending, Fields, Instant, Slice, Step,
-    future::{FutureKey, Futures, HitTime},
-    rule::{CallKind, Place},
-    stack::{Frame, Output, Stack},
-};
+use super::rule::{CallKind, Place};
+use super::tracks::{Frame, FutureHit, FutureKey, Futures, Output, Stack};
+use super::{Ending, Fields, Instant, Slice, Step};
 use crate::item::{Definition, FieldValue, Gap, Item, Kind, Thread, ThreadId, TraceEvent};
+
+/// Makes steps of a trace's items. The first error ends the steps: it comes after the ends of all
+/// open slices.
+///
+/// A thread has at most 4096 open slices. One more ends all of them, with [`Ending::Limit`]: a
+/// program that is traced at its entries only would fill the memory otherwise.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use probe_trace::{Item, calls};
+/// let items: Vec<Result<Item, Infallible>> = Vec::new();
+/// assert_eq!(calls::Calls::new(items).count(), 0);
+/// ```
+pub struct Calls<I, E> {
+    items: I,
+    pairing: Pairing,
+    error: Option<E>,
+    is_done: bool,
+}
+
+impl<I: Iterator<Item = Result<Item, E>>, E> Calls<I, E> {
+    /// Pairs these items, which come in the order of time.
+    pub fn new(items: impl IntoIterator<IntoIter = I>) -> Self {
+        Self { items: items.into_iter(), pairing: Pairing::default(), error: None, is_done: false }
+    }
+}
+
+impl<I: Iterator<Item = Result<Item, E>>, E> Iterator for Calls<I, E> {
+    type Item = Result<Step, E>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(step) = self.pairing.step() {
+                return Some(Ok(step));
+            }
+            if self.is_done {
+                return self.error.take().map(Err);
+            }
+            match self.items.next() {
+                Some(Ok(item)) => self.pairing.take(item),
+                end => {
+                    self.error = end.and_then(Result::err);
+                    self.is_done = true;
+                    self.pairing.finish();
+                }
+            }
+        }
+    }
+}
 
 /// Makes steps of items, one item at a time: for items that come as a program runs.
 /// [`Calls`](super::Calls) is for those of whole traces.
@@ -50,8 +95,8 @@ pub struct Pairing {
     last: BTreeMap<usize, u64>,
 }
 
-impl std::fmt::Debug for Pairing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pairing").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
 }
@@ -73,13 +118,14 @@ impl Pairing {
 
     /// Ends all slices, at the end of the trace.
     pub fn finish(&mut self) {
-        for (id, mut stack) in std::mem::take(&mut self.threads) {
-            let time = stack.advance(self.last.get(&id.file).copied().unwrap_or(0));
-            stack.close(0, time, Ending::Trace, &mut self.out);
-            self.abandon_polls(time);
+        let Self { out, threads, futures, last, .. } = self;
+        let last = |file| last.get(&file).copied().unwrap_or(0);
+        for (id, mut stack) in std::mem::take(threads) {
+            let time = stack.advance(last(id.file));
+            stack.close(0, time, Ending::Trace, out);
+            futures.abandon(time, out);
         }
-        let last = &self.last;
-        self.futures.close(|file| last.get(&file).copied().unwrap_or(0), &mut self.out.steps);
+        futures.close(last, &mut out.steps);
     }
 
     fn thread(&mut self, thread: Thread) {
@@ -90,121 +136,56 @@ impl Pairing {
         });
     }
 
-    /// Makes a thread known that the trace does not name.
-    fn ensure_thread(&mut self, id: ThreadId) {
+    /// Notes the latest time of a file. Makes a thread known that the trace does not name.
+    fn advance(&mut self, id: ThreadId, time: u64) {
+        let last = self.last.entry(id.file).or_default();
+        *last = time.max(*last);
         if !self.threads.contains_key(&id) {
             self.thread(Thread { id, name: String::new(), program: Arc::from("") });
         }
     }
 
     fn gap(&mut self, mut gap: Gap) {
-        self.ensure_thread(gap.thread);
-        let last = self.last.entry(gap.thread.file).or_default();
-        *last = gap.end.max(*last);
-        let Some(stack) = self.threads.get_mut(&gap.thread) else { return };
+        self.advance(gap.thread, gap.end);
+        let Self { out, threads, futures, .. } = self;
+        let Some(stack) = threads.get_mut(&gap.thread) else { return };
         let time = stack.advance(gap.begin);
-        stack.close(0, time, Ending::Gap, &mut self.out);
-        self.abandon_polls(time);
+        stack.close(0, time, Ending::Gap, out);
+        futures.abandon(time, out);
         (gap.begin, gap.end) = (time, gap.end.max(time));
-        self.out.steps.push_back(Step::Gap(gap));
+        out.steps.push_back(Step::Gap(gap));
     }
 
     fn event(&mut self, event: TraceEvent) {
         let TraceEvent { thread, time, definition, fields, frame, generation } = event;
-        self.ensure_thread(thread);
-        let last = self.last.entry(thread.file).or_default();
-        *last = time.max(*last);
+        self.advance(thread, time);
         let path = self.path_number(&definition);
-        let Some(stack) = self.threads.get_mut(&thread) else { return };
+        let Self { out, threads, futures, .. } = self;
+        let Some(stack) = threads.get_mut(&thread) else { return };
         let time = stack.advance(time);
-        stack.enter_generation(generation, time, &mut self.out);
-        self.abandon_polls(time);
-        let at = HitTime { time, generation };
+        stack.enter_generation(generation, time, out);
+        futures.abandon(time, out);
         let address = match fields.first() {
             Some(FieldValue::U64(address)) if definition.is_future => Some(*address),
             _ => None,
         };
-        let kind = definition.kind;
+        let (kind, place) = (definition.kind, call_of(&definition, path, frame));
         let fields = Fields { definition, values: fields, hidden: usize::from(address.is_some()) };
-        match (kind, address) {
-            (None | Some(Kind::Point | Kind::Replace), _) => self.instant(thread, at, fields, false),
+        let unpaired = match (kind, address) {
+            (None | Some(Kind::Point | Kind::Replace), _) => Some(fields),
             (Some(kind), Some(address)) => {
                 let key = FutureKey { file: thread.file, process: thread.process, path, address };
-                self.future(thread, key, kind, fields, at);
+                let hit = FutureHit { key, fields, time, generation };
+                pair_future(stack, futures, kind, hit, out)
             }
-            (Some(kind), None) => self.call(thread, (path, frame), kind, fields, at),
-        }
-        self.abandon_polls(time);
-    }
-
-    fn call(
-        &mut self,
-        thread: ThreadId,
-        (path, frame): (u32, Option<u64>),
-        kind: Kind,
-        fields: Fields,
-        at: HitTime,
-    ) {
-        let Some(stack) = self.threads.get_mut(&thread) else { return };
-        let definition = Arc::clone(&fields.definition);
-        let kind_of_call = match (definition.may_skip_exit, definition.has_frame) {
-            (false, _) => CallKind::Plain,
-            (true, false) => CallKind::Hooked,
-            (true, true) => CallKind::Framed,
+            (Some(kind), None) => pair_call(stack, place, kind, fields, time, out),
         };
-        let place = Place { function: path, kind: kind_of_call, stack_pointer: frame.unwrap_or(0) };
-        let left = match kind {
-            Kind::Entry => {
-                stack.begin(Frame { place, definition, future: None }, fields, at.time, &mut self.out);
-                None
-            }
-            Kind::Exit => stack.end(place, fields, Ending::Exit, at.time, &mut self.out),
-            // Parts of a future whose address is not known.
-            _ => Some(fields),
-        };
-        if let Some(fields) = left {
-            self.instant(thread, at, fields, kind == Kind::Exit);
+        if let Some(fields) = unpaired {
+            let fields = Fields { hidden: 0, ..fields };
+            let lacks_entry = kind == Some(Kind::Exit) || kind == Some(Kind::Drop) && address.is_some();
+            out.steps.push_back(Step::Instant(Instant { thread, time, fields, lacks_entry }));
         }
-    }
-
-    fn future(&mut self, thread: ThreadId, key: FutureKey, kind: Kind, fields: Fields, at: HitTime) {
-        let Some(stack) = self.threads.get_mut(&thread) else { return };
-        let out = &mut self.out;
-        let place = Place { function: key.path, kind: CallKind::Poll(key.address), stack_pointer: 0 };
-        let ending = if kind == Kind::Drop { Ending::Cancelled } else { Ending::Exit };
-        match kind {
-            Kind::Entry | Kind::Resume => {
-                let id = if kind == Kind::Entry {
-                    self.futures.enter(key, fields.clone(), at, &mut out.steps)
-                } else {
-                    self.futures.switch_part(key, fields.clone(), Slice::Poll, at, &mut out.steps)
-                };
-                let definition = Arc::clone(&fields.definition);
-                stack.begin(Frame { place, definition, future: Some((key, id)) }, fields, at.time, out);
-            }
-            Kind::Suspend => {
-                stack.end(place, fields.clone(), ending, at.time, out);
-                self.futures.switch_part(key, fields, Slice::Wait, at, &mut out.steps);
-            }
-            _ => {
-                stack.end(place, fields.clone(), ending, at.time, out);
-                if !self.futures.finish(key, fields.clone(), ending, at, &mut out.steps) {
-                    self.instant(thread, at, fields, true);
-                }
-            }
-        }
-    }
-
-    fn instant(&mut self, thread: ThreadId, at: HitTime, fields: Fields, lacks_entry: bool) {
-        let fields = Fields { hidden: 0, ..fields };
-        self.out.steps.push_back(Step::Instant(Instant { thread, time: at.time, fields, lacks_entry }));
-    }
-
-    /// Ends the futures whose polls ended without a hit.
-    fn abandon_polls(&mut self, time: u64) {
-        for left in std::mem::take(&mut self.out.abandoned) {
-            self.futures.abandon(left, time, &mut self.out.steps);
-        }
+        futures.abandon(time, out);
     }
 
     fn path_number(&mut self, definition: &Arc<Definition>) -> u32 {
@@ -217,4 +198,65 @@ impl Pairing {
         self.path_numbers.insert(address, (Arc::clone(definition), number));
         number
     }
+}
+
+/// Returns the call that a hit of this probe begins or ends.
+fn call_of(definition: &Definition, path: u32, frame: Option<u64>) -> Place {
+    let kind = match (definition.may_skip_exit, definition.has_frame) {
+        (false, _) => CallKind::Plain,
+        (true, false) => CallKind::Hooked,
+        (true, true) => CallKind::Framed,
+    };
+    Place { function: path, kind, stack_pointer: frame.unwrap_or(0) }
+}
+
+/// Begins or ends a call. Gives the fields back if the hit does neither.
+fn pair_call(
+    stack: &mut Stack,
+    place: Place,
+    kind: Kind,
+    fields: Fields,
+    time: u64,
+    out: &mut Output,
+) -> Option<Fields> {
+    match kind {
+        Kind::Entry => {
+            let definition = Arc::clone(&fields.definition);
+            stack.begin(Frame { place, definition, future: None }, fields, time, out);
+            None
+        }
+        Kind::Exit => stack.end(place, fields, Ending::Exit, time, out),
+        // Parts of a future whose address is not known.
+        _ => Some(fields),
+    }
+}
+
+/// Begins or ends a poll, and the future itself. Gives the fields back if the hit ends a future
+/// that has not begun.
+fn pair_future(
+    stack: &mut Stack,
+    futures: &mut Futures,
+    kind: Kind,
+    hit: FutureHit,
+    out: &mut Output,
+) -> Option<Fields> {
+    let (key, fields, time) = (hit.key, hit.fields.clone(), hit.time);
+    let place = Place { function: key.path, kind: CallKind::Poll(key.address), stack_pointer: 0 };
+    if matches!(kind, Kind::Entry | Kind::Resume) {
+        let id = match kind {
+            Kind::Entry => futures.enter(hit, &mut out.steps),
+            _ => futures.switch_part(hit, Slice::Poll, &mut out.steps),
+        };
+        let definition = Arc::clone(&fields.definition);
+        stack.begin(Frame { place, definition, future: Some((key, id)) }, fields, time, out);
+        return None;
+    }
+    let ending = if kind == Kind::Drop { Ending::Cancelled } else { Ending::Exit };
+    stack.end(place, fields.clone(), ending, time, out);
+    if kind == Kind::Suspend {
+        futures.switch_part(hit, Slice::Wait, &mut out.steps);
+        return None;
+    }
+    let has_begun = futures.finish(hit, ending, &mut out.steps);
+    (!has_begun).then_some(fields)
 }

@@ -5,7 +5,8 @@ use std::{collections::HashMap, fmt::Write};
 use proptest::prelude::*;
 
 use super::rule::{CallKind, model};
-use super::{Calls, Ending, Fields, Slice, Step, Track, stack::MAX_OPEN_SLICES};
+use super::tracks::MAX_OPEN_SLICES;
+use super::{Calls, Ending, Fields, Slice, Step, Track};
 use crate::fixtures::{Fixture, any_fixture, id};
 use crate::item::FieldValue;
 
