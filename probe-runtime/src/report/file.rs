@@ -7,6 +7,9 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "trace")]
+use probe_trace::export::Format;
+
 use crate::engine::os;
 use crate::engine::os::guarded_file::GuardedFile;
 
@@ -40,8 +43,8 @@ pub(crate) fn begin(path: &Path) -> io::Result<(PathBuf, GuardedFile)> {
 /// Returns the path without its ending; `.firefox.json` is one.
 #[cfg(feature = "trace")]
 pub(crate) fn without_ending(path: &Path) -> PathBuf {
-    let path = path.with_extension("");
-    if path.extension() == Some("firefox".as_ref()) { path.with_extension("") } else { path }
+    let parts = Format::from_path(path).map_or(1, |format| format.ending().split('.').count());
+    (0..parts).fold(path.to_owned(), |path, _| path.with_extension(""))
 }
 
 /// Creates a file that nobody has.

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probe_trace::export::Format;
+
 use super::drain::Drain;
 use super::file::at;
 use super::mapped::RingFile;
@@ -122,7 +124,7 @@ impl fmt::Display for Attachment<Trace> {
         match file {
             Some(file) => write!(f, "{}", file.display())?,
             None if matches!(self.keep, Keep::File(_)) => (),
-            None => f.write_str("memory, for a report as .pftrace")?,
+            None => write!(f, "memory, for a report as .{}", Format::Perfetto.ending())?,
         }
         problem.map_or(Ok(()), |problem| write!(f, "\n{problem}"))?;
         footnotes(&notes(self.untyped()), f)

@@ -78,10 +78,11 @@ impl Attachment<Trace> {
         let mut line =
             format!("{} lost, and {written} written; the trace shows each gap", was(lost, "event"));
         if matches!(&self.keep, Keep::File(path) if is_perfetto(path)) {
-            line.push_str(
-                "; a `.probetrace` takes them fifty times as fast, and `probectl convert` makes a `.pftrace` \
-                 of it",
-            );
+            let (native, perfetto) = (Recorded::ENDING, Format::Perfetto.ending());
+            line.push_str(&format!(
+                "; a `.{native}` takes them fifty times as fast, and `probectl convert` makes a `.{perfetto}` \
+                 of it"
+            ));
         }
         (lost != 0).then_some(line).into_iter().chain(self.ring_file().1)
     }
@@ -93,8 +94,9 @@ impl Attachment<Trace> {
 }
 
 fn only_perfetto(path: &Path) -> io::Error {
-    let problem = "is written for Perfetto while the program runs; other formats come from a `.probetrace`";
-    io::Error::other(format!("{} {problem}", path.display()))
+    let (path, native) = (path.display(), Recorded::ENDING);
+    let problem = "is written for Perfetto while the program runs; other formats come from a";
+    io::Error::other(format!("{path} {problem} `.{native}`"))
 }
 
 /// The longest wait for a file that takes nothing, such as a pipe that nobody reads.

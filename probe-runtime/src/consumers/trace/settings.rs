@@ -10,6 +10,8 @@ use crate::report::file::without_ending;
 use crate::report::program;
 use probe_lang::syntax::{ParseError, Setting, size};
 
+const ENDING: &str = probe_trace::Trace::ENDING;
+
 impl Trace {
     /// Creates a trace with these options, whose file's name follows from that of the report, or
     /// from the program's.
@@ -101,9 +103,6 @@ fn beside(report: &Path) -> PathBuf {
     path.push(ENDING);
     path.into()
 }
-
-/// The ending of files that `probe-trace` reads.
-const ENDING: &str = "probetrace";
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,6 @@
 //!             | "snapshot" [ SELECTOR ] [ "to" FILE ] | "run" QUOTED
 //! ```
 
-use std::ffi::OsStr;
-use std::path::Path;
 use std::time::Duration;
 
 use super::check::check;
@@ -23,7 +21,7 @@ use super::condition::{Comparison, Condition, Operator};
 use super::cut::{Cursor, closed};
 use super::figure::{Figure, Function, Unit};
 use super::rule::{Action, Held, Rule};
-use crate::session::spec::asked;
+use crate::session::spec::{Format, asked};
 use probe_lang::expression::Parser;
 use probe_lang::selector::nearest;
 use probe_lang::syntax::{ParseError, WHEN, floor, interval};
@@ -39,10 +37,6 @@ const EXAMPLE: &str = "when p99(net::handle) > 5ms for 2s then record db::* for 
 const FIGURES: [&str; 11] =
     ["rate", "count", "p50", "p90", "p99", "p999", "mean", "max", "sum", "avg", "min"];
 const ACTIONS: [&str; 5] = ["arm", "disarm", "record", "snapshot", "run"];
-/// Endings of recordings.
-const RECORDED: [&str; 2] = [".pftrace", ".probetrace"];
-/// Endings of snapshots.
-const SNAPSHOTS: [&str; 5] = [".pftrace", ".probetrace", ".json", ".firefox.json", ".folded"];
 /// Words after the last action.
 const TAIL: [&str; 2] = ["at most", "every"];
 
@@ -294,12 +288,12 @@ fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
                 return cursor.fail("`for` and a time stand here: `record db::* for 1s`");
             }
             let time = cursor.time()?;
-            Action::Record { selector, time, file: file(cursor, &RECORDED)? }
+            Action::Record { selector, time, file: file(cursor, &Format::RECORDED)? }
         }
         "snapshot" => {
             let (at, text) = cursor.operand(&["to", "at most", "every"]);
             let selector = if text.is_empty() { None } else { Some(selector(text, 0, at)?.to_owned()) };
-            Action::Snapshot { selector, file: file(cursor, &SNAPSHOTS)? }
+            Action::Snapshot { selector, file: file(cursor, &Format::SNAPSHOTS)? }
         }
         "run" => {
             let command = cursor.quoted("`run 'systemctl reload app'`")?;
@@ -321,7 +315,7 @@ fn action(cursor: &mut Cursor<'_>) -> Result<Action, ParseError> {
 }
 
 /// Reads the file of a trace. Its ending tells the format.
-fn file(cursor: &mut Cursor<'_>, endings: &[&str]) -> Result<Option<String>, ParseError> {
+fn file(cursor: &mut Cursor<'_>, formats: &[Format]) -> Result<Option<String>, ParseError> {
     if !cursor.skip_word("to") {
         return Ok(None);
     }
@@ -331,10 +325,9 @@ fn file(cursor: &mut Cursor<'_>, endings: &[&str]) -> Result<Option<String>, Par
         let problem = "this is no name of a file".to_owned();
         return Err(ParseError { at, problem });
     }
-    let name = Path::new(file).file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let has = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty());
-    if !endings.iter().any(has) {
-        let problem = format!("`{file}` tells no format: use a name with `{}`", endings.join("`, `"));
+    if Format::of_name(file, formats.iter().copied()).is_none() {
+        let endings: Vec<_> = formats.iter().map(|format| format!("`.{}`", format.ending())).collect();
+        let problem = format!("`{file}` tells no format: use a name with {}", endings.join(", "));
         return Err(ParseError { at, problem });
     }
     Ok(Some(file.to_owned()))

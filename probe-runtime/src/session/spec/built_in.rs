@@ -6,9 +6,6 @@ use std::io::{self, Write};
 #[cfg(feature = "trace")]
 use std::path::Path;
 
-#[cfg(feature = "trace")]
-use probe_trace::export;
-
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
 #[cfg(feature = "perf")]
@@ -227,8 +224,7 @@ impl Reporter for Trace {
     const EXAMPLE: &'static str = "flight, size=64M";
     const FORMATS: &'static [Format] =
         &[Format::Text, Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
-    const STREAMED: &'static [Format] =
-        &[Format::Json, Format::Folded, Format::Perfetto, Format::Firefox, Format::Trace];
+    const STREAMED: &'static [Format] = &Format::SNAPSHOTS;
     of_this_crate!(Self::with_settings);
 
     fn follow(&mut self, report: &Path) {
@@ -236,12 +232,9 @@ impl Reporter for Trace {
     }
 
     fn write(trace: &Attachment<Self>, format: Format, out: &mut dyn Write) -> io::Result<Vec<String>> {
-        match format {
-            Format::Json => trace.write_as(export::Format::Chrome, out),
-            Format::Folded => trace.write_as(export::Format::Folded, out),
-            Format::Perfetto => trace.write_as(export::Format::Perfetto, out),
-            Format::Firefox => trace.write_as(export::Format::Firefox, out),
-            _ => trace.write_native(out),
+        match format.export() {
+            Some(format) => trace.write_as(format, out),
+            None => trace.write_native(out),
         }
     }
 

@@ -11,6 +11,7 @@ mod absent;
 mod asked;
 mod attaching;
 mod built_in;
+mod endings;
 mod expressions;
 mod format;
 mod made;

@@ -91,11 +91,12 @@ pub(super) fn snapshot(
 ) -> Result<Body, Stop> {
     let (one, format) = chosen(attachment, consumer, format)?;
     if !has_snapshots(one) || !one.reported().is_streamed(format) {
+        let [others @ .., last] = &Format::SNAPSHOTS.map(|it| format!(".{}", it.ending()));
         let message = format!(
-            "`{}` has no snapshots as .{}; `trace(flight)` has: as .pftrace, .probetrace, .json, .firefox.json and \
-             .folded",
+            "`{}` has no snapshots as .{}; `trace(flight)` has: as {} and {last}",
             one.consumer(),
-            format.ending()
+            format.ending(),
+            others.join(", ")
         );
         return Err(failed(FailureKind::Malformed, message));
     }

@@ -1,9 +1,7 @@
 //! The answers to requests.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use probe_protocol::{Attach, AttachmentInfo, Body, Done, FailureKind, Request, Status, writable};
@@ -17,7 +15,7 @@ use super::stop::{Stop, cut, failed};
 use super::{described, filtered, leaving, listing, reporting, threads};
 use crate::engine::control;
 use crate::engine::dispatch::lost_hits;
-use crate::session::spec::{Opened, attach_for_client, consumers_of};
+use crate::session::spec::{Format, Opened, attach_for_client, consumers_of};
 
 /// Answers a request. Returns the end of the answer; parts before it are sent already.
 pub(super) fn answer(
@@ -113,13 +111,13 @@ fn attach(session: Session, asked: Attach, file: Option<OwnedFd>) -> Result<Body
 const OUTPUT: usize = 4096;
 
 fn opened(file: File, name: &str) -> Result<Opened, Stop> {
-    let ending = Path::new(name).extension().and_then(OsStr::to_str);
-    let problem = if !matches!(ending, Some("pftrace" | "probetrace")) {
-        "ends neither in .pftrace nor in .probetrace, which chooses the format"
+    let problem = if Format::of_name(name, Format::RECORDED).is_none() {
+        let [one, other] = Format::RECORDED.map(Format::ending);
+        format!("ends neither in .{one} nor in .{other}, which chooses the format")
     } else if name.len() > OUTPUT {
-        "has more than 4096 bytes"
+        "has more than 4096 bytes".to_owned()
     } else if name.chars().any(char::is_control) {
-        "has a control character"
+        "has a control character".to_owned()
     } else {
         return Ok(Opened { file: Arc::new(file), name: name.into() });
     };

@@ -9,7 +9,7 @@ use super::AT_EXIT;
 use super::windows::{Ruling, attach};
 use crate::engine::error::Error;
 use crate::session::rules::{Action, Figure, Output, reasons, snapshot_recorder};
-use crate::session::spec::{Opened, SpecAttachments, attach_for_client};
+use crate::session::spec::{Format, Opened, SpecAttachments, attach_for_client};
 
 /// A trace that is being recorded.
 pub(super) struct Recording {
@@ -128,9 +128,7 @@ impl Ruling {
         let (output, path) = self.create(rule, file)?;
         let name = output.name();
         let formats = one.formats().iter().copied().filter(|it| one.reported().is_streamed(*it));
-        let of_name = formats.filter(|it| name.ends_with(&format!(".{}", it.ending())));
-        // `.firefox.json` is another format than `.json`.
-        let Some(format) = of_name.max_by_key(|it| it.ending().len()) else {
+        let Some(format) = Format::of_name(&name, formats) else {
             output.discard();
             return Err(format!("{name} tells no format"));
         };
@@ -150,7 +148,8 @@ impl Ruling {
 
     /// Creates a new file: the one that a rule names, or one with its number.
     fn create(&self, rule: usize, file: Option<&str>) -> Result<(Output, String), String> {
-        let name = file.map_or_else(|| format!("rule-{}.pftrace", rule.saturating_add(1)), str::to_owned);
+        let own = || format!("rule-{}.{}", rule.saturating_add(1), Format::Perfetto.ending());
+        let name = file.map_or_else(own, str::to_owned);
         let output = Output::create(&self.folder.join(&name)).map_err(|error| unwritable(&name, &error))?;
         let shown = output.path.display().to_string();
         Ok((output, shown))
