@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use probe_protocol::{Attach, ClientError};
 use probe_trace::Trace;
+use probe_trace::export::Format;
 
 use super::convert::convert;
 use super::measure::{notes, report, running, target};
@@ -41,14 +42,13 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The ending of files that programs write fastest, and that `report` and `convert` read.
-const NATIVE: &str = ".probetrace";
-
 pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     let name = file_name(&args.out)?;
-    let is_converted = name.ends_with(".pftrace");
-    if !is_converted && !name.ends_with(NATIVE) {
-        return Err(Failure::Usage(format!("`{name}` tells no format: use `.pftrace` or `.probetrace`")));
+    // Programs write the second one fastest; `report` and `convert` read it.
+    let [perfetto, native] = [Format::Perfetto.ending(), Trace::ENDING].map(|it| format!(".{it}"));
+    let is_converted = name.ends_with(&perfetto);
+    if !is_converted && !name.ends_with(&native) {
+        return Err(Failure::Usage(format!("`{name}` tells no format: use `{perfetto}` or `{native}`")));
     }
     let stop = Stop::on_signals()?;
     let mut program = target(&args.target, &stop)?;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Record, is_json: bool) -> Result<Shown, Failure> {
     }
     // Converting takes the program fifty times as long as writing, and a busy one would lose
     // events.
-    let ending = if is_converted { NATIVE } else { "" };
+    let ending = if is_converted { native.as_str() } else { "" };
     let (recorded_name, recorded) =
         (format!("{name}{ending}"), args.out.with_file_name(format!("{name}{ending}")));
     let unwritable = |error| Failure::Input(format!("{} can't be written: {error}", recorded.display()));

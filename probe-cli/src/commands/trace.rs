@@ -43,7 +43,7 @@ pub(super) fn run(args: &Trace, is_json: bool) -> Result<Shown, Failure> {
     let file = Buffer::new().map_err(|it| Failure::Input(format!("no memory for a trace: {it}")))?;
     program.client.set_patience(PATIENCE);
     let spec = format!("{}=trace(limit={LIMIT})", args.selector);
-    let attach = Attach { output: Some("hits.probetrace".to_owned()), ..Attach::new(spec) };
+    let attach = Attach { output: Some(format!("hits.{}", probe_trace::Trace::ENDING)), ..Attach::new(spec) };
     let attached = program.client.record(&attach, &file.0).map_err(|error| program.failure(&error))?;
     let mut notes = notes(&attached);
     let mut shown = Reading::begin(file, is_json)?;

@@ -1,6 +1,7 @@
 //! Flight recorders of a program, and the files of their snapshots.
 
 use probe_protocol::AttachmentInfo;
+use probe_trace::Trace;
 use probe_trace::export::Format;
 
 use crate::output::Failure;
@@ -38,13 +39,13 @@ pub fn recorder(attachments: &[AttachmentInfo]) -> Result<(u32, u32), Failure> {
 /// If the name has none of these endings.
 pub fn ending(name: &str) -> Result<&'static str, Failure> {
     // The format of traces themselves is no export.
-    if name.ends_with(".probetrace") {
-        return Ok("probetrace");
+    if name.ends_with(&format!(".{}", Trace::ENDING)) {
+        return Ok(Trace::ENDING);
     }
     let unknown = |_| {
-        Failure::Usage(format!(
-            "`{name}` tells no format: use `.probetrace`, `.pftrace`, `.json`, `.firefox.json` or `.folded`"
-        ))
+        let [others @ .., last] = &Format::ALL.map(|it| format!("`.{}`", it.ending()));
+        let (native, others) = (Trace::ENDING, others.join(", "));
+        Failure::Usage(format!("`{name}` tells no format: use `.{native}`, {others} or {last}"))
     };
     Format::from_path(name).map(Format::ending).map_err(unknown)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use probe_protocol::Client;
 use probe_runtime::__tools::rules::{Action, Figure, Output, snapshot_recorder};
+use probe_trace::export::Format;
 
 use super::commands::Firing;
 use super::link::Attached;
@@ -143,5 +144,5 @@ impl Watching {
 }
 
 fn default_file(rule: usize) -> String {
-    format!("rule-{}.pftrace", rule.saturating_add(1))
+    format!("rule-{}.{}", rule.saturating_add(1), Format::Perfetto.ending())
 }
