@@ -24,8 +24,8 @@ pub struct ThreadId {
     pub tid: u64,
 }
 
-/// One thing that a trace tells. Items come in the order of their times, those of one thread in the
-/// order in which they happened.
+/// An entry of a trace. Items come in the order of their times, those of one thread in the order in
+/// which they happened.
 ///
 /// ```
 /// use probe_trace::Item;

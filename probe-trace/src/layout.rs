@@ -220,9 +220,8 @@ pub mod control {
 /// | [`STR`](field::STR), [`BYTES`](field::BYTES), [`FORMATTED`](field::FORMATTED), [`OPAQUE`](field::OPAQUE) | a word with the stored bytes in its lower half and the bytes before cutting in its upper half (at most `u32::MAX`); then the stored bytes, padded to a word |
 /// | [`ABSENT`](field::ABSENT), [`FAILED`](field::FAILED), [`UNKNOWN`](field::UNKNOWN), [`LEFT_OUT`](field::LEFT_OUT), [`UNREADABLE`](field::UNREADABLE) | none |
 ///
-/// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT). The length of
-/// a value of another type is not known: readers take it, and the later values of its record, as
-/// unknown.
+/// Values that did not fit in the record have the type [`LEFT_OUT`](field::LEFT_OUT). Readers can't
+/// skip a value of an unknown type: they report it, and the later values of its record, as unknown.
 pub mod field {
     /// An unsigned integer.
     pub const U64: u8 = 1;
@@ -299,7 +298,8 @@ pub mod block {
     /// Room for blocks that are written later. The writer cuts it for each.
     pub const UNUSED: u64 = 8;
 
-    /// The most bytes of definitions in a block that readers believe, as of a million probes.
+    /// The most bytes of definitions in a block, enough for a million probes. Readers refuse larger
+    /// blocks.
     pub const MOST_DEFINITIONS: u64 = 1 << 28;
 }
 

@@ -89,7 +89,8 @@ pub struct Pairing {
     futures: Futures,
     /// Numbers of paths.
     paths: HashMap<String, u32>,
-    /// The same by the address of a definition that has the path, and that stays meanwhile.
+    /// The same numbers, by the addresses of definitions. Each definition is kept, so that no other
+    /// one gets its address.
     path_numbers: FxHashMap<usize, (Arc<Definition>, u32)>,
     /// The latest time of each file.
     last: BTreeMap<usize, u64>,

@@ -158,8 +158,8 @@ pub enum Ending {
     Exit,
     /// The future was dropped before it had a result.
     Cancelled,
-    /// The program went on outside of it, and no exit was seen: `longjmp` left it, or only its
-    /// entry was traced.
+    /// The program has left it, and no exit was seen: `longjmp` left it, or only its entry was
+    /// traced.
     Skipped,
     /// Lost hits follow, which may contain its end.
     Gap,

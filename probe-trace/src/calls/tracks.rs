@@ -161,7 +161,7 @@ pub(super) struct Futures {
 }
 
 impl Futures {
-    /// Begins a future and its first poll; ends the one before that had the same address.
+    /// Begins a future and its first poll; ends an earlier future at the same address.
     pub(super) fn enter(&mut self, hit: FutureHit, steps: &mut VecDeque<Step>) -> FutureId {
         self.end(hit.key, None, Ending::Skipped, hit.time, steps);
         self.begin(hit, Slice::Poll, false, steps)
@@ -200,7 +200,8 @@ impl Futures {
     }
 
     /// Ends the futures whose polls ended without a hit, unless another one has the address now, or
-    /// the future went on later: a loss is told late where a trace is read while it is written.
+    /// the future has a later hit: where a trace is read while it is written, a loss becomes known
+    /// late.
     pub(super) fn abandon(&mut self, time: u64, out: &mut Output) {
         for (key, id, ending) in out.abandoned.drain(..) {
             if self.living.get(&key).is_some_and(|future| future.id == id && future.last <= time) {
@@ -257,7 +258,7 @@ impl Futures {
         // A future that has its result was polled; if its last part is a wait, a hit is missing.
         let of_open = match (future.open, ending) {
             (Slice::Wait, Ending::Exit) => Ending::Skipped,
-            // The drop ends the wait in the way that the program wants.
+            // A drop is a regular end of a wait.
             (Slice::Wait, Ending::Cancelled) => Ending::Exit,
             _ => ending,
         };

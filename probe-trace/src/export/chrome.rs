@@ -18,8 +18,8 @@ use super::sink::Sink;
 use crate::calls::{Begin, End, Ending, Fields, FutureId, Instant, Slice, Track};
 use crate::item::{FieldValue, Gap, Thread, ThreadId};
 
-/// The least id that stands for one that another process or thread of the export has. No system
-/// has ids that large.
+/// The first substitute for an id that another process or thread of the export has. No system has
+/// ids that large.
 const FIRST_SUBSTITUTE_ID: u64 = 10_000_000;
 
 pub(super) struct Chrome<W> {
@@ -43,7 +43,7 @@ struct Record<'a> {
     /// Microseconds with all their digits, which a 64-bit float does not have.
     #[serde(rename = "ts", skip_serializing_if = "Option::is_none")]
     time: Option<Box<RawValue>>,
-    /// An instant's: its thread.
+    /// The scope of an instant: its thread.
     #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
     scope: Option<&'static str>,
     /// The number that the events of one future share.

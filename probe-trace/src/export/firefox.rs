@@ -412,7 +412,8 @@ fn schema(type_name: String, list: &[(String, bool)]) -> RuntimeSchemaMarkerSche
 
 #[cfg(test)]
 mod tests {
-    //! Exact profiles of small traces. Of any trace, samples have the times that folded stacks have.
+    //! Exact profiles of small traces. The samples of any trace have the times of its folded
+    //! stacks.
 
     use std::collections::BTreeMap;
 

@@ -26,8 +26,8 @@ impl Instant {
         self.lacks_entry.then_some(("probe.lacks_entry", FieldValue::Bool(true)))
     }
 
-    /// Returns the only numeric field of a point, and its value, which is shown as a line over time.
-    /// Several numbers may be anything, such as ids.
+    /// Returns the only numeric field of a point, and its value: exports show it as a line over
+    /// time. Where a point has several numbers, they may be anything, such as ids.
     pub(super) fn counter(&self) -> Option<(&str, &FieldValue)> {
         let is_number =
             |value| matches!(value, &FieldValue::U64(_) | &FieldValue::I64(_) | &FieldValue::F64(_));
@@ -44,8 +44,8 @@ impl Gap {
     }
 }
 
-/// Returns the name of a slice on a future's own track: a poll or a wait has its kind as its name;
-/// `None` for the future itself, and for slices of threads, whose names are those of their probes.
+/// Returns the name of a poll or a wait on its future's own track: its kind. `None` for all other
+/// slices, which have the names of their probes.
 #[cfg(any(feature = "chrome", feature = "perfetto"))]
 pub(super) fn part_name(track: Track, slice: Slice) -> Option<&'static str> {
     (matches!(track, Track::Future(_)) && slice != Slice::Future).then(|| slice.name())

@@ -16,9 +16,9 @@ use crate::item::Item;
 use crate::layout::reading;
 use crate::reader::{RingReader, Rings};
 
-/// Bytes that are written at once.
+/// The bytes that are written at once.
 const WRITE_BUFFER_BYTES: usize = 1 << 16;
-/// Nanoseconds between two packets that compare the system's clocks.
+/// The least nanoseconds between two packets that compare the system's clocks.
 const CLOCK_SNAPSHOT_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Writes a trace for Perfetto while its program runs, from the rings of its threads. After each
@@ -45,7 +45,7 @@ impl<W: Write> Live<W> {
     /// header, the program's name, the definitions.
     ///
     /// # Errors
-    /// If that is no such beginning, or if the writer has an error.
+    /// If `head` is not such a beginning, or if the writer has an error.
     pub fn new(head: Vec<u8>, writer: W) -> io::Result<Self> {
         let (items, _) = RingReader::new(Path::new("the trace"), Cursor::new(head))
             .map_err(|it| io::Error::new(io::ErrorKind::InvalidData, it))?;
@@ -79,7 +79,7 @@ impl<W: Write> Live<W> {
     /// rings are read.
     ///
     /// # Errors
-    /// If the writer has an error. The trace is not to be continued then.
+    /// If the writer has an error. Don't continue the trace then.
     pub fn advance(&mut self, now: &[u64; reading::WORDS], rings: &mut impl Rings) -> io::Result<()> {
         let monotonic = now[reading::MONOTONIC];
         if self.last_snapshot.is_none_or(|last| monotonic.saturating_sub(last) >= CLOCK_SNAPSHOT_INTERVAL_NS)

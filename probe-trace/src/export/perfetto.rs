@@ -43,7 +43,7 @@ pub(super) struct Perfetto<W> {
     futures: HashMap<FutureId, u64>,
     /// By file, process, and number of the probe.
     counters: HashMap<(usize, u64, u32), u64>,
-    /// The thread that was asked for last, which is mostly that of the next event, too.
+    /// The thread of the last event, which is mostly that of the next event, too.
     last_thread: Cell<Option<(ThreadId, u64)>>,
 }
 

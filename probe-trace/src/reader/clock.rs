@@ -2,8 +2,9 @@
 //!
 //! A file has readings of both clocks: at its beginning and end, each second, and in most
 //! sub-buffers. Between two readings time passes at one rate. Of the readings within 100 ms only
-//! the one that took the shortest time counts: over less, the error of a reading would be more than
-//! the change of the rate. Before the first and after the last reading the nearest rate holds.
+//! the one that took the shortest time counts: over a shorter distance, the error of a reading
+//! would exceed the change of the rate. Before the first and after the last reading the nearest
+//! rate holds.
 //!
 //! The system may interrupt a thread between its readings of the two clocks, for milliseconds if
 //! the machine is busy. The thread read the monotonic clock at some moment of that time. So if two
@@ -29,12 +30,13 @@ pub(super) struct Reading {
 /// Turns time stamps into times.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
-    /// Those that count, in their order by both clocks; never empty.
+    /// The readings that count, in the order of both clocks. Never empty.
     readings: Vec<Reading>,
     error: u64,
-    /// The largest error near a sleep of the machine.
+    /// The largest error near a sleep of the machine, in nanoseconds.
     sleep_error: u64,
-    /// Readings that contradict the earlier ones, as of a counter that was reset.
+    /// The number of readings that contradict earlier ones, for example after a reset of the
+    /// counter.
     pub(super) contradicting: usize,
 }
 
@@ -113,7 +115,8 @@ impl Clock {
                 }
             }
         }
-        // The ends of a short trace are further apart than its narrowest reading is from either.
+        // A short trace keeps its two ends: they are further apart than its narrowest reading is
+        // from either.
         if let ([_], [first, .., last]) = (&readings[..], &consistent[..]) {
             readings = vec![*first, *last];
         }
@@ -151,7 +154,7 @@ impl Clock {
             [self.readings[end - 1], self.readings[end]]
         };
         let (length, rise) = (to.ticks - from.ticks, to.nanoseconds - from.nanoseconds);
-        // The usual case, in 64 bits, where a division takes a fraction of the time.
+        // The usual case fits in 64 bits, where a division takes a fraction of the time.
         let near = ticks.checked_sub(from.ticks).and_then(|passed| passed.checked_mul(rise));
         if let Some(passed) = near.and_then(|product| product.checked_div(length)) {
             return from.nanoseconds.saturating_add(passed);
@@ -162,8 +165,9 @@ impl Clock {
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// Counts a sleep of the machine between these times of two readings. One of the clocks went on
-    /// then, so a time between the readings that count around it may be anywhere between them.
+    /// Notes that the machine slept between two readings at these times. Only one of the clocks ran
+    /// during the sleep. So a time between the readings that count around it may be anywhere
+    /// between them.
     pub(super) fn note_sleep(&mut self, [from, to]: [u64; 2]) {
         self.sleep_error =
             self.sleep_error.max(to.saturating_sub(from).saturating_add(2 * MIN_READING_DISTANCE_NS));
@@ -173,8 +177,8 @@ impl Clock {
         self.time(to).saturating_sub(self.time(from))
     }
 
-    /// Returns by how much a time may be off, in nanoseconds; `None` if one reading alone does not
-    /// tell the rate.
+    /// Returns the largest error of a time, in nanoseconds; `None` for a single reading, which does
+    /// not tell the rate.
     pub(super) fn error(&self) -> Option<u64> {
         (self.readings.len() > 1).then_some(self.error.max(self.sleep_error))
     }

@@ -1,9 +1,9 @@
 //! Decodes a file's bytes: words, the headers of blocks, the definitions of probes, and the
 //! payloads of events.
 //!
-//! Nothing here believes a length: each is compared with the bytes that are there. Names have a
-//! limit, because an event of eight bytes makes exports write its probe's names. In a hostile file
-//! a long name would cost its length for each event.
+//! Every length is compared with the bytes that are there. Names have a limit, because an event of
+//! eight bytes makes exports write its probe's names. In a hostile file a long name would cost its
+//! length for each event.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -86,8 +86,8 @@ impl Block {
         self.bytes.checked_next_multiple_of(8)?.checked_add(self.content)
     }
 
-    /// Returns whether this is a block, and a block of its kind may have its length.
-    /// `sub_buffer_words` is the most that a sub-buffer has.
+    /// Returns whether this is a block, and a block of its kind may have its length. A sub-buffer
+    /// has at most `sub_buffer_words`.
     pub(super) fn is_possible(self, sub_buffer_words: u64) -> bool {
         let words = self.bytes / 8;
         self.has_magic()
@@ -117,7 +117,7 @@ pub(super) fn define(block: &[u8], into: &mut Definitions) -> bool {
     while !rest.is_empty() {
         let Some(definition) = definition(&mut rest) else { return false };
         into.insert(definition.probe, Arc::new(definition));
-        // Each is padded to a word; the block begins at one.
+        // Each definition is padded to a word, and the block begins at a word.
         let padding = rest.len() % 8;
         rest = &rest[padding..];
     }
@@ -155,8 +155,8 @@ fn take<T: Copy, const N: usize>(rest: &mut &[T]) -> Option<[T; N]> {
     Some(*taken)
 }
 
-/// Returns a name. One that is longer than the limit ends in a hash of the whole, so that it stays
-/// distinct.
+/// Returns a name. A name that exceeds the limit is cut, and ends in a hash of the whole, so that
+/// it stays distinct.
 fn name(rest: &mut &[u8], limit: usize) -> Option<String> {
     let length = usize::try_from(u32::from_le_bytes(take(rest)?)).ok()?;
     let (text, after) = rest.split_at_checked(length)?;
@@ -233,7 +233,8 @@ fn bytes(rest: &mut &[u64]) -> Option<(Vec<u8>, u32)> {
     Some((bytes, u32::try_from(whole.saturating_sub(stored as u64)).ok()?))
 }
 
-/// Returns the same as text. A character that the cut has divided is left out.
+/// Returns the stored bytes as text, without a character that the cut has divided, and the number
+/// of bytes that were cut off.
 fn text(rest: &mut &[u64]) -> Option<(String, u32)> {
     let (bytes, cut) = bytes(rest)?;
     let end = match std::str::from_utf8(&bytes) {

@@ -1,8 +1,10 @@
-//! One file: its process, its probes, and the places of its sub-buffers; why it can't be read.
+//! One file: its process, its probes, the places of its sub-buffers, and the reasons why it can't
+//! be read.
 //!
 //! Life cycle: opening reads the headers of all blocks once, and keeps the places of sub-buffers,
 //! not their content. Memory: 64 bytes a sub-buffer, and the definitions. The file is read at
-//! positions, never mapped: a file that somebody cuts off meanwhile is an error, and no signal.
+//! positions, never mapped: if somebody truncates it meanwhile, the reader gets an error and no
+//! signal.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +18,7 @@ use super::decode::{Block, Definitions, Source, bytes_at, define_from, words_at,
 use crate::item::ThreadId;
 use crate::layout::{self, HEADER_BYTES, block, header, reading, ring, state, sub_buffer};
 
-/// The most words of a sub-buffer that are believed, 1 GiB.
+/// The most words of a sub-buffer, 1 GiB. A header that claims more is refused.
 const MAX_SUB_BUFFER_WORDS: u64 = 1 << 27;
 /// The least nanoseconds that count as a sleep of the machine. Readings of two clocks that were
 /// interrupted differ by less.
@@ -40,7 +42,7 @@ pub(super) struct TraceFile {
     pub(super) definitions: Definitions,
     pub(super) clock: Clock,
     pub(super) boot: [u64; 2],
-    /// The sub-buffers of each ring, and the most words of one.
+    /// The number of sub-buffers of each ring, and the most words of a sub-buffer.
     pub(super) shape: [u64; 2],
     /// All clocks at the beginning.
     pub(super) first_clocks: [u64; reading::WORDS],
@@ -52,17 +54,18 @@ pub(super) struct TraceFile {
     pub(super) sub_buffers: Vec<SubBuffer>,
     pub(super) losses: Losses,
     pub(super) is_closed: bool,
-    /// Whether it had to end before the trace.
+    /// Whether the file had to end before the trace did.
     pub(super) is_cut: bool,
     /// Whether the process has written its rings' memory right into the file.
     is_mapped: bool,
     /// The unused block in front of the rings, where the process may add definitions.
     later_definitions: Option<u64>,
-    /// Nanoseconds that the machine slept before the last reading, since it was started, and how
-    /// many of them were after the first reading.
+    /// Nanoseconds that the machine had slept by the last reading: since it was started, and since
+    /// the first reading.
     slept: (u64, u64),
-    /// `CLOCK_MONOTONIC` at the last reading, and at those before and after each sleep.
+    /// `CLOCK_MONOTONIC` at the last reading.
     last_reading: u64,
+    /// The same at the readings before and after each sleep.
     sleeps: Vec<[u64; 2]>,
     pub(super) problems: Vec<String>,
 }
@@ -74,7 +77,7 @@ pub(super) struct SubBuffer {
     /// The sub-buffer's number in its ring, from 0.
     pub(super) number: u64,
     pub(super) at: u64,
-    /// The words to read, of which a live one may use fewer.
+    /// The number of words to read. A live sub-buffer may use fewer.
     pub(super) words: usize,
     /// Whether its thread may still write it.
     pub(super) is_live: bool,
@@ -91,7 +94,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Notes the content of a block, unless a later one is known.
+    /// Notes the counts in a block, unless later ones are known.
     pub(super) fn note(&mut self, source: &mut dyn Source, of: Block) -> io::Result<()> {
         match of.kind {
             block::RING => {
@@ -107,7 +110,7 @@ impl Losses {
                 let sum = |of: [u64; 2]| of[0].saturating_add(of[1]);
                 self.unseen = self.unseen.filter(|known| sum(*known) > sum(unseen)).or(Some(unseen));
             }
-            // A later writer's.
+            // A later writer has added this kind.
             _ => (),
         }
         Ok(())
@@ -128,7 +131,7 @@ impl TraceFile {
         file.clock = Clock::new(readings);
         file.sleeps.iter().for_each(|around| file.clock.note_sleep(*around));
         file.sub_buffers.sort_by_key(|it| (it.ring, it.number));
-        // A part of a sub-buffer may come before the whole one.
+        // A part of a sub-buffer may come before the whole sub-buffer.
         file.sub_buffers.dedup_by(|later, earlier| {
             let is_same = (later.ring, later.number) == (earlier.ring, earlier.number);
             if is_same {
@@ -306,7 +309,8 @@ impl TraceFile {
         self.last_reading = now;
     }
 
-    /// Returns what `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at this time of the latter.
+    /// Returns how many nanoseconds `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` at a time of the
+    /// latter.
     pub(super) fn realtime_offset_at(&self, time: i128) -> i128 {
         let before = self.offset_changes.partition_point(|(at, _)| i128::from(*at) <= time).checked_sub(1);
         before.map_or(self.realtime_offset, |last| self.offset_changes[last].1)
@@ -350,7 +354,7 @@ impl TraceFile {
         }
     }
 
-    /// Reads at most so many words of a sub-buffer, and leaves the rest.
+    /// Reads at most `most` words of a sub-buffer, and leaves the rest in `of`.
     pub(super) fn take(&mut self, of: &mut SubBuffer, most: usize) -> io::Result<Vec<u64>> {
         let words = of.words.min(most);
         let taken = words_at(&mut *self.source, of.at, words)?;
@@ -359,12 +363,12 @@ impl TraceFile {
         Ok(taken)
     }
 
-    /// Returns a thread of the sub-buffer or ring head with these two words.
+    /// Returns the thread that a sub-buffer or a ring's head names by these two words.
     pub(super) fn thread(&self, file: usize, thread: u64, tid: u64) -> ThreadId {
         ThreadId { file, process: self.process, thread, tid }
     }
 
-    /// Returns some words; `None` if the file ends before.
+    /// Reads words; `None` if the file ends before them.
     pub(super) fn words_at(&mut self, at: u64, words: usize, length: u64) -> io::Result<Option<Vec<u64>>> {
         let is_there = at + words as u64 * 8 <= length;
         if is_there { words_at(&mut *self.source, at, words).map(Some) } else { Ok(None) }
@@ -394,12 +398,12 @@ pub(crate) enum Problem {
     System(io::Error),
     /// The file does not begin as a trace does.
     Foreign,
-    /// The words' bytes are in the other order.
+    /// The bytes of the words are in reverse order.
     ByteOrder,
     Version(u64),
-    /// The header says something impossible.
+    /// The header has an impossible value.
     Header(&'static str),
-    /// The block at this byte is none.
+    /// No valid block begins at this byte.
     Block(u64),
 }
 

@@ -3,8 +3,8 @@
 //! Life cycle: opening reads the file's beginning ▸ each pass reads the blocks that are new, and
 //! hands out the items up to a reading of the clocks after which all rings were copied ▸ the last
 //! pass hands out the rest. So items come in the order of time, and one flush late. A process that
-//! had to end its file early says how many events are missing in room that it took before: each
-//! later pass reads that.
+//! has to end its file early writes the counts of missing events over unused blocks. Each later
+//! pass reads them.
 //!
 //! Memory: the definitions, and for each ring the sub-buffers that are not handed out yet. All
 //! other blocks are read once, so what lies before [`position`](Followed::position) may be cut out
@@ -48,7 +48,7 @@ pub struct Followed {
     rings: CopiedRings,
     /// The first byte that was not read yet.
     at: u64,
-    /// The places of unused blocks. A file that had to end early replaces them.
+    /// The places of unused blocks. A process that has to end its file early writes over them.
     unused_blocks: Vec<Range<u64>>,
     /// The last reading of all clocks, and the one before the last flush.
     last_clocks: [u64; reading::WORDS],
@@ -98,8 +98,8 @@ impl Followed {
         result
     }
 
-    /// Returns the number of bytes that were read. They are needed no more, but for the header. The
-    /// next pass reads what the process writes there later, of missing events.
+    /// Returns the number of bytes that were read. Among them, later passes need the header alone,
+    /// and the counts of missing events that the process may write there after this pass.
     pub fn position(&self) -> u64 {
         self.at
     }
@@ -182,7 +182,7 @@ impl Followed {
     }
 }
 
-/// The sub-buffers that the file has, by ring. The last copy of a sub-buffer is the longest.
+/// The copied sub-buffers of each ring. The last copy of a sub-buffer is the longest.
 #[derive(Default)]
 struct CopiedRings {
     rings: HashMap<u64, VecDeque<Vec<u64>>>,
@@ -205,7 +205,7 @@ impl CopiedRings {
 
 impl Rings for CopiedRings {
     fn numbers(&self) -> Vec<u64> {
-        // A ring all of whose hits were lost has a head alone.
+        // A ring whose hits were all lost has only a head.
         let mut numbers: Vec<_> = self.rings.keys().chain(self.losses.heads.keys()).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -228,7 +228,7 @@ impl Rings for CopiedRings {
             words.extend_from_slice(&same[words.len()..]);
             return Part::Further;
         }
-        // The current one stays until the next has come: a longer copy may follow.
+        // The current sub-buffer stays until the next one comes: a longer copy of it may follow.
         if copies.len() < 2 {
             return Part::None;
         }

@@ -1,5 +1,5 @@
-//! Rings in the file itself, whose threads may write them while they are read, or have been killed
-//! in the middle of a store.
+//! Rings in the file itself. Their threads may write them while they are read, or may have been
+//! killed in the middle of a store.
 //!
 //! A thread stores an event's payload first and its word last, and the word after its last event is
 //! zero. So the events before the first word that is zero are whole, at any moment.
@@ -11,7 +11,7 @@ use super::clock::Reading;
 use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
 use crate::layout::{event, ring, sub_buffer};
 
-/// The most bytes of a ring that are believed, so that no sum overflows.
+/// The most bytes of a ring, so that no sum overflows. A larger ring is not read.
 const MAX_RING_BYTES: u64 = 1 << 62;
 
 impl TraceFile {
@@ -71,7 +71,7 @@ impl TraceFile {
     pub(super) fn read_live(&mut self, of: SubBuffer) -> io::Result<Option<Vec<u64>>> {
         let (mut rest, mut words) = (of, Vec::new());
         // The part behind the last event may be large, and a hole of the file. Each part is as long
-        // as all before, so the words are looked at twice at most.
+        // as all parts before it, so each word is looked at twice at most.
         let end = loop {
             let most = CHUNK_WORDS.max(words.len());
             words.append(&mut self.take(&mut rest, most)?);
@@ -95,7 +95,7 @@ fn used(words: &[u64]) -> usize {
     let mut at = sub_buffer::WORDS;
     while at < end && words[at] != 0 {
         let next = at + 1 + event::payload(words[at]);
-        // The file was cut off in the middle of this one.
+        // The file was cut off in the middle of this record.
         if next > end {
             break;
         }

@@ -48,12 +48,13 @@ pub trait Rings {
     /// Returns a ring's head, as [`layout::ring`](ring) has it.
     fn head(&self, ring: u64) -> [u64; ring::WORDS];
 
-    /// Adds words to those of the ring's sub-buffer that were read before, or replaces them by the
-    /// first ones of the next, where that is all of it. Words are whole records.
+    /// Adds the words that the ring's sub-buffer has beyond `words`, which were read before. If
+    /// there are none, replaces `words` by the first ones of the next sub-buffer. Adds whole
+    /// records only.
     fn read(&mut self, ring: u64, words: &mut Vec<u64>) -> Part;
 }
 
-/// Reads rings.
+/// Reads the items of rings, pass by pass.
 #[derive(Debug)]
 pub(crate) struct RingReader {
     pub(super) file: TraceFile,
@@ -82,7 +83,7 @@ impl RingReader {
         super::decode::define(definitions, &mut self.file.definitions);
     }
 
-    /// Hands out all items up to this reading, in the order of time but for late ones.
+    /// Hands out all items up to this reading, in the order of time except late ones.
     pub(crate) fn advance(
         &mut self,
         now: &[u64; reading::WORDS],
@@ -103,7 +104,7 @@ impl RingReader {
         self.read(u64::MAX, rings, &mut take);
     }
 
-    /// Reads times by the last reading of the clocks, and by this one.
+    /// Interpolates times between the reading of the pass before and this one.
     pub(super) fn set_clock(&mut self, now: &[u64; reading::WORDS]) {
         let now = Reading::of(now);
         self.file.clock = Clock::between(self.last, now);

@@ -1,5 +1,5 @@
-//! The items of one ring, in the order in which its threads made them; those of many, merged by
-//! time.
+//! The items of one ring, in the order in which its threads made them, and the merge of many rings
+//! by time.
 //!
 //! Memory: 72 KiB a ring at most, whatever sizes the file claims, and 40 bytes a sub-buffer.
 
@@ -13,7 +13,7 @@ use super::file::{CHUNK_WORDS, SubBuffer, TraceFile};
 use crate::item::{Definition, Gap, Item, Thread, ThreadId, TraceEvent};
 use crate::layout::{control, event, ring, sub_buffer};
 
-/// The definitions that a stream finds without its file's table.
+/// The number of definitions that a stream finds without its file's table.
 const RECENT_DEFINITIONS: usize = 64;
 
 /// The words that a ring has beyond those that were read, see [`Rings::read`](crate::Rings::read).
@@ -25,7 +25,7 @@ const RECENT_DEFINITIONS: usize = 64;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// None yet.
+    /// There are none yet.
     None,
     /// More words of the same sub-buffer were added.
     Further,
@@ -70,7 +70,7 @@ impl Stream {
         Self { shift, left: sub_buffers.iter().copied().collect(), ..Self::of(file, ring) }
     }
 
-    /// Creates the stream of a ring of which nothing was read.
+    /// Creates the stream of a ring that is still being written.
     pub(super) fn of(file: usize, ring: u64) -> Self {
         Self { file, ring, ..Self::default() }
     }
@@ -170,7 +170,7 @@ impl Stream {
         let (written, lost) = (word(sub_buffer::WRITTEN_BEFORE), word(sub_buffer::LOST_BEFORE));
         let gap = [word(sub_buffer::GAP_BEGIN), word(sub_buffer::GAP_END)];
         let name = [word(sub_buffer::NAME), word(sub_buffer::NAME + 1)];
-        // Lost events are of the thread before, though another one has taken its ring.
+        // Lost events are of the thread before, even if another one has taken its ring.
         let owner = self.thread.unwrap_or(thread);
         if self.thread != Some(thread) {
             self.thread = Some(thread);
@@ -185,7 +185,7 @@ impl Stream {
         self.at = sub_buffer::WORDS;
     }
 
-    /// Tells the events that were lost after the last sub-buffer.
+    /// Adds a gap for the events that were lost after the last sub-buffer.
     pub(super) fn end(&mut self, of: &TraceFile) {
         self.has_ended = true;
         let Some(head) = of.losses.heads.get(&self.ring) else { return };
@@ -225,7 +225,7 @@ impl Stream {
                         self.gap(of, thread, lost, [begin, end]);
                     }
                 }
-                // A later writer's.
+                // A later writer has added this record.
                 _ => (),
             }
             return;
@@ -310,7 +310,7 @@ fn text(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the time of an item; a thread is told at the time of what follows it.
+/// Returns the time of an item. A thread has none: it comes right before its next item.
 fn time_of(item: &Item) -> Option<u64> {
     match item {
         Item::Thread(_) => None,

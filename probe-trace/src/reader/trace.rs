@@ -116,15 +116,15 @@ impl Trace {
         Self { files, problems }
     }
 
-    /// Returns the files' missing parts and doubtful ones, a line each.
+    /// Returns a line for each part of the files that is missing or doubtful.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Returns by how many nanoseconds a time may be off on its own machine's clock; `None` if a
-    /// file does not tell. If the machine slept, that is what a time near the sleep may be off: the
-    /// distance of the two readings around it, which is about a second in a trace that was written
-    /// to a file.
+    /// Returns the largest error of a time on its own machine's clock, in nanoseconds; `None` if a
+    /// file does not tell. If the machine slept, this is the error of times near the sleep: the
+    /// distance of the two readings around it, about a second in a trace that was written to a
+    /// file.
     pub fn clock_error(&self) -> Option<u64> {
         self.files.iter().map(|file| file.clock.error()).try_fold(0, |most, error| Some(most.max(error?)))
     }

@@ -1,8 +1,8 @@
 //! The rule of pairing: which open calls a hit shows to be over, and which of them it ends.
 //!
-//! One module of two crates, a link in one of them: consumers pair hits as they happen by it, and
-//! `probe-trace` those of a trace. It is pure: it reads the open calls of one thread, and changes
-//! nothing.
+//! One module of two crates, a link in one of them: consumers pair hits by it as they happen, and
+//! `probe-trace` pairs those of a trace. It is pure: it reads the open calls of one thread, and
+//! changes nothing.
 //!
 //! | a call of | ends | its exit has |
 //! |---|---|---|
@@ -11,10 +11,9 @@
 //! | [`Framed`](CallKind::Framed) | likewise | the entry's, which no other open call has |
 //!
 //! - **Stacks grow down.** A hit from further up than the entry of a call that may skip its exit
-//!   shows that this call is over, with all that began in it: from the innermost call on, up to one
-//!   that goes on.
+//!   shows that this call is over, with all that began in it.
 //! - **The innermost fitting call ends.** A stack pointer that no call of the function fits shows
-//!   an exit without an entry: the call began before the hits did, or was taken for over.
+//!   an exit without an entry: the call began before the first hit, or already counts as over.
 //! - **A thread may have many stacks**, as coroutines do. Two stack pointers further apart than
 //!   [`MAX_FRAME_BYTES`] are of two calls.
 //! - A hit without a stack pointer ends the innermost call of its function.
@@ -22,11 +21,12 @@
 #[cfg(test)]
 pub(super) mod model;
 
-/// Bytes that may lie between the stack pointers of an entry and its exit: the largest frame that
-/// pairing believes, and the smallest distance between two stacks that it tells apart.
+/// The most bytes between the stack pointers of an entry and its exit: the largest frame that
+/// pairing accepts. Stack pointers further apart are of two stacks.
 pub(crate) const MAX_FRAME_BYTES: u64 = 16 << 10;
 
-/// Bytes between stack pointers that are taken to be of one call, whatever else fits.
+/// The most bytes between the stack pointers of an entry and its exit at which the innermost call
+/// of the function ends, even if another one is nearer.
 pub(crate) const SAME_CALL_BYTES: u64 = 512;
 
 /// How calls of a function end, and what their stack pointers say.
@@ -69,19 +69,19 @@ fn distance(one: Place, other: Place) -> u64 {
     one.stack_pointer.abs_diff(other.stack_pointer)
 }
 
-/// Returns how many of the outermost calls are not over, as a hit that begins a call shows.
+/// Returns how many of the outermost calls are still open where this call begins.
 pub(crate) fn open_at_entry(open: &impl OpenCalls, entry: Place) -> usize {
     let replaces = entry.kind == CallKind::Framed;
     outside(open, |at| at < entry.stack_pointer || (replaces && at == entry.stack_pointer))
 }
 
-/// Returns how many of the outermost calls are not over, as an exit shows that ends none of them.
+/// Returns how many of the outermost calls are still open at an exit that ends none of them.
 pub(crate) fn open_at_exit(open: &impl OpenCalls, exit: Place) -> usize {
     outside(open, |at| at < exit.stack_pointer)
 }
 
-/// Returns the number of calls outside of the outermost one that was left. A call that has an exit
-/// is left with one around it only, if at all: by code that forbids itself such a thing.
+/// Returns the number of calls outside of the outermost one that was left. A call that always has
+/// an exit is over only if one around it is: only forbidden code jumps over it.
 fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
     let mut outside = open.count();
     for index in (0..outside).rev() {
@@ -96,7 +96,7 @@ fn outside(open: &impl OpenCalls, is_left: impl Fn(u64) -> bool) -> usize {
     outside
 }
 
-/// Returns the call that an exit, or the end of a poll, ends.
+/// Returns the index of the call that an exit, or the end of a poll, ends.
 pub(crate) fn match_exit(open: &impl OpenCalls, exit: Place) -> Option<usize> {
     let own = (0..open.count()).rev().map(|index| (index, open.call(index)));
     let mut own = own.filter(|(_, call)| call.function == exit.function);
@@ -113,7 +113,8 @@ pub(crate) fn match_exit(open: &impl OpenCalls, exit: Place) -> Option<usize> {
     .map(|(index, _)| index)
 }
 
-/// The innermost call nearby; else the innermost one within reach.
+/// Returns the innermost call within [`SAME_CALL_BYTES`]; else the innermost one within
+/// [`MAX_FRAME_BYTES`].
 fn match_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Option<(usize, Place)> {
     let mut within = None;
     let near = own.find(|(index, call)| {
@@ -127,16 +128,17 @@ fn match_plain(mut own: impl Iterator<Item = (usize, Place)>, exit: Place) -> Op
     near.or(within)
 }
 
-/// An exit has the entry's stack pointer, or one of the same frame. So no call of the function that
-/// is further out has entered with one between them: the exit would be of that call. No call around
-/// one of the same stack that entered further up than the exit can be meant, either.
+/// Returns whether an exit can be this call's: the exit has the entry's stack pointer, or another
+/// one of the same frame. If a call of the function further out has entered with a stack pointer
+/// between the two, the exit is that call's. A call on the same stack that entered further up than
+/// the exit ends the search.
 fn matches_hooked(open: &impl OpenCalls, index: usize, call: Place, exit: Place) -> bool {
     if call.stack_pointer == 0 || exit.stack_pointer == 0 {
         return true;
     }
     let is_elsewhere = |outer: &Place| outer.stack_pointer != 0 && distance(*outer, call) >= MAX_FRAME_BYTES;
     let around = (0..index).rev().map(|index| open.call(index)).filter(|outer| !is_elsewhere(outer));
-    // A call that has an exit goes on, and so do those around it.
+    // A call that always has an exit is still open, and so are those around it.
     let around = around.take_while(|outer| outer.may_skip_exit());
     let mut further_up = around.filter(|outer| outer.stack_pointer > call.stack_pointer);
     let is_beyond = |outer: Place| outer.stack_pointer > exit.stack_pointer;

@@ -2,8 +2,8 @@
 //!
 //! A machine with a few stacks runs random functions. They call each other, directly or inlined;
 //! they return, by a jump to a hook, too; they call in tail position; `longjmp` and exceptions
-//! leave them; another coroutine goes on. A function of C with hooks is inlined always or never:
-//! the exit of one that was called can't be told from that of an inlined one that was left in its
+//! leave them; coroutines take turns. A function of C with hooks is inlined always or never: the
+//! exit of one that was called can't be told from that of an inlined one that was left in its
 //! caller.
 
 use proptest::prelude::*;
@@ -27,9 +27,9 @@ enum Action {
     Inline { function: u32 },
     /// Returns. The number places the exit in the frame.
     Return { place: u64 },
-    /// Leaves calls of C, at most so many.
+    /// Leaves at most this many calls of C.
     Leave { most: usize },
-    /// Goes on with another coroutine.
+    /// Switches to another coroutine.
     Switch { stack: usize },
 }
 

@@ -93,12 +93,12 @@ pub(super) struct Interner {
 
 /// Ids of the names of one probe.
 pub(super) struct ProbeIds {
-    /// Stays, so that no other definition has its address.
+    /// Kept, so that no other definition gets its address.
     _definition: Arc<Definition>,
     pub(super) name: u64,
     pub(super) category: u64,
     pub(super) location: u64,
-    /// Of the fields, in their order.
+    /// Ids of the fields' names, in their order.
     pub(super) fields: Vec<u64>,
 }
 
