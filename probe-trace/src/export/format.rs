@@ -3,7 +3,7 @@
 use std::{fmt, path::Path};
 
 use super::endings;
-use crate::Trace;
+use crate::reader::Trace;
 
 /// A format that other tools read.
 ///
