@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Instant;
 
-use super::moment::{repeat, stop};
+use super::safe_point::{repeat, stop};
 use super::target::{Process, ROUND};
 use crate::error::InjectError;
 use crate::process::{Filters, Reason, Status, Stopped, all_survive, briefly, threads};

@@ -1,6 +1,6 @@
 //! Memory in a process, by one system call of a thread there. It stays until it is taken back.
 
-use super::moment::Places;
+use super::safe_point::Places;
 use super::scratch::Regions;
 use super::target::Process;
 use crate::error::InjectError;

@@ -15,22 +15,22 @@
 //! stop: nothing that they execute is changed. Signals are blocked during the call, but those that
 //! an instruction raises.
 
-mod asked;
-mod code;
-mod extended;
+mod call_lock;
 mod filtered;
-mod frame;
-mod frames;
-mod lead;
+mod gadgets;
+mod hijack;
 mod map;
-mod moment;
+mod remote_call;
 mod restart;
+mod safe_point;
 mod scratch;
+mod signal_frame;
 mod stub;
 mod target;
-mod turn;
-mod waiting;
+mod unwind;
+mod wait;
+mod xstate;
 
-pub use asked::{Call, MemoryFile, Returned};
-pub use moment::{Places, is_filtered, repeat, stop};
+pub use remote_call::{Call, MemoryFile, Returned};
+pub use safe_point::{Places, is_filtered, repeat, stop};
 pub use target::Process;

@@ -1,16 +1,16 @@
 //! A process as it is seen from outside: its state, its mappings, and its threads, which can be
 //! stopped one by one.
 
-mod filter;
+mod access;
 mod maps;
-mod rights;
+mod seccomp;
 mod seize;
 mod status;
-mod thread;
+mod tracee;
 
-pub use filter::{Filters, RESTART, RETURN, all_survive, passes, survives};
+pub use access::check;
 pub use maps::{Mapping, maps};
-pub use rights::check;
+pub use seccomp::{Filters, RESTART, RETURN, all_survive, passes, survives};
 pub use seize::{Reason, briefly, seize};
 pub use status::{Activity, Status, System, activity, threads, worker};
-pub use thread::{LOOK, Registers, Stopped, Thread};
+pub use tracee::{LOOK, Registers, Stopped, Thread};

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::rights::refused;
+use super::access::refused;
 use super::status::Status;
-use super::thread::Thread;
+use super::tracee::Thread;
 use crate::error::InjectError;
 
 /// The number of tries, since the reason for an error may be gone when it is looked for. A tracer

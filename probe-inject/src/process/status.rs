@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::thread::Registers;
+use super::tracee::Registers;
 
 /// The state of a process or a thread.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

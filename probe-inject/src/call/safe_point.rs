@@ -22,11 +22,11 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::frame::MOST;
-use super::frames::Walk;
 use super::restart::{
     RESTARTS_WITH_BLOCK, has_ended, interrupted, is_futex, is_lock, is_restarted, rank, resumed,
 };
+use super::signal_frame::MOST;
+use super::unwind::Walk;
 use crate::memory::Memory;
 use crate::process::{
     Activity, Filters, Mapping, RESTART, RETURN, Reason, Registers, Status, Stopped, Thread, all_survive,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
-use super::filter::{Filters, Instruction};
+use super::seccomp::{Filters, Instruction};
 
 /// The general registers.
 pub type Registers = libc::user_regs_struct;

@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::__cpuid_count;
 
-use super::frame::LEAST;
+use super::signal_frame::LEAST;
 
 /// The leaf of extended states.
 const LEAF: u32 = 0xd;

@@ -1,9 +1,9 @@
 //! Leading a stopped thread to other code, from which it returns by itself.
 
-use super::code::Code;
-use super::extended::size_of;
-use super::frame::frame;
-use super::moment::{Look, NotNow, repeat};
+use super::gadgets::Code;
+use super::safe_point::{Look, NotNow, repeat};
+use super::signal_frame::frame;
+use super::xstate::size_of;
 use crate::error::InjectError;
 use crate::process::{Registers, Thread};
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::asked::{MemoryFile, Returned};
+use super::remote_call::{MemoryFile, Returned};
 use super::scratch::Regions;
 use super::stub::{DONE, FILE, FILLED, NAME_LENGTH, PATH, PATH_LENGTH, RESULT, TEXT, TEXT_LENGTH};
 use super::target::{LOOK, Process};
