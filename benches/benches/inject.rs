@@ -16,7 +16,7 @@ mod measured {
     use std::time::{Duration, Instant};
 
     use probe_benches::{Scale, figure, median};
-    use probe_inject::{Call, InjectError, Places, Process, maps};
+    use probe_inject::{CriticalCode, InjectError, Process, RemoteCall, maps};
 
     const THREADS: usize = 16;
     /// Calls in a process, after the first one.
@@ -85,11 +85,11 @@ mod measured {
         };
         let own = std::process::id();
         let function = libc::getpid as *const () as u64 - base(own) + base(pid);
-        let call = Call { function, ..Call::default() };
+        let call = RemoteCall { function, ..RemoteCall::default() };
         let of = |calls| {
             let mut process = Process::open(pid)?;
             for _ in 0..calls {
-                let returned = process.call(&call, &Places::default())?;
+                let returned = process.call(&call, &CriticalCode::default())?;
                 assert_eq!(returned.value, u64::from(pid));
             }
             Ok(process.longest_stop().as_secs_f64() * 1e3)

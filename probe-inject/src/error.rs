@@ -1,15 +1,15 @@
-//! The reasons why nothing can be called in a process.
+//! The errors of this crate.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why nothing was called, or why the end of a call is not known.
+/// The reason why nothing was called, or why the result of a call is unknown.
 ///
-/// The program itself is as it was. The memory of calls may have been mapped by then, and stays.
-/// With [`TimedOut`](Self::TimedOut), and [`System`](Self::System) during a call, the call was
-/// asked for, and may be made.
+/// The program itself has not changed. The memory for calls may have been mapped, and stays. After
+/// [`TimedOut`](Self::TimedOut), and [`System`](Self::System) during a call, a thread may still
+/// make the call.
 ///
 /// ```
 /// use probe_inject::InjectError;
@@ -45,16 +45,16 @@ pub enum InjectError {
         /// The reason, as the rest of a sentence about the process.
         problem: String,
     },
-    /// No thread was seen where it is safe to call something.
-    NoMoment {
+    /// No thread was seen at a safe point.
+    NoSafePoint {
         /// The process.
         pid: u32,
-        /// The time for which it was looked at.
+        /// The length of the search.
         within: Duration,
         /// A line about each of some threads.
         threads: Vec<String>,
     },
-    /// No thread may ever be asked: the filters of system calls (seccomp) of all of them refuse
+    /// No thread can ever make a call: the filters of system calls (seccomp) of all of them refuse
     /// that.
     Refused {
         /// The process.
@@ -66,23 +66,23 @@ pub enum InjectError {
     Busy {
         /// The process.
         pid: u32,
-        /// The other process and its name, if the system tells.
+        /// The other process and its name, if the system tells them.
         holder: Option<(u32, String)>,
     },
-    /// A call was asked for, and has not returned: this one, or one whose caller has died.
+    /// A call has not returned: this one, or an earlier one whose caller has died.
     TimedOut {
         /// The process.
         pid: u32,
-        /// The thread that was told to make it.
+        /// The thread that makes it.
         thread: u32,
-        /// The time for which its end was waited for.
+        /// The length of the wait for its end.
         within: Duration,
     },
     /// The system refuses a step.
     System {
         /// The process.
         pid: u32,
-        /// The step.
+        /// The failed step, as a sentence.
         step: &'static str,
         /// The system's reason.
         error: io::Error,
@@ -99,7 +99,7 @@ impl fmt::Display for InjectError {
                 "process {pid} is traced by process {tracer} ({name}) already, and can have one tracer; end that first"
             ),
             Self::Unable { pid, problem } => write!(f, "process {pid} {problem}"),
-            Self::NoMoment { pid, within, threads } => {
+            Self::NoSafePoint { pid, within, threads } => {
                 write!(
                     f,
                     "no thread of process {pid} was in a place where it can be asked, for {within:?}; try again"

@@ -1,16 +1,17 @@
-//! All threads of a process, stopped for a moment.
+//! All threads of a process, stopped at once.
 //!
 //! ```text
-//! list ▸ each new thread: seize, interrupt ▸ all stand ▸ list again, until there is no new one
-//! ▸ work ▸ let go
+//! list ▸ each new thread: seize, interrupt ▸ wait until all are stopped ▸ list again, until no
+//! thread is new ▸ work ▸ detach all
 //! ```
-//! Only a thread of the process starts another one. So once each thread of a list stands or has
-//! ended, and later lists have no other, all stand.
+//! Only a thread of the process starts another one. So once each thread of a list is stopped or has
+//! ended, and later lists have no new one, all are stopped.
 //!
-//! Life cycle: one thread here does all of it. When it ends, however that happens, the kernel lets
-//! all go, as they are. If one does not stop in time, the others go on, and all is tried again.
+//! Life cycle: one thread here does all of it. When it ends, for whatever reason, the kernel
+//! detaches all tracees, and they run on. If one does not stop in time, the others are detached,
+//! and the whole is tried again.
 //!
-//! Cost: each thread needs a processor to stop, and then the work.
+//! Cost: each thread needs a processor to stop. Then it stands for as long as the work takes.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,220 +20,224 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::call::{Process, is_filtered, repeat, stop};
+use crate::call::{Process, has_filters, prepare_detach, stop};
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{LOOK, Reason, Registers, Status, Stopped, Thread, seize, threads, worker};
+use crate::process::{
+    POLL_INTERVAL, Registers, SkipReason, TaskStatus, Tracee, TraceeState, is_io_worker, seize, threads,
+};
 
 /// The time for all threads to stop. Each needs a processor for that, so the time doubles with each
-/// try, up to the other one.
-const STOP: Duration = Duration::from_millis(5);
-const MOST_STOP: Duration = Duration::from_millis(160);
-/// The time after which it is looked seldom, and the time between two looks then: threads need the
-/// processor that looks.
-const SOON: Duration = Duration::from_micros(500);
-const SELDOM: Duration = Duration::from_micros(200);
-/// The time after which nobody waits for a thread that is in an uninterruptible wait.
-const SLEEPS: Duration = Duration::from_millis(2);
-/// The time after which the process may wait for a thread's end to be noticed here.
-const EXECS: Duration = Duration::from_millis(10);
-/// The time between two tries.
-const ROUND: Duration = Duration::from_millis(5);
-/// The most threads that an error shows.
-const SHOWN: usize = 8;
+/// attempt, up to the maximum.
+const STOP_TIMEOUT: Duration = Duration::from_millis(5);
+const MAX_STOP_TIMEOUT: Duration = Duration::from_millis(160);
+/// The time after which polls become rare, and the interval of rare polls: threads need the
+/// processor that polls.
+const FREQUENT_POLLS: Duration = Duration::from_micros(500);
+const RARE_POLL_INTERVAL: Duration = Duration::from_micros(200);
+/// The longest wait for a thread that waits uninterruptibly.
+const UNINTERRUPTIBLE_TIMEOUT: Duration = Duration::from_millis(2);
+/// The interval at which ended threads are reaped, for which the process may wait.
+const REAP_INTERVAL: Duration = Duration::from_millis(10);
+/// The time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// The most lines in an error.
+const MAX_LINES: usize = 8;
 
-/// All threads of a process, while they stand. See [`Process::halt`].
+/// All threads of a process, while they are stopped. See [`Process::halt`].
 ///
 /// ```no_run
 /// let mut process = probe_inject::Process::open(4711)?;
-/// let places = process.halt(|halted| {
-///     let mut places = Vec::new();
-///     halted.each(|stand| {
-///         places.push(stand.instruction);
+/// let addresses = process.halt(|halted| {
+///     let mut addresses = Vec::new();
+///     halted.each_thread(|registers| {
+///         addresses.push(registers.instruction);
 ///         Ok(None)
 ///     })?;
-///     std::io::Result::Ok(places)
+///     std::io::Result::Ok(addresses)
 /// })?;
-/// println!("{} threads stood for {:?}", places.map_or(0, |it| it.len()), process.longest_stop());
+/// let count = addresses.map_or(0, |it| it.len());
+/// println!("{count} threads were stopped for {:?}", process.longest_stop());
 /// # Ok::<(), probe_inject::InjectError>(())
 /// ```
 #[derive(Debug)]
 pub struct Halted<'a> {
     pid: u32,
     memory: &'a Memory,
-    threads: Vec<(u32, Thread)>,
-    /// Those that were asked to stop, and did not in time.
-    late: Vec<(u32, Thread)>,
-    /// The moment since which all stand.
+    threads: Vec<(u32, Tracee)>,
+    /// The threads that did not stop in time.
+    late: Vec<(u32, Tracee)>,
+    /// The time since which all are stopped.
     since: Instant,
 }
 
-/// The place at which a thread stands: registers that other code may lead it by.
+/// The registers that tell where a stopped thread is. A caller may change all but the last.
 ///
 /// ```
-/// let stand = probe_inject::Stand { instruction: 0x1000, ..Default::default() };
-/// assert_eq!(stand.flags, 0);
+/// let registers = probe_inject::ThreadRegisters { instruction: 0x1000, ..Default::default() };
+/// assert_eq!(registers.flags, 0);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stand {
-    /// The address of its next instruction.
+pub struct ThreadRegisters {
+    /// The address of the next instruction.
     pub instruction: u64,
     /// The stack pointer.
     pub stack: u64,
     /// The flags.
     pub flags: u64,
-    /// The address of its descriptor, which the C library keeps above the thread's own stack.
-    pub descriptor: u64,
+    /// The thread pointer: the address of the thread's descriptor, which the C library keeps above
+    /// the thread's own stack.
+    pub thread_pointer: u64,
 }
 
-/// Why not all threads stand.
-enum NotHalted {
-    /// Not at this moment: a line about a thread.
-    Now(String),
-    Never(InjectError),
+/// Why not all threads are stopped.
+enum HaltError {
+    /// Another attempt may succeed. Has a line about a thread.
+    Retry(String),
+    Fatal(InjectError),
 }
 
 /// Begins to trace a thread; `None` if it has ended.
-fn seized(pid: u32, id: u32) -> Result<Option<(u32, Thread)>, NotHalted> {
-    match seize(pid, id).map_err(NotHalted::Never)? {
-        Ok(thread) => Ok(Some((id, thread))),
-        Err(Reason::Ended) => Ok(None),
-        Err(why) => Err(NotHalted::Now(format!("{id} {why}"))),
+fn try_seize(pid: u32, id: u32) -> Result<Option<(u32, Tracee)>, HaltError> {
+    match seize(pid, id).map_err(HaltError::Fatal)? {
+        Ok(tracee) => Ok(Some((id, tracee))),
+        Err(SkipReason::Ended) => Ok(None),
+        Err(why) => Err(HaltError::Retry(format!("{id} {why}"))),
     }
 }
 
-/// Notices the ends of all threads but the first. A thread that becomes another program
-/// waits for that, and holds a lock meanwhile that beginning to trace takes.
+/// Reaps all ended threads but the first. A thread that becomes another program waits for that.
+/// Meanwhile it holds a lock that beginning to trace takes.
 fn reap(pid: u32) {
-    threads(pid).into_iter().filter(|it| *it != pid).for_each(Thread::reap);
+    threads(pid).into_iter().filter(|it| *it != pid).for_each(Tracee::reap);
 }
 
 impl Process {
-    /// Stops all threads of the process, does something while they stand, and lets them go. Nothing
-    /// of the process runs meanwhile, but for a child that uses its memory until it becomes another
-    /// program (`vfork`), whose parent does not stop, and for other processes that share its memory
-    /// (`CLONE_VM` without `CLONE_THREAD`).
+    /// Stops all threads of the process, works while they are stopped, and lets them run on. No
+    /// code of the process runs meanwhile. Two kinds of other processes may still use its memory: a
+    /// child until it becomes another program (`vfork`), whose parent does not stop; and those that
+    /// share its memory (`CLONE_VM` without `CLONE_THREAD`).
     ///
     /// # Errors
-    /// [`InjectError`]: [`NoMoment`](InjectError::NoMoment) if a thread does not stop. All threads
-    /// go on then. A thread with filters of system calls (seccomp) that gets no processor is waited
-    /// for, up to ten seconds more.
+    /// [`InjectError`]: [`NoSafePoint`](InjectError::NoSafePoint) if a thread does not stop. All
+    /// threads run on then. A thread with filters of system calls (seccomp) that gets no processor
+    /// may take up to ten seconds more.
     pub fn halt<R: Send>(&mut self, mut work: impl FnMut(&Halted<'_>) -> R + Send) -> Result<R, InjectError> {
         let begun = Instant::now();
         let mut lines = Vec::new();
-        let mut limit = STOP;
+        let mut timeout = STOP_TIMEOUT;
         loop {
             let (pid, memory, work) = (self.pid, &*self.memory, &mut work);
             let attempt = move || {
                 let mut halted =
                     Halted { pid, memory, threads: Vec::new(), late: Vec::new(), since: Instant::now() };
-                let done = halted.take(limit).map(|()| work(&halted));
-                (done, halted.threads.len(), halted.let_go())
+                let done = halted.stop_all(timeout).map(|()| work(&halted));
+                (done, halted.threads.len(), halted.detach_all())
             };
-            // The kernel lets all threads go when the one ends that has stopped them.
+            // The kernel also detaches all tracees when the thread ends that has stopped them.
             let attempted = thread::scope(|scope| {
                 let attempt = scope.spawn(attempt);
-                let mut begun = Instant::now();
+                let mut reaped = Instant::now();
                 while !attempt.is_finished() {
-                    thread::sleep(SELDOM);
-                    if begun.elapsed() > EXECS {
+                    thread::sleep(RARE_POLL_INTERVAL);
+                    if reaped.elapsed() > REAP_INTERVAL {
                         reap(pid);
-                        begun = Instant::now();
+                        reaped = Instant::now();
                     }
                 }
                 attempt.join()
             });
             let (done, count, longest) = attempted.unwrap_or_else(|panic| resume_unwind(panic));
-            self.longest = self.longest.max(longest);
+            self.longest_stop = self.longest_stop.max(longest);
             self.stops += u32::try_from(count).unwrap_or(u32::MAX);
             match done {
                 Ok(done) => return Ok(done),
-                Err(NotHalted::Never(error)) => return Err(error),
-                Err(NotHalted::Now(line)) if !lines.contains(&line) && lines.len() < SHOWN => {
+                Err(HaltError::Fatal(error)) => return Err(error),
+                Err(HaltError::Retry(line)) if !lines.contains(&line) && lines.len() < MAX_LINES => {
                     lines.push(line);
                 }
-                Err(NotHalted::Now(_)) => (),
+                Err(HaltError::Retry(_)) => (),
             }
-            if begun.elapsed() > self.patience {
-                return Err(InjectError::NoMoment { pid: self.pid, within: self.patience, threads: lines });
+            if begun.elapsed() > self.timeout {
+                return Err(InjectError::NoSafePoint { pid: self.pid, within: self.timeout, threads: lines });
             }
-            thread::sleep(ROUND);
-            limit = (2 * limit).min(MOST_STOP);
+            thread::sleep(RETRY_INTERVAL);
+            timeout = (2 * timeout).min(MAX_STOP_TIMEOUT);
         }
     }
 }
 
 impl Halted<'_> {
-    /// Stops all threads within a time.
-    fn take(&mut self, limit: Duration) -> Result<(), NotHalted> {
-        let begun = Instant::now();
+    /// Stops all threads.
+    fn stop_all(&mut self, timeout: Duration) -> Result<(), HaltError> {
+        let deadline = Instant::now() + timeout;
         let mut known = HashSet::new();
-        // The system's list may lack a thread while another one ends. So two must have no new one.
-        let mut quiet = 0;
-        while quiet < 2 {
+        // The system's list may lack a thread while another one ends. So two lists in a row must
+        // have no new one.
+        let mut lists_without_new = 0;
+        while lists_without_new < 2 {
             let before = Instant::now();
             let new: Vec<_> = threads(self.pid).into_iter().filter(|id| known.insert(*id)).collect();
-            quiet = if new.is_empty() { quiet + 1 } else { 0 };
-            let own = new.into_iter().filter(|id| !worker(self.pid, *id));
-            let seized = own.filter_map(|id| seized(self.pid, id).transpose());
-            let mut asked = seized.collect::<Result<Vec<_>, _>>()?;
-            // One that is gone is not waited for.
-            asked.retain(|(_, thread)| thread.interrupt().is_ok());
-            self.wait(asked, before, begun + limit)?;
+            lists_without_new = if new.is_empty() { lists_without_new + 1 } else { 0 };
+            let own = new.into_iter().filter(|id| !is_io_worker(self.pid, *id));
+            let seized = own.filter_map(|id| try_seize(self.pid, id).transpose());
+            let mut interrupted = seized.collect::<Result<Vec<_>, _>>()?;
+            // Interrupting fails for a thread that has ended.
+            interrupted.retain(|(_, tracee)| tracee.interrupt().is_ok());
+            self.wait(interrupted, before, deadline)?;
         }
         if self.threads.is_empty() {
-            // All of the list may have ended for one that becomes another program.
-            let status = Status::of(self.pid);
+            // All listed threads may have ended for one that becomes another program.
+            let status = TaskStatus::of(self.pid);
             let is_there = status.is_some_and(|it| it.state != 'Z' || threads(self.pid).len() > 1);
             return Err(if is_there {
-                NotHalted::Now(format!("{} becomes another program", self.pid))
+                HaltError::Retry(format!("{} becomes another program", self.pid))
             } else {
-                NotHalted::Never(InjectError::NoProcess(self.pid))
+                HaltError::Fatal(InjectError::NoProcess(self.pid))
             });
         }
         self.since = Instant::now();
         Ok(())
     }
 
-    /// Waits until these threads stand, which they were asked to do after the moment of `looked`.
+    /// Waits until these threads are stopped. They were interrupted after the time `polled`.
     fn wait(
         &mut self,
-        mut asked: Vec<(u32, Thread)>,
-        mut looked: Instant,
-        end: Instant,
-    ) -> Result<(), NotHalted> {
-        let begun = looked;
+        mut running: Vec<(u32, Tracee)>,
+        mut polled: Instant,
+        deadline: Instant,
+    ) -> Result<(), HaltError> {
+        let begun = polled;
         loop {
-            let before = mem::replace(&mut looked, Instant::now());
-            for (id, thread) in mem::take(&mut asked) {
-                match thread.is_stopped(before) {
-                    // One that job control has stopped stays so.
-                    Ok(Some(Stopped::Here | Stopped::ByJobControl | Stopped::Elsewhere)) => {
-                        self.threads.push((id, thread));
-                    }
-                    Ok(None | Some(Stopped::NotYet)) => asked.push((id, thread)),
-                    Ok(Some(Stopped::Ended)) | Err(_) => (),
+            let before = mem::replace(&mut polled, Instant::now());
+            for (id, tracee) in mem::take(&mut running) {
+                match tracee.poll_stop(before) {
+                    Ok(None | Some(TraceeState::StillRunning)) => running.push((id, tracee)),
+                    Ok(Some(TraceeState::Ended)) | Err(_) => (),
+                    // A thread that job control has stopped stays so.
+                    Ok(Some(_)) => self.threads.push((id, tracee)),
                 }
             }
-            let Some(&(id, _)) = asked.first() else { return Ok(()) };
-            let not_stopped = |id| Reason::not_stopped(self.pid, id);
-            if begun.elapsed() > SLEEPS {
-                let mut ids = asked.iter().map(|(id, _)| *id);
-                if let Some(id) = ids.find(|id| not_stopped(*id) == Reason::Sleeps) {
-                    self.late = asked;
-                    return Err(NotHalted::Now(format!("{id} {}", Reason::Sleeps)));
+            let Some(&(first, _)) = running.first() else { return Ok(()) };
+            let reason = |id| SkipReason::still_running(self.pid, id);
+            if begun.elapsed() > UNINTERRUPTIBLE_TIMEOUT {
+                let mut ids = running.iter().map(|(id, _)| *id);
+                if let Some(id) = ids.find(|id| reason(*id) == SkipReason::Uninterruptible) {
+                    self.late = running;
+                    return Err(HaltError::Retry(format!("{id} {}", SkipReason::Uninterruptible)));
                 }
             }
-            if Instant::now() > end {
-                let why = not_stopped(id);
-                self.late = asked;
-                return Err(NotHalted::Now(format!("{id} {why}")));
+            if Instant::now() > deadline {
+                let why = reason(first);
+                self.late = running;
+                return Err(HaltError::Retry(format!("{first} {why}")));
             }
-            thread::sleep(if begun.elapsed() > SOON { SELDOM } else { LOOK });
+            let is_rare = begun.elapsed() > FREQUENT_POLLS;
+            thread::sleep(if is_rare { RARE_POLL_INTERVAL } else { POLL_INTERVAL });
         }
     }
 
-    /// Returns the time since all threads stand.
+    /// Returns the time since all threads are stopped.
     pub fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
@@ -242,40 +247,38 @@ impl Halted<'_> {
         self.memory
     }
 
-    /// Lets `leads` see where each thread stands. One for which it returns another place goes on
-    /// from there.
+    /// Calls `visit` with each thread's registers. A thread resumes with the registers that it
+    /// returns, if any.
     ///
     /// # Errors
-    /// The system's, for a thread that has ended, or one of 32 bits.
-    pub fn each(&self, mut leads: impl FnMut(Stand) -> io::Result<Option<Stand>>) -> io::Result<()> {
-        for (_, thread) in &self.threads {
-            let registers = thread.registers()?;
-            let stand = Stand {
-                instruction: registers.rip,
-                stack: registers.rsp,
-                flags: registers.eflags,
-                descriptor: registers.fs_base,
-            };
-            if let Some(Stand { instruction, stack, flags, .. }) = leads(stand)? {
-                let led = Registers { rip: instruction, rsp: stack, eflags: flags, ..registers };
-                thread.set_registers(&led)?;
+    /// Those of `visit`, and the system's for a thread that has ended, or one of 32 bits.
+    pub fn each_thread(
+        &self,
+        mut visit: impl FnMut(ThreadRegisters) -> io::Result<Option<ThreadRegisters>>,
+    ) -> io::Result<()> {
+        for (_, tracee) in &self.threads {
+            let all = tracee.registers()?;
+            let (instruction, stack, flags) = (all.rip, all.rsp, all.eflags);
+            let registers = ThreadRegisters { instruction, stack, flags, thread_pointer: all.fs_base };
+            if let Some(ThreadRegisters { instruction, stack, flags, .. }) = visit(registers)? {
+                tracee.set_registers(&Registers { rip: instruction, rsp: stack, eflags: flags, ..all })?;
             }
         }
         Ok(())
     }
 
-    /// Lets all go, and returns the longest time for which one was stopped.
-    fn let_go(self) -> Duration {
+    /// Detaches all threads, and returns the longest stop.
+    fn detach_all(self) -> Duration {
         let mut longest = Duration::ZERO;
-        // One without filters may be left: it is let go when this thread ends. Others are waited
-        // for after the rest has gone.
-        let is_late =
-            |(id, thread): &&(u32, Thread)| is_filtered(self.pid, *id) && stop(self.pid, *id, thread).is_ok();
-        for (id, thread) in self.threads.iter().chain(self.late.iter().filter(is_late)) {
-            repeat(self.pid, *id, thread);
-            // One that was killed needs nothing.
-            let _ = thread.let_go();
-            longest = longest.max(thread.longest_stop());
+        // A late thread without filters may be left alone: it is detached when this thread ends.
+        // One with filters must stop first, after all others are detached.
+        let must_stop =
+            |(id, tracee): &&(u32, Tracee)| has_filters(self.pid, *id) && stop(self.pid, *id, tracee).is_ok();
+        for (id, tracee) in self.threads.iter().chain(self.late.iter().filter(must_stop)) {
+            prepare_detach(self.pid, *id, tracee);
+            // It fails for a thread that was killed.
+            let _ = tracee.detach();
+            longest = longest.max(tracee.longest_stop());
         }
         longest
     }

@@ -12,8 +12,8 @@ mod halt;
 mod memory;
 mod process;
 
-pub use call::{Call, MemoryFile, Places, Process, Returned};
+pub use call::{CallResult, CriticalCode, MemoryFile, Process, RemoteCall};
 pub use error::InjectError;
-pub use halt::{Halted, Stand};
+pub use halt::{Halted, ThreadRegisters};
 pub use memory::Memory;
 pub use process::{Mapping, maps};

@@ -1,7 +1,7 @@
 //! A process's memory, through `/proc/PID/mem`. Nothing stops for it.
 //!
-//! Cost: a system call for each part. The file is that of the program which runs when it is opened:
-//! once the process becomes another program, nothing more is read or written.
+//! Cost: one system call for each access. The file belongs to the program that runs when it is
+//! opened: once the process becomes another program, each access fails.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -38,7 +38,7 @@ impl Memory {
     /// Reads one word.
     ///
     /// # Errors
-    /// As those of [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn word(&self, address: u64) -> io::Result<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes)?;
@@ -48,18 +48,18 @@ impl Memory {
     /// Reads a number of bytes.
     ///
     /// # Errors
-    /// As those of [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn bytes(&self, address: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         self.read(address, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes bytes. Code gets a copy of its page for that. Most kernels let a tracer write memory
-    /// that the process itself may not write (`proc_mem.force_override`).
+    /// Writes bytes. The kernel makes a private copy of a page of code for that. Most kernels let a
+    /// tracer write memory that the process itself may not write (`proc_mem.force_override`).
     ///
     /// # Errors
-    /// As those of [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, address)
     }

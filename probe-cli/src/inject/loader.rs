@@ -1,7 +1,7 @@
 //! The functions of a program that load a library, and the places in it where no thread may be
 //! interrupted.
 
-use probe_inject::Places;
+use probe_inject::CriticalCode;
 
 use super::objects::Object;
 use crate::elf::Exported;
@@ -81,28 +81,32 @@ fn function(object: &Object, name: &str) -> Option<(u64, u64)> {
 /// whatever allocates memory, and those of a library with a runtime. Of an executable with a
 /// runtime, all code may be taken that runs, but for one with an allocator of its own: a program of
 /// one thread that works all the time would have no other place.
-pub fn places(objects: &[Object]) -> Places {
-    let mut places = Places::default();
+pub fn critical_code(objects: &[Object]) -> CriticalCode {
+    let mut critical = CriticalCode::default();
     for (at, object) in objects.iter().enumerate() {
         let has_malloc = function(object, "malloc").is_some();
         let is_first = at == 0;
         let has_runtime = object.runtime.is_some();
         let has_locks = has_runtime && !(is_first && object.imports("realloc"));
         if is_loader(object) || is_libc(object) || has_malloc || has_locks {
-            places.code.extend(object.code.iter().cloned());
+            critical.libraries.extend(object.code.iter().cloned());
         }
         if has_runtime {
-            places.waits.extend(object.code.iter().cloned());
+            critical.futex_users.extend(object.code.iter().cloned());
         }
         if is_libc(object) {
             let functions = ALLOCATE.iter().filter_map(|name| function(object, name));
-            places.locked.extend(functions.map(|(address, size)| address..address.saturating_add(size)));
+            critical
+                .lock_holders
+                .extend(functions.map(|(address, size)| address..address.saturating_add(size)));
             let functions = WAIT.iter().filter_map(|name| function(object, name));
-            places.rests.extend(functions.map(|(address, size)| address..address.saturating_add(size)));
+            critical
+                .lock_waiters
+                .extend(functions.map(|(address, size)| address..address.saturating_add(size)));
         } else if is_loader(object) || (has_malloc && !is_first) {
             // The program's own functions are on each stack.
-            places.locked.extend(object.code.iter().cloned());
+            critical.lock_holders.extend(object.code.iter().cloned());
         }
     }
-    places
+    critical
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_inject::{Call, InjectError, MemoryFile, Process};
+use probe_inject::{InjectError, MemoryFile, Process, RemoteCall};
 use probe_runtime::__tools::Time;
 
-use super::loader::{Loader, places};
+use super::loader::{Loader, critical_code};
 use super::objects::{Object, objects};
 use crate::elf::{HookCalls, Hooks, Image, Runtime};
 use crate::output::Failure;
@@ -72,16 +72,16 @@ pub fn serve(pid: u32, given: Option<&Path>, plugins: bool, stays: bool) -> Resu
     let loader = Loader::find(&before).map_err(unable)?;
     let file = library(given)?;
     let bytes = loaded_part(&file)?;
-    let call = Call {
+    let call = RemoteCall {
         function: loader.opens,
         arguments: [0, NOW_AND_STAYS, 0],
         explains: loader.explains,
         file: Some(MemoryFile { name: "libprobe_agent.so", bytes: &bytes }),
         takes_text: false,
     };
-    let returned = process.call(&call, &places(&before)).map_err(failure)?;
-    if returned.value == 0 {
-        let why = if returned.text.is_empty() { "no reason was given" } else { &returned.text };
+    let result = process.call(&call, &critical_code(&before)).map_err(failure)?;
+    if result.value == 0 {
+        let why = if result.text.is_empty() { "no reason was given" } else { &result.text };
         return Err(unable(format!("can't load {}: {why}{}", file.display(), cause(pid))));
     }
     let after = all()?;
@@ -133,14 +133,14 @@ fn start(process: &mut Process, objects: &[Object], entry: u64, stays: bool) -> 
     /// The agent before ends at this moment.
     const AGAIN: u64 = 2;
     let arguments = [0, 0, stays.into()];
-    let call = Call { function: entry, arguments, takes_text: true, ..Call::default() };
-    let (places, begun) = (places(objects), Instant::now());
+    let call = RemoteCall { function: entry, arguments, takes_text: true, ..RemoteCall::default() };
+    let (critical, begun) = (critical_code(objects), Instant::now());
     loop {
-        let returned = process.call(&call, &places).map_err(NotStarted::Uncalled)?;
-        match returned.value {
-            1 => return Ok(returned.text),
+        let result = process.call(&call, &critical).map_err(NotStarted::Uncalled)?;
+        match result.value {
+            1 => return Ok(result.text),
             AGAIN if begun.elapsed() < GOING => thread::sleep(LOOK),
-            _ => return Err(NotStarted::Said(returned.text)),
+            _ => return Err(NotStarted::Said(result.text)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use probe_inject::{Halted, Mapping, Stand};
+use probe_inject::{Halted, Mapping, ThreadRegisters};
 
 use super::region::Region;
 use super::stub::{SITE, rest};
@@ -44,14 +44,14 @@ impl<'a> Codes<'a> {
 pub fn leave(halted: &Halted<'_>, regions: &[Region], maps: &[Mapping]) -> io::Result<Vec<bool>> {
     let codes = Codes::new(regions);
     let mut are_free = vec![true; regions.len()];
-    halted.each(|stand| {
-        let there = codes.at(stand.instruction);
-        let there = there.and_then(|(region, _)| Some((region, region.site_at(stand.instruction)?)));
+    halted.each_thread(|registers| {
+        let there = codes.at(registers.instruction);
+        let there = there.and_then(|(region, _)| Some((region, region.site_at(registers.instruction)?)));
         let led = match there {
-            Some((region, (site, place))) => Some(led(halted, region, site, place, stand)?),
+            Some((region, (site, place))) => Some(led(halted, region, site, place, registers)?),
             None => None,
         };
-        let is_read = stack(halted, stand, maps, |word| {
+        let is_read = stack(halted, registers, maps, |word| {
             if let Some((_, number)) = codes.at(word) {
                 are_free[number] = false;
             }
@@ -65,33 +65,44 @@ pub fn leave(halted: &Halted<'_>, regions: &[Region], maps: &[Mapping]) -> io::R
 }
 
 /// Does the rest of a stub for a thread in it, and returns the place behind its site.
-fn led(halted: &Halted<'_>, region: &Region, site: usize, place: u64, stand: Stand) -> io::Result<Stand> {
+fn led(
+    halted: &Halted<'_>,
+    region: &Region,
+    site: usize,
+    place: u64,
+    registers: ThreadRegisters,
+) -> io::Result<ThreadRegisters> {
     let rest = rest(place).ok_or_else(|| io::Error::other("a thread stands inside of an instruction"))?;
     let memory = halted.memory();
     if rest.counts {
         let counter = region.counter(site);
         memory.write(counter, &memory.word(counter)?.wrapping_add(1).to_le_bytes())?;
     }
-    Ok(Stand {
+    Ok(ThreadRegisters {
         instruction: region.sites[site].wrapping_add(SITE),
-        stack: stand.stack.wrapping_add(rest.stack),
-        flags: if rest.has_flags { memory.word(stand.stack)? } else { stand.flags },
-        ..stand
+        stack: registers.stack.wrapping_add(rest.stack),
+        flags: if rest.has_flags { memory.word(registers.stack)? } else { registers.flags },
+        ..registers
     })
 }
 
 /// Passes on the words of a thread's stack, which has the places to which its handlers return;
 /// `None` if there is no time to read all, and for a stack that is not the thread's own one, as it
 /// hides others.
-fn stack(halted: &Halted<'_>, stand: Stand, maps: &[Mapping], mut each: impl FnMut(u64)) -> Option<()> {
-    let mapping = maps.get(maps.partition_point(|it| it.end <= stand.stack))?;
-    let is_own =
-        mapping.name == "[stack]" || (mapping.holds(stand.descriptor) && stand.stack < stand.descriptor);
-    if !(is_own && mapping.is_writable && mapping.holds(stand.stack)) {
+fn stack(
+    halted: &Halted<'_>,
+    registers: ThreadRegisters,
+    maps: &[Mapping],
+    mut each: impl FnMut(u64),
+) -> Option<()> {
+    let mapping = maps.get(maps.partition_point(|it| it.end <= registers.stack))?;
+    let is_own = mapping.name == "[stack]"
+        || (mapping.holds(registers.thread_pointer) && registers.stack < registers.thread_pointer);
+    if !(is_own && mapping.is_writable && mapping.holds(registers.stack)) {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(PART).ok()?];
-    let mut at = stand.stack & !7;
+    let mut at = registers.stack & !7;
     while at < mapping.end {
         let length = PART.min(mapping.end - at);
         let part = &mut bytes[..usize::try_from(length).ok()?];

@@ -55,8 +55,8 @@ pub fn switch(process: &mut Process, changes: &[Change]) -> Result<Vec<Change>, 
 fn some(halted: &Halted<'_>, changes: &[Change], refused: &mut Vec<Change>) -> io::Result<usize> {
     let mut places = Vec::new();
     // A thread without registers is one that has ended.
-    let _ = halted.each(|stand| {
-        places.push(stand.instruction);
+    let _ = halted.each_thread(|registers| {
+        places.push(registers.instruction);
         Ok(None)
     });
     let places = Places::new(places);

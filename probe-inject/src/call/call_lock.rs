@@ -1,11 +1,11 @@
 //! One caller at a time: two would use the same memory in the process, and load a library twice.
 //!
-//! The turn is an exclusive lock (`flock`) on the process's file of memory, `/proc/PID/mem`. Life
+//! The lock is an exclusive one (`flock`) on the process's file of memory, `/proc/PID/mem`. Life
 //! cycle: open ▸ lock ▸ compare with the file that others find there ▸ close.
 //!
 //! It rests on these rules of the kernel:
 //! - The file opens only for a process that may trace this one (`PTRACE_MODE_ATTACH`), and nobody
-//!   makes or replaces files in `/proc`. So another user can't take the turn or block it.
+//!   makes or replaces files in `/proc`. So another user can't take the lock or block it.
 //! - While somebody has the file open, all callers with the same `/proc` get the same inode, and a
 //!   lock belongs to an inode.
 //! - A lock ends with its last descriptor, however its process ends. Descriptors close on `exec`.
@@ -16,7 +16,7 @@
 //!
 //! Network and mount namespaces make no difference. Since Linux 5.8, each mount of `/proc` has its
 //! own inodes: a caller in a container that has mounted one and a caller outside don't see each
-//! other. No file in the process's own `/proc` is opened to change that: it could be any file.
+//! other. Opening a file in the process's own `/proc` would change that, but it could be any file.
 
 // Safety: relies on flock(2), which takes numbers only.
 #![expect(unsafe_code, reason = "see above")]
@@ -29,43 +29,43 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::InjectError;
-use crate::process::{Status, check};
+use crate::process::{TaskStatus, check_access};
 
-/// The time between two tries.
-const LOOK: Duration = Duration::from_millis(2);
+/// The time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The right to call something in a process.
 #[derive(Debug)]
-pub struct Turn {
-    _locked: File,
+pub struct CallLock {
+    _file: File,
 }
 
-impl Turn {
-    /// Waits for the turn.
-    pub fn take(pid: u32, within: Duration) -> Result<Self, InjectError> {
+impl CallLock {
+    /// Takes the lock, and waits for other callers to release it.
+    pub fn acquire(pid: u32, timeout: Duration) -> Result<Self, InjectError> {
         let begun = Instant::now();
         let path = format!("/proc/{pid}/mem");
         let system = |error| InjectError::System { pid, step: "its turn can't be taken", error };
         loop {
-            // Why it can't be opened, the check knows.
-            let file =
-                File::open(&path).map_err(|error| check(pid).err().unwrap_or_else(|| system(error)))?;
+            // `check_access` knows better why it can't be opened.
+            let file = File::open(&path)
+                .map_err(|error| check_access(pid).err().unwrap_or_else(|| system(error)))?;
             match lock(&file) {
-                Ok(()) if is_at(&file, &path) => return Ok(Self { _locked: file }),
+                Ok(()) if is_at(&file, &path) => return Ok(Self { _file: file }),
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(system(error)),
-                // Somebody has the turn, or another process has got the id meanwhile.
-                _ if begun.elapsed() > within => {
+                // Somebody has the lock, or another process has got the id meanwhile.
+                _ if begun.elapsed() > timeout => {
                     let holder = holder(&file);
-                    let name = |it| Status::of(it).unwrap_or_default().name;
+                    let name = |it| TaskStatus::of(it).unwrap_or_default().name;
                     return Err(InjectError::Busy { pid, holder: holder.map(|it| (it, name(it))) });
                 }
-                _ => thread::sleep(LOOK),
+                _ => thread::sleep(RETRY_INTERVAL),
             }
         }
     }
 }
 
-/// Locks a file, unless another descriptor of anybody's has locked it.
+/// Locks a file, unless another descriptor has locked it, here or elsewhere.
 fn lock(file: &File) -> io::Result<()> {
     // SAFETY: it takes two numbers, and the file is open.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
@@ -81,19 +81,19 @@ fn holder(file: &File) -> Option<u32> {
     // The list may change between two reads, so as much as possible is read at once.
     let mut locks = String::with_capacity(1 << 16);
     File::open("/proc/locks").ok()?.read_to_string(&mut locks).ok()?;
-    held(&locks, &format!("{major:02x}:{minor:02x}:{}", metadata.ino()))
+    find_holder(&locks, &format!("{major:02x}:{minor:02x}:{}", metadata.ino()))
 }
 
-/// Finds it in the system's list of locks, by the file's key there.
-fn held(locks: &str, key: &str) -> Option<u32> {
+/// Finds the holder in the system's list of locks, by the file's key there.
+fn find_holder(locks: &str, key: &str) -> Option<u32> {
     locks.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        // Before one that only waits for a lock, there is an arrow.
+        // A line with an arrow is of a process that waits.
         [_, "FLOCK", _, _, pid, file, ..] if file == key => pid.parse().ok(),
         _ => None,
     })
 }
 
-/// Returns whether others find this file there.
+/// Returns whether a path still leads to this file.
 fn is_at(file: &File, path: &str) -> bool {
     let key = |it: fs::Metadata| (it.dev(), it.ino());
     let found = fs::metadata(path).map(key).ok();
@@ -107,13 +107,14 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_millis(10);
-    const PATIENCE: Duration = Duration::from_secs(100);
+    const AT_ONCE: Duration = Duration::from_millis(10);
+    const TIMEOUT: Duration = Duration::from_secs(100);
 
-    /// A program that waits for its input; `None` if nobody may trace here, which is said.
-    fn waiting() -> Option<Child> {
+    /// Starts a program that waits for its input. Prints a line and returns `None` if nobody may
+    /// trace here.
+    fn start_reader() -> Option<Child> {
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        if let Err(error @ InjectError::NotAllowed { .. }) = Turn::take(child.id(), SOON) {
+        if let Err(error @ InjectError::NotAllowed { .. }) = CallLock::acquire(child.id(), AT_ONCE) {
             println!("left out: {error}");
             end(&mut child);
             return None;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     fn is_busy(pid: u32) -> bool {
-        match Turn::take(pid, SOON) {
+        match CallLock::acquire(pid, AT_ONCE) {
             Ok(_) => false,
             Err(InjectError::Busy { pid: of, .. }) if of == pid => true,
             Err(error) => panic!("{error}"),
@@ -135,31 +136,31 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_has_the_turn() {
-        let (Some(mut one), Some(mut other)) = (waiting(), waiting()) else { return };
-        let turn = Turn::take(one.id(), SOON).unwrap();
+    fn one_caller_has_the_lock() {
+        let (Some(mut one), Some(mut other)) = (start_reader(), start_reader()) else { return };
+        let lock = CallLock::acquire(one.id(), AT_ONCE).unwrap();
         assert_eq!([one.id(), other.id()].map(is_busy), [true, false]);
         thread::scope(|scope| {
-            let waits = scope.spawn(|| Turn::take(one.id(), PATIENCE).map(drop));
-            drop(turn);
+            let waits = scope.spawn(|| CallLock::acquire(one.id(), TIMEOUT).map(drop));
+            drop(lock);
             waits.join().unwrap().unwrap();
         });
         assert!(!is_busy(one.id()));
         end(&mut one);
         end(&mut other);
-        assert!(matches!(Turn::take(0, SOON), Err(InjectError::NoProcess(0))));
-        assert!(matches!(Turn::take(u32::MAX, SOON), Err(InjectError::NoProcess(u32::MAX))));
+        assert!(matches!(CallLock::acquire(0, AT_ONCE), Err(InjectError::NoProcess(0))));
+        assert!(matches!(CallLock::acquire(u32::MAX, AT_ONCE), Err(InjectError::NoProcess(u32::MAX))));
     }
 
     #[test]
     fn an_error_names_the_holder() {
         let locks = "1: POSIX  ADVISORY  WRITE 5 00:15:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 6 00:16:77 0 EOF\n\
                      3: FLOCK  ADVISORY  WRITE 7 00:15:77 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 8 00:15:77 0 EOF\n";
-        assert_eq!([held(locks, "00:15:77"), held(locks, "00:15:78")], [Some(7), None]);
-        let Some(mut one) = waiting() else { return };
-        let _turn = Turn::take(one.id(), SOON).unwrap();
+        assert_eq!([find_holder(locks, "00:15:77"), find_holder(locks, "00:15:78")], [Some(7), None]);
+        let Some(mut one) = start_reader() else { return };
+        let _lock = CallLock::acquire(one.id(), AT_ONCE).unwrap();
         let (own, begun) = (std::process::id(), Instant::now());
-        let name = Status::of(own).unwrap().name;
+        let name = TaskStatus::of(own).unwrap().name;
         let said = |who| {
             format!(
                 "{who} attaches to process {}, or counts there from outside; try again when it has ended",
@@ -170,17 +171,17 @@ mod tests {
         let unknown = said("another process".to_owned());
         // The list changes while it is read, if others lock and unlock files.
         loop {
-            let error = Turn::take(one.id(), SOON).unwrap_err().to_string();
+            let error = CallLock::acquire(one.id(), AT_ONCE).unwrap_err().to_string();
             if error == known {
                 break;
             }
-            assert!(error == unknown && begun.elapsed() < PATIENCE, "{error}");
+            assert!(error == unknown && begun.elapsed() < TIMEOUT, "{error}");
         }
         end(&mut one);
     }
 
-    /// A shell with the turn, in other namespaces; `None` if they need more rights.
-    fn elsewhere(pid: u32, tool: &[&str]) -> Option<Child> {
+    /// Starts a shell in other namespaces that takes the lock; `None` if they need more rights.
+    fn start_holder(pid: u32, tool: &[&str]) -> Option<Child> {
         let is_allowed = Command::new(tool[0]).args(&tool[1..]).arg("true").stderr(Stdio::null()).status();
         if !is_allowed.is_ok_and(|it| it.success()) {
             println!("left out: {tool:?} needs more rights, or is missing");
@@ -192,26 +193,26 @@ mod tests {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let begun = Instant::now();
         while !is_busy(pid) {
-            assert!(child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE, "{tool:?}");
+            assert!(child.try_wait().unwrap().is_none() && begun.elapsed() < TIMEOUT, "{tool:?}");
         }
         Some(child)
     }
 
     #[test]
-    fn a_killed_caller_has_no_turn_wherever_it_was() {
-        let Some(mut process) = waiting() else { return };
+    fn a_killed_caller_has_no_lock_wherever_it_was() {
+        let Some(mut process) = start_reader() else { return };
         let tools = [&["env"][..], &["unshare", "--mount"], &["unshare", "--net"]];
-        for mut holder in tools.iter().filter_map(|it| elsewhere(process.id(), it)) {
+        for mut holder in tools.iter().filter_map(|it| start_holder(process.id(), it)) {
             end(&mut holder);
-            Turn::take(process.id(), PATIENCE).unwrap();
+            CallLock::acquire(process.id(), TIMEOUT).unwrap();
         }
         end(&mut process);
     }
 
     /// Another user can't even open the file.
     #[test]
-    fn another_user_can_not_take_the_turn() {
-        let Some(mut process) = waiting() else { return };
+    fn another_user_can_not_take_the_lock() {
+        let Some(mut process) = start_reader() else { return };
         let path = format!("/proc/{}/mem", process.id());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec 3<{path}")]).stderr(Stdio::piped()).uid(65534).gid(65534);
@@ -227,8 +228,8 @@ mod tests {
 
     /// The file of a process that has ended is nobody's.
     #[test]
-    fn the_file_of_an_earlier_process_is_no_turn() {
-        let (Some(mut one), Some(mut other)) = (waiting(), waiting()) else { return };
+    fn the_file_of_an_earlier_process_is_no_lock() {
+        let (Some(mut one), Some(mut other)) = (start_reader(), start_reader()) else { return };
         let [path, path_of_other] = [&one, &other].map(|it| format!("/proc/{}/mem", it.id()));
         let file = File::open(&path).unwrap();
         assert_eq!([&path, &path_of_other].map(|path| is_at(&file, path)), [true, false]);

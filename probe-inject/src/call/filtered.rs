@@ -1,30 +1,27 @@
-//! Whether all threads of a process outlive any system call.
+//! Checking that the filters of all threads of a process kill it for no system call.
 //!
-//! A function that is called may have an effect on other threads: these may run code of the library
-//! that it loads. A thread of a sandbox may have a filter that ends the program at a system call
-//! which that code makes.
+//! A call may affect other threads: they may run code of a library that it loads. A thread in a
+//! sandbox may have a filter that kills the program for a system call which that code makes.
 
 use std::thread;
 use std::time::Instant;
 
-use super::safe_point::{repeat, stop};
-use super::target::{Process, ROUND};
+use super::safe_point::{prepare_detach, stop};
+use super::target::{Process, RETRY_INTERVAL};
 use crate::error::InjectError;
-use crate::process::{Filters, Reason, Status, Stopped, all_survive, briefly, threads};
-
-const MIGHT: &str = "which might end the program when that makes a call it did not make before";
+use crate::process::{Filters, SkipReason, TaskStatus, TraceeState, none_ever_kills, threads, with_seized};
 
 impl Process {
-    /// Checks that no thread has a filter of system calls (seccomp) that may end the program, for
-    /// any call that the thread may make. A filter that refuses calls with an error does not end
-    /// it. Each thread that has a filter is stopped for that, for 0.1 ms.
+    /// Checks that no thread has a filter of system calls (seccomp) that may end the program for
+    /// any call. A filter that refuses calls with an error does not end it. Each thread that has a
+    /// filter stops for 0.1 ms.
     ///
     /// # Errors
     /// [`InjectError::Unable`] if there is such a filter, or if this process may not read filters:
     /// only root may (`CAP_SYS_ADMIN`).
     pub fn check_filters(&mut self) -> Result<(), InjectError> {
         for id in threads(self.pid) {
-            if !Status::of_thread(self.pid, id).is_some_and(|it| it.is_filtered) {
+            if !TaskStatus::of_thread(self.pid, id).is_some_and(|it| it.is_filtered) {
                 continue;
             }
             let pid = self.pid;
@@ -32,38 +29,40 @@ impl Process {
                 pid,
                 problem: format!("has a filter of system calls (seccomp) on thread {id}, {why}"),
             };
-            let Some(read) = self.filters(id)? else { continue };
+            let Some(read) = self.read_filters(id)? else { continue };
             let filters = read.map_err(|why| unable(&why))?;
-            if !self.judged.contains(&filters) {
-                if !all_survive(&filters) {
-                    return Err(unable(MIGHT));
+            if !self.harmless_filters.contains(&filters) {
+                if !none_ever_kills(&filters) {
+                    return Err(unable(
+                        "which might end the program when that makes a call it did not make before",
+                    ));
                 }
-                self.judged.push(filters);
+                self.harmless_filters.push(filters);
             }
         }
         Ok(())
     }
 
-    /// Reads the filters of a thread; `None` if it has ended. One that gets no processor is tried
-    /// again.
-    fn filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
+    /// Reads the filters of a thread; `None` if it has ended. Retries while the thread gets no
+    /// processor.
+    fn read_filters(&mut self, id: u32) -> Result<Option<Result<Filters, String>>, InjectError> {
         let pid = self.pid;
         let begun = Instant::now();
         loop {
-            let (stopped, read) = briefly(pid, id, |thread| {
-                Ok(match stop(pid, id, thread) {
-                    Ok(Stopped::Ended) | Err(_) => Err(Reason::Ended),
-                    Ok(Stopped::NotYet) => Err(Reason::not_stopped(pid, id)),
+            let (longest, read) = with_seized(pid, id, |tracee| {
+                Ok(match stop(pid, id, tracee) {
+                    Ok(TraceeState::Ended) | Err(_) => Err(SkipReason::Ended),
+                    Ok(TraceeState::StillRunning) => Err(SkipReason::still_running(pid, id)),
                     Ok(_) => {
-                        let read = thread.filters();
-                        repeat(pid, id, thread);
-                        // One that was killed needs nothing.
-                        let _ = thread.let_go();
+                        let read = tracee.filters();
+                        prepare_detach(pid, id, tracee);
+                        // It fails for a thread that was killed.
+                        let _ = tracee.detach();
                         Ok(read)
                     }
                 })
             })?;
-            self.longest = self.longest.max(stopped);
+            self.longest_stop = self.longest_stop.max(longest);
             self.stops += 1;
             match read {
                 Ok(read) => {
@@ -71,11 +70,11 @@ impl Process {
                         format!("which can't be read ({error}); that needs root without a filter")
                     })));
                 }
-                Err(Reason::Ended) => return Ok(None),
-                Err(why) if why == Reason::Sleeps || begun.elapsed() > self.patience => {
+                Err(SkipReason::Ended) => return Ok(None),
+                Err(why) if why == SkipReason::Uninterruptible || begun.elapsed() > self.timeout => {
                     return Ok(Some(Err(format!("and {why}"))));
                 }
-                Err(_) => thread::sleep(ROUND),
+                Err(_) => thread::sleep(RETRY_INTERVAL),
             }
         }
     }

@@ -1,27 +1,28 @@
-//! The registers with which a thread goes on after a call from outside (pure).
+//! The registers with which a thread resumes after a call from outside (pure).
 //!
-//! A stop interrupts a system call. The kernel begins it again when the thread goes on, unless a
+//! A stop interrupts a system call. The kernel restarts it when the thread resumes, unless a
 //! handler of a signal runs; after one, that depends on the handler. Here no handler of the
-//! program's runs. So the thread makes the call again in each case where this loses nothing.
+//! program's runs. So the thread restarts the call in each case where this loses nothing.
 //!
 //! | result at the stop | the kernel, without a handler | here |
 //! |---|---|---|
-//! | none: in user code | goes on | goes on |
-//! | −512, −513, −514 | makes the call again | makes the call again |
-//! | −516: a time limit in the kernel's memory, which `rt_sigreturn` forgets | goes on with the rest of the time | makes the call again if there is no limit, or one that is a point in time (futex), or if the kernel has written the rest over the limit; else waits for its end |
-//! | −4 (`EINTR`) from epoll and `sigwaitinfo` without a limit | returns it | makes the call again |
+//! | none: in user space | resumes | resumes |
+//! | −512, −513, −514 | restarts the call | restarts the call |
+//! | −516: a time limit in the kernel's memory, which `rt_sigreturn` forgets | continues with the rest of the time | restarts the call if it has no limit, or one that is a point in time (futex), or if the kernel has written the rest over the limit; else waits for its end |
+//! | −4 (`EINTR`) from epoll and `sigwaitinfo` without a limit | returns it | restarts the call |
 //! | −4 from these with a limit, and from a socket with one (`SO_RCVTIMEO`) | returns it | returns it |
-//! | another one: the call has ended | returns it | is not taken |
+//! | another one: the call has ended | returns it | the thread is not taken |
 
-use crate::process::{Activity, Registers, System};
+use crate::process::{Activity, Registers, Syscall};
 
-/// Results of system calls that a signal has interrupted.
+/// Results of system calls that a signal has interrupted. Only a tracer sees those below −500.
 const EINTR: i64 = -4;
-const RESTARTS: [i64; 3] = [-512, -513, -514];
+/// `ERESTARTSYS`, `ERESTARTNOINTR` and `ERESTARTNOHAND`.
+const ERESTART: [i64; 3] = [-512, -513, -514];
 /// The result of a call whose limit only the kernel knows.
-pub const RESTARTS_WITH_BLOCK: i64 = -516;
-/// Bytes of the instruction.
-const SYSCALL: u64 = 2;
+pub const ERESTART_RESTARTBLOCK: i64 = -516;
+/// The bytes of the instruction `syscall`.
+const SYSCALL_BYTES: u64 = 2;
 
 /// Numbers of system calls.
 mod number {
@@ -48,30 +49,30 @@ mod number {
     pub const EPOLL_PWAIT2: u64 = 441;
 }
 
-/// The suitability of a thread, by the system call that it waits in. The first is the best.
+/// The suitability of a thread, by the system call in which it waits. The first is the best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rank {
-    /// The call can be made again.
+    /// The call can be restarted.
     Waits,
-    /// The same, but a socket may have a limit, which its arguments don't tell. It returns `EINTR`
-    /// then.
+    /// The same, but a socket may have a limit, which the arguments don't tell. The call returns
+    /// `EINTR` then.
     Reads,
-    /// It runs.
+    /// It runs in user space.
     Runs,
-    /// It waits for a lock, and its frames must tell that this is one of the program's.
+    /// It waits for a lock. Its frames must tell that this is one of the program's.
     Locks,
-    /// The call has a limit in time that can't be told, so its end is waited for, or it returns
+    /// The call has a time limit, and nobody knows the rest. So it must end first, or return
     /// `EINTR`.
     Limited,
 }
 
-/// Returns how suitable a thread is that waits in a call. `None` if it is not: only calls are known
-/// in which no library holds a lock.
+/// Returns how suitable a thread is. `None` for one in a system call outside of the known list: a
+/// library may make such a call while it holds a lock.
 pub fn rank(activity: Activity) -> Option<Rank> {
-    let System { number, arguments } = match activity {
+    let Syscall { number, arguments } = match activity {
         Activity::Runs => return Some(Rank::Runs),
         Activity::Unknown => return None,
-        Activity::In(call) => call,
+        Activity::InSyscall(call) => call,
     };
     let known = match number {
         number::READ | number::ACCEPT | number::ACCEPT4 | number::RECVFROM | number::RECVMSG => {
@@ -85,10 +86,10 @@ pub fn rank(activity: Activity) -> Option<Rank> {
         | number::PSELECT6
         | number::PPOLL => true,
         number::RESTART => return Some(Rank::Limited),
-        number::FUTEX if operation(arguments) == WAIT => {
-            return Some(if can_repeat(number, arguments) { Rank::Locks } else { Rank::Limited });
+        number::FUTEX if futex_operation(arguments) == FUTEX_WAIT => {
+            return Some(if can_restart(number, arguments) { Rank::Locks } else { Rank::Limited });
         }
-        number::FUTEX if operation(arguments) != WAIT_BITSET => return None,
+        number::FUTEX if futex_operation(arguments) != FUTEX_WAIT_BITSET => return None,
         number::FUTEX
         | number::RT_SIGTIMEDWAIT
         | number::POLL
@@ -96,88 +97,87 @@ pub fn rank(activity: Activity) -> Option<Rank> {
         | number::CLOCK_NANOSLEEP
         | number::EPOLL_WAIT
         | number::EPOLL_PWAIT
-        | number::EPOLL_PWAIT2 => can_repeat(number, arguments),
+        | number::EPOLL_PWAIT2 => can_restart(number, arguments),
         _ => return None,
     };
     Some(if known { Rank::Waits } else { Rank::Limited })
 }
 
 /// Returns whether a thread waits for a futex, or may do so.
-pub fn is_futex(activity: Activity) -> bool {
-    matches!(activity, Activity::In(System { number: number::FUTEX | number::RESTART, .. }))
+pub fn may_wait_for_futex(activity: Activity) -> bool {
+    matches!(activity, Activity::InSyscall(Syscall { number: number::FUTEX | number::RESTART, .. }))
 }
 
-/// Returns whether a thread goes on with a call that an earlier stop has interrupted. The kernel no
+/// Returns whether a thread continues a call that an earlier stop has interrupted. The kernel no
 /// longer tells which call that is.
 pub fn is_restarted(activity: Activity) -> bool {
-    matches!(activity, Activity::In(System { number: number::RESTART, .. }))
+    matches!(activity, Activity::InSyscall(Syscall { number: number::RESTART, .. }))
 }
 
-/// Returns whether a thread waits for a futex as the locks of the C library do, and others.
-pub fn is_lock(activity: Activity) -> bool {
-    let Activity::In(System { number: number::FUTEX, arguments }) = activity else { return false };
-    operation(arguments) == WAIT
+/// Returns whether a thread waits for a futex as locks do: those of the C library, and others.
+pub fn waits_for_lock(activity: Activity) -> bool {
+    let Activity::InSyscall(Syscall { number: number::FUTEX, arguments }) = activity else { return false };
+    futex_operation(arguments) == FUTEX_WAIT
 }
 
-/// That of locks of the C library, and of others.
-const WAIT: u64 = 0;
-/// That of a condition, a semaphore or a thread's end of the C library, and of the locks of Rust's.
-const WAIT_BITSET: u64 = 9;
+/// The C library's locks wait so, and others.
+const FUTEX_WAIT: u64 = 0;
+/// The C library's conditions, semaphores and joins wait so, and the locks of Rust's.
+const FUTEX_WAIT_BITSET: u64 = 9;
 
 /// Returns a futex's operation.
-fn operation(arguments: [u64; 6]) -> u64 {
+fn futex_operation(arguments: [u64; 6]) -> u64 {
     arguments[1] & 0x7f
 }
 
-/// Returns whether a call has no limit in time, or one that the kernel replaces by the rest.
-fn can_repeat(number: u64, arguments: [u64; 6]) -> bool {
+/// Returns whether a call has no time limit, or one that the kernel replaces by the rest.
+fn can_restart(number: u64, arguments: [u64; 6]) -> bool {
     let is_negative = |argument: u64| argument >> 31 & 1 == 1;
     match number {
-        // Its limit is a point in time, or a span.
-        number::FUTEX => operation(arguments) == WAIT_BITSET || arguments[3] == 0,
+        // The limit of `FUTEX_WAIT_BITSET` is a point in time, that of `FUTEX_WAIT` a span.
+        number::FUTEX => futex_operation(arguments) == FUTEX_WAIT_BITSET || arguments[3] == 0,
         number::RT_SIGTIMEDWAIT => arguments[2] == 0,
         number::POLL => is_negative(arguments[2]),
         number::EPOLL_WAIT | number::EPOLL_PWAIT => is_negative(arguments[3]),
         number::EPOLL_PWAIT2 => arguments[3] == 0,
         number::NANOSLEEP => arguments[0] == arguments[1],
-        // Until a point in time, or for a time.
+        // With `TIMER_ABSTIME` the limit is a point in time.
         number::CLOCK_NANOSLEEP => arguments[1] & 1 == 1 || arguments[2] == arguments[3],
         _ => false,
     }
 }
 
 /// Returns whether a thread was stopped at the end of a system call that nothing has interrupted.
-pub fn has_ended(registers: &Registers) -> bool {
+pub fn has_just_ended(registers: &Registers) -> bool {
     let result = registers.rax.cast_signed();
-    Activity::of(registers) != Activity::Runs
-        && ![EINTR, RESTARTS_WITH_BLOCK].contains(&result)
-        && !RESTARTS.contains(&result)
+    Activity::at_stop(registers) != Activity::Runs
+        && ![EINTR, ERESTART_RESTARTBLOCK].contains(&result)
+        && !ERESTART.contains(&result)
 }
 
-/// Returns the registers with which a thread goes on that was stopped with these. `None` if its
-/// call must end first.
-pub fn resumed(registers: Registers) -> Option<Registers> {
-    let stopped = registers;
-    let Activity::In(System { number: call, arguments }) = Activity::of(&stopped) else {
-        return Some(stopped);
+/// Given a thread's registers at a stop, returns those to resume it with. `None` if its system call
+/// must end first.
+pub fn to_resume(registers: Registers) -> Option<Registers> {
+    let Activity::InSyscall(Syscall { number: call, arguments }) = Activity::at_stop(&registers) else {
+        return Some(registers);
     };
-    let again =
-        Registers { rip: stopped.rip.wrapping_sub(SYSCALL), rax: call, orig_rax: u64::MAX, ..stopped };
-    let is_never_repeated =
+    let at_syscall = registers.rip.wrapping_sub(SYSCALL_BYTES);
+    let restarted = Registers { rip: at_syscall, rax: call, orig_rax: u64::MAX, ..registers };
+    let is_never_restarted_by_kernel =
         [number::EPOLL_WAIT, number::EPOLL_PWAIT, number::EPOLL_PWAIT2, number::RT_SIGTIMEDWAIT]
             .contains(&call);
-    match stopped.rax.cast_signed() {
-        result if RESTARTS.contains(&result) => Some(again),
-        RESTARTS_WITH_BLOCK if can_repeat(call, arguments) => Some(again),
-        RESTARTS_WITH_BLOCK => None,
-        EINTR if is_never_repeated && can_repeat(call, arguments) => Some(again),
-        _ => Some(Registers { orig_rax: u64::MAX, ..stopped }),
+    match registers.rax.cast_signed() {
+        result if ERESTART.contains(&result) => Some(restarted),
+        ERESTART_RESTARTBLOCK if can_restart(call, arguments) => Some(restarted),
+        ERESTART_RESTARTBLOCK => None,
+        EINTR if is_never_restarted_by_kernel && can_restart(call, arguments) => Some(restarted),
+        _ => Some(Registers { orig_rax: u64::MAX, ..registers }),
     }
 }
 
-/// Returns the registers with which a call returns `EINTR`.
-pub fn interrupted(stopped: Registers) -> Registers {
-    Registers { rax: EINTR.cast_unsigned(), orig_rax: u64::MAX, ..stopped }
+/// Returns the registers with which a thread's call returns `EINTR`.
+pub fn with_eintr(registers: Registers) -> Registers {
+    Registers { rax: EINTR.cast_unsigned(), orig_rax: u64::MAX, ..registers }
 }
 
 #[cfg(test)]
@@ -222,10 +222,10 @@ mod tests {
         assert_eq!(format!("{one:?}"), format!("{other:?}"));
     }
 
-    /// `true` for a call that is made again, `false` for a result that is returned.
-    fn is_again(call: i64, result: i64, arguments: [u64; 6]) -> Option<bool> {
+    /// Returns `true` for a call that is restarted, `false` for a result that is returned.
+    fn is_restarted(call: i64, result: i64, arguments: [u64; 6]) -> Option<bool> {
         let before = stopped(call, result, arguments);
-        match resumed(before) {
+        match to_resume(before) {
             None => None,
             Some(it) if it.rip == 0x1000 => {
                 assert_same(
@@ -242,32 +242,32 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_made_again_where_that_loses_nothing() {
+    fn a_call_is_restarted_where_that_loses_nothing() {
         const NONE: [u64; 6] = [0; 6];
         let minus = u64::from(u32::MAX);
-        assert_eq!(is_again(-1, 5, NONE), Some(false), "user code, whatever its registers");
-        assert_eq!(is_again(-1, -512, NONE), Some(false));
-        assert_eq!([-512, -513, -514].map(|it| is_again(0, it, NONE)), [Some(true); 3]);
-        assert_eq!([0, 7, -4, -11].map(|it| is_again(0, it, NONE)), [Some(false); 4]);
-        assert_eq!(is_again(7, -516, [9, 1, minus, 0, 0, 0]), Some(true), "poll without a limit");
-        assert_eq!(is_again(7, -516, [9, 1, 100, 0, 0, 0]), None);
-        assert_eq!(is_again(35, -516, [64, 64, 0, 0, 0, 0]), Some(true), "the rest is in its place");
-        assert_eq!(is_again(35, -516, [64, 80, 0, 0, 0, 0]), None);
-        assert_eq!(is_again(230, -516, [0, 0, 64, 64, 0, 0]), Some(true));
-        assert_eq!(is_again(230, -516, [0, 0, 64, 0, 0, 0]), None);
-        assert_eq!(is_again(202, -516, [64, 137, 1, 80, 0, 0]), Some(true), "a futex's point in time");
-        assert_eq!(is_again(202, -516, [64, 128, 1, 80, 0, 0]), None, "a futex, for a time");
-        assert_eq!(is_again(128, -4, [64, 80, 0, 8, 0, 0]), Some(true), "sigwaitinfo");
-        assert_eq!(is_again(128, -4, [64, 80, 96, 8, 0, 0]), Some(false), "sigtimedwait");
-        assert_eq!(is_again(45, -4, NONE), Some(false), "a socket with a limit");
-        assert_eq!(is_again(232, -4, [5, 64, 1, minus, 0, 0]), Some(true));
-        assert_eq!(is_again(232, -4, [5, 64, 1, 100, 0, 0]), Some(false), "its end is not known");
-        assert_eq!(is_again(441, -4, NONE), Some(true));
+        assert_eq!(is_restarted(-1, 5, NONE), Some(false), "user code, whatever its registers");
+        assert_eq!(is_restarted(-1, -512, NONE), Some(false));
+        assert_eq!([-512, -513, -514].map(|it| is_restarted(0, it, NONE)), [Some(true); 3]);
+        assert_eq!([0, 7, -4, -11].map(|it| is_restarted(0, it, NONE)), [Some(false); 4]);
+        assert_eq!(is_restarted(7, -516, [9, 1, minus, 0, 0, 0]), Some(true), "poll without a limit");
+        assert_eq!(is_restarted(7, -516, [9, 1, 100, 0, 0, 0]), None);
+        assert_eq!(is_restarted(35, -516, [64, 64, 0, 0, 0, 0]), Some(true), "the rest is in its place");
+        assert_eq!(is_restarted(35, -516, [64, 80, 0, 0, 0, 0]), None);
+        assert_eq!(is_restarted(230, -516, [0, 0, 64, 64, 0, 0]), Some(true));
+        assert_eq!(is_restarted(230, -516, [0, 0, 64, 0, 0, 0]), None);
+        assert_eq!(is_restarted(202, -516, [64, 137, 1, 80, 0, 0]), Some(true), "a futex's point in time");
+        assert_eq!(is_restarted(202, -516, [64, 128, 1, 80, 0, 0]), None, "a futex, for a time");
+        assert_eq!(is_restarted(128, -4, [64, 80, 0, 8, 0, 0]), Some(true), "sigwaitinfo");
+        assert_eq!(is_restarted(128, -4, [64, 80, 96, 8, 0, 0]), Some(false), "sigtimedwait");
+        assert_eq!(is_restarted(45, -4, NONE), Some(false), "a socket with a limit");
+        assert_eq!(is_restarted(232, -4, [5, 64, 1, minus, 0, 0]), Some(true));
+        assert_eq!(is_restarted(232, -4, [5, 64, 1, 100, 0, 0]), Some(false), "its end is not known");
+        assert_eq!(is_restarted(441, -4, NONE), Some(true));
     }
 
     #[test]
     fn calls_have_ranks() {
-        let of = |number, arguments| rank(Activity::In(System { number, arguments }));
+        let of = |number, arguments| rank(Activity::InSyscall(Syscall { number, arguments }));
         let limited = Some(Rank::Limited);
         assert_eq!(rank(Activity::Runs), Some(Rank::Runs));
         assert_eq!([0, 43, 45, 47, 288].map(|it| of(it, [0; 6])), [Some(Rank::Reads); 5]);
@@ -292,10 +292,10 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nothing_has_interrupted_has_ended() {
-        let has = |result| has_ended(&stopped(0, result, [0; 6]));
+    fn a_call_that_nothing_has_interrupted_has_just_ended() {
+        let has = |result| has_just_ended(&stopped(0, result, [0; 6]));
         assert_eq!([0, 7, -11].map(has), [true; 3]);
         assert_eq!([-4, -512, -513, -514, -516].map(has), [false; 5]);
-        assert!(!has_ended(&stopped(-1, 7, [0; 6])), "it runs");
+        assert!(!has_just_ended(&stopped(-1, 7, [0; 6])), "it runs");
     }
 }

@@ -1,14 +1,14 @@
-//! The code that runs in the other process, and the layout of the memory that it uses.
+//! The code that runs in the other process, and the layout of its memory.
 //!
 //! ```text
 //! 0x0000  code: a mark, the restorer, a lone system call, the stub     read, execute
 //! 0x1000  words, see below; at 0x1100 a path; at 0x1200 a text         read, write
 //! 0x3000  the stack, to the end                                        read, write
 //! ```
-//! The stub gets the address of the words in `rdi`. It changes to its own stack, may make a file in
-//! memory and wait until that is filled, calls one function, copies a text that says why the
-//! function has returned nothing, and returns to the restorer. It works at any address. Its first
-//! store says that it runs, its last two that the call has ended, and that the memory is free.
+//! The stub gets the address of the words in `rdi`. It switches to its own stack. If asked to, it
+//! makes a file in memory and waits until that is filled. It calls one function, copies a text that
+//! explains a result of 0, and returns to the restorer. It works at any address. Its first store
+//! tells that it runs, and its last two that the call has ended and that the memory is free.
 
 // Safety: relies on the bytes between two labels, which are constants.
 #![expect(unsafe_code, reason = "see above")]
@@ -17,59 +17,54 @@ use std::arch::global_asm;
 use std::ptr;
 use std::slice;
 
-/// Bytes of a page.
-pub const PAGE: u64 = 0x1000;
-/// All bytes of the memory.
-pub const SIZE: u64 = 0x43000;
-/// The place of the words.
-pub const WORDS: u64 = PAGE;
-/// Words, from the first one on.
+pub const PAGE_BYTES: u64 = 0x1000;
+/// The bytes of the whole memory.
+pub const REGION_BYTES: u64 = 0x43000;
+/// Offsets in the memory: of the words, and of some of them.
+pub const WORDS: u64 = PAGE_BYTES;
 pub const BUSY: u64 = WORDS;
 pub const DONE: u64 = WORDS + 0x08;
 pub const RESULT: u64 = WORDS + 0x10;
-/// One more than the descriptor of the file in memory, or the negative number of an error.
+/// The descriptor of the file in memory plus one, or a negative error number.
 pub const FILE: u64 = WORDS + 0x18;
-/// Whether the stub runs, or has run.
+/// Tells that the file is filled.
+pub const FILLED: u64 = WORDS + 0x20;
+/// Tells that the stub has begun.
 pub const BEGUN: u64 = WORDS + 0x58;
-/// The place of the file's name, and its most bytes with the terminator.
+/// The file's name, its path, and a text. Their bytes include the terminator.
 pub const NAME: u64 = WORDS + 0x80;
-pub const NAME_LENGTH: usize = 0x80;
-/// The place of a path.
+pub const NAME_BYTES: usize = 0x80;
 pub const PATH: u64 = WORDS + 0x100;
-pub const PATH_LENGTH: usize = 0x100;
-/// The place of a text, and its most bytes with the terminator.
+pub const PATH_BYTES: usize = 0x100;
 pub const TEXT: u64 = WORDS + 0x200;
-pub const TEXT_LENGTH: usize = 0x1000;
+pub const TEXT_BYTES: usize = 0x1000;
 
 /// The words that the caller fills in, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Words {
-    /// The thread that makes the call, from the moment at which it is told.
+pub struct CallWords {
+    /// The thread that makes the call, once it is hijacked.
     pub busy: u64,
-    /// Whether the stub makes a file, and waits for it.
+    /// Whether the stub makes a file, and waits until it is filled.
     pub wants_file: bool,
     /// The function.
     pub function: u64,
     /// Its arguments.
     pub arguments: [u64; 3],
-    /// A function that returns a text if that one has returned nothing; 0 for none.
+    /// A function that explains a result of 0 by a text; 0 for none.
     pub explains: u64,
 }
 
-/// The place of the word that says that the file is filled.
-pub const FILLED: u64 = WORDS + 0x20;
-
-impl Words {
+impl CallWords {
     /// Returns the words as bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        /// Exceptions of floating point masked, nearest rounding: as at a program's start.
+        /// As at a program's start: all exceptions of floating point masked, rounding to nearest.
         const MXCSR: u64 = 0x1f80;
-        const MILLISECOND: u64 = 1_000_000;
+        const MILLISECOND_NS: u64 = 1_000_000;
         let [first, second, third] = self.arguments;
         let wants = u64::from(self.wants_file);
         let words = [
             self.busy, 0, 0, 0, 0, wants, self.function, first, second, third, self.explains, 0, MXCSR, 0, 0,
-            MILLISECOND,
+            MILLISECOND_NS,
         ];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -101,7 +96,7 @@ global_asm!(
     "xor r12d, r12d",
     "cmp qword ptr [rbx + 0x28], 0",
     "je 3f",
-    // A file in memory, which children that become other programs don't get.
+    // `memfd_create`, closed on `exec`.
     "mov eax, 319",
     "lea rdi, [rbx + 0x80]",
     "mov esi, 1",
@@ -110,7 +105,7 @@ global_asm!(
     "js 7f",
     "lea r12, [rax + 1]",
     "mov [rbx + 0x18], r12",
-    // A second at most: the caller may have died.
+    // Waits for a second at most, since the caller may have died.
     "mov r13d, 1000",
     "2: cmp qword ptr [rbx + 0x20], 0",
     "jne 3f",
@@ -158,8 +153,8 @@ global_asm!(
     "jmp 6b",
     "probe_inject_end:",
     ".popsection",
-    stack = const SIZE - WORDS - 64,
-    text = const TEXT_LENGTH - 1,
+    stack = const REGION_BYTES - WORDS - 64,
+    text = const TEXT_BYTES - 1,
     late = const -libc::ETIMEDOUT,
 );
 
@@ -171,19 +166,19 @@ unsafe extern "C" {
     static probe_inject_end: u8;
 }
 
-/// Offsets in the code.
+/// Offsets in the code, or addresses of it in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entries {
     /// `rt_sigreturn`.
     pub restorer: u64,
-    /// A system call, and a return.
-    pub call: u64,
+    /// `syscall; ret`.
+    pub syscall: u64,
     /// The stub.
     pub stub: u64,
 }
 
 /// Returns the code, and the offsets of its entries.
-pub fn code() -> (&'static [u8], Entries) {
+pub fn stub_code() -> (&'static [u8], Entries) {
     let begin = &raw const probe_inject_code;
     let from = |place: *const u8| place.addr() - begin.addr();
     let length = from(&raw const probe_inject_end);
@@ -191,7 +186,7 @@ pub fn code() -> (&'static [u8], Entries) {
     let bytes = unsafe { slice::from_raw_parts(ptr::from_ref(&*begin), length) };
     let entries = Entries {
         restorer: from(&raw const probe_inject_restorer) as u64,
-        call: from(&raw const probe_inject_call) as u64,
+        syscall: from(&raw const probe_inject_call) as u64,
         stub: from(&raw const probe_inject_stub) as u64,
     };
     (bytes, entries)
@@ -203,19 +198,19 @@ mod tests {
 
     #[test]
     fn the_code_fits_into_its_page_and_begins_with_its_mark() {
-        let (bytes, entries) = code();
-        assert!(bytes.len() < usize::try_from(PAGE).unwrap());
+        let (bytes, entries) = stub_code();
+        assert!(bytes.len() < usize::try_from(PAGE_BYTES).unwrap());
         assert!(bytes.starts_with(b"probe-inject v1\0"));
         let at = |place: u64| &bytes[usize::try_from(place).unwrap()..];
         // The bytes by which debuggers know the frame of a signal.
         assert!(at(entries.restorer).starts_with(b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"));
-        assert!(at(entries.call).starts_with(b"\x0f\x05\xc3"));
+        assert!(at(entries.syscall).starts_with(b"\x0f\x05\xc3"));
         assert!(bytes.windows(4).any(|it| it == [0x48, 0x89, 0x43, 0x18]), "an error is told as it is");
     }
 
     #[test]
     fn words_stand_where_the_stub_reads_them() {
-        let words = Words { busy: 1, wants_file: true, function: 2, arguments: [3, 4, 5], explains: 6 };
+        let words = CallWords { busy: 1, wants_file: true, function: 2, arguments: [3, 4, 5], explains: 6 };
         let bytes = words.bytes();
         let at = |place: usize| u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
         assert_eq!([0, 0x28, 0x30, 0x38, 0x40, 0x48, 0x50].map(at), [1, 1, 2, 3, 4, 5, 6]);

@@ -7,38 +7,40 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::call_lock::Turn;
-use super::gadgets::Code;
-use super::hijack::lead;
-use super::map::{FLAGS, READ_EXECUTE, READ_WRITE};
-use super::remote_call::{Call, Returned};
+use super::call_lock::CallLock;
+use super::gadgets::Gadgets;
+use super::hijack::hijack;
+use super::map::{MAP_FLAGS, READ_EXECUTE, READ_WRITE};
+use super::remote_call::{CallResult, RemoteCall};
 use super::restart::{Rank, rank};
-use super::safe_point::{BUSY, LIMITED, Look, Places, is_lasting, is_passing};
-use super::scratch::{Regions, Scratch, place};
-use super::stub::{NAME, PAGE, PATH, SIZE, TEXT, TEXT_LENGTH, WORDS, Words, code as code_of_calls};
+use super::safe_point::{
+    CriticalCode, IN_TIMED_CALL, IN_UNKNOWN_CALL, Inspector, is_momentary, is_permanent,
+};
+use super::scratch::{Region, Regions, choose_address};
+use super::stub::{CallWords, NAME, PAGE_BYTES, PATH, REGION_BYTES, TEXT, TEXT_BYTES, WORDS, stub_code};
 use crate::error::InjectError;
 use crate::memory::Memory;
-use crate::process::{Filters, Mapping, Reason, Registers, Status, activity, briefly, check, maps, threads};
+use crate::process::{
+    Filters, Mapping, Registers, SkipReason, TaskStatus, activity, check_access, maps, threads, with_seized,
+};
 
-/// The time to look for a suitable thread, and the time for a call to end, as long as nobody sets
-/// another one.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The default time to look for a suitable thread, and for a call to end.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for other callers to end. Each may take ten seconds for a thread, and ten for a call.
-const OTHERS: Duration = Duration::from_secs(30);
-/// The time for a thread to be let go whose tracer ends, and for a program to become another one.
-const LET_GO: Duration = Duration::from_millis(100);
-/// The time between two looks at the end of a call.
-pub(super) const LOOK: Duration = Duration::from_micros(200);
-/// The time between two looks at all threads.
-pub(super) const ROUND: Duration = Duration::from_millis(2);
-/// The time after which threads are taken whose calls have limits in time.
-const PREFERENCE: Duration = Duration::from_millis(200);
-/// The time for the end of a system call with a limit. It doubles with each round, up to this power
-/// of two.
-const LATER: Duration = Duration::from_millis(100);
-const MOST_LATER: u32 = 6;
-/// The most threads that an error shows.
-const SHOWN: usize = 8;
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for a thread to be detached whose tracer ends, and for a program to become another one.
+const ACCESS_TIMEOUT: Duration = Duration::from_millis(100);
+/// The time between two polls for the end of a call.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_micros(200);
+/// The time between two rounds over all threads.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// The time for which threads in timed system calls are left alone, since others may be suitable.
+const UNTIMED_ONLY_PERIOD: Duration = Duration::from_millis(200);
+/// The time for a timed system call to end. It doubles with each round, for so many rounds.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(100);
+const MAX_DOUBLINGS: u32 = 6;
+/// The most threads in an error.
+const MAX_LINES: usize = 8;
 
 /// Threads, and why they are not suitable.
 type Reasons = Vec<(u32, &'static str)>;
@@ -46,61 +48,70 @@ type Reasons = Vec<(u32, &'static str)>;
 /// A process in which functions can be called.
 ///
 /// ```no_run
-/// use probe_inject::{Call, Places, Process};
+/// use probe_inject::{CriticalCode, Process, RemoteCall};
 ///
 /// let mut process = Process::open(4711)?;
 /// // int getpid(void), whose address there its C library's file and `process.maps()` tell.
-/// let call = Call { function: 0x7f12_3456_7890, ..Call::default() };
-/// let returned = process.call(&call, &Places::default())?;
-/// println!("{}, and a thread was stopped for {:?}", returned.value, process.longest_stop());
+/// let call = RemoteCall { function: 0x7f12_3456_7890, ..RemoteCall::default() };
+/// let result = process.call(&call, &CriticalCode::default())?;
+/// println!("{}, and a thread was stopped for {:?}", result.value, process.longest_stop());
 /// # Ok::<(), probe_inject::InjectError>(())
 /// ```
 #[derive(Debug)]
 pub struct Process {
     pub(crate) pid: u32,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) patience: Duration,
-    pub(crate) longest: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) longest_stop: Duration,
     pub(crate) stops: u32,
-    /// Filters of system calls that let a thread live whatever call it makes.
-    pub(crate) judged: Vec<Filters>,
-    /// The code by which calls are made, once it is found.
-    code: Option<Code>,
+    /// Filters of system calls that are known to kill a thread for no call.
+    pub(super) harmless_filters: Vec<Filters>,
+    /// The gadgets, once they are found.
+    gadgets: Option<Gadgets>,
     /// Nobody else calls anything there while this is open.
-    _turn: Turn,
+    _lock: CallLock,
 }
 
 impl Process {
-    /// Opens a process, and waits until no other caller has it open, and no call is under way. So a
-    /// library that others load is there, whole, when the process is read then. Another caller is
-    /// waited for as long as 30 seconds.
+    /// Opens a process. Waits until no other caller has it open, for 30 seconds at most, and until
+    /// no call is under way. So a library that others load is there as a whole when the process is
+    /// read then.
     ///
     /// # Errors
     /// [`InjectError`] if nothing can be called there.
     pub fn open(pid: u32) -> Result<Self, InjectError> {
-        let turn = Turn::take(pid, OTHERS)?;
+        let lock = CallLock::acquire(pid, LOCK_TIMEOUT)?;
         let begun = Instant::now();
         let memory = loop {
-            match check(pid) {
-                // A caller that was killed may have given back its turn, and not yet its thread.
-                // The first thread of a program that becomes another one has ended for a moment.
-                Err(InjectError::Traced { .. } | InjectError::Unable { .. }) if begun.elapsed() < LET_GO => {
-                    thread::sleep(LOOK);
+            match check_access(pid) {
+                // A caller that was killed may have released its lock, but not yet its thread. The
+                // first thread of a program that becomes another one has ended for a moment.
+                Err(InjectError::Traced { .. } | InjectError::Unable { .. })
+                    if begun.elapsed() < ACCESS_TIMEOUT =>
+                {
+                    thread::sleep(POLL_INTERVAL);
                 }
                 checked => break Arc::new(checked?),
             }
         };
-        let (longest, stops) = (Duration::ZERO, 0);
-        let (judged, code) = (Vec::new(), None);
-        let process = Self { pid, memory, patience: PATIENCE, longest, stops, judged, code, _turn: turn };
-        process.settle()?;
+        let process = Self {
+            pid,
+            memory,
+            timeout: DEFAULT_TIMEOUT,
+            longest_stop: Duration::ZERO,
+            stops: 0,
+            harmless_filters: Vec::new(),
+            gadgets: None,
+            _lock: lock,
+        };
+        process.wait_for_orphan()?;
         Ok(process)
     }
 
-    /// Sets how long to look for a suitable thread, and how long to wait for the end of a call; ten
-    /// seconds by default.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// Sets the time to look for a suitable thread, and the time for a call to end; ten seconds by
+    /// default.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Returns the process's id.
@@ -121,9 +132,9 @@ impl Process {
         maps(self.pid).map_err(|_| InjectError::NoProcess(self.pid))
     }
 
-    /// Returns the longest time for which a thread was stopped.
+    /// Returns the longest stop of a thread.
     pub fn longest_stop(&self) -> Duration {
-        self.longest
+        self.longest_stop
     }
 
     /// Returns how often a thread was stopped.
@@ -131,23 +142,29 @@ impl Process {
         self.stops
     }
 
-    /// Calls a function on a thread of the process, on a stack of its own.
+    /// Calls a function on a thread of the process, on a stack of its own. `critical` is the code
+    /// in which no thread is hijacked.
     ///
     /// # Errors
-    /// [`InjectError`]. With [`TimedOut`](InjectError::TimedOut), and with
-    /// [`System`](InjectError::System) after a thread was told, the call may still be made.
-    pub fn call(&mut self, call: &Call<'_>, places: &Places) -> Result<Returned, InjectError> {
-        let name = self.name(call.file)?;
-        let scratch = self.scratch(places)?;
-        let base = scratch.base;
+    /// [`InjectError`]. After [`TimedOut`](InjectError::TimedOut), and
+    /// [`System`](InjectError::System) once a thread is hijacked, the thread may still make the
+    /// call.
+    pub fn call(
+        &mut self,
+        call: &RemoteCall<'_>,
+        critical: &CriticalCode,
+    ) -> Result<CallResult, InjectError> {
+        let name = self.file_name(call.file)?;
+        let region = self.region(critical)?;
+        let base = region.base;
         let mut arguments = call.arguments;
         if call.file.is_some() {
             arguments[0] = base + PATH;
         }
         if call.takes_text {
-            arguments[..2].copy_from_slice(&[base + TEXT, TEXT_LENGTH as u64]);
+            arguments[..2].copy_from_slice(&[base + TEXT, TEXT_BYTES as u64]);
         }
-        let words = Words {
+        let words = CallWords {
             busy: 0,
             wants_file: call.file.is_some(),
             function: call.function,
@@ -157,22 +174,23 @@ impl Process {
         self.write(base + WORDS, &words.bytes())?;
         self.write(base + NAME, &name)?;
         self.write(base + TEXT, &[0])?;
-        let entries = scratch.entries();
-        let code = Code { restorer: entries.restorer, call: entries.call };
-        let told = |registers: &mut Registers| {
+        let entries = region.entries();
+        let gadgets = Gadgets { restorer: entries.restorer, syscall: entries.syscall };
+        let set_call = |registers: &mut Registers| {
             registers.rip = entries.stub;
             registers.rdi = base + WORDS;
         };
-        let thread = self.tell(code, places, &[scratch.range()], None, Some(base + WORDS), &told)?;
-        self.finish(base, thread, call.file)
+        let busy = Some(base + WORDS);
+        let thread = self.hijack_any(gadgets, critical, &[region.range()], None, busy, &set_call)?;
+        self.wait(base, thread, call.file)
     }
 
-    /// Returns the memory of calls there, which the first one maps.
-    fn scratch(&mut self, places: &Places) -> Result<Scratch, InjectError> {
-        self.settle()?;
+    /// Returns the memory for calls, which the first one maps.
+    fn region(&mut self, critical: &CriticalCode) -> Result<Region, InjectError> {
+        self.wait_for_orphan()?;
         let maps = self.maps()?;
         let regions = Regions::find(&self.memory, &maps);
-        if let Some(it) = regions.free.filter(|it| it.is_ready) {
+        if let Some(it) = regions.free.filter(|it| it.is_executable) {
             return Ok(it);
         }
         let pid = self.pid;
@@ -180,29 +198,28 @@ impl Process {
         if !regions.has_room {
             return Err(unable("has several calls under way that don't end"));
         }
-        let code = self.code(&maps)?;
+        let gadgets = self.gadgets(&maps)?;
         let base = if let Some(it) = regions.free {
             it.base
         } else {
-            let base = place(&maps).ok_or_else(|| unable("has no room for memory of a call"))?;
-            let arguments = [base, SIZE, READ_WRITE, FLAGS, u64::MAX, 0];
-            let is_there = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_writable);
-            self.system(libc::SYS_mmap, arguments, code, places, &regions.all, is_there)?;
-            self.write(base, code_of_calls().0)?;
+            let base = choose_address(&maps).ok_or_else(|| unable("has no room for memory of a call"))?;
+            let arguments = [base, REGION_BYTES, READ_WRITE, MAP_FLAGS, u64::MAX, 0];
+            let is_mapped = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_writable);
+            self.syscall(libc::SYS_mmap, arguments, gadgets, critical, &regions.all, is_mapped)?;
+            self.write(base, stub_code().0)?;
             base
         };
-        let is_there = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_executable);
-        let arguments = [base, PAGE, READ_EXECUTE, 0, 0, 0];
-        self.system(libc::SYS_mprotect, arguments, code, places, &regions.all, is_there)?;
-        Ok(Scratch { base, is_ready: true })
+        let is_executable = |maps: &[Mapping]| maps.iter().any(|it| it.start == base && it.is_executable);
+        let arguments = [base, PAGE_BYTES, READ_EXECUTE, 0, 0, 0];
+        self.syscall(libc::SYS_mprotect, arguments, gadgets, critical, &regions.all, is_executable)?;
+        Ok(Region { base, is_executable: true })
     }
 
-    /// Returns the code by which calls are made.
-    pub(super) fn code(&mut self, maps: &[Mapping]) -> Result<Code, InjectError> {
-        if self.code.is_none() {
-            self.code = Code::find(&self.memory, maps);
+    pub(super) fn gadgets(&mut self, maps: &[Mapping]) -> Result<Gadgets, InjectError> {
+        if self.gadgets.is_none() {
+            self.gadgets = Gadgets::find(&self.memory, maps);
         }
-        self.code.ok_or_else(|| InjectError::Unable {
+        self.gadgets.ok_or_else(|| InjectError::Unable {
             pid: self.pid,
             problem:
                 "has no code that makes a system call, or that returns from a signal's handler, by which a \
@@ -211,108 +228,109 @@ impl Process {
         })
     }
 
-    /// Makes a system call there, and waits until its mappings show it.
-    pub(super) fn system(
+    /// Makes a system call there, and waits until the mappings show its effect.
+    pub(super) fn syscall(
         &mut self,
         number: i64,
         arguments: [u64; 6],
-        code: Code,
-        places: &Places,
+        gadgets: Gadgets,
+        critical: &CriticalCode,
         scratch: &[Range<u64>],
         is_done: impl Fn(&[Mapping]) -> bool,
     ) -> Result<(), InjectError> {
-        /// A thread that gets time makes it within microseconds.
-        const REFUSED: Duration = Duration::from_secs(3);
-        let told = |registers: &mut Registers| {
-            registers.rip = code.call;
+        /// A thread that gets a processor makes the call within microseconds.
+        const EFFECT_TIMEOUT: Duration = Duration::from_secs(3);
+        let set_call = |registers: &mut Registers| {
+            registers.rip = gadgets.syscall;
             registers.rax = number.cast_unsigned();
             [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] =
                 arguments;
         };
-        self.tell(code, places, scratch, u32::try_from(number).ok(), None, &told)?;
+        self.hijack_any(gadgets, critical, scratch, u32::try_from(number).ok(), None, &set_call)?;
         let begun = Instant::now();
         while !is_done(&self.maps()?) {
-            if begun.elapsed() > REFUSED {
+            if begun.elapsed() > EFFECT_TIMEOUT {
                 let problem = "neither gives nor takes memory: its limits (ulimit -v), its filter of system calls \
                      (seccomp), or a security module, may forbid it";
                 return Err(InjectError::Unable { pid: self.pid, problem: problem.to_owned() });
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
 
-    /// Leads a thread to other code, from which it returns by itself. Returns that thread.
-    fn tell(
+    /// Hijacks the first suitable thread, and returns it. See [`hijack`].
+    fn hijack_any(
         &mut self,
-        code: Code,
-        places: &Places,
+        gadgets: Gadgets,
+        critical: &CriticalCode,
         scratch: &[Range<u64>],
-        makes: Option<u32>,
+        syscall: Option<u32>,
         busy: Option<u64>,
-        told: &(dyn Fn(&mut Registers) + Sync),
+        set_call: &(dyn Fn(&mut Registers) + Sync),
     ) -> Result<u32, InjectError> {
         let begun = Instant::now();
-        let mut late_rounds = 0;
+        let mut timed_rounds = 0;
         let mut reasons: BTreeMap<u32, &'static str> = BTreeMap::new();
         loop {
-            let (ranked, mut others) = self.ranked();
+            let (ranked, mut unsuitable) = self.ranked_threads();
             // There may be no other thread to wait for.
             let is_only = ranked.len() == 1;
-            let is_late = is_only || begun.elapsed() > PREFERENCE.min(self.patience / 2);
-            let longer = match is_late {
-                true if is_only => self.patience,
-                true => LATER * (1 << late_rounds.min(MOST_LATER)),
+            let takes_timed = is_only || begun.elapsed() > UNTIMED_ONLY_PERIOD.min(self.timeout / 2);
+            let finish_timeout = match takes_timed {
+                true if is_only => self.timeout,
+                true => FINISH_TIMEOUT * (1 << timed_rounds.min(MAX_DOUBLINGS)),
                 false => Duration::ZERO,
             };
-            late_rounds += u32::from(is_late);
+            timed_rounds += u32::from(takes_timed);
             for (rank, id) in ranked {
-                if rank == Rank::Limited && !is_late {
-                    others.push((id, LIMITED));
+                if rank == Rank::Limited && !takes_timed {
+                    unsuitable.push((id, IN_TIMED_CALL));
                     continue;
                 }
-                let later = longer.min(self.patience.saturating_sub(begun.elapsed()));
-                let (pid, memory) = (self.pid, &*self.memory);
-                let judged = &self.judged[..];
-                let look = Look { pid, id, memory, places, scratch, makes, judged, later };
-                let (stopped, led) = briefly(pid, id, |thread| {
-                    Ok(lead(&look, thread, code, busy, told)?.map_err(Reason::Other))
+                let finish_timeout = finish_timeout.min(self.timeout.saturating_sub(begun.elapsed()));
+                let (pid, memory, harmless) = (self.pid, &*self.memory, &self.harmless_filters[..]);
+                let inspector =
+                    Inspector { pid, id, memory, critical, scratch, syscall, harmless, finish_timeout };
+                let (longest, hijacked) = with_seized(pid, id, |tracee| {
+                    Ok(hijack(&inspector, tracee, gadgets, busy, set_call)?.map_err(SkipReason::Other))
                 })?;
-                self.longest = self.longest.max(stopped);
+                self.longest_stop = self.longest_stop.max(longest);
                 self.stops += 1;
-                match led {
+                match hijacked {
                     Ok(()) => return Ok(id),
-                    Err(why) => others.push((id, why.text())),
+                    Err(why) => unsuitable.push((id, why.text())),
                 }
             }
-            if others.is_empty() && Status::of(self.pid).is_none() {
+            if unsuitable.is_empty() && TaskStatus::of(self.pid).is_none() {
                 return Err(InjectError::NoProcess(self.pid));
             }
-            if !others.is_empty() && others.iter().all(|(_, why)| is_lasting(why)) {
-                let threads = others.iter().take(SHOWN).map(|(id, why)| format!("{id} {why}")).collect();
+            let line = |(id, why): (&u32, &&str)| format!("{id} {why}");
+            if !unsuitable.is_empty() && unsuitable.iter().all(|(_, why)| is_permanent(why)) {
+                let threads = unsuitable.iter().take(MAX_LINES).map(|(id, why)| line((id, why))).collect();
                 return Err(InjectError::Refused { pid: self.pid, threads });
             }
-            // The last reason may hold for a moment only, and does not tell why a call never was
+            // The last reason may hold for a moment only, and does not tell why a call was never
             // possible.
             reasons.retain(|id, why| {
-                let now = others.iter().find(|it| it.0 == *id);
-                now.is_some_and(|(_, now)| is_passing(now) && !is_passing(why))
+                let now = unsuitable.iter().find(|it| it.0 == *id);
+                now.is_some_and(|(_, now)| is_momentary(now) && !is_momentary(why))
             });
-            others.into_iter().for_each(|(id, why)| _ = reasons.entry(id).or_insert(why));
-            if begun.elapsed() > self.patience {
-                let threads = reasons.iter().take(SHOWN).map(|(id, why)| format!("{id} {why}")).collect();
-                return Err(InjectError::NoMoment { pid: self.pid, within: self.patience, threads });
+            unsuitable.into_iter().for_each(|(id, why)| _ = reasons.entry(id).or_insert(why));
+            if begun.elapsed() > self.timeout {
+                let threads = reasons.iter().take(MAX_LINES).map(line).collect();
+                return Err(InjectError::NoSafePoint { pid: self.pid, within: self.timeout, threads });
             }
-            thread::sleep(ROUND);
+            thread::sleep(RETRY_INTERVAL);
         }
     }
 
     /// Returns the threads that may be suitable, the likeliest first, and the reasons why others
-    /// are not. Nothing stops for that.
-    fn ranked(&self) -> (Vec<(Rank, u32)>, Reasons) {
-        let (mut ranked, mut others) = (Vec::new(), Vec::new());
+    /// are not. Stops no thread.
+    fn ranked_threads(&self) -> (Vec<(Rank, u32)>, Reasons) {
+        let (mut ranked, mut unsuitable) = (Vec::new(), Vec::new());
         for id in threads(self.pid) {
-            let Some(status) = Status::of_thread(self.pid, id) else { continue };
+            let Some(status) = TaskStatus::of_thread(self.pid, id) else { continue };
             let why = match (status.state, rank(activity(self.pid, id))) {
                 ('D', _) => "waits uninterruptibly",
                 ('T' | 't', _) => "is stopped",
@@ -321,24 +339,24 @@ impl Process {
                     ranked.push((rank, id));
                     continue;
                 }
-                (_, None) => BUSY,
+                (_, None) => IN_UNKNOWN_CALL,
             };
-            others.push((id, why));
+            unsuitable.push((id, why));
         }
         ranked.sort_unstable();
-        (ranked, others)
+        (ranked, unsuitable)
     }
 
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), InjectError> {
-        self.memory.write(address, bytes).map_err(|error| self.gone(error))
+        self.memory.write(address, bytes).map_err(|error| self.memory_error(error))
     }
 
     pub(super) fn word(&self, address: u64) -> Result<u64, InjectError> {
-        self.memory.word(address).map_err(|error| self.gone(error))
+        self.memory.word(address).map_err(|error| self.memory_error(error))
     }
 
-    pub(super) fn gone(&self, error: io::Error) -> InjectError {
-        match Status::of(self.pid).filter(|it| it.state != 'Z') {
+    pub(super) fn memory_error(&self, error: io::Error) -> InjectError {
+        match TaskStatus::of(self.pid).filter(|it| it.state != 'Z') {
             None => InjectError::NoProcess(self.pid),
             Some(_) => InjectError::System { pid: self.pid, step: "its memory can't be used", error },
         }

@@ -1,57 +1,56 @@
-//! The frames of a stopped thread.
+//! Unwinding the stack of a stopped thread.
 //!
 //! A number on a stack that looks like a return address may be left over from an earlier call. The
 //! objects' tables for exceptions (`.eh_frame`) tell where a function keeps its return address, at
-//! each of its instructions. They are read from the thread's memory, where `.eh_frame_hdr` finds
-//! them, with a few reads for each frame.
+//! each of its instructions. `.eh_frame_hdr` finds their entries in the process's memory, with a
+//! few reads for each frame.
 //!
-//! The walk ends where it can't tell: in code without a table, or at a number that no call has left
-//! behind. The words beyond may all be return addresses.
+//! Unwinding ends in code without a table, and at a number that no call has left behind. Any word
+//! beyond may be a return address.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameOffset, Encoding, EndianSlice, Expression, Format, LittleEndian,
     Operation, Register, RegisterRule, UnwindContext, UnwindExpression, UnwindSection,
 };
 
+use libc::{PT_GNU_EH_FRAME, PT_LOAD};
+
 use crate::memory::Memory;
 use crate::process::{Mapping, Registers};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The most frames: a walk reads a thousand words at most for them.
-const FRAMES: usize = 256;
+/// The most frames: unwinding them reads a thousand words at most.
+const MAX_FRAMES: usize = 256;
 /// The most bytes of a table's entry.
-const ENTRY: u32 = 1 << 16;
-/// The numbers of registers in tables, and of those that a function gives back to its caller.
+const MAX_ENTRY_BYTES: u32 = 1 << 16;
+/// Registers by their numbers in tables, and those that a function gives back to its caller.
 const RSP: u16 = 7;
 const RIP: u16 = 16;
-const PRESERVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
-/// The names of tables in program headers.
-const LOADED: u32 = 1;
-const UNWINDING: u32 = 0x6474_e550;
+const CALLEE_SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 
 /// A return address on a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Return {
-    /// Its place.
-    pub at: u64,
+pub struct ReturnAddress {
+    /// The place on the stack.
+    pub place: u64,
     /// The address.
-    pub to: u64,
+    pub address: u64,
 }
 
-/// The return addresses of a thread, as far as its objects tell.
+/// The return addresses of a thread, as far as its objects' tables tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Walk {
+pub struct Backtrace {
     /// The return addresses, the innermost first.
-    pub returns: Vec<Return>,
-    /// The first place that the walk did not reach.
-    until: u64,
+    pub returns: Vec<ReturnAddress>,
+    /// The first place on the stack that unwinding did not reach.
+    unknown_from: u64,
 }
 
-impl Walk {
-    /// Walks the frames of a stopped thread. `is_return` tells whether a call may have left an
-    /// address behind, and `is_restorer` whether the kernel has, for the handler of a signal. The
-    /// walk ends there.
+impl Backtrace {
+    /// Unwinds a stopped thread. `is_return` tells whether a call may have left an address behind,
+    /// and `is_restorer` whether the kernel has, for the handler of a signal, at which unwinding
+    /// ends.
     pub fn of(
         memory: &Memory,
         maps: &[Mapping],
@@ -60,23 +59,25 @@ impl Walk {
         is_restorer: impl Fn(u64) -> bool,
     ) -> Self {
         let mut frame = Frame::of(registers);
-        let mut walk = Self { returns: Vec::new(), until: registers.rsp };
-        while walk.returns.len() < FRAMES {
+        let mut backtrace = Self { returns: Vec::new(), unknown_from: registers.rsp };
+        while backtrace.returns.len() < MAX_FRAMES {
             // A call may be the last instruction of a function.
-            let at = frame.pc - u64::from(!walk.returns.is_empty());
+            let at = frame.pc - u64::from(!backtrace.returns.is_empty());
             match step(memory, maps, &frame, at) {
                 Some(Step::Outermost) => {
-                    walk.until = u64::MAX;
+                    backtrace.unknown_from = u64::MAX;
                     break;
                 }
-                Some(Step::To(next, found)) if found.at >= walk.until && found.at % 8 == 0 => {
-                    let is_handler = is_restorer(found.to);
-                    let is_code = maps.iter().any(|it| it.is_executable && it.holds(found.to));
-                    if !(is_handler || is_code && is_return(found.to)) {
+                Some(Step::Caller(next, found))
+                    if found.place >= backtrace.unknown_from && found.place % 8 == 0 =>
+                {
+                    let is_handler = is_restorer(found.address);
+                    let is_code = maps.iter().any(|it| it.is_executable && it.holds(found.address));
+                    if !(is_handler || is_code && is_return(found.address)) {
                         break;
                     }
-                    walk.returns.push(found);
-                    walk.until = found.at + 8;
+                    backtrace.returns.push(found);
+                    backtrace.unknown_from = found.place + 8;
                     if is_handler {
                         break;
                     }
@@ -85,16 +86,17 @@ impl Walk {
                 _ => break,
             }
         }
-        walk
+        backtrace
     }
 
-    /// Returns whether a word may be a return address to which a function will return.
-    pub fn is_live(&self, place: u64) -> bool {
-        place >= self.until || self.returns.iter().any(|it| it.at == place)
+    /// Returns whether the word at a place on the stack may be an address to which a function will
+    /// return.
+    pub fn may_be_live(&self, place: u64) -> bool {
+        place >= self.unknown_from || self.returns.iter().any(|it| it.place == place)
     }
 }
 
-/// The registers of a frame, by their numbers in tables; `None` for those that are not known.
+/// The registers of a frame, by their numbers in tables; `None` for unknown ones.
 struct Frame {
     pc: u64,
     registers: [Option<u64>; 16],
@@ -113,8 +115,8 @@ impl Frame {
         *self.registers.get(usize::from(number.0))?
     }
 
-    /// Computes an address as compilers describe them: a register, a distance, loads.
-    fn evaluated(
+    /// Evaluates an expression of the kind that compilers write: a register, a distance, loads.
+    fn evaluate(
         &self,
         memory: &Memory,
         section: &EhFrame<Slice<'_>>,
@@ -144,12 +146,12 @@ enum Step {
     /// The function has no caller.
     Outermost,
     /// The caller's frame, and the return address to it.
-    To(Box<Frame>, Return),
+    Caller(Box<Frame>, ReturnAddress),
 }
 
 /// Finds a frame's caller. `None` if no table tells it.
 fn step(memory: &Memory, maps: &[Mapping], frame: &Frame, at: u64) -> Option<Step> {
-    let entry = Entry::find(memory, table(memory, maps, at)?, at)?;
+    let entry = Entry::find(memory, table_address(memory, maps, at)?, at)?;
     let bases = BaseAddresses::default().set_eh_frame(entry.address);
     let section = EhFrame::new(&entry.bytes, LittleEndian);
     let parsed =
@@ -160,19 +162,19 @@ fn step(memory: &Memory, maps: &[Mapping], frame: &Frame, at: u64) -> Option<Ste
         CfaRule::RegisterAndOffset { register, offset } => {
             frame.register(register)?.wrapping_add_signed(offset)
         }
-        CfaRule::Expression(it) => frame.evaluated(memory, &section, it)?,
+        CfaRule::Expression(it) => frame.evaluate(memory, &section, it)?,
     };
-    let to = match row.register(Register(RIP)) {
+    let found = match row.register(Register(RIP)) {
         Some(RegisterRule::Undefined) => return Some(Step::Outermost),
         Some(RegisterRule::Offset(offset)) => {
-            let at = cfa.wrapping_add_signed(offset);
-            Return { at, to: memory.word(at).ok()? }
+            let place = cfa.wrapping_add_signed(offset);
+            ReturnAddress { place, address: memory.word(place).ok()? }
         }
         _ => return None,
     };
     let mut registers = [None; 16];
     registers[usize::from(RSP)] = Some(cfa);
-    for number in PRESERVED {
+    for number in CALLEE_SAVED {
         let own = frame.register(Register(number));
         registers[usize::from(number)] = match row.register(Register(number)) {
             None | Some(RegisterRule::SameValue) => own,
@@ -180,23 +182,23 @@ fn step(memory: &Memory, maps: &[Mapping], frame: &Frame, at: u64) -> Option<Ste
             Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
             Some(RegisterRule::Register(other)) => frame.register(other),
             Some(RegisterRule::Expression(it)) => {
-                frame.evaluated(memory, &section, it).and_then(|at| memory.word(at).ok())
+                frame.evaluate(memory, &section, it).and_then(|at| memory.word(at).ok())
             }
-            Some(RegisterRule::ValExpression(it)) => frame.evaluated(memory, &section, it),
+            Some(RegisterRule::ValExpression(it)) => frame.evaluate(memory, &section, it),
             Some(_) => None,
         };
     }
-    Some(Step::To(Box::new(Frame { pc: to.to, registers }), to))
+    Some(Step::Caller(Box::new(Frame { pc: found.address, registers }), found))
 }
 
-/// Returns the address of `.eh_frame_hdr` of the object that has this code.
-fn table(memory: &Memory, maps: &[Mapping], code: u64) -> Option<u64> {
-    /// The places of the program headers, and of their number, in the header of an ELF file.
-    const HEADERS: u64 = 32;
-    const NUMBER: usize = 56;
-    const SIZE: usize = 56;
-    const MOST: usize = 64;
-    const PAGE: u64 = 0x1000;
+/// Returns the address of `.eh_frame_hdr` in the object that has this code.
+fn table_address(memory: &Memory, maps: &[Mapping], code: u64) -> Option<u64> {
+    /// Offsets in an ELF file's header: of the program headers' offset, and of their number.
+    const E_PHOFF: u64 = 32;
+    const E_PHNUM: usize = 56;
+    const HEADER_BYTES: usize = 56;
+    const MAX_HEADERS: usize = 64;
+    const PAGE_BYTES: u64 = 0x1000;
     let part = maps.iter().find(|it| it.is_executable && it.holds(code))?;
     let is_first = |it: &&Mapping| it.file == part.file && it.offset == 0 && it.start <= part.start;
     let base = if part.name == "[vdso]" {
@@ -210,29 +212,31 @@ fn table(memory: &Memory, maps: &[Mapping], code: u64) -> Option<u64> {
     if !header.starts_with(b"\x7fELF\x02\x01") {
         return None;
     }
-    let number = usize::from(u16::from_le_bytes(header[NUMBER..NUMBER + 2].try_into().ok()?)).min(MOST);
-    let headers = base.wrapping_add(memory.word(base + HEADERS).ok()?);
-    let headers = memory.bytes(headers, number * SIZE).ok()?;
+    let count =
+        usize::from(u16::from_le_bytes(header[E_PHNUM..E_PHNUM + 2].try_into().ok()?)).min(MAX_HEADERS);
+    let headers = base.wrapping_add(memory.word(base + E_PHOFF).ok()?);
+    let headers = memory.bytes(headers, count * HEADER_BYTES).ok()?;
     let address_of = |kind: u32| {
-        let found = headers.chunks_exact(SIZE).find(|it| it[..4] == kind.to_le_bytes())?;
+        let found = headers.chunks_exact(HEADER_BYTES).find(|it| it[..4] == kind.to_le_bytes())?;
         Some(u64::from_le_bytes(found[16..24].try_into().ok()?))
     };
-    let bias = base.wrapping_sub(address_of(LOADED)? & !(PAGE - 1));
-    Some(bias.wrapping_add(address_of(UNWINDING)?))
+    let bias = base.wrapping_sub(address_of(PT_LOAD)? & !(PAGE_BYTES - 1));
+    Some(bias.wrapping_add(address_of(PT_GNU_EH_FRAME)?))
 }
 
-/// An entry of `.eh_frame` behind the one that it refers to, as if nothing lay between them.
+/// A function's entry of `.eh_frame` (FDE) directly behind the common one (CIE) that it refers to.
 struct Entry {
     bytes: Vec<u8>,
+    /// The offset of the function's entry.
     offset: usize,
-    /// The address at which the first byte would be.
+    /// The address that the first byte would have.
     address: u64,
 }
 
 impl Entry {
-    /// Finds the entry of an instruction, by the sorted table that linkers write.
+    /// Finds the entry of an instruction in the sorted table that linkers write.
     fn find(memory: &Memory, table: u64, code: u64) -> Option<Self> {
-        /// A version; and the encodings of an address, of a number, and of distances from here.
+        /// The version, and the encodings of an address, a number, and distances from the table.
         const HEAD: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
         let head = memory.bytes(table, 12).ok()?;
         if head[..4] != HEAD {
@@ -244,7 +248,7 @@ impl Entry {
             let address = |at| Some(table.wrapping_add_signed(distance(at)?.into()));
             Some((address(0)?, address(4)?))
         };
-        // The last one that begins at the instruction, or before it.
+        // Finds the last entry that begins at the instruction, or before it.
         let (mut low, mut high) = (0, u32::from_le_bytes(head[8..].try_into().ok()?));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -261,7 +265,8 @@ impl Entry {
         let word =
             |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let entry = |address| {
-            let length = word(&memory.bytes(address, 4).ok()?, 0).filter(|it| (4..ENTRY).contains(it))?;
+            let length =
+                word(&memory.bytes(address, 4).ok()?, 0).filter(|it| (4..MAX_ENTRY_BYTES).contains(it))?;
             memory.bytes(address, 4 + length as usize).ok()
         };
         let mut own = entry(address)?;

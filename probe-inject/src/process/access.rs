@@ -1,4 +1,4 @@
-//! Whether a process can be traced at all, and if not, the reason.
+//! Whether a process can be traced at all, and the reason if not.
 
 // Safety: relies on kcmp(2), which reads numbers only.
 #![expect(unsafe_code, reason = "see above")]
@@ -8,16 +8,16 @@ use std::io::{self, Read};
 use std::thread;
 use std::time::Duration;
 
-use super::status::{Status, threads};
+use super::status::{TaskStatus, threads};
 use crate::error::InjectError;
 use crate::memory::Memory;
 
 /// Checks that something can be called in a process, and opens its memory.
 ///
 /// # Errors
-/// [`InjectError`], which says why not.
-pub fn check(pid: u32) -> Result<Memory, InjectError> {
-    let status = Status::of(pid).filter(|_| pid != 0).ok_or(InjectError::NoProcess(pid))?;
+/// [`InjectError`], which gives the reason why not.
+pub fn check_access(pid: u32) -> Result<Memory, InjectError> {
+    let status = TaskStatus::of(pid).filter(|_| pid != 0).ok_or(InjectError::NoProcess(pid))?;
     let unable = |problem: &str| Err(InjectError::Unable { pid, problem: problem.to_owned() });
     if status.process != pid {
         let problem = format!("is a thread of process {}; name that one", status.process);
@@ -38,10 +38,10 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
         return unable("is this one");
     }
     if status.tracer != 0 {
-        let name = Status::of(status.tracer).unwrap_or_default().name;
+        let name = TaskStatus::of(status.tracer).unwrap_or_default().name;
         return Err(InjectError::Traced { pid, tracer: status.tracer, name });
     }
-    let memory = opened(pid).map_err(|error| refused(pid, &status, error))?;
+    let memory = open_memory(pid).map_err(|error| explain_refusal(pid, &status, error))?;
     if has_32_bits(pid) {
         return unable("has 32 bits, and calls are made in programs of 64 bits only");
     }
@@ -61,13 +61,13 @@ pub fn check(pid: u32) -> Result<Memory, InjectError> {
 }
 
 /// Opens a process's memory. A process that becomes another program (execve) has none for a moment.
-fn opened(pid: u32) -> io::Result<Memory> {
-    const TRIES: usize = 100;
-    let mut tries = 0;
+fn open_memory(pid: u32) -> io::Result<Memory> {
+    const MAX_ATTEMPTS: usize = 100;
+    let mut attempts = 0;
     loop {
         match Memory::open(pid) {
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && tries < TRIES => {
-                tries += 1;
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && attempts < MAX_ATTEMPTS => {
+                attempts += 1;
                 thread::sleep(Duration::from_millis(1));
             }
             opened => return opened,
@@ -75,8 +75,8 @@ fn opened(pid: u32) -> io::Result<Memory> {
     }
 }
 
-/// Says why the system does not let this process trace that one.
-pub fn refused(pid: u32, status: &Status, error: io::Error) -> InjectError {
+/// Finds the likely reason why the system does not let this process trace that one.
+pub fn explain_refusal(pid: u32, status: &TaskStatus, error: io::Error) -> InjectError {
     if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
         return InjectError::System { pid, step: "its memory can't be opened", error };
     }
@@ -102,18 +102,17 @@ pub fn refused(pid: u32, status: &Status, error: io::Error) -> InjectError {
     InjectError::NotAllowed { pid, reason }
 }
 
-/// Returns whether a process's file is a program of 32 bits. An unknown answer is no: its registers
-/// tell, too.
+/// Returns whether a process's file is a program of 32 bits. `false` if the file can't be read: the
+/// registers tell later.
 fn has_32_bits(pid: u32) -> bool {
     let mut head = [0; 5];
     let read = File::open(format!("/proc/{pid}/exe")).and_then(|mut it| it.read_exact(&mut head));
     read.is_ok() && head == *b"\x7fELF\x01"
 }
 
-/// Returns whether two processes have one memory. An unknown answer is no: the two would have to
-/// meet in the moment of a start.
+/// Returns whether two processes share their memory. `false` if the system does not tell, since
+/// only a process that has just started does.
 fn shares_memory(one: u32, other: u32) -> bool {
-    /// Compares the memory of two processes.
     const KCMP_VM: libc::c_long = 1;
     // SAFETY: it compares, and reads no memory of this process.
     other != 0 && unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) } == 0

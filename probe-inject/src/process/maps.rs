@@ -22,7 +22,7 @@ pub struct Mapping {
     pub is_writable: bool,
     /// Whether the process may execute it.
     pub is_executable: bool,
-    /// The place of its first byte in its file.
+    /// The offset of its first byte in its file.
     pub offset: u64,
     /// The device and the number of its file; the number is 0 if it has none.
     pub file: (String, u64),
@@ -37,12 +37,12 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
-    /// Returns whether it is memory of no file.
+    /// Returns whether it is memory without a file or a name.
     pub fn is_anonymous(&self) -> bool {
         self.file.1 == 0 && self.name.is_empty()
     }
 
-    fn read(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut rest = line;
         let mut word = || {
             let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -76,13 +76,13 @@ impl Mapping {
 pub fn maps(pid: u32) -> io::Result<Vec<Mapping>> {
     let mut bytes = fs::read(format!("/proc/{pid}/maps"))?;
     if bytes.is_empty() {
-        // The first thread has ended, and others have not.
+        // The first thread has ended, but others have not.
         let mut others = threads(pid).into_iter().filter(|it| *it != pid);
         let other = others.find_map(|it| fs::read(format!("/proc/{pid}/task/{it}/maps")).ok());
         bytes = other.unwrap_or_default();
     }
-    // Names need not be UTF-8.
-    Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Mapping::read).collect())
+    // A path need not be UTF-8.
+    Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Mapping::parse).collect())
 }
 
 #[cfg(test)]
@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn lines_have_five_words_and_a_name_that_may_have_more() {
-        let read = Mapping::read("7f00-7f10 r-xp 00001000 fe:00 42                 /a b (deleted)").unwrap();
+        let read = Mapping::parse("7f00-7f10 r-xp 00001000 fe:00 42                 /a b (deleted)").unwrap();
         assert_eq!((read.start, read.end, read.offset), (0x7f00, 0x7f10, 0x1000));
         assert_eq!((read.is_writable, read.is_executable), (false, true));
         assert_eq!((read.file, read.name), (("fe:00".to_owned(), 42), "/a b (deleted)".to_owned()));
-        let read = Mapping::read("7f00-7f10 rw-p 00000000 00:00 0 ").unwrap();
+        let read = Mapping::parse("7f00-7f10 rw-p 00000000 00:00 0 ").unwrap();
         assert!(read.is_anonymous() && read.is_writable && read.holds(0x7f0f) && !read.holds(0x7f10));
-        assert_eq!(Mapping::read("no mapping"), None);
+        assert_eq!(Mapping::parse("no mapping"), None);
     }
 }

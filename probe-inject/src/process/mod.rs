@@ -8,9 +8,9 @@ mod seize;
 mod status;
 mod tracee;
 
-pub use access::check;
+pub use access::check_access;
 pub use maps::{Mapping, maps};
-pub use seccomp::{Filters, RESTART, RETURN, all_survive, passes, survives};
-pub use seize::{Reason, briefly, seize};
-pub use status::{Activity, Status, System, activity, threads, worker};
-pub use tracee::{LOOK, Registers, Stopped, Thread};
+pub use seccomp::{Filters, RESTART_SYSCALL, RT_SIGRETURN, all_allow, none_ever_kills, none_kills};
+pub use seize::{SkipReason, seize, with_seized};
+pub use status::{Activity, Syscall, TaskStatus, activity, is_io_worker, threads};
+pub use tracee::{POLL_INTERVAL, Registers, Tracee, TraceeState};

@@ -1,9 +1,9 @@
-//! One thread of a process, stopped for a moment.
+//! One thread of a process, stopped by ptrace(2).
 //!
-//! Life cycle: [`Thread::seize`] ▸ [`stop`](Thread::stop) ▸ reading and writing its state ▸
-//! [`let_go`](Thread::let_go). The kernel lets it go, too, when the thread here that has seized it
-//! ends, however that happens; so each thread is stopped by a short-lived thread here. A signal
-//! that arrives meanwhile is passed on, and a stop by job control stays one.
+//! Life cycle: [`Tracee::seize`] ▸ [`stop`](Tracee::stop) ▸ read and write its state ▸
+//! [`detach`](Tracee::detach). The kernel also detaches it when the thread here that has seized it
+//! ends, for whatever reason. So a short-lived thread here stops each tracee. A signal that arrives
+//! meanwhile is passed on, and a stop by job control stays one.
 
 // Safety: relies on ptrace(2), waitpid(2) and sched_setscheduler(2) with this file's own buffers,
 // whose lengths they are told.
@@ -18,56 +18,55 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_void, pid_t};
 
-use super::seccomp::{Filters, Instruction};
+use super::seccomp::{BpfInstruction, Filters};
 
 /// The general registers.
 pub type Registers = libc::user_regs_struct;
 
-/// The registers' set: the general ones, and all of the extended state.
-const GENERAL: c_long = 1;
-const EXTENDED: c_long = 0x202;
+/// The set of the general registers, and that of the extended state.
+const NT_PRSTATUS: c_long = 1;
+const NT_X86_XSTATE: c_long = 0x202;
 /// More than any processor has: 11,008 bytes with AMX.
-const MOST_EXTENDED: usize = 1 << 16;
+const MAX_XSTATE_BYTES: usize = 1 << 16;
 /// Asks for the place of a thread's restartable sequence (since Linux 5.13).
-const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 /// Asks for a filter of system calls (since Linux 4.4).
-const GET_FILTER: libc::c_uint = 0x420c;
-/// The most instructions of a filter, and more filters than a thread may have.
-const MOST_OF_FILTER: usize = 4096;
-const MOST_FILTERS: c_long = 1 << 13;
-/// The time between two looks.
-pub const LOOK: Duration = Duration::from_micros(20);
-/// The flag of a stop after a system call.
-const AT_CALL: c_int = 0x80;
+const PTRACE_SECCOMP_GET_FILTER: libc::c_uint = 0x420c;
+/// The kernel's limit for one filter, and more filters than a thread may have.
+const MAX_FILTER_INSTRUCTIONS: usize = 4096;
+const MAX_FILTERS: c_long = 1 << 13;
+/// The time between two polls for a stop.
+pub const POLL_INTERVAL: Duration = Duration::from_micros(20);
+/// The flag of a stop at a system call (`PTRACE_O_TRACESYSGOOD`).
+const AT_SYSCALL: c_int = 0x80;
 
 /// A thread that this one traces.
 #[derive(Debug)]
-pub struct Thread {
+pub struct Tracee {
     id: pid_t,
-    /// The moment since which it is stopped, or an earlier one.
-    since: Cell<Option<Instant>>,
-    longest: Cell<Duration>,
+    /// The start of the present stop, or an earlier time.
+    stopped_since: Cell<Option<Instant>>,
+    longest_stop: Cell<Duration>,
 }
 
-/// How a thread was found.
+/// The state in which a tracee was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stopped {
+pub enum TraceeState {
     /// It is stopped.
-    Here,
+    Stopped,
     /// It has ended.
     Ended,
-    /// Job control has stopped it, so that it would not go on.
-    ByJobControl,
-    /// It is stopped, and no longer in the system call whose end was waited for.
-    Elsewhere,
-    /// It has not stopped in time: it waits. It can't be let go: the thread that has seized it must
-    /// end.
-    NotYet,
+    /// Job control has stopped it, so that it would not resume.
+    StoppedByJobControl,
+    /// It is stopped, and has left the system call whose end was awaited.
+    LeftCall,
+    /// It has not stopped in time. Nobody can detach it: the thread that has seized it must end.
+    StillRunning,
 }
 
-/// Lets this thread have a processor as soon as it asks for one, if it has the right. Otherwise a
-/// stop lasts until the program's other threads leave it one: tens of milliseconds if all are busy.
-fn take_priority() {
+/// Gives this thread a processor as soon as it asks for one, if it has the right. Otherwise a stop
+/// lasts until the program's other threads leave it one: tens of milliseconds if all are busy.
+fn raise_priority() {
     // SAFETY: zeros are a parameter.
     let mut first: libc::sched_param = unsafe { mem::zeroed() };
     first.sched_priority = 1;
@@ -75,38 +74,41 @@ fn take_priority() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
 }
 
-/// Looks until there is something to see. A look gets the moment of the one before.
-fn wait(within: Duration, look: impl Fn(Instant) -> io::Result<Option<Stopped>>) -> io::Result<Stopped> {
+/// Polls until something is found. Each poll gets the time of the one before.
+fn poll_until(
+    timeout: Duration,
+    poll: impl Fn(Instant) -> io::Result<Option<TraceeState>>,
+) -> io::Result<TraceeState> {
     let begun = Instant::now();
-    let mut looked = begun;
+    let mut polled = begun;
     loop {
-        let before = mem::replace(&mut looked, Instant::now());
-        if let Some(found) = look(before)? {
+        let before = mem::replace(&mut polled, Instant::now());
+        if let Some(found) = poll(before)? {
             return Ok(found);
         }
-        if begun.elapsed() > within {
-            return Ok(Stopped::NotYet);
+        if begun.elapsed() > timeout {
+            return Ok(TraceeState::StillRunning);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-impl Thread {
-    /// Begins to trace a thread, which goes on. This thread here must be a short-lived one: it goes
-    /// before others until it ends, where it has the right.
+impl Tracee {
+    /// Begins to trace a thread, which keeps running. The caller must be a short-lived thread: it
+    /// takes precedence over others until it ends, where it has the right.
     ///
     /// # Errors
     /// The system's.
     pub fn seize(id: u32) -> io::Result<Self> {
         let id = pid_t::try_from(id).map_err(io::Error::other)?;
-        take_priority();
-        let thread = Self { id, since: Cell::default(), longest: Cell::default() };
+        raise_priority();
+        let tracee = Self { id, stopped_since: Cell::default(), longest_stop: Cell::default() };
         // SAFETY: it takes numbers.
-        unsafe { thread.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD)) }?;
-        Ok(thread)
+        unsafe { tracee.request(libc::PTRACE_SEIZE, 0, c_long::from(libc::PTRACE_O_TRACESYSGOOD)) }?;
+        Ok(tracee)
     }
 
-    /// Notices the end of a thread that this process traces, if it has ended.
+    /// Reaps a thread that this process traces, if it has ended.
     pub fn reap(id: u32) {
         let flags = libc::WEXITED | libc::WNOHANG | libc::__WALL;
         // SAFETY: zeros are such a structure, and the call writes one.
@@ -126,97 +128,95 @@ impl Thread {
     ///
     /// # Errors
     /// The system's.
-    pub fn stop(&self, within: Duration) -> io::Result<Stopped> {
+    pub fn stop(&self, timeout: Duration) -> io::Result<TraceeState> {
         self.interrupt()?;
-        wait(within, |before| self.is_stopped(before))
+        poll_until(timeout, |before| self.poll_stop(before))
     }
 
-    /// Returns whether it has stopped, after [`interrupt`](Self::interrupt); `None` if not yet. It
-    /// was not at an earlier look.
+    /// Returns whether it has stopped after [`interrupt`](Self::interrupt); `None` if not yet. It
+    /// had not at the time of the poll `before`.
     ///
     /// # Errors
     /// The system's.
-    pub fn is_stopped(&self, before: Instant) -> io::Result<Option<Stopped>> {
-        let go_on = |signal| {
-            self.go_on(libc::PTRACE_CONT, signal)?;
+    pub fn poll_stop(&self, before: Instant) -> io::Result<Option<TraceeState>> {
+        let resume = |signal| {
+            self.resume(libc::PTRACE_CONT, signal)?;
             // A thread that was about to take a signal may have forgotten it.
             self.interrupt()
         };
-        self.look(before, go_on, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
+        self.poll(before, resume, |status| status >> 16 == libc::PTRACE_EVENT_STOP)
     }
 
-    /// Lets it go on until the interrupted system call ends in which it is, which has a limit in
-    /// time, and stops it there.
+    /// Resumes it until the interrupted system call ends, which has a time limit, and stops it
+    /// there.
     ///
     /// # Errors
     /// The system's.
-    pub fn finish_call(&self, within: Duration) -> io::Result<Stopped> {
-        let go_on = |signal| self.go_on(libc::PTRACE_SYSCALL, signal);
-        // It begins again, which is a stop, and ends, which is another one. A handler's calls are
-        // others.
+    pub fn finish_call(&self, timeout: Duration) -> io::Result<TraceeState> {
+        let resume = |signal| self.resume(libc::PTRACE_SYSCALL, signal);
+        // The call begins again, which is a stop, and ends, which is another one. A handler makes
+        // other calls.
         for _ in 0..2 {
-            go_on(0)?;
-            let is_it = |status| libc::WSTOPSIG(status) & AT_CALL != 0;
-            let found = wait(within, |before| self.look(before, go_on, is_it))?;
-            if found != Stopped::Here {
+            resume(0)?;
+            let is_at_call = |status| libc::WSTOPSIG(status) & AT_SYSCALL != 0;
+            let found = poll_until(timeout, |before| self.poll(before, resume, is_at_call))?;
+            if found != TraceeState::Stopped {
                 return Ok(found);
             }
             if self.registers()?.orig_rax.cast_signed() != libc::SYS_restart_syscall {
-                return Ok(Stopped::Elsewhere);
+                return Ok(TraceeState::LeftCall);
             }
         }
-        Ok(Stopped::Here)
+        Ok(TraceeState::Stopped)
     }
 
-    /// Returns the longest time for which it was stopped, up to now.
+    /// Returns its longest stop so far, the present one included.
     pub fn longest_stop(&self) -> Duration {
-        let now = self.since.get().map_or(Duration::ZERO, |it| it.elapsed());
-        self.longest.get().max(now)
+        let now = self.stopped_since.get().map_or(Duration::ZERO, |it| it.elapsed());
+        self.longest_stop.get().max(now)
     }
 
     /// Ends a stop, by one of the requests that take a signal.
-    fn go_on(&self, request: libc::c_uint, signal: c_int) -> io::Result<()> {
+    fn resume(&self, request: libc::c_uint, signal: c_int) -> io::Result<()> {
         debug_assert!([libc::PTRACE_CONT, libc::PTRACE_SYSCALL, libc::PTRACE_DETACH].contains(&request));
         // SAFETY: these take a number.
         unsafe { self.request(request, 0, signal.into()) }?;
-        self.longest.set(self.longest_stop());
-        self.since.set(None);
+        self.longest_stop.set(self.longest_stop());
+        self.stopped_since.set(None);
         Ok(())
     }
 
-    /// Looks for a stop. Passes on the signals that arrived before.
-    fn look(
+    /// Polls for a stop of the kind that `is_awaited` accepts. Passes on the signals that arrived
+    /// before it.
+    fn poll(
         &self,
         before: Instant,
-        go_on: impl Fn(c_int) -> io::Result<()>,
-        is_it: impl Fn(c_int) -> bool,
-    ) -> io::Result<Option<Stopped>> {
+        resume: impl Fn(c_int) -> io::Result<()>,
+        is_awaited: impl Fn(c_int) -> bool,
+    ) -> io::Result<Option<TraceeState>> {
         loop {
             let mut status = 0;
             // SAFETY: it writes one number.
             let found = unsafe { libc::waitpid(self.id, &raw mut status, libc::WNOHANG | libc::__WALL) };
             if found == -1 {
                 let error = io::Error::last_os_error();
-                return if error.raw_os_error() == Some(libc::ECHILD) {
-                    Ok(Some(Stopped::Ended))
-                } else {
-                    Err(error)
-                };
+                let has_ended = error.raw_os_error() == Some(libc::ECHILD);
+                return if has_ended { Ok(Some(TraceeState::Ended)) } else { Err(error) };
             }
             if found == 0 {
                 return Ok(None);
             }
-            self.since.set(Some(before));
+            self.stopped_since.set(Some(before));
             if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-                return Ok(Some(Stopped::Ended));
+                return Ok(Some(TraceeState::Ended));
             } else if status >> 16 == libc::PTRACE_EVENT_STOP && libc::WSTOPSIG(status) != libc::SIGTRAP {
-                return Ok(Some(Stopped::ByJobControl));
-            } else if is_it(status) {
-                return Ok(Some(Stopped::Here));
+                return Ok(Some(TraceeState::StoppedByJobControl));
+            } else if is_awaited(status) {
+                return Ok(Some(TraceeState::Stopped));
             }
-            // A signal, which it shall get, or an event.
-            let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_CALL == 0;
-            go_on(if is_signal { libc::WSTOPSIG(status) } else { 0 })?;
+            // A signal, which the thread shall get, or an event.
+            let is_signal = status >> 16 == 0 && libc::WSTOPSIG(status) & AT_SYSCALL == 0;
+            resume(if is_signal { libc::WSTOPSIG(status) } else { 0 })?;
         }
     }
 
@@ -228,12 +228,12 @@ impl Thread {
         // SAFETY: zeros are registers.
         let mut registers: Registers = unsafe { mem::zeroed() };
         let size = size_of::<Registers>();
-        // SAFETY: as many bytes are there.
-        let read = unsafe { self.get(GENERAL, (&raw mut registers).cast(), size) }?;
+        // SAFETY: the registers have as many bytes.
+        let read = unsafe { self.read_set(NT_PRSTATUS, (&raw mut registers).cast(), size) }?;
         if read == size { Ok(registers) } else { Err(io::Error::other("its registers have 32 bits")) }
     }
 
-    /// Changes its general registers, all at once.
+    /// Changes all its general registers at once.
     ///
     /// # Errors
     /// The system's. Nothing has changed then.
@@ -242,22 +242,22 @@ impl Thread {
         let part = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of::<Registers>() };
         let part = (&raw const part).addr().cast_signed() as c_long;
         // SAFETY: it reads a `iovec`, and as many bytes as that says: the registers'.
-        unsafe { self.request(libc::PTRACE_SETREGSET, GENERAL, part) }
+        unsafe { self.request(libc::PTRACE_SETREGSET, NT_PRSTATUS, part) }
     }
 
     /// Returns its extended state, in the processor's standard layout.
     ///
     /// # Errors
     /// The system's.
-    pub fn extended(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; MOST_EXTENDED];
-        // SAFETY: as many bytes are there.
-        let read = unsafe { self.get(EXTENDED, bytes.as_mut_ptr().cast(), MOST_EXTENDED) }?;
+    pub fn xstate(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; MAX_XSTATE_BYTES];
+        // SAFETY: the vector has as many bytes.
+        let read = unsafe { self.read_set(NT_X86_XSTATE, bytes.as_mut_ptr().cast(), MAX_XSTATE_BYTES) }?;
         bytes.truncate(read);
         Ok(bytes)
     }
 
-    /// Returns the signals that it blocks: those that it will block once its system call has ended.
+    /// Returns the mask of signals that it will block once its system call has ended.
     ///
     /// # Errors
     /// The system's.
@@ -269,7 +269,7 @@ impl Thread {
         Ok(mask)
     }
 
-    /// Changes the signals that it blocks.
+    /// Changes the mask of signals that it blocks.
     ///
     /// # Errors
     /// The system's.
@@ -279,13 +279,13 @@ impl Thread {
         unsafe { self.request(libc::PTRACE_SETSIGMASK, 8, from) }
     }
 
-    /// Returns the address of its `struct rseq`; `None` if it has none, or an old kernel does not
-    /// tell.
-    pub fn restartable(&self) -> Option<u64> {
+    /// Returns the address of its `struct rseq`; `None` if it has none, or if an old kernel does
+    /// not tell.
+    pub fn rseq(&self) -> Option<u64> {
         let mut configuration = [0_u64; 3];
         let at = configuration.as_mut_ptr().cast::<c_void>();
-        // SAFETY: 24 bytes are there.
-        let read = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.id, 24_usize, at) };
+        // SAFETY: the array has 24 bytes.
+        let read = unsafe { libc::ptrace(PTRACE_GET_RSEQ_CONFIGURATION, self.id, 24_usize, at) };
         (read > 0 && configuration[0] != 0).then_some(configuration[0])
     }
 
@@ -295,11 +295,12 @@ impl Thread {
     /// The system's: only root may read them (`CAP_SYS_ADMIN`), if it has no filter itself.
     pub fn filters(&self) -> io::Result<Filters> {
         let mut filters = Vec::new();
-        for index in 0..MOST_FILTERS {
-            let mut filter = vec![Instruction::default(); MOST_OF_FILTER];
+        for index in 0..MAX_FILTERS {
+            let mut filter = vec![BpfInstruction::default(); MAX_FILTER_INSTRUCTIONS];
             let into = filter.as_mut_ptr().cast::<c_void>();
-            // SAFETY: it writes a filter's instructions, of which there are no more than room.
-            let read = unsafe { libc::ptrace(GET_FILTER, self.id, index as *mut c_void, into) };
+            // SAFETY: it writes a filter's instructions, and the vector has room for the most.
+            let read =
+                unsafe { libc::ptrace(PTRACE_SECCOMP_GET_FILTER, self.id, index as *mut c_void, into) };
             let Ok(length) = usize::try_from(read) else {
                 let error = io::Error::last_os_error();
                 return if error.raw_os_error() == Some(libc::ENOENT) { Ok(filters) } else { Err(error) };
@@ -311,12 +312,12 @@ impl Thread {
         Err(io::Error::other("it has no end of filters"))
     }
 
-    /// Lets it go. It goes on where its registers lead.
+    /// Detaches it. It runs on from where its registers lead.
     ///
     /// # Errors
     /// The system's: it has ended.
-    pub fn let_go(&self) -> io::Result<()> {
-        self.go_on(libc::PTRACE_DETACH, 0)
+    pub fn detach(&self) -> io::Result<()> {
+        self.resume(libc::PTRACE_DETACH, 0)
     }
 
     /// Makes a request.
@@ -334,8 +335,8 @@ impl Thread {
     /// Reads a set of registers. Returns its number of bytes.
     ///
     /// # Safety
-    /// There are as many bytes.
-    unsafe fn get(&self, set: c_long, into: *mut c_void, bytes: usize) -> io::Result<usize> {
+    /// `into` has as many bytes.
+    unsafe fn read_set(&self, set: c_long, into: *mut c_void, bytes: usize) -> io::Result<usize> {
         let mut part = libc::iovec { iov_base: into, iov_len: bytes };
         let part = ptr::from_mut(&mut part);
         // SAFETY: it writes as many bytes as the caller has, and the number to the `iovec`.

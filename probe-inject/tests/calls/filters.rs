@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use probe_inject::{Call, Places, Process, maps};
+use probe_inject::{CriticalCode, Process, RemoteCall, maps};
 
 use crate::halts::halted;
 use crate::target::{CALLS, Target, states, until};
 
 pub fn is_left_alone(process: &mut Process, target: &Target, why: &str) {
-    is_left_alone_at(process, target, &Places::default(), why);
+    is_left_alone_at(process, target, &CriticalCode::default(), why);
 }
 
-pub fn is_left_alone_at(process: &mut Process, target: &Target, places: &Places, why: &str) {
-    process.set_patience(Duration::from_millis(300));
-    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    let error = process.call(&call, places).unwrap_err().to_string();
+pub fn is_left_alone_at(process: &mut Process, target: &Target, critical: &CriticalCode, why: &str) {
+    process.set_timeout(Duration::from_millis(300));
+    let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+    let error = process.call(&call, critical).unwrap_err().to_string();
     assert!(error.ends_with(&format!("\n  {} {why}", target.child.id())), "{error}");
 }
 
@@ -55,7 +55,7 @@ fn a_thread_whose_filter_may_end_the_program_is_left_alone() {
     let before = maps(id).unwrap();
     let last = before.iter().rfind(|it| it.name == "[heap]").unwrap();
     let at = last.end + (1 << 20);
-    process.set_patience(Duration::from_secs(10));
+    process.set_timeout(Duration::from_secs(10));
     process.map(at, 1 << 12, true).unwrap();
     process.memory().write(at, b"code").unwrap();
     assert_eq!(process.memory().bytes(at, 4).unwrap(), b"code");
@@ -70,9 +70,9 @@ fn a_thread_that_could_not_return_is_left_alone() {
     let mut target = Target::start("handlers");
     let Some(mut process) = target.open() else { return };
     until(|| states(target.child.id()) == ['S']);
-    process.set_patience(Duration::from_millis(300));
-    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    process.set_timeout(Duration::from_millis(300));
+    let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+    let error = process.call(&call, &CriticalCode::default()).unwrap_err().to_string();
     assert!(error.contains("has a filter of system calls (seccomp), which might end the program"), "{error}");
     drop(process);
     assert_eq!(target.end("handlers"), "0 right");
@@ -87,9 +87,9 @@ fn a_sandbox_outlives_stops() {
     let said = process.check_filters();
     let is_deadly = said.as_ref().is_err_and(|it| it.to_string().contains("might end the program"));
     assert!(is_deadly || said.is_err_and(|it| it.to_string().contains("can't be read")));
-    process.set_patience(Duration::from_millis(300));
-    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    assert!(process.call(&call, &Places::default()).is_err());
+    process.set_timeout(Duration::from_millis(300));
+    let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+    assert!(process.call(&call, &CriticalCode::default()).is_err());
     drop(process);
     assert_eq!(target.end("restart"), "0 right");
 }

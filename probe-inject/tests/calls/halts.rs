@@ -12,8 +12,8 @@ pub fn halted(process: &mut Process, times: usize) -> usize {
         let mut stood = 0;
         let counted = process.halt(|halted| {
             stood = 0;
-            halted.each(|stand| {
-                assert_ne!((stand.instruction, stand.stack), (0, 0));
+            halted.each_thread(|registers| {
+                assert_ne!((registers.instruction, registers.stack), (0, 0));
                 stood += 1;
                 Ok(None)
             })
@@ -44,7 +44,7 @@ fn a_program_becomes_another_one_all_the_time() {
     let Some(mut process) = target.open() else { return };
     let mut stood = 0;
     let error = loop {
-        match process.halt(|halted| halted.each(|_| Ok(None)).is_ok()) {
+        match process.halt(|halted| halted.each_thread(|_| Ok(None)).is_ok()) {
             Ok(_) => stood += 1,
             Err(error) => break error,
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use probe_inject::{Call, InjectError, MemoryFile, Places, Process, maps};
+use probe_inject::{CriticalCode, InjectError, MemoryFile, Process, RemoteCall, maps};
 
 use crate::filters::is_left_alone;
 use crate::target::{CALLS, Target, called, code, line, states, until};
@@ -82,8 +82,8 @@ fn a_function_that_returns_nothing_is_explained() {
     let target = Target::start("read");
     let Some(mut process) = target.open() else { return };
     let [_, refuses, reason, _] = target.functions;
-    let call = Call { function: refuses, explains: reason, ..Call::default() };
-    let returned = process.call(&call, &Places::default()).unwrap();
+    let call = RemoteCall { function: refuses, explains: reason, ..RemoteCall::default() };
+    let returned = process.call(&call, &CriticalCode::default()).unwrap();
     assert_eq!((returned.value, returned.text.as_str()), (0, "it refuses"));
     assert!(process.stops() >= 3, "for memory, for its rights, and for the call");
 }
@@ -104,8 +104,8 @@ fn a_file_exists_during_the_call() {
     let before = descriptors();
     let bytes = vec![7; 100_000];
     let file = MemoryFile { name: "a file", bytes: &bytes };
-    let call = Call { function, arguments: [0, 4, 0], file: Some(file), ..Call::default() };
-    let returned = process.call(&call, &Places::default()).unwrap();
+    let call = RemoteCall { function, arguments: [0, 4, 0], file: Some(file), ..RemoteCall::default() };
+    let returned = process.call(&call, &CriticalCode::default()).unwrap();
     assert_eq!((returned.value, descriptors()), (0, before), "it can be read, and is closed");
 }
 
@@ -143,13 +143,13 @@ fn a_process_that_is_traced_or_stopped_says_so() {
     let mut process = target.open().unwrap();
     signal("-STOP");
     until(|| states(pid) == ['T']);
-    process.set_patience(Duration::from_millis(50));
-    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    process.set_timeout(Duration::from_millis(50));
+    let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+    let error = process.call(&call, &CriticalCode::default()).unwrap_err().to_string();
     assert!(error.ends_with(&format!("\n  {pid} is stopped")), "{error}");
     assert_eq!(states(pid), ['T'], "it stays stopped");
     signal("-CONT");
-    process.set_patience(Duration::from_secs(10));
+    process.set_timeout(Duration::from_secs(10));
     target.call(&mut process, 5);
 }
 
@@ -163,12 +163,12 @@ fn a_handler_that_waits_is_left_alone() {
     assert!(Command::new("kill").args(["-ALRM", &pid.to_string()]).status().unwrap().success());
     assert_eq!(line(&mut target.stdout), "handles");
     until(|| states(pid) == ['S']);
-    process.set_patience(Duration::from_millis(300));
-    let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-    let error = process.call(&call, &Places::default()).unwrap_err().to_string();
+    process.set_timeout(Duration::from_millis(300));
+    let call = RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+    let error = process.call(&call, &CriticalCode::default()).unwrap_err().to_string();
     assert!(error.ends_with(&format!("\n  {pid} is in the handler of a signal")), "{error}");
     target.stdin.as_mut().unwrap().write_all(b"x").unwrap();
-    process.set_patience(Duration::from_secs(100));
+    process.set_timeout(Duration::from_secs(100));
     target.call(&mut process, 0);
     assert_eq!(target.end("handler"), "1 right");
 }
@@ -188,10 +188,10 @@ fn a_thread_on_a_stack_of_its_own_is_left_alone() {
 fn callers_wait_for_each_other() {
     let mut target = Target::start("read");
     let Some(mut process) = target.open() else { return };
-    process.set_patience(Duration::from_millis(50));
-    let reads = Call { function: target.functions[3], ..Call::default() };
+    process.set_timeout(Duration::from_millis(50));
+    let reads = RemoteCall { function: target.functions[3], ..RemoteCall::default() };
     for _ in 0..2 {
-        let error = process.call(&reads, &Places::default()).unwrap_err().to_string();
+        let error = process.call(&reads, &CriticalCode::default()).unwrap_err().to_string();
         let asked = format!("thread {0} of process {0} was asked", target.child.id());
         assert!(error.starts_with(&asked), "{error}");
     }
@@ -204,7 +204,7 @@ fn callers_wait_for_each_other() {
             assert!(has_called.load(Ordering::SeqCst), "it had to wait");
             called(&mut process, function, 7);
         });
-        process.set_patience(Duration::from_secs(100));
+        process.set_timeout(Duration::from_secs(100));
         target.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         called(&mut process, function, 5);
         has_called.store(true, Ordering::SeqCst);

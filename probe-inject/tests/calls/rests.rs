@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use libc::c_void;
-use probe_inject::{Call, InjectError, Places, maps};
+use probe_inject::{CriticalCode, InjectError, RemoteCall, maps};
 
 use crate::filters::{is_left_alone, is_left_alone_at};
 use crate::target::{CALLS, Target, called_at, states, until};
@@ -17,11 +17,11 @@ fn a_stale_return_address_does_not_count() {
         let mut target = Target::start(mode);
         let Some(mut process) = target.open() else { return };
         let locked = target.left - 1..target.left + 1;
-        let places = Places { locked: vec![locked], ..Places::default() };
+        let critical = CriticalCode { lock_holders: vec![locked], ..CriticalCode::default() };
         let calls = if mode == "locked" { 0 } else { CALLS };
-        (0..calls).for_each(|number| called_at(&mut process, target.functions[0], number, &places));
+        (0..calls).for_each(|number| called_at(&mut process, target.functions[0], number, &critical));
         if mode == "locked" {
-            is_left_alone_at(&mut process, &target, &places, "may hold a lock of the loader, or of malloc");
+            is_left_alone_at(&mut process, &target, &critical, "may hold a lock of the loader, or of malloc");
         }
         drop(process);
         assert_eq!(target.end(mode), format!("{calls} right"));
@@ -42,13 +42,13 @@ fn a_thread_that_waits_for_a_lock() {
         let base = |pid| parts(pid).next().unwrap().start;
         let at = function.addr() as u64 - base(std::process::id()) + base(target.child.id());
         let code: Vec<_> = parts(target.child.id()).map(|it| it.start..it.end).collect();
-        let mut places = Places { code, ..Places::default() };
+        let mut critical = CriticalCode { libraries: code, ..CriticalCode::default() };
         let why = "waits for a lock that may be one of the C library";
-        is_left_alone_at(&mut process, &target, &places, why);
+        is_left_alone_at(&mut process, &target, &critical, why);
         // The function has fewer bytes, and what follows does not wait.
-        places.rests.push(at..at + 0x400);
-        process.set_patience(Duration::from_secs(100));
-        (0..CALLS).for_each(|number| called_at(&mut process, target.functions[0], number, &places));
+        critical.lock_waiters.push(at..at + 0x400);
+        process.set_timeout(Duration::from_secs(100));
+        (0..CALLS).for_each(|number| called_at(&mut process, target.functions[0], number, &critical));
         drop(process);
         assert_eq!(target.end(mode), format!("{CALLS} right"));
     }
@@ -73,9 +73,10 @@ fn a_thread_that_is_left_alone_says_the_true_reason() {
         reasons.into_iter().for_each(|why| is_left_alone(&mut process, &target, why));
         if mode != "long" {
             // No thread gets rid of a filter, so nobody waits for that.
-            process.set_patience(Duration::from_secs(1_000));
-            let call = Call { function: target.functions[0], takes_text: true, ..Call::default() };
-            let error = process.call(&call, &Places::default()).unwrap_err();
+            process.set_timeout(Duration::from_secs(1_000));
+            let call =
+                RemoteCall { function: target.functions[0], takes_text: true, ..RemoteCall::default() };
+            let error = process.call(&call, &CriticalCode::default()).unwrap_err();
             assert!(matches!(error, InjectError::Refused { .. }), "{error}");
         }
         drop(process);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_inject::{Call, InjectError, Places, Process, maps};
+use probe_inject::{CriticalCode, InjectError, Process, RemoteCall, maps};
 
 /// The calls of each program.
 pub const CALLS: u64 = 20;
@@ -99,12 +99,12 @@ impl Drop for Target {
 
 /// Calls `called`.
 pub fn called(process: &mut Process, function: u64, number: u64) {
-    called_at(process, function, number, &Places::default());
+    called_at(process, function, number, &CriticalCode::default());
 }
 
-pub fn called_at(process: &mut Process, function: u64, number: u64, places: &Places) {
-    let call = Call { function, arguments: [0, 0, number], takes_text: true, ..Call::default() };
-    let returned = process.call(&call, places).unwrap();
+pub fn called_at(process: &mut Process, function: u64, number: u64, critical: &CriticalCode) {
+    let call = RemoteCall { function, arguments: [0, 0, number], takes_text: true, ..RemoteCall::default() };
+    let returned = process.call(&call, critical).unwrap();
     assert_eq!((returned.value, returned.text), (2 * number, format!("call {number}")));
 }
 
