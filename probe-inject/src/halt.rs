@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use crate::call::{Process, has_filters, prepare_detach, stop};
 use crate::error::InjectError;
-use crate::memory::Memory;
 use crate::process::{
-    POLL_INTERVAL, Registers, SkipReason, TaskStatus, Tracee, TraceeState, is_io_worker, seize, threads,
+    Memory, POLL_INTERVAL, Registers, SkipReason, TaskStatus, Tracee, TraceeState, is_io_worker, seize,
+    threads,
 };
 
 /// The time for all threads to stop. Each needs a processor for that, so the time doubles with each

@@ -9,11 +9,9 @@
 mod call;
 mod error;
 mod halt;
-mod memory;
 mod process;
 
 pub use call::{CallResult, CriticalCode, MemoryFile, Process, RemoteCall};
 pub use error::InjectError;
 pub use halt::{Halted, ThreadRegisters};
-pub use memory::Memory;
-pub use process::{Mapping, maps};
+pub use process::{Mapping, Memory, maps};

@@ -1,8 +1,7 @@
 //! Two short pieces of code that any program with the C library has, by which a thread makes a
 //! system call and returns from one that is hijacked.
 
-use crate::memory::Memory;
-use crate::process::Mapping;
+use crate::process::{Mapping, Memory};
 
 /// The addresses of such code in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

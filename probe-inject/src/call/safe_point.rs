@@ -29,10 +29,9 @@ use super::restart::{
 };
 use super::signal_frame::MAX_FRAME_BYTES;
 use super::unwind::Backtrace;
-use crate::memory::Memory;
 use crate::process::{
-    Activity, Filters, Mapping, RESTART_SYSCALL, RT_SIGRETURN, Registers, SkipReason, TaskStatus, Tracee,
-    TraceeState, all_allow, maps, none_ever_kills, none_kills,
+    Activity, Filters, Mapping, Memory, RESTART_SYSCALL, RT_SIGRETURN, Registers, SkipReason, TaskStatus,
+    Tracee, TraceeState, all_allow, maps, none_ever_kills, none_kills,
 };
 
 /// The code in a process where a thread must not be hijacked.

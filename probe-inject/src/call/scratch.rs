@@ -7,8 +7,7 @@
 use std::ops::Range;
 
 use super::stub::{BEGUN, BUSY, DONE, Entries, PAGE_BYTES, REGION_BYTES, stub_code};
-use crate::memory::Memory;
-use crate::process::Mapping;
+use crate::process::{Mapping, Memory};
 
 /// The most regions with calls that have not ended.
 const MAX_BUSY_REGIONS: usize = 4;

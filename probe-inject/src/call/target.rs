@@ -19,9 +19,9 @@ use super::safe_point::{
 use super::scratch::{Region, Regions, choose_address};
 use super::stub::{CallWords, NAME, PAGE_BYTES, PATH, REGION_BYTES, TEXT, TEXT_BYTES, WORDS, stub_code};
 use crate::error::InjectError;
-use crate::memory::Memory;
 use crate::process::{
-    Filters, Mapping, Registers, SkipReason, TaskStatus, activity, check_access, maps, threads, with_seized,
+    Filters, Mapping, Memory, Registers, SkipReason, TaskStatus, activity, check_access, maps, threads,
+    with_seized,
 };
 
 /// The default time to look for a suitable thread, and for a call to end.

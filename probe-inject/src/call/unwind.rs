@@ -15,8 +15,7 @@ use gimli::{
 
 use libc::{PT_GNU_EH_FRAME, PT_LOAD};
 
-use crate::memory::Memory;
-use crate::process::{Mapping, Registers};
+use crate::process::{Mapping, Memory, Registers};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

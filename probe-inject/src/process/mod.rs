@@ -2,15 +2,11 @@
 //! stopped one by one.
 
 mod access;
-mod maps;
+mod proc;
 mod seccomp;
-mod seize;
-mod status;
 mod tracee;
 
-pub use access::check_access;
-pub use maps::{Mapping, maps};
+pub use access::{SkipReason, check_access, seize, with_seized};
+pub use proc::{Activity, Mapping, Memory, Syscall, TaskStatus, activity, is_io_worker, maps, threads};
 pub use seccomp::{Filters, RESTART_SYSCALL, RT_SIGRETURN, all_allow, none_ever_kills, none_kills};
-pub use seize::{SkipReason, seize, with_seized};
-pub use status::{Activity, Syscall, TaskStatus, activity, is_io_worker, threads};
 pub use tracee::{POLL_INTERVAL, Registers, Tracee, TraceeState};
